@@ -1,0 +1,26 @@
+"""What the tests share.
+
+The environment is set before numpy and scipy are imported. With SCIPY_ARRAY_API scikit-learn
+skips no check. One thread for each library: the arrays are small, and threads that wait for
+each other on a busy machine (or for those of another pytest-xdist worker) cost far more than they bring.
+"""
+
+import os
+
+os.environ["SCIPY_ARRAY_API"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.utils import Bunch
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """500 digits to learn from and 300 to query with, in random order."""
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(X))
+    train, query = rows[:500], rows[500:800]
+    return Bunch(X=X[train], y=y[train], X_query=X[query], y_query=y[query])

@@ -1,0 +1,168 @@
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from scipy.spatial.distance import cdist, pdist
+from sklearn.base import clone
+
+from skhash.affinity import (
+    ClassAffinity,
+    DistanceAffinity,
+    PrecomputedAffinity,
+    SharedLabelsAffinity,
+    distinct_rows,
+    fit_affinity,
+    level_indices,
+    resolve_affinity,
+    take_rows,
+)
+
+
+class Undeclared:
+    """An affinity whose levels are not those that it declares."""
+
+    def __init__(self, level):
+        self.level = level
+
+    def possible_levels(self, y_a, y_b):
+        return np.array([0, 1])
+
+    def __call__(self, y_a, y_b):
+        return np.full((len(y_a), len(y_b)), self.level)
+
+
+def as_column(y):
+    return np.array(y)[:, None]
+
+
+def as_objects(y):
+    return np.array(y, dtype=object)
+
+
+@pytest.fixture
+def labels():
+    return tuple(np.random.default_rng(seed).integers(0, 2, (n, 5)) for seed, n in enumerate((7, 9)))
+
+
+@pytest.mark.parametrize("as_target", [list, np.array, as_column, as_objects])
+@pytest.mark.parametrize("classes", [(0, 1, 2), ("cat", "dog", "eel"), (0.5, -1.0, 2.0)], ids=str)
+def test_classes_are_relevant_to_themselves(as_target, classes):
+    a, b = [classes[i] for i in (0, 1, 1, 2)], [classes[i] for i in (1, 0, 1)]
+    levels = ClassAffinity()(as_target(a), as_target(b))
+    assert levels.tolist() == [[int(x == y) for y in b] for x in a]
+
+
+@pytest.mark.parametrize("as_a", [np.array, sparse.csr_matrix, sparse.coo_array])
+@pytest.mark.parametrize("as_b", [np.array, sparse.csc_array])
+@pytest.mark.parametrize("dtype", [np.uint8, bool, np.int64, np.float64])
+def test_shared_labels_are_counted(labels, as_a, as_b, dtype):
+    expected = [[sum(x & y) for y in labels[1]] for x in labels[0]]
+    a, b = as_a(labels[0].astype(dtype)), as_b(labels[1].astype(dtype))
+    assert_array_equal(SharedLabelsAffinity()(a, b), expected)
+    assert_array_equal(SharedLabelsAffinity(binary=True)(a, b), np.minimum(expected, 1))
+    assert np.isin(expected, SharedLabelsAffinity().possible_levels(a, b)).all()
+
+
+def test_three_hundred_shared_labels_do_not_wrap_around():
+    rows = np.ones((2, 300), dtype=np.uint8)
+    assert_array_equal(SharedLabelsAffinity()(rows, rows), np.full((2, 2), 300))
+
+
+def test_distance_levels_are_percentiles_of_the_training_pairs():
+    train, rows = (np.random.default_rng(seed).normal(size=(n, 3)) for seed, n in enumerate((60, 20)))
+    unfitted = DistanceAffinity(percentiles=(20, 5, 1), levels=(1, 2.5, 10))
+    affinity = fit_affinity(unfitted, train)
+    assert unfitted.thresholds is None
+    assert affinity.fit(rows) is affinity
+    thresholds = np.percentile(pdist(train), (20, 5, 1))
+    expected = np.select([cdist(rows, train) <= t for t in thresholds[::-1]], [10, 2.5, 1], 0)
+    assert_array_equal(affinity(rows, train), expected)
+    assert set(np.unique(expected)) == {0, 1, 2.5, 10}
+    assert_array_equal(affinity.possible_levels(rows, train), [0, 1, 2.5, 10])
+
+
+def test_distances_at_a_threshold_belong_to_its_level():
+    affinity = DistanceAffinity(percentiles=(50, 10), levels=(1, 2), thresholds=np.array([2.0, 1.0]))
+    assert affinity([[0.0]], np.array([[0, 1, 1.5, 2, 2.1]]).T).tolist() == [[2, 2, 1, 1, 0]]
+
+
+def test_evenly_spaced_rows_give_the_thresholds_of_a_large_training_set():
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    few, all_of_them = DistanceAffinity(max_rows=25).fit(rows), DistanceAffinity(max_rows=25).fit(rows[::2])
+    assert_array_equal(few.thresholds, all_of_them.thresholds)
+
+
+@pytest.mark.parametrize("as_matrix", [np.array, sparse.csr_matrix, sparse.coo_array])
+def test_precomputed_levels_are_looked_up_by_row_number(as_matrix):
+    matrix = np.random.default_rng(0).integers(0, 3, (8, 8)) / 2
+    affinity = PrecomputedAffinity(as_matrix(matrix))
+    a, b = np.array([5, 0, 5]), [1, 7]
+    assert_array_equal(affinity(a, b), matrix[[5, 0, 5]][:, [1, 7]])
+    assert_array_equal(affinity.possible_levels(a, b), [0, 0.5, 1])
+    assert clone(affinity) is copy.deepcopy(affinity) is affinity
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        ([0, 1], ClassAffinity()),
+        (["a", "b"], ClassAffinity()),
+        ([[3], [4]], ClassAffinity()),
+        ([[0, 1], [1, 1], [1, 0]], SharedLabelsAffinity()),
+        (sparse.csr_array([[0, 1, 1], [1, 1, 0]]), SharedLabelsAffinity()),
+    ],
+    ids=str,
+)
+def test_auto_picks_the_affinity_of_the_targets(y, expected):
+    assert resolve_affinity("auto", y) == expected
+
+
+@pytest.mark.parametrize("y", [list("baab"), [3.5, 1, 3.5], [[0, 1], [1, 1], [0, 1]], sparse.eye_array(3)], ids=str)
+def test_distinct_rows_rebuild_the_targets(y):
+    first, group = distinct_rows(y)
+    rebuilt = take_rows(take_rows(y, first), group)
+    assert_array_equal(*(rows.toarray() if sparse.issparse(rows) else rows for rows in (rebuilt, y)))
+
+
+def test_level_indices_point_to_the_levels_of_a_plain_function():
+    values = np.array([[0.5, 3, 3], [7, 0.5, 3]])
+    indices, levels = level_indices(lambda a, b: values, [0, 1], [0, 1, 2])
+    assert levels.tolist() == [0, 0.5, 3, 7]
+    assert_array_equal(levels[indices], values)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: resolve_affinity("cosine", [0]), "affinity='cosine': 'auto' or a callable"),
+        (lambda: resolve_affinity(None, [0]), "affinity=None: 'auto' or a callable"),
+        (lambda: resolve_affinity("auto", None), "y is None, and affinity='auto' needs class labels"),
+        (lambda: resolve_affinity("auto", [[0.3, 0.2]]), r"y has shape \(1, 2\) and is no 0/1 matrix of labels"),
+        (lambda: resolve_affinity("auto", np.eye(4)), "y is a symmetric 4 x 4 matrix.*PrecomputedAffinity"),
+        (lambda: resolve_affinity("auto", sparse.eye_array(4).tocsr()), "y is a symmetric 4 x 4 .*PrecomputedAffinity"),
+        (lambda: SharedLabelsAffinity()([[0, 1]], [[0, 1, 1]]), "2 and 3 labels; the same labels"),
+        (lambda: ClassAffinity()([[0, 1]], [0]), r"y has shape \(1, 2\); one value a row"),
+        (lambda: DistanceAffinity()([[0.0]], [[0.0]]), "DistanceAffinity holds no thresholds: call its fit"),
+        (lambda: DistanceAffinity().fit([[0.0]]), "y has 1 row; DistanceAffinity .* at least 2"),
+        (lambda: DistanceAffinity().fit([[0.0], [np.nan]]), "DistanceAffinity wants finite rows"),
+        (lambda: DistanceAffinity(percentiles=(1, 5), levels=(1, 2)), "percentiles must descend"),
+        (lambda: DistanceAffinity(levels=(-1, 0, 1, 2)), "levels ascend above 0"),
+        (lambda: DistanceAffinity(levels=(1, 2)), "one level a percentile"),
+        (lambda: PrecomputedAffinity(np.eye(3)[:2]), r"matrix has shape \(2, 3\); a square matrix"),
+        (lambda: PrecomputedAffinity([[0, -1], [1, 0]]), "matrix gives levels from -1 to 1; finite levels >= 0"),
+        (lambda: PrecomputedAffinity(sparse.csr_array(np.eye(3) * np.nan)), "matrix gives levels.*finite levels >= 0"),
+        (lambda: PrecomputedAffinity(np.eye(3))([0], [3]), "y must hold row numbers 0 to 2"),
+        (lambda: PrecomputedAffinity(np.eye(3))([-1], [0]), "y must hold row numbers 0 to 2"),
+        (lambda: PrecomputedAffinity(np.eye(3))(["a"], [0]), "y must hold row numbers 0 to 2"),
+        (lambda: level_indices(lambda a, b: -np.eye(2), [0, 1], [0, 1]), "affinity gives levels from -1.0"),
+        (lambda: level_indices(lambda a, b: np.eye(2) * np.nan, [0, 1], [0, 1]), "affinity gives .*finite levels"),
+        (lambda: level_indices(lambda a, b: np.eye(2), [0, 1], [0]), r"affinity returned shape .*\(2, 1\) is wanted"),
+        (lambda: level_indices(Undeclared(2), [0], [0]), "affinity gives levels other than its possible_levels"),
+        (lambda: level_indices(Undeclared(0.5), [0], [0]), "affinity gives levels other than its possible_levels"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

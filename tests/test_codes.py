@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skhash.codes import as_packed, as_words, binarize, hamming_distances, pack, quantize_weights, unpack
+
+BITS = [1, 7, 8, 12, 64, 65, 130]
+every_length = pytest.mark.parametrize("nbits", BITS)
+
+
+def random_codes(n, nbits, seed=0):
+    return np.random.default_rng(seed).integers(0, 2, (n, nbits))
+
+
+def test_the_threshold_is_at_zero_and_zero_is_one():
+    bits = binarize([[-1e-300, -0.0, 0.0, 1e-300]])
+    assert (bits.tolist(), bits.dtype) == ([[0, 1, 1, 1]], np.uint8)
+
+
+@every_length
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32])
+def test_packing_is_that_of_numpy_and_unpacking_its_inverse(nbits, dtype):
+    codes = random_codes(5, nbits).astype(dtype)
+    packed = pack(codes)
+    assert_array_equal(packed, np.packbits(codes.astype(bool), axis=1))
+    assert_array_equal(unpack(packed, nbits), codes)
+    for given_codes in (codes, packed):
+        again, length = as_packed(given_codes, nbits)
+        assert length == nbits
+        assert_array_equal(again, packed)
+
+
+@every_length
+def test_words_hold_all_bits(nbits):
+    codes = random_codes(6, nbits)
+    words = as_words(pack(codes))
+    assert words.shape == (-(-nbits // 64), 6)
+    assert_array_equal(np.bitwise_count(words).sum(axis=0), codes.sum(axis=1))
+
+
+@every_length
+@pytest.mark.parametrize("packed", [False, True])
+def test_distances_count_the_differing_bits(nbits, packed):
+    a, b = random_codes(4, nbits), random_codes(6, nbits, seed=1)
+    expected = (a[:, None] != b[None]).sum(axis=2)
+    distances = hamming_distances(pack(a), pack(b), nbits=nbits) if packed else hamming_distances(a, b)
+    assert (distances.shape, distances.dtype) == ((4, 6), np.int64)
+    assert_array_equal(distances, expected)
+
+
+@every_length
+def test_weighted_distances_sum_the_weights_of_the_differing_bits(nbits):
+    a, b = random_codes(4, nbits), random_codes(6, nbits, seed=1)
+    weights = np.random.default_rng(2).exponential(size=nbits) ** 3
+    expected = (a[:, None] != b[None]) @ weights
+    assert_allclose(hamming_distances(a, b, bit_weights=weights), expected, rtol=0, atol=1e-12 * weights.sum())
+    assert_array_equal(hamming_distances(a, b, bit_weights=np.full(nbits, 0.25)) * 4, hamming_distances(a, b))
+
+
+@settings(deadline=None)
+@given(weights=st.lists(st.floats(0, 1e100), min_size=1, max_size=60).filter(any))
+def test_quantized_weights_are_near_and_their_sums_exact_in_any_order(weights):
+    integers, unit = quantize_weights(weights, len(weights))
+    assert integers.sum() < 2**52
+    assert np.frexp(unit)[0] == 0.5  # a power of two
+    assert_allclose(integers * unit, weights, rtol=0, atol=2.0**-50 * np.sum(weights))
+    assert np.sum(integers * unit) == np.sum((integers * unit)[::-1]) == int(integers.sum()) * unit
+
+
+@pytest.mark.parametrize(
+    ("codes", "nbits", "message"),
+    [
+        ([[0, 2]], None, "codes holds values other than 0 and 1"),
+        ([[-1, 1]], None, "codes holds values other than 0 and 1.*bits that transform returns"),
+        ([[0.0, np.nan]], None, "codes holds values other than 0 and 1"),
+        ([["0", "1"]], None, "codes holds values other than 0 and 1"),
+        ([0, 1], None, r"codes has shape \(2,\); a matrix \(n, nbits\)"),
+        ([[]], None, r"codes has shape \(1, 0\); a matrix"),
+        (np.zeros((2, 3), np.uint8), 8, r"packed codes of 8 bits are uint8 of shape \(n, 1\)"),
+        (np.zeros((2, 2)), 9, "codes has dtype float64 .* packed codes of 9 bits are uint8"),
+        (np.full((2, 1), 255, np.uint8), 3, "codes has ones beyond bit 3; the unused tail .* must be zero"),
+        *(([[0]], nbits, f"nbits={nbits!r}; an integer of at least 1") for nbits in (0, -8, 2.5, "8")),
+    ],
+)
+def test_what_is_neither_bits_nor_packed_codes_is_refused(codes, nbits, message):
+    with pytest.raises(ValueError, match=message):
+        as_packed(codes, nbits)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1], r"bit_weights has shape \(1,\); one weight a bit is wanted, shape \(2,\)"),
+        ([[1, 1]], r"bit_weights has shape \(1, 2\)"),
+        ([0, 0], "bit_weights must be finite and non-negative, with at least one above zero"),
+        ([1, -1], "bit_weights must be finite and non-negative"),
+        ([1, np.nan], "bit_weights must be finite and non-negative"),
+        ([1, np.inf], "bit_weights must be finite and non-negative"),
+    ],
+)
+def test_bad_bit_weights_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        hamming_distances([[0, 1]], [[1, 1]], bit_weights=weights)
+
+
+def test_codes_of_two_lengths_are_refused():
+    with pytest.raises(ValueError, match="codes_a have 2 bits and codes_b 3; codes of one length"):
+        hamming_distances([[0, 1]], [[0, 1, 1]])
