@@ -1,0 +1,115 @@
+"""Metrics by name: one spelling for scorers, reports and the command line."""
+
+import re
+
+import numpy as np
+
+from skhash.metrics.average_precision import average_precision
+from skhash.metrics.ndcg import ndcg
+from skhash.metrics.precision_recall import precision, r_precision, recall
+from skhash.metrics.ranking import reciprocal_rank, roc_auc
+from skhash.metrics.ties import mean_over_queries
+
+METRICS = {
+    "ap": average_precision,
+    "ndcg": ndcg,
+    "precision": precision,
+    "recall": recall,
+    "r_precision": r_precision,
+    "reciprocal_rank": reciprocal_rank,
+    "roc_auc": roc_auc,
+}
+_CUT = ("ap", "ndcg", "precision", "recall")
+_NAME = re.compile(
+    rf"(?P<metric>{'|'.join(sorted(METRICS, key=len, reverse=True))})"
+    r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
+)
+
+
+def parse_metric(name, k=None):
+    """Turn a metric's name into the function and its options.
+
+    Parameters
+    ----------
+    name : str
+        ``ap``, ``ndcg``, ``precision``, ``recall``, ``r_precision``, ``reciprocal_rank``
+        or ``roc_auc``; then ``_at_K`` or ``_radius_R`` where the metric has one; then
+        ``_best`` or ``_worst`` for the order inside the ties.
+    k : int, default=None
+        Cut-off for a name that carries none.
+
+    Returns
+    -------
+    function : callable
+        The metric, a function of a RelevanceHistogram.
+    options : dict
+        Its keyword arguments.
+
+    Raises
+    ------
+    ValueError
+        If the name says no metric.
+
+    Examples
+    --------
+    >>> from skhash.metrics.named import parse_metric
+    >>> parse_metric("precision_at_100_worst")[1]
+    {'k': 100, 'ties': 'worst'}
+    """
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None:
+        raise ValueError(
+            f"metric={name!r}; one of {', '.join(METRICS)} is wanted, with _at_K or _radius_R "
+            "and _best or _worst appended."
+        )
+    metric = match["metric"]
+    options: dict = {}
+    if match["radius"]:
+        options["radius"] = float(match["radius"])
+    elif match["k"] or k:
+        options["k"] = int(match["k"] or k)
+    if match["ties"]:
+        options["ties"] = match["ties"]
+    ranked = metric in ("precision", "recall")
+    if (match["k"] and metric not in _CUT) or (match["radius"] and not ranked):
+        raise ValueError(f"metric={name!r}: {metric} has no such cut-off.")
+    if metric not in _CUT:
+        options.pop("k", None)
+    if ranked and not options.keys() & {"k", "radius"}:
+        raise ValueError(f"metric={name!r} wants a cut-off: {metric}_at_100, {metric}_radius_2, or the parameter k.")
+    return METRICS[metric], options
+
+
+def evaluate(histograms, names, *, k=None, empty="skip"):
+    """Compute several metrics in one pass over the histograms of successive queries.
+
+    Parameters
+    ----------
+    histograms : iterable of RelevanceHistogram
+        As :func:`skhash.metrics.iter_histograms` yields them.
+    names : list of str
+        Names that :func:`parse_metric` reads.
+    k : int, default=None
+        Cut-off for the names that carry none.
+    empty : "skip", "zero", "one" or "nan", default="skip"
+        Value of queries with nothing relevant.
+
+    Returns
+    -------
+    dict of str to float
+        The mean over all queries of each metric.
+
+    Examples
+    --------
+    >>> from skhash.metrics import relevance_histogram
+    >>> from skhash.metrics.named import evaluate
+    >>> H = relevance_histogram([[0, 0]], [[0, 1], [0, 1], [1, 1]], [7], [7, 5, 7])
+    >>> {name: round(value, 4) for name, value in evaluate([H], ["ap_worst", "ap_best"]).items()}
+    {'ap_worst': 0.5833, 'ap_best': 0.8333}
+    """
+    metrics = {name: parse_metric(name, k) for name in names}
+    values: dict[str, list] = {name: [] for name in names}
+    for histogram in histograms:
+        for name, (metric, options) in metrics.items():
+            values[name].append(metric(histogram, empty=empty, average=False, **options))
+    return {name: mean_over_queries(np.concatenate(parts), empty) for name, parts in values.items()}

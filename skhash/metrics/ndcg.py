@@ -1,0 +1,105 @@
+r"""Tie-aware NDCG (He et al., CVPR 2018, section 3.1).
+
+With the gain G(v) = 2^v - 1 and S(x) = sum_{t <= x} D(t), every item of tie d is
+expected to receive the mean discount of the tie's ranks:
+
+    DCG_T = sum_d [sum_v G(v) n_{d,v} / n_d] * [S(min(N_d, k)) - S(min(N_{d-1}, k))].
+
+The ideal ranking, levels descending, is a tied ranking as well: one tie a level.
+"""
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from skhash.metrics.ties import (
+    check_cutoff,
+    check_options,
+    cumulative_discount,
+    divide,
+    over_queries,
+    ranks_within,
+    tied_ranking,
+)
+
+DISCOUNTS = ("log2", "structhash")
+
+
+def ndcg(H, *, k=None, ties="average", discount="log2", empty="skip", average=True):
+    """Normalised discounted cumulative gain, its expectation over tie orders.
+
+    Parameters
+    ----------
+    H : RelevanceHistogram
+        Counts; a level v gains 2^v - 1. Soft counts give the training objective.
+    k : int, default=None
+        Cut-off rank; None ranks the whole database.
+    ties : "average", "best" or "worst", default="average"
+        Exact mean over all orders inside the ties, or high levels first or last.
+    discount : "log2" or "structhash", default="log2"
+        1 / log2(t + 1), which with these gains equals ``sklearn.metrics.ndcg_score``
+        on 2^v - 1, or the one of Lin et al. (ECCV 2014): 1, 1, 1/log2(3), ... on
+        binary gains.
+    empty : "skip", "zero", "one" or "nan", default="skip"
+        Queries with nothing relevant: leave out (with a warning), or that value.
+    average : bool, default=True
+        Mean over the queries; False gives one value a query, NaN where skipped.
+
+    Returns
+    -------
+    float or array of shape (n_queries,), float64
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For an unknown option.
+
+    References
+    ----------
+    He, Cakir, Bargal, Sclaroff: Hashing as Tie-Aware Learning to Rank. CVPR 2018, eq. 8.
+
+    Examples
+    --------
+    >>> from skhash.metrics import ndcg, relevance_histogram
+    >>> H = relevance_histogram([[0, 0]], [[0, 1], [1, 1]], [[1, 1]], [[1, 0], [1, 1]])
+    >>> H.levels, round(ndcg(H), 4)  # one shared label before two: (1 + 3 / log2(3)) / (3 + 1 / log2(3))
+    (array([0, 1, 2]), 0.7967)
+    """
+    check_options(ties, empty, discount=(discount, DISCOUNTS))
+    check_cutoff(k)
+    levels = np.asarray(H.levels, dtype=np.float64)
+    gains = np.exp2(levels) - 1 if discount == "log2" else (levels > 0).astype(np.float64)
+
+    def per_block(counts, distances):
+        xp = array_namespace(counts)
+        level_totals = xp.sum(counts, axis=1)[:, None, :]
+        reached = expected_gain(tied_ranking(counts, gains, ties), k, discount)
+        ideal = expected_gain(tied_ranking(level_totals, gains, "best"), k, discount)
+        return divide(reached, ideal), ideal > 0
+
+    return over_queries(H, per_block, empty, average)
+
+
+def expected_gain(ranking, k=None, discount="log2"):
+    """DCG_T of tied rankings.
+
+    Parameters
+    ----------
+    ranking : tuple of two float64 arrays of shape (n_queries, n_ties)
+        Items of each tie, whole or soft, and the sum of their gains.
+    k : int, default=None
+        Cut-off rank.
+    discount : "log2" or "structhash", default="log2"
+        The discount D.
+
+    Returns
+    -------
+    float64 array of shape (n_queries,)
+        The expected discounted gain.
+    """
+    n, gain = ranking
+    xp = array_namespace(n)
+    discounts = xp.diff(cumulative_discount(ranks_within(n, k), discount), axis=-1)
+    filled = n > 1e-9
+    mean_gain = xp.where(filled, gain / xp.where(filled, n, xp.ones_like(n)), xp.zeros_like(n))
+    return xp.sum(mean_gain * discounts, axis=-1)

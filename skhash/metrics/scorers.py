@@ -1,0 +1,173 @@
+"""Scorers: tie-aware metrics of a hasher, for cross-validation and searches."""
+
+import warnings
+
+import numpy as np
+
+from skhash.affinity import ClassAffinity, resolve_affinity
+from skhash.metrics.counting import iter_histograms
+from skhash.metrics.named import evaluate, parse_metric
+from skhash.metrics.ties import check_cutoff, check_options
+
+
+class RetrievalScorer:
+    """Score a hasher, or a Pipeline that ends in one, by ranking a database.
+
+    Parameters
+    ----------
+    metric : str or list of str, default="ap"
+        A name gives a float, a list of names a dict of floats from one encoding and
+        one histogram: ``"ap"``, ``"ndcg"``, ``"precision_at_100"``, ``"ap_worst"``, ...
+        as :func:`skhash.metrics.named.parse_metric` reads them.
+    database : "fit", "fold" or tuple (X, y), default="fit"
+        What the scored rows are ranked against: the rows that the hasher was fitted
+        on, the other scored rows, or explicit rows, encoded by the scored estimator.
+    affinity : "auto" or callable, default="auto"
+        Which rows are relevant; "auto" is the affinity that the hasher has fitted.
+    k : int, default=None
+        Cut-off for the names that carry none.
+    empty : "skip", "zero", "one" or "nan", default="skip"
+        Value of queries with nothing relevant in the database.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import StratifiedKFold, cross_validate
+    >>> from skhash import ITQHasher
+    >>> from skhash.metrics import RetrievalScorer
+    >>> X, y = load_digits(return_X_y=True)
+    >>> scores = cross_validate(ITQHasher(nbits=16), X, y, scoring=RetrievalScorer(["ap", "ndcg"]),
+    ...                         cv=StratifiedKFold(3, shuffle=True, random_state=0))
+    >>> sorted(scores)
+    ['fit_time', 'score_time', 'test_ap', 'test_ndcg']
+    """
+
+    def __init__(self, metric="ap", *, database="fit", affinity="auto", k=None, empty="skip"):
+        self.metric = metric
+        self.database = database
+        self.affinity = affinity
+        self.k = k
+        self.empty = empty
+        check_options("average", empty)
+        check_cutoff(k)
+        self._names = list(metric) if isinstance(metric, list | tuple) else [metric]
+        for name in self._names:
+            parse_metric(name, k)
+        if not self._names:
+            raise ValueError("metric is an empty list; at least one name is wanted.")
+        if isinstance(database, str) and database not in ("fit", "fold"):
+            raise ValueError(f"database={database!r}; 'fit', 'fold' or a tuple (X, y) is wanted.")
+        if not isinstance(database, str) and not (isinstance(database, tuple) and len(database) == 2):
+            raise ValueError(f"database is a {type(database).__name__}; 'fit', 'fold' or a tuple (X, y) is wanted.")
+
+    def __repr__(self):
+        database = repr(self.database) if isinstance(self.database, str) else "(X, y)"
+        return f"RetrievalScorer({self.metric!r}, database={database}, k={self.k!r}, empty={self.empty!r})"
+
+    def __call__(self, estimator, X, y=None):
+        """Score `estimator` with the rows of `X` as queries.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted hasher, or a fitted Pipeline or search that ends in one.
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+        y : array-like of shape (n_samples, ...), default=None
+            Their targets; None stands for the rows that the hasher receives, where the
+            affinity compares those.
+
+        Returns
+        -------
+        float or dict of float
+            As `metric` is a name or a list of names.
+        """
+        hasher = _last_step(estimator)
+        queries = np.asarray(estimator.transform(X))
+        query_y = self._targets(estimator, hasher, X, y)
+        if isinstance(self.database, tuple):
+            database_X, database_y = self.database
+            codes = np.asarray(estimator.transform(database_X))
+            database_y = self._targets(estimator, hasher, database_X, database_y)
+        elif self.database == "fold":
+            codes, database_y = queries, query_y
+        elif not hasattr(hasher, "database_codes_"):
+            raise TypeError(
+                f"{type(hasher).__name__} keeps no database to rank: a hasher of skhash is wanted, or "
+                "RetrievalScorer(database='fold' or (X, y))."
+            )
+        else:
+            codes, database_y = hasher.database_codes_, hasher.database_y_
+            if codes is None:
+                raise ValueError(
+                    f"{type(hasher).__name__} was fitted with store_database=False and has no database to rank; "
+                    "fit with store_database=True, or give RetrievalScorer(database=(X, y))."
+                )
+            if database_y is None:
+                raise ValueError(
+                    f"{type(hasher).__name__} was fitted without y, so that its rows have no targets to compare."
+                )
+        affinity = self._affinity(hasher, database_y)
+        if isinstance(affinity, ClassAffinity) and len(np.unique(database_y)) == 1:
+            warnings.warn(
+                "The database holds a single class: every query finds everything or nothing relevant. With sorted "
+                "labels use StratifiedKFold(shuffle=True).",
+                UserWarning,
+                stacklevel=2,
+            )
+        histograms = iter_histograms(
+            queries,
+            codes,
+            query_y,
+            database_y,
+            affinity=affinity,
+            bit_weights=getattr(hasher, "bit_weights_", None),
+            exclude_self=isinstance(self.database, str) and self.database == "fold",
+            nbits=queries.shape[1],
+        )
+        values = evaluate(histograms, self._names, k=self.k, empty=self.empty)
+        return values[self.metric] if isinstance(self.metric, str) else values
+
+    def _affinity(self, hasher, database_y):
+        if self.affinity == "auto" and getattr(hasher, "affinity_", None) is not None:
+            return hasher.affinity_
+        return resolve_affinity(self.affinity, database_y)
+
+    def _targets(self, estimator, hasher, X, y):
+        if y is not None:
+            return y
+        affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
+        if getattr(affinity, "requires_y", True):
+            raise ValueError(f"y is None, and the affinity {affinity!r} compares targets: pass y.")
+        return _rows_for_hasher(estimator, X)
+
+    def _accept_sample_weight(self):
+        return False
+
+    def get_metadata_routing(self):
+        """Ask for no metadata, in scikit-learn's routing protocol."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        return MetadataRequest(owner=self)
+
+
+def _last_step(estimator):
+    """Find the hasher inside fitted searches and Pipelines."""
+    if hasattr(estimator, "best_estimator_"):
+        return _last_step(estimator.best_estimator_)
+    return _last_step(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+
+
+def _rows_for_hasher(estimator, X):
+    """Rows as the hasher receives them, after the earlier steps of a Pipeline."""
+    if hasattr(estimator, "best_estimator_"):
+        return _rows_for_hasher(estimator.best_estimator_, X)
+    if hasattr(estimator, "steps") and len(estimator.steps) > 1:
+        return np.asarray(estimator[:-1].transform(X))
+    return np.asarray(X)
+
+
+ap_scorer = RetrievalScorer("ap")
+ndcg_scorer = RetrievalScorer("ndcg")
+precision_at_100_scorer = RetrievalScorer("precision_at_100")
+precision_radius_2_scorer = RetrievalScorer("precision_radius_2")
