@@ -1,0 +1,245 @@
+"""BaseHasher: what every hasher shares, whatever it learns from."""
+
+from abc import abstractmethod
+from contextlib import contextmanager
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils import gen_batches
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from skhash._compat import Interval, StrOptions, fit_context
+from skhash.affinity import fit_affinity, level_indices, resolve_affinity, take_rows
+from skhash.codes import binarize, pack
+
+ENCODE_ROWS = 4096  # rows projected at a time: bounds memory, and the same rows meet the same arithmetic
+
+
+class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator):
+    """Common part of all hashers: validation, codes, scoring, tags.
+
+    A subclass implements `_fit(X, targets)`, which sets fitted attributes, and
+    `_project(X)`, which maps rows to real activations; everything else follows.
+
+    Parameters of every subclass: `nbits`, `affinity`, `store_database`.
+    """
+
+    _parameter_constraints: dict = {
+        "nbits": [Interval(Integral, 1, None, closed="left")],
+        "affinity": [StrOptions({"auto"}), callable],
+        "store_database": ["boolean"],
+    }
+    _doc_link_module = "skhash"
+    _doc_link_template = "https://skhash.readthedocs.io/en/latest/api.html#{estimator_module}.{estimator_name}"
+
+    #: whether learning itself needs an affinity; unsupervised hashers keep y for `score` only
+    _supervised = False
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn the hash functions from the rows of `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows, finite real values.
+        y : array-like of shape (n_samples,) or (n_samples, ...), default=None
+            Targets that the affinity compares: class labels, a 0/1 matrix of labels,
+            or any rows that a given affinity takes. Supervised hashers require it
+            unless their affinity does not; the others keep it for :meth:`score` only.
+
+        Returns
+        -------
+        self : object
+            The fitted hasher.
+
+        Raises
+        ------
+        ValueError
+            If `X` or `y` cannot be learned from; what was fitted before is kept.
+        """
+        with self._kept_on_failure():
+            context = self._init_callback_context(max_subtasks=self._n_subtasks())
+            X, targets = self._validate_training_data(X, y)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            self._fit(X, targets)
+            self._store_database(X, targets)
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    @abstractmethod
+    def _fit(self, X, targets):
+        """Learn from validated rows and targets; set the fitted attributes."""
+
+    @abstractmethod
+    def _project(self, X):
+        """Map validated rows to real activations of shape (n, nbits)."""
+
+    def project(self, X):
+        """Compute the real activations whose signs are the bits.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, nbits), float
+            Activations; a bit is 1 where its activation is >= 0.
+        """
+        X = self._validate_rows(X)
+        return np.concatenate([self._project(X[rows]) for rows in gen_batches(len(X), ENCODE_ROWS)])
+
+    def transform(self, X):
+        """Hash rows to bits.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, nbits), dtype uint8
+            Bits, 0 or 1.
+        """
+        X = self._validate_rows(X)
+        return np.concatenate([binarize(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
+
+    def encode(self, X):
+        """Hash rows to packed codes, for storage and search.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
+            Codes in :func:`numpy.packbits` order, the unused tail zero.
+        """
+        return self._encode(self._validate_rows(X))
+
+    def score(self, X, y=None):
+        """Rank the rows of fit for each row of `X` as a query, and average the metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+        y : array-like of shape (n_samples, ...), default=None
+            Targets of the queries; not needed where the affinity compares rows of X.
+
+        Returns
+        -------
+        float
+            Mean tie-aware AP, or NDCG for a hasher trained on NDCG, in [0, 1].
+        """
+        from skhash.metrics.scorers import RetrievalScorer
+
+        return RetrievalScorer(self._score_metric())(self, X, y)
+
+    def _score_metric(self):
+        return "ap"
+
+    def _n_subtasks(self):
+        """Number of steps that callbacks are told of: none for a closed form."""
+        return 0
+
+    @property
+    def _n_features_out(self):
+        return self._nbits
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.target_tags.required = self._supervised and getattr(self.affinity, "requires_y", True)
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _validate_rows(self, X):
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+
+    def _validate_training_data(self, X, y):
+        """Check X and y, fit the affinity; return X and the targets that it compares."""
+        options = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+        given = not isinstance(self.affinity, str)
+        if y is None:
+            X = validate_data(self, X, **(options | ({"y": None} if self._supervised else {})))
+            targets = X if given and not getattr(self.affinity, "requires_y", True) else None
+        elif given:
+            X = validate_data(self, X, **options)
+            targets = check_array(
+                y,
+                accept_sparse="csr",
+                dtype=None,
+                ensure_2d=False,
+                allow_nd=True,
+                ensure_all_finite=False,
+                input_name="y",
+            )
+        else:
+            X, targets = validate_data(self, X, y, multi_output=True, **options)
+            check_classification_targets(targets)
+        self._nbits = int(self.nbits)
+        self.affinity_ = None
+        if targets is not None:
+            if targets.shape[0] != X.shape[0]:
+                raise ValueError(f"y has {targets.shape[0]} rows and X {X.shape[0]}; one target a row is wanted.")
+            self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
+        if self._supervised:
+            _check_both_kinds(self.affinity_, targets)
+        return X, targets
+
+    def _encode(self, X):
+        """Packed codes of validated rows."""
+        return np.concatenate([pack(binarize(self._project(X[rows]))) for rows in gen_batches(len(X), ENCODE_ROWS)])
+
+    def _store_database(self, X, targets):
+        """Keep the codes and targets of the training rows: the database of `score`."""
+        self.database_codes_ = self._encode(X) if self.store_database else None
+        self.database_y_ = targets if self.store_database else None
+
+    @contextmanager
+    def _kept_on_failure(self):
+        """Restore everything that was fitted before, if the body fails or is interrupted."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            transient = {
+                key: value for key, value in self.__dict__.items() if key.startswith("_callback") or "_skl_" in key
+            }
+            self.__dict__.clear()
+            self.__dict__.update(before | transient)
+            raise
+
+
+def _check_both_kinds(affinity, targets, step=256):
+    """Raise unless there are a relevant pair of different rows and an irrelevant pair."""
+    n = targets.shape[0]
+    relevant = irrelevant = False
+    for rows in gen_batches(n, step):
+        indices, _ = level_indices(affinity, take_rows(targets, rows), targets)
+        others = np.ones(indices.shape, dtype=bool)
+        others[np.arange(len(indices)), np.arange(rows.start, rows.stop)] = False
+        relevant |= bool((indices[others] > 0).any())
+        irrelevant |= bool((indices[others] == 0).any())
+        if relevant and irrelevant:
+            return
+    if relevant:
+        raise ValueError(
+            "y makes every pair of rows relevant (a single class?); at least two classes are wanted. In "
+            "cross-validation, sorted labels do this: use StratifiedKFold(shuffle=True)."
+        )
+    raise ValueError(
+        "y makes no pair of different rows relevant (every row a class of its own?); at least one class "
+        "with two rows is wanted."
+    )

@@ -1,0 +1,78 @@
+"""Devices and seeds: where training runs, and what alone decides its result."""
+
+import random
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+def resolve_device(device):
+    """Turn a device parameter into a torch device that is there.
+
+    Parameters
+    ----------
+    device : "auto" or str
+        "auto" takes a CUDA device if there is one; otherwise any name that torch knows.
+
+    Returns
+    -------
+    torch.device
+        The device.
+
+    Raises
+    ------
+    ValueError
+        If the device is unknown or not available.
+
+    Examples
+    --------
+    >>> from skhash.engine.runtime import resolve_device
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+        torch.empty(0, device=resolved)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        raise ValueError(f"device={device!r} is not available here; 'auto' or one of {there} is wanted.") from error
+    return resolved
+
+
+@contextmanager
+def seeded(seed, device, deterministic=False):
+    """Run a body under seeded global generators, and restore them afterwards.
+
+    Dropout, user modules and augmentations draw from the global generators of
+    torch, numpy and Python; inside the body `seed` decides them, outside nothing changes.
+
+    Parameters
+    ----------
+    seed : int
+        The seed.
+    device : torch.device
+        Its generator is forked as well.
+    deterministic : bool, default=False
+        Restrict torch to deterministic algorithms inside the body.
+
+    Yields
+    ------
+    None
+    """
+    devices = [device] if device.type == "cuda" else []
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (it is the global one that is kept)
+    was_deterministic = torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        random.seed(seed)
+        torch.use_deterministic_algorithms(deterministic or was_deterministic)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(was_deterministic)
+            np.random.set_state(numpy_state)  # noqa: NPY002
+            random.setstate(python_state)

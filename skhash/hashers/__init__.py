@@ -1,0 +1,21 @@
+"""The hashers: one paper, one file. Each is imported at first use, torch with it."""
+
+from importlib import import_module
+
+_MODULES = {
+    "ITQHasher": "itq",
+    "LSHHasher": "lsh",
+    "PCAHasher": "pca",
+    "TALRHasher": "talr",
+}
+__all__ = list(_MODULES)
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        return getattr(import_module(f"skhash.hashers.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'skhash.hashers' has no attribute {name!r}")
+
+
+def __dir__():
+    return [*globals(), *__all__]

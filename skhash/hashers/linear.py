@@ -1,0 +1,80 @@
+"""Hashers of one linear map, and the maps that they start from."""
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from skhash.base import BaseHasher
+
+
+class LinearHasher(BaseHasher):
+    """A hasher whose activations are ``(x - mean_) @ projection_``.
+
+    A subclass learns `projection_` of shape (n_features, nbits) in `_learn`.
+    """
+
+    def _fit(self, X, targets):
+        self.mean_ = X.mean(axis=0)
+        self.projection_ = self._learn(X - self.mean_).astype(X.dtype, copy=False)
+
+    def _project(self, X):
+        return (X - self.mean_) @ self.projection_
+
+
+def orthonormal_map(n_inputs, n_outputs, rng):
+    """Draw a random linear map with orthonormal columns, or rows if it expands.
+
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+        Its shape.
+    rng : numpy.random.RandomState
+        Source of the draw.
+
+    Returns
+    -------
+    ndarray of shape (n_inputs, n_outputs), float64
+        The map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.linear import orthonormal_map
+    >>> Q = orthonormal_map(3, 2, np.random.RandomState(0))
+    >>> np.allclose(Q.T @ Q, np.eye(2))
+    True
+    """
+    wide = max(n_inputs, n_outputs)
+    q, r = np.linalg.qr(rng.standard_normal((wide, min(n_inputs, n_outputs))))
+    q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # uniform over the orthonormal frames
+    return q if n_inputs >= n_outputs else q.T
+
+
+def principal_map(X, nbits, rng):
+    """Map centred rows to their leading principal components.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Centred rows.
+    nbits : int
+        Number of outputs; beyond the number of components these are expanded by a
+        random orthonormal map.
+    rng : numpy.random.RandomState
+        Source of that map.
+
+    Returns
+    -------
+    ndarray of shape (n_features, nbits), float64
+        The map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.linear import principal_map
+    >>> X = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> np.abs(principal_map(X, 1, np.random.RandomState(0))).round(6).ravel()
+    array([1., 0.])
+    """
+    n_components = min(nbits, *X.shape)
+    components = PCA(n_components, svd_solver="full" if min(X.shape) < 100 else "covariance_eigh").fit(X).components_.T
+    return components if n_components == nbits else components @ orthonormal_map(n_components, nbits, rng)

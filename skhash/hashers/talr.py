@@ -1,0 +1,342 @@
+r"""TALR, hashing as tie-aware learning to rank (He, Cakir, Bargal, Sclaroff, CVPR 2018).
+
+The rows of a batch are ranked for each of them by the soft Hamming distance
+
+    d = (b - <phi, phi'>) / 2,   phi = tanh(alpha f(x)),
+
+the distances are counted softly (:mod:`skhash.metrics.soft_histogram`), and the loss
+is one minus the very metric that hard codes are scored with:
+
+    exact       AP_T and NDCG_T of :mod:`skhash.metrics` on the soft counts c_d, C_d = c_0 + ... + c_d
+    paper       AP_T with psi(C_d + 1) - psi(C_{d-1} + 1) -> ln(C_d / C_{d-1}),
+                DCG_T with S(C_d) - S(C_{d-1}) -> ln 2 [li(C_d + 1) - li(C_{d-1} + 1)]
+    simplified  AP_s = (1 / C+) sum_d c+_d (C+_{d-1} + C+_d + 1) / (C_{d-1} + C_d + 1),
+                DCG_s = sum_d sum_v G(v) c_{d,v} / log2(C_{d-1} + (c_d + 1) / 2 + 1)
+
+The two logarithmic integrals are singular at C_{d-1} = 0, that is in the first
+non-empty tie of every ranking: ties with C_{d-1} < 1 keep the exact form. The ratio
+(c+_d - 1) / (c_d - 1) of the paper's AP has a true pole at c_d = 1 and is set to 0
+where \|c_d - 1\| < 0.01.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+
+from skhash._compat import Interval, StrOptions
+from skhash.affinity import level_indices
+from skhash.engine import Objective
+from skhash.hashers.deep import DeepHasher
+from skhash.hashers.itq import quantizing_rotation
+from skhash.hashers.linear import orthonormal_map, principal_map
+from skhash.metrics import average_precision, ndcg
+from skhash.metrics.ndcg import expected_gain
+from skhash.metrics.soft_histogram import soft_histogram
+from skhash.metrics.ties import cumulative_discount, divide, items_before, merge_irrelevant, ranks_within, tied_ranking
+
+
+def _relaxed_ap(n, p):
+    """The paper's AP_r, its first tie exact."""
+    before, relevant_before, ranks = items_before(n), items_before(p), ranks_within(n)
+    first, filled = before < 1, n > 1e-9
+    late, early = filled & ~first, filled & first
+    logs = torch.log(torch.where(late, ranks[:, 1:], 1.0)) - torch.log(torch.where(late, before, 1.0))
+    exact = torch.digamma(torch.where(early, ranks[:, 1:], 0.0) + 1) - torch.digamma(
+        torch.where(early, before, 0.0) + 1
+    )
+    single = (n - 1).abs() < 1e-2
+    ratio = torch.where(single, 0.0, (p - 1) / torch.where(single, 2.0, n - 1))
+    braces = ratio * n + (relevant_before + 1 - ratio * (before + 1)) * torch.where(first, exact, logs)
+    return divide(divide(p * braces, torch.where(filled, n, 0.0)).sum(-1), p.sum(-1))
+
+
+def _simplified_ap(n, p):
+    """The AP_s of the authors' code."""
+    before, relevant_before = items_before(n), items_before(p)
+    return divide((p * (2 * relevant_before + p + 1) / (2 * before + n + 1)).sum(-1), p.sum(-1))
+
+
+def _relaxed_dcg(n, gain):
+    """The paper's DCG_r, its first tie exact."""
+    ranks = ranks_within(n)
+    before, after = ranks[:, :-1], ranks[:, 1:]
+    late = before >= 1
+    integral = np.log(2.0) * (
+        _LogIntegral.apply(torch.where(late, after + 1, 2.0)) - _LogIntegral.apply(torch.where(late, before + 1, 2.0))
+    )
+    exact = torch.diff(cumulative_discount(ranks, "log2"), dim=-1)
+    return (divide(gain, torch.where(n > 1e-9, n, 0.0)) * torch.where(late, integral, exact)).sum(-1)
+
+
+def _simplified_dcg(n, gain):
+    """The DCG_s of the authors' code: the discount at each tie's middle rank."""
+    return (gain / torch.log2(items_before(n) + (n + 1) / 2 + 1)).sum(-1)
+
+
+class _LogIntegral(torch.autograd.Function):
+    """li(x) for x > 1, which torch lacks; its derivative is 1 / ln x."""
+
+    @staticmethod
+    def forward(ctx, x):
+        from scipy.special import expi
+
+        ctx.save_for_backward(x)
+        return torch.from_numpy(expi(np.log(x.detach().cpu().numpy()))).to(x.device)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient / torch.log(x)
+
+
+_RELAXED = {
+    ("ap", "paper"): _relaxed_ap,
+    ("ap", "simplified"): _simplified_ap,
+    ("ndcg", "paper"): _relaxed_dcg,
+    ("ndcg", "simplified"): _simplified_dcg,
+}
+
+
+def soft_metric(H, objective, relaxation="exact", k=None):
+    """Metric of each query on soft counts, 0 for a query without relevant items.
+
+    Parameters
+    ----------
+    H : RelevanceHistogram
+        Soft counts, see :func:`skhash.metrics.soft_histogram.soft_histogram`.
+    objective : "ap" or "ndcg"
+        The metric.
+    relaxation : "exact", "paper" or "simplified", default="exact"
+        The metric itself, or one of the two relaxations in the head of this file.
+    k : int, default=None
+        Cut-off, for "exact" only; AP@k is divided by min(relevant, k).
+
+    Returns
+    -------
+    float64 tensor of shape (n_queries,)
+        Values; on whole counts "exact" is the metric.
+    """
+    if relaxation == "exact":
+        options = {"k": k, "empty": "zero", "average": False}
+        return average_precision(H, normalizer="min", **options) if objective == "ap" else ndcg(H, **options)
+    relaxed = _RELAXED[objective, relaxation]
+    if objective == "ap":
+        return relaxed(*tied_ranking(merge_irrelevant(H.counts, H.levels), [0.0, 1.0]))
+    gains = np.exp2(np.asarray(H.levels, dtype=np.float64)) - 1
+    ideal = expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
+    return divide(relaxed(*tied_ranking(H.counts, gains)), ideal)
+
+
+class TALRObjective(Objective):
+    """One minus the mean tie-aware metric of a batch, each row ranking the others.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    objective, relaxation, k, alpha, n_bins
+        As in :class:`TALRHasher`.
+    """
+
+    def __init__(self, affinity, objective="ap", relaxation="exact", k=None, alpha=0.7, n_bins=None):
+        super().__init__()
+        self.affinity = affinity
+        self.objective, self.relaxation, self.k = objective, relaxation, k
+        self.alpha, self.n_bins = alpha, n_bins
+
+    def forward(self, encoder, X, targets, rows):
+        """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
+        phi = torch.tanh(self.alpha * encoder(X))
+        nbits = phi.shape[1]
+        distances = (nbits - phi @ phi.T) / 2
+        index, levels = level_indices(self.affinity, targets, targets)
+        np.fill_diagonal(index, 0)  # no row is relevant to itself
+        if self.objective == "ap":
+            index, levels = np.minimum(index, 1), np.array([0, 1])
+        n_queries = int((index > 0).any(axis=1).sum())
+        level_index = torch.from_numpy(index.astype(np.int64)).to(X.device)
+        H = soft_histogram(distances, level_index, levels, max_distance=nbits, n_bins=self.n_bins)
+        return 1 - soft_metric(H, self.objective, self.relaxation, self.k).sum() / max(n_queries, 1)
+
+
+class TALRHasher(DeepHasher):
+    """Hashing as tie-aware learning to rank: the training loss is the metric itself.
+
+    Parameters
+    ----------
+    nbits : int, default=32
+        Length of a code.
+    objective : "ap" or "ndcg", default="ap"
+        The metric to optimise; NDCG makes use of graded affinities.
+    relaxation : "exact", "paper" or "simplified", default="exact"
+        The tie-aware metric itself on soft counts, the paper's relaxation of it, or
+        the one in the authors' code.
+    k : int, default=None
+        Optimise AP@k (divided by ``min(relevant, k)``) or NDCG@k; "exact" only.
+    alpha : float, default=0.7
+        Slope of the tanh that stands for the sign in training.
+    n_bins : int, default=None
+        Bins of the soft histogram; None takes one a bit, which makes it exact on codes.
+    backbone : None, "mlp" or torch.nn.Module, default=None
+        What precedes the hash layer: nothing (a linear hasher), two hidden layers of
+        512 units, or any module that maps rows to (n, width). A module is copied.
+    init : "rotation" or "itq", default="rotation"
+        First hash layer: a random orthonormal map, or the ITQ solution (linear only).
+    affinity : "auto" or callable, default="auto"
+        Which rows are relevant, and how much; "auto" takes classes or shared labels
+        from y. See :mod:`skhash.affinity`.
+    n_epochs : int, default=75
+        Passes over the training rows.
+    batch_size : int, default=256
+        Rows of a step; each ranks the others.
+    learning_rate : float, default=0.05
+        Step size of the hash layer.
+    backbone_lr_scale : float, default=1.0
+        Factor of the step size for the backbone.
+    lr_schedule : "cosine", "constant" or callable, default="cosine"
+        Decay of the step size to 0 over the run, none, or a factory that maps the
+        optimizer to a torch scheduler (stepped after each batch).
+    optimizer : "adam", "sgd" or callable, default="adam"
+        AdamW, SGD with momentum 0.9, or a factory of a torch optimizer.
+    weight_decay : float, default=1.0
+        Decoupled weight decay, multiplied by the step size.
+    input_dropout : float, default=0.4
+        Share of the features set to zero in training.
+    hidden_dropout : float, default=0.25
+        Share of the hidden units of "mlp" set to zero in training.
+    early_stopping : bool, default=False
+        Hold out a share of the rows, watch the exact metric on them, and keep the best epoch.
+    validation_fraction : float, default=0.1
+        That share.
+    n_iter_no_change : int, default=10
+        Epochs without a better value before stopping.
+    store_database : bool, default=True
+        Keep the codes and targets of the training rows for :meth:`score`.
+    device : str, default="auto"
+        "auto" takes a GPU if there is one; or any torch device.
+    deterministic : bool, default=False
+        Restrict torch to deterministic algorithms (of use on a GPU only).
+    random_state : int, RandomState instance or None, default=None
+        Decides the result alone; the global generators are left untouched.
+
+    Attributes
+    ----------
+    weights_ : dict of str to ndarray
+        The trained encoder.
+    history_ : list of dict
+        For each epoch its number, mean loss, and validation metric if there is one.
+    n_epochs_ : int
+        Number of epochs run.
+    affinity_ : callable
+        The fitted affinity.
+    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
+        Packed codes of the training rows.
+    database_y_ : array of shape (n_samples, ...)
+        Their targets.
+    n_features_in_ : int
+        Number of features of the training rows.
+
+    References
+    ----------
+    He, Cakir, Bargal, Sclaroff: Hashing as Tie-Aware Learning to Rank. CVPR 2018.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import TALRHasher
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = TALRHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher.score(X[1000:], y[1000:]) > 0.8
+    True
+    """
+
+    _supervised = True
+    _parameter_constraints = DeepHasher._parameter_constraints | {
+        "objective": [StrOptions({"ap", "ndcg"})],
+        "relaxation": [StrOptions({"exact", "paper", "simplified"})],
+        "k": [Interval(Integral, 1, None, closed="left"), None],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "n_bins": [Interval(Integral, 1, None, closed="left"), None],
+        "init": [StrOptions({"rotation", "itq"})],
+    }
+
+    def __init__(
+        self,
+        nbits=32,
+        *,
+        objective="ap",
+        relaxation="exact",
+        k=None,
+        alpha=0.7,
+        n_bins=None,
+        backbone=None,
+        init="rotation",
+        affinity="auto",
+        n_epochs=75,
+        batch_size=256,
+        learning_rate=0.05,
+        backbone_lr_scale=1.0,
+        lr_schedule="cosine",
+        optimizer="adam",
+        weight_decay=1.0,
+        input_dropout=0.4,
+        hidden_dropout=0.25,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        store_database=True,
+        device="auto",
+        deterministic=False,
+        random_state=None,
+    ):
+        self.nbits = nbits
+        self.objective = objective
+        self.relaxation = relaxation
+        self.k = k
+        self.alpha = alpha
+        self.n_bins = n_bins
+        self.backbone = backbone
+        self.init = init
+        self.affinity = affinity
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.backbone_lr_scale = backbone_lr_scale
+        self.lr_schedule = lr_schedule
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.input_dropout = input_dropout
+        self.hidden_dropout = hidden_dropout
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.store_database = store_database
+        self.device = device
+        self.deterministic = deterministic
+        self.random_state = random_state
+
+    def _objective(self):
+        return TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, self.alpha, self.n_bins)
+
+    def _score_metric(self):
+        return self.objective
+
+    def _check_options(self):
+        if self.k is not None and self.relaxation != "exact":
+            raise ValueError(f"k={self.k} with relaxation={self.relaxation!r}: a cut-off wants relaxation='exact'.")
+        if self.init == "itq" and self.backbone is not None:
+            raise ValueError("init='itq' starts a linear hasher; with a backbone use init='rotation'.")
+
+    def _initialize(self, encoder, X, rng):
+        if self.backbone is not None:
+            return
+        if self.init == "itq":
+            centred = (X - X.mean(axis=0)) / encoder.scale.item()
+            start = principal_map(centred, self.nbits, rng)
+            start = start @ quantizing_rotation(centred @ start, 50, rng)
+            start /= max(float(np.sqrt(np.mean((centred @ start) ** 2))), 1e-12)
+        else:
+            start = orthonormal_map(X.shape[1], self.nbits, rng)
+        with torch.no_grad():
+            encoder.hash.weight.copy_(torch.as_tensor(start.T))
