@@ -237,6 +237,8 @@ def resolve_affinity(affinity, y):
     >>> resolve_affinity("auto", [[0, 1], [1, 1], [1, 0]])
     SharedLabelsAffinity(binary=False)
     """
+    if isinstance(affinity, type):
+        raise TypeError(f"affinity={affinity.__name__} is a class; an instance, {affinity.__name__}(), is wanted.")
     if callable(affinity):
         return affinity
     if not isinstance(affinity, str) or affinity != "auto":

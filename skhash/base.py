@@ -1,5 +1,6 @@
 """BaseHasher: what every hasher shares, whatever it learns from."""
 
+import warnings
 from abc import abstractmethod
 from contextlib import contextmanager
 from numbers import Integral
@@ -8,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import gen_batches
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
@@ -37,6 +38,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     #: whether learning itself needs an affinity; unsupervised hashers keep y for `score` only
     _supervised = False
+    #: what rows are converted to; the first one unless they are of another already
+    _dtypes: list = [np.float64, np.float32]
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -63,8 +66,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             If `X` or `y` cannot be learned from; what was fitted before is kept.
         """
         with self._kept_on_failure():
-            context = self._init_callback_context(max_subtasks=self._n_subtasks())
             X, targets = self._validate_training_data(X, y)
+            context = self._init_callback_context(max_subtasks=self._prepare(X))
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             self._fit(X, targets)
             self._store_database(X, targets)
@@ -92,8 +95,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         ndarray of shape (n_samples, nbits), float
             Activations; a bit is 1 where its activation is >= 0.
         """
-        X = self._validate_rows(X)
-        return np.concatenate([self._project(X[rows]) for rows in gen_batches(len(X), ENCODE_ROWS)])
+        return self._by_slices(self._validate_rows(X), lambda activations: activations)
 
     def transform(self, X):
         """Hash rows to bits.
@@ -108,8 +110,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         ndarray of shape (n_samples, nbits), dtype uint8
             Bits, 0 or 1.
         """
-        X = self._validate_rows(X)
-        return np.concatenate([binarize(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
+        return self._by_slices(self._validate_rows(X), binarize)
 
     def encode(self, X):
         """Hash rows to packed codes, for storage and search.
@@ -124,7 +125,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
             Codes in :func:`numpy.packbits` order, the unused tail zero.
         """
-        return self._encode(self._validate_rows(X))
+        return self._by_slices(self._validate_rows(X), _binarize_and_pack)
 
     def score(self, X, y=None):
         """Rank the rows of fit for each row of `X` as a query, and average the metric.
@@ -148,8 +149,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _score_metric(self):
         return "ap"
 
-    def _n_subtasks(self):
-        """Number of steps that callbacks are told of: none for a closed form."""
+    def _prepare(self, X):
+        """Settle what depends on the data; return the number of steps that callbacks are told of."""
         return 0
 
     @property
@@ -165,11 +166,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _validate_rows(self, X):
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return validate_data(self, X, reset=False, dtype=self._dtypes)
 
     def _validate_training_data(self, X, y):
         """Check X and y, fit the affinity; return X and the targets that it compares."""
-        options = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+        options = {"dtype": self._dtypes, "ensure_min_samples": 2}
         given = not isinstance(self.affinity, str)
         if y is None:
             X = validate_data(self, X, **(options | ({"y": None} if self._supervised else {})))
@@ -187,7 +188,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             )
         else:
             X, targets = validate_data(self, X, y, multi_output=True, **options)
-            check_classification_targets(targets)
+            _check_labels(targets)
         self._nbits = int(self.nbits)
         self.affinity_ = None
         if targets is not None:
@@ -198,13 +199,13 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             _check_both_kinds(self.affinity_, targets)
         return X, targets
 
-    def _encode(self, X):
-        """Packed codes of validated rows."""
-        return np.concatenate([pack(binarize(self._project(X[rows]))) for rows in gen_batches(len(X), ENCODE_ROWS)])
+    def _by_slices(self, X, function):
+        """A function of the activations of validated rows, a slice of rows at a time."""
+        return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
 
     def _store_database(self, X, targets):
         """Keep the codes and targets of the training rows: the database of `score`."""
-        self.database_codes_ = self._encode(X) if self.store_database else None
+        self.database_codes_ = self._by_slices(X, _binarize_and_pack) if self.store_database else None
         self.database_y_ = targets if self.store_database else None
 
     @contextmanager
@@ -220,6 +221,21 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             self.__dict__.clear()
             self.__dict__.update(before | transient)
             raise
+
+
+def _check_labels(y):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind.startswith("continuous"):
+        raise ValueError(
+            f"y is of kind {kind!r}, and affinity='auto' compares class labels or a 0/1 matrix of labels. For other "
+            "targets pass affinity=DistanceAffinity() or any function of two sets of rows of y."
+        )
+
+
+def _binarize_and_pack(activations):
+    return pack(binarize(activations))
 
 
 def _check_both_kinds(affinity, targets, step=256):

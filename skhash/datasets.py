@@ -15,7 +15,14 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch, check_array, check_random_state
 
-from skhash.affinity import DistanceAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity, take_rows
+from skhash.affinity import (
+    ClassAffinity,
+    DistanceAffinity,
+    SharedLabelsAffinity,
+    fit_affinity,
+    resolve_affinity,
+    take_rows,
+)
 
 # --- which rows: each rule maps (class of every row, how many, rng) to row numbers in random order
 
@@ -84,7 +91,7 @@ class Protocol:
     affinity : "auto" or callable, default="auto"
         Relevance rule. If it needs no labels, the rows of X are the targets.
     relevance : str
-        The relevance rule in words.
+        The relevance rule in words; None says what the affinity compares.
     cutoff : int, default=None
         Recommended ``k`` of the metrics; None ranks the whole database.
     unit_length : bool, default=False
@@ -105,7 +112,7 @@ class Protocol:
     draw_train: Callable = _randomly
     n_rows: int | None = None
     affinity: object = "auto"
-    relevance: str = "same class, or number of shared labels"
+    relevance: str | None = None
     cutoff: int | None = None
     unit_length: bool = False
 
@@ -160,7 +167,6 @@ _MIRFLICKR = Protocol(
     5000,
     draw_query=_first,
     affinity=SharedLabelsAffinity(),
-    relevance="number of shared labels",
 )
 PROTOCOLS = {protocol.name: protocol for protocol in (_HOLDOUT, _5K, _STRUCT, _LABELME, _MIRFLICKR)}
 
@@ -226,7 +232,10 @@ def split(X, y=None, protocol="holdout", random_state=0, *, scale=1.0, name="dat
     affinity(y_query[:1], y_train[:1])  # targets that do not suit the affinity fail here, not after the training
 
     sizes = f"{len(query):,} queries against {len(database):,} database rows, {len(train):,} of them for training"
-    rules = f"relevance = {protocol.relevance}; cut-off {protocol.cutoff or 'none'}; split seed {random_state}"
+    known = {ClassAffinity: "same class", SharedLabelsAffinity: "number of shared labels"}
+    rules = f"relevance = {protocol.relevance or known.get(type(affinity), repr(affinity))}"
+    if protocol.cutoff:
+        rules += f"; the paper cuts rankings at {protocol.cutoff}"
     features = {"X_train": X_train, "X_query": X_query, "X_database": X_database}
     targets = {"y_train": y_train, "y_query": y_query, "y_database": y_database}
     about = {"name": name, "protocol": protocol, "DESCR": f"{name}, protocol {protocol.name!r}: {sizes}; {rules}."}
@@ -329,7 +338,7 @@ def load_dataset(name="digits", *, protocol=None, random_state=0, data_home=None
     ((1438, 64), ClassAffinity())
     >>> print(data.DESCR)  # doctest: +NORMALIZE_WHITESPACE
     digits, protocol 'holdout': 359 queries against 1,438 database rows, 1,438 of them for training;
-    relevance = same class, or number of shared labels; cut-off none; split seed 0.
+    relevance = same class.
     """
     if not isinstance(name, str | os.PathLike):
         raise TypeError(f"name={name!r}: the name of a data set or the path of an .npz file is wanted.")

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 
 def resolve_device(device):
@@ -76,3 +77,30 @@ def seeded(seed, device, deterministic=False):
             torch.use_deterministic_algorithms(was_deterministic)
             np.random.set_state(numpy_state)  # noqa: NPY002
             random.setstate(python_state)
+
+
+@contextmanager
+def one_thread(wanted=True):
+    """Run torch and BLAS on one CPU thread inside the body.
+
+    Sums that a team of threads shares are rounded by the size of the team. Besides,
+    waking a team costs more than a small step takes, and many times more while other
+    processes want the same cores.
+
+    Parameters
+    ----------
+    wanted : bool, default=True
+        False changes nothing.
+
+    Yields
+    ------
+    None
+    """
+    n_threads = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1 if wanted else None, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(n_threads)

@@ -16,9 +16,10 @@ from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
 from skhash.codes import binarize
-from skhash.hashers.linear import LinearHasher, orthonormal_map, principal_map
+from skhash.hashers.linear import LinearHasher, one_blas_thread, orthonormal_map, principal_map
 
 
+@one_blas_thread
 def quantizing_rotation(V, n_iter, rng):
     """Find the rotation that brings rows nearest to the corners of the cube.
 

@@ -2,8 +2,12 @@
 
 import numpy as np
 from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
 
 from skhash.base import BaseHasher
+
+#: Sums that a team of threads shares are rounded by the size of the team, and small ones take it longer.
+one_blas_thread = threadpool_limits.wrap(limits=1, user_api="blas")
 
 
 class LinearHasher(BaseHasher):
@@ -13,7 +17,7 @@ class LinearHasher(BaseHasher):
     """
 
     def _fit(self, X, targets):
-        self.mean_ = X.mean(axis=0)
+        self.mean_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         self.projection_ = self._learn(X - self.mean_).astype(X.dtype, copy=False)
 
     def _project(self, X):
@@ -49,6 +53,7 @@ def orthonormal_map(n_inputs, n_outputs, rng):
     return q if n_inputs >= n_outputs else q.T
 
 
+@one_blas_thread
 def principal_map(X, nbits, rng):
     """Map centred rows to their leading principal components.
 
@@ -76,5 +81,7 @@ def principal_map(X, nbits, rng):
     array([1., 0.])
     """
     n_components = min(nbits, *X.shape)
-    components = PCA(n_components, svd_solver="full" if min(X.shape) < 100 else "covariance_eigh").fit(X).components_.T
+    pca = PCA(n_components, svd_solver="full" if min(X.shape) < 100 else "covariance_eigh")
+    with np.errstate(invalid="ignore"):  # constant rows have no variance to explain
+        components = pca.fit(X).components_.T
     return components if n_components == nbits else components @ orthonormal_map(n_components, nbits, rng)

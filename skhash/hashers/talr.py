@@ -97,6 +97,9 @@ _RELAXED = {
     ("ndcg", "simplified"): _simplified_dcg,
 }
 
+_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
+_RECIPES = {"ap": (2500, 256, 0.1, 0.5, 1.0), "ndcg": (1000, 500, 0.02, 0.3, 0.7), "deep": (1500, 256, 0.003, 0.1, 0.7)}
+
 
 def soft_metric(H, objective, relaxation="exact", k=None):
     """Metric of each query on soft counts, 0 for a query without relevant items.
@@ -139,7 +142,7 @@ class TALRObjective(Objective):
         As in :class:`TALRHasher`.
     """
 
-    def __init__(self, affinity, objective="ap", relaxation="exact", k=None, alpha=0.7, n_bins=None):
+    def __init__(self, affinity, objective="ap", relaxation="exact", k=None, alpha=1.0, n_bins=None):
         super().__init__()
         self.affinity = affinity
         self.objective, self.relaxation, self.k = objective, relaxation, k
@@ -148,6 +151,8 @@ class TALRObjective(Objective):
     def forward(self, encoder, X, targets, rows):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         phi = torch.tanh(self.alpha * encoder(X))
+        if phi.isnan().any():
+            return phi.sum()  # NaN, for the training loop to report; a histogram would lose it
         nbits = phi.shape[1]
         distances = (nbits - phi @ phi.T) / 2
         index, levels = level_indices(self.affinity, targets, targets)
@@ -174,24 +179,25 @@ class TALRHasher(DeepHasher):
         the one in the authors' code.
     k : int, default=None
         Optimise AP@k (divided by ``min(relevant, k)``) or NDCG@k; "exact" only.
-    alpha : float, default=0.7
-        Slope of the tanh that stands for the sign in training.
+    alpha : float, default=None
+        Slope of the tanh that stands for the sign in training; see Notes for None.
     n_bins : int, default=None
         Bins of the soft histogram; None takes one a bit, which makes it exact on codes.
     backbone : None, "mlp" or torch.nn.Module, default=None
         What precedes the hash layer: nothing (a linear hasher), two hidden layers of
-        512 units, or any module that maps rows to (n, width). A module is copied.
+        512 units, or any module that maps rows to (n, width). A module is copied, trained
+        in training mode, and receives centred rows.
     init : "rotation" or "itq", default="rotation"
         First hash layer: a random orthonormal map, or the ITQ solution (linear only).
     affinity : "auto" or callable, default="auto"
         Which rows are relevant, and how much; "auto" takes classes or shared labels
         from y. See :mod:`skhash.affinity`.
-    n_epochs : int, default=75
-        Passes over the training rows.
-    batch_size : int, default=256
-        Rows of a step; each ranks the others.
-    learning_rate : float, default=0.05
-        Step size of the hash layer.
+    n_epochs : int, default=None
+        Passes over the training rows; see Notes for None.
+    batch_size : int, default=None
+        Rows of a step, each ranks the others; see Notes for None.
+    learning_rate : float, default=None
+        Step size of the hash layer; see Notes for None.
     backbone_lr_scale : float, default=1.0
         Factor of the step size for the backbone.
     lr_schedule : "cosine", "constant" or callable, default="cosine"
@@ -199,11 +205,13 @@ class TALRHasher(DeepHasher):
         optimizer to a torch scheduler (stepped after each batch).
     optimizer : "adam", "sgd" or callable, default="adam"
         AdamW, SGD with momentum 0.9, or a factory of a torch optimizer.
-    weight_decay : float, default=1.0
-        Decoupled weight decay, multiplied by the step size.
-    input_dropout : float, default=0.4
-        Share of the features set to zero in training.
-    hidden_dropout : float, default=0.25
+    weight_decay : float, default=None
+        Decoupled weight decay, multiplied by the step size; see Notes for None.
+    input_dropout : float, default=None
+        Share p of the features set to zero in training, for a linear hasher (as Gaussian
+        noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
+        at most 3.
+    hidden_dropout : float, default=0.3
         Share of the hidden units of "mlp" set to zero in training.
     early_stopping : bool, default=False
         Hold out a share of the rows, watch the exact metric on them, and keep the best epoch.
@@ -216,7 +224,8 @@ class TALRHasher(DeepHasher):
     device : str, default="auto"
         "auto" takes a GPU if there is one; or any torch device.
     deterministic : bool, default=False
-        Restrict torch to deterministic algorithms (of use on a GPU only).
+        Restrict torch to deterministic algorithms, which matters on a GPU, and a backbone
+        that is handed in to one CPU thread; the others run on one thread anyway.
     random_state : int, RandomState instance or None, default=None
         Decides the result alone; the global generators are left untouched.
 
@@ -224,6 +233,8 @@ class TALRHasher(DeepHasher):
     ----------
     weights_ : dict of str to ndarray
         The trained encoder.
+    settings_ : dict
+        The values that stood for parameters left None.
     history_ : list of dict
         For each epoch its number, mean loss, and validation metric if there is one.
     n_epochs_ : int
@@ -236,6 +247,19 @@ class TALRHasher(DeepHasher):
         Their targets.
     n_features_in_ : int
         Number of features of the training rows.
+
+    Notes
+    -----
+    Parameters left None take these values, chosen on training rows of MNIST, USPS,
+    GIST features and MIRFlickr (a budget of steps makes between 30 and 125 epochs):
+
+    ===============  =====  ====  ==========  =============  ============
+    hasher           steps  rows  step size   weight decay   alpha
+    ===============  =====  ====  ==========  =============  ============
+    linear, "ap"     2500   256   0.1         0.5            1.0
+    linear, "ndcg"   1000   500   0.02        0.3            0.7
+    any backbone     1500   256   0.003       0.1            0.7
+    ===============  =====  ====  ==========  =============  ============
 
     References
     ----------
@@ -256,7 +280,7 @@ class TALRHasher(DeepHasher):
         "objective": [StrOptions({"ap", "ndcg"})],
         "relaxation": [StrOptions({"exact", "paper", "simplified"})],
         "k": [Interval(Integral, 1, None, closed="left"), None],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "n_bins": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"rotation", "itq"})],
     }
@@ -268,20 +292,20 @@ class TALRHasher(DeepHasher):
         objective="ap",
         relaxation="exact",
         k=None,
-        alpha=0.7,
+        alpha=None,
         n_bins=None,
         backbone=None,
         init="rotation",
         affinity="auto",
-        n_epochs=75,
-        batch_size=256,
-        learning_rate=0.05,
+        n_epochs=None,
+        batch_size=None,
+        learning_rate=None,
         backbone_lr_scale=1.0,
         lr_schedule="cosine",
         optimizer="adam",
-        weight_decay=1.0,
-        input_dropout=0.4,
-        hidden_dropout=0.25,
+        weight_decay=None,
+        input_dropout=None,
+        hidden_dropout=0.3,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=10,
@@ -317,7 +341,12 @@ class TALRHasher(DeepHasher):
         self.random_state = random_state
 
     def _objective(self):
-        return TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, self.alpha, self.n_bins)
+        alpha = self.settings_["alpha"]
+        return TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, alpha, self.n_bins)
+
+    def _recipe(self):
+        kind = self.objective if self.backbone is None else "deep"
+        return dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
 
     def _score_metric(self):
         return self.objective

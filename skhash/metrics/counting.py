@@ -181,6 +181,8 @@ class _PairLevels:
             raise ValueError(
                 f"{len(queries)} queries and {len(database)} database items; at least one of each is wanted."
             )
+        if exclude_self and len(queries) == 1:
+            raise ValueError("exclude_self=True with a single row leaves no database; at least two rows are wanted.")
         if exclude_self and len(queries) != len(database):
             raise ValueError(
                 f"exclude_self=True with {len(queries)} queries and {len(database)} items: they must be the same rows."

@@ -1,0 +1,76 @@
+"""Speed of evaluation: 1,000 queries x 59,000 codes of 64 bits, 10 classes, against two peers.
+
+    pytest benchmarks/bench_histogram.py --benchmark-enable
+
+Each peer computes the same figures from the same codes in the same run; pairs per
+second and the ratios are printed with the table.
+"""
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.metrics import ndcg_score
+
+from skhash.codes import hamming_distances, pack
+from skhash.metrics import relevance_histogram
+
+N_QUERIES, N_ITEMS, NBITS = 1000, 59_000, 64
+PEER_QUERIES = 40  # the peers are timed on fewer queries, and scaled
+
+
+@pytest.fixture(scope="module")
+def codes():
+    rng = np.random.default_rng(0)
+    centres = rng.integers(0, 2, (10, NBITS), dtype=np.uint8)
+    query_y, database_y = rng.integers(0, 10, N_QUERIES), rng.integers(0, 10, N_ITEMS)
+    query, database = (centres[y] ^ (rng.random((len(y), NBITS)) < 0.25) for y in (query_y, database_y))
+    return pack(query), pack(database), query_y, database_y
+
+
+def count(codes):
+    query, database, query_y, database_y = codes
+    return relevance_histogram(query, database, query_y, database_y, nbits=NBITS)
+
+
+def evaluate_by_argsort(codes):
+    """Average precision as most scripts compute it: one argsort a query."""
+    query, database, query_y, database_y = codes
+    values = []
+    for code, label in zip(query[:PEER_QUERIES], query_y, strict=False):
+        distances = np.bitwise_count(database ^ code).sum(axis=1)
+        hits = (database_y == label)[np.argsort(distances)]
+        ranks = np.flatnonzero(hits) + 1
+        values.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+    return values
+
+
+def evaluate_by_sklearn(codes):
+    """Tie-aware NDCG of scikit-learn on the same distances."""
+    query, database, query_y, database_y = codes
+    distances = hamming_distances(query[:PEER_QUERIES], database, nbits=NBITS)
+    return ndcg_score(query_y[:PEER_QUERIES, None] == database_y, -distances)
+
+
+def pairs_per_second(function, codes, n_queries):
+    start = time.perf_counter()
+    function(codes)
+    return n_queries * N_ITEMS / (time.perf_counter() - start)
+
+
+def test_histogram(benchmark, codes):
+    benchmark(count, codes)
+
+
+def test_ratios(codes, capsys):
+    count(codes)  # compiled, or loaded from the cache
+    ours = max(pairs_per_second(count, codes, N_QUERIES) for _ in range(5))
+    argsort = max(pairs_per_second(evaluate_by_argsort, codes, PEER_QUERIES) for _ in range(3))
+    sklearn = max(pairs_per_second(evaluate_by_sklearn, codes, PEER_QUERIES) for _ in range(3))
+    with capsys.disabled():
+        print(
+            f"\nhistogram {ours:.2e} pairs/s; argsort {argsort:.2e} (1/{ours / argsort:.0f}); "
+            f"sklearn ndcg_score {sklearn:.2e} (1/{ours / sklearn:.0f})"
+        )
+    assert ours >= 20 * argsort
+    assert ours >= 100 * sklearn

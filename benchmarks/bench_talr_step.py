@@ -1,0 +1,74 @@
+"""One TALR step at batch 256 and 64 bits: two scatter-adds against the dense kernel.
+
+    pytest benchmarks/bench_talr_step.py --benchmark-enable
+
+The dense form builds the (M, M, b + 1) tensor of kernel values that most code uses;
+everything else of the step is the same.
+"""
+
+import time
+
+import pytest
+import torch
+
+from skhash.affinity import ClassAffinity
+from skhash.engine import Encoder
+from skhash.hashers import talr
+from skhash.metrics.histogram import RelevanceHistogram
+
+BATCH, NBITS, N_FEATURES = 256, 64, 512
+
+
+def dense_histogram(distances, level_index, levels, *, max_distance, n_bins=None, exclude_self=True):
+    """Soft histogram through the dense triangular kernel."""
+    centres = torch.arange(max_distance + 1.0)
+    kernel = (1 - (distances[:, :, None] - centres).abs()).clamp_min(0)
+    others = 1 - torch.eye(len(distances))
+    one_hot = torch.nn.functional.one_hot(level_index, len(levels)).float() * others[:, :, None]
+    return RelevanceHistogram(torch.einsum("qnd,qnv->qdv", kernel, one_hot).double(), levels)
+
+
+class Step:
+    def __init__(self):
+        generator = torch.Generator().manual_seed(0)
+        self.X = torch.randn(BATCH, N_FEATURES, generator=generator)
+        self.y = torch.randint(10, (BATCH,), generator=generator).numpy()
+        self.encoder = Encoder(N_FEATURES, NBITS)
+        self.objective = talr.TALRObjective(ClassAffinity())
+
+    def __call__(self):
+        self.encoder.zero_grad()
+        loss = self.objective(self.encoder, self.X, self.y, None)
+        loss.backward()
+        return loss.item(), self.encoder.hash.weight.grad.clone()
+
+
+@pytest.fixture
+def step():
+    return Step()
+
+
+def best_of(function, n=20):
+    times = []
+    for _ in range(n):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def test_scatter_step(benchmark, step):
+    benchmark(step)
+
+
+def test_ratio(step, monkeypatch, capsys):
+    loss, gradient = step()
+    ours = best_of(step)
+    monkeypatch.setattr(talr, "soft_histogram", dense_histogram)
+    dense_loss, dense_gradient = step()
+    dense = best_of(step)
+    with capsys.disabled():
+        print(f"\nscatter-adds {1e3 * ours:.2f} ms, dense kernel {1e3 * dense:.2f} ms: {dense / ours:.1f} times")
+    assert loss == pytest.approx(dense_loss, abs=1e-5)
+    torch.testing.assert_close(gradient, dense_gradient, atol=1e-6, rtol=1e-3)
+    assert dense >= 8 * ours

@@ -1,0 +1,228 @@
+"""Bad input: one clear error that names the parameter, what came and what is wanted; and nothing fitted is lost."""
+
+from copy import deepcopy
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from skhash import ITQHasher, TALRHasher
+from skhash.affinity import PrecomputedAffinity
+from skhash.metrics import RetrievalScorer, relevance_histogram
+
+QUICK = {TALRHasher: {"n_epochs": 1}}
+every_hasher = pytest.mark.parametrize("Hasher", [ITQHasher, TALRHasher])
+
+
+@pytest.fixture(scope="module")
+def fit(digits):
+    """Give a fitted hasher, one for each class: a test that changes it takes a copy."""
+    return cache(lambda Hasher: Hasher(nbits=8, **QUICK.get(Hasher, {}), random_state=0).fit(digits.X, digits.y))
+
+
+@pytest.fixture
+def refuses(digits, fit):
+    """Check that a hasher refuses to be fitted, and that one fitted before still is what it was."""
+
+    def check(hasher, X, y, match, error=ValueError):
+        fitted = deepcopy(fit(type(hasher)))
+        good, bad = fitted.get_params(), hasher.get_params()
+        codes, score = fitted.encode(digits.X_query), fitted.score(digits.X_query, digits.y_query)
+        with pytest.raises(error, match=match):
+            fitted.set_params(**bad).fit(X, y)
+        fitted.set_params(**good)
+        assert_array_equal(fitted.encode(digits.X_query), codes)
+        assert fitted.score(digits.X_query, digits.y_query) == score
+
+    return check
+
+
+# --- rows
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@every_hasher
+def test_values_that_are_not_finite(refuses, fit, Hasher, digits, value):
+    X = digits.X.copy()
+    X[3, 5] = value
+    refuses(Hasher(), X, digits.y, "Input X contains (NaN|infinity)")
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+        fit(Hasher).transform(X)
+
+
+@every_hasher
+def test_one_row(refuses, Hasher, digits):
+    refuses(Hasher(), digits.X[:1], digits.y[:1], "1 sample.* while a minimum of 2 is required")
+
+
+@every_hasher
+def test_one_dimension(refuses, Hasher, digits):
+    refuses(Hasher(), digits.X[:, 0], digits.y, "Expected 2D array, got 1D array")
+
+
+@pytest.mark.parametrize("method", ["transform", "encode", "project", "score"])
+@every_hasher
+def test_other_features_than_in_fit(fit, Hasher, digits, method):
+    hasher = fit(Hasher)
+    y = (digits.y_query,) if method == "score" else ()
+    with pytest.raises(ValueError, match=r"X has 5 features, but .*Hasher is expecting 64 features"):
+        getattr(hasher, method)(digits.X_query[:, :5], *y)
+
+
+@pytest.mark.parametrize("method", ["transform", "encode", "project", "score"])
+@every_hasher
+def test_before_fit(Hasher, digits, method):
+    y = (digits.y_query,) if method == "score" else ()
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(Hasher(), method)(digits.X_query, *y)
+
+
+# --- options
+
+
+@pytest.mark.parametrize("nbits", [0, -3, 2.5, "32", None])
+@every_hasher
+def test_nbits(refuses, Hasher, digits, nbits):
+    refuses(Hasher(nbits=nbits), digits.X, digits.y, rf"'nbits' parameter .* an int in .*1, inf.* Got {nbits!r}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objective": "map"},
+        {"relaxation": "soft"},
+        {"backbone": "resnet"},
+        {"affinity": "labels"},
+        {"optimizer": "lion"},
+        {"lr_schedule": "step"},
+        {"init": "pca"},
+        {"batch_size": 1},
+        {"learning_rate": 0.0},
+        {"n_epochs": 0},
+        {"k": 0},
+        {"store_database": 2},
+    ],
+    ids=str,
+)
+def test_unknown_options(refuses, digits, options):
+    ((name, value),) = options.items()
+    refuses(
+        TALRHasher(**options), digits.X, digits.y, rf"'{name}' parameter of TALRHasher must be .* Got {value!r} instead"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 5, "relaxation": "paper"}, "k=5 with relaxation='paper'.*'exact'"),
+        ({"init": "itq", "backbone": "mlp"}, "init='itq'.*backbone.*init='rotation'"),
+        ({"init": "itq", "backbone": torch.nn.Linear(64, 5)}, "init='itq'.*backbone.*init='rotation'"),
+        ({"backbone": torch.nn.Flatten(0)}, "backbone must map rows"),
+        ({"device": "cuda:77"}, "device='cuda:77' is not available here; 'auto' or one of"),
+        ({"device": "nowhere"}, "device='nowhere' is not available here; 'auto' or one of"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_options_that_do_not_go_together_or_are_not_there(refuses, digits, options, message):
+    refuses(TALRHasher(**options), digits.X, digits.y, message)
+
+
+def test_too_few_rows_to_hold_some_out(refuses, digits):
+    def above(a, b):  # of two rows, one is relevant to the other
+        return np.greater.outer(a, b)
+
+    hasher = TALRHasher(early_stopping=True, affinity=above)
+    refuses(hasher, digits.X[:2], [0, 1], "X has 2 rows; early_stopping=True wants at least 3")
+
+
+def test_backbone_of_other_width(refuses, digits):
+    refuses(TALRHasher(backbone=torch.nn.Linear(10, 5)), digits.X, digits.y, "backbone.*64 features")
+
+
+# --- targets
+
+
+def test_targets_missing(refuses, digits):
+    refuses(TALRHasher(), digits.X, None, "TALRHasher estimator requires y to be passed, but the target y is None")
+
+
+def test_targets_missing_for_a_given_affinity(refuses, digits):
+    affinity = PrecomputedAffinity(np.eye(500))
+    refuses(TALRHasher(affinity=affinity), digits.X, None, "requires y to be passed, but the target y is None")
+
+
+@pytest.mark.parametrize("affinity", ["auto", lambda a, b: a[:, None] == b], ids=["auto", "function"])
+@every_hasher
+def test_targets_of_another_length(refuses, Hasher, digits, affinity):
+    refuses(Hasher(affinity=affinity), digits.X, digits.y[1:], "(500.*499|499.*500)")
+
+
+@every_hasher
+def test_continuous_targets(refuses, Hasher, digits):
+    refuses(Hasher(), digits.X, digits.y + 0.5, "y is of kind 'continuous'.*DistanceAffinity")
+
+
+def test_one_class(refuses, digits):
+    message = r"a single class\?.*two classes.*StratifiedKFold\(shuffle=True\)"
+    refuses(TALRHasher(), digits.X, np.zeros(500, dtype=int), message)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%")
+def test_no_relevant_pair(refuses, digits):
+    refuses(
+        TALRHasher(), digits.X, np.arange(500), r"no pair of different rows relevant.*one class with two rows is wanted"
+    )
+
+
+@every_hasher
+def test_an_affinity_matrix_as_targets(refuses, Hasher, digits):
+    matrix = (digits.y[:, None] == digits.y).astype(int)
+    message = r"y is a symmetric 500 x 500 matrix.*affinity=PrecomputedAffinity\(matrix\) and y=numpy.arange\(n\)"
+    refuses(Hasher(), digits.X, matrix, message)
+
+
+@pytest.mark.parametrize(
+    ("affinity", "message"),
+    [
+        (lambda a, b: np.zeros(3), r"affinity returned shape \(3,\)"),
+        (lambda a, b: -1.0 * (a[:, None] == b), "affinity gives levels from -1.0 to .*finite levels >= 0"),
+        (lambda a, b: np.where(a[:, None] == b, np.nan, 0.0), "affinity gives levels.*finite levels >= 0"),
+        (PrecomputedAffinity(np.eye(4)), "row numbers 0 to 3"),
+    ],
+    ids=["shape", "negative", "NaN", "row numbers"],
+)
+def test_affinities_that_give_no_levels(refuses, digits, affinity, message):
+    refuses(TALRHasher(affinity=affinity), digits.X, digits.y, message)
+
+
+# --- codes and scores
+
+
+def test_codes_that_are_no_bits(digits):
+    signs = np.where(digits.X[:, :8] > 4, 1, -1)
+    with pytest.raises(
+        ValueError, match=r"database_codes holds values other than 0 and 1 .*Pass the bits that transform"
+    ):
+        relevance_histogram(signs, signs, digits.y)
+
+
+def test_codes_and_targets_of_other_shapes():
+    codes = np.zeros((4, 8), dtype=np.uint8)
+    with pytest.raises(ValueError, match="query_codes have 8 bits and database_codes 7"):
+        relevance_histogram(codes, codes[:, :7], [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="query_y has 3 rows and the query 4"):
+        relevance_histogram(codes, codes, [0, 0, 1], [0, 0, 1, 1])
+
+
+@every_hasher
+def test_queries_and_targets_of_other_lengths(fit, Hasher, digits):
+    hasher = fit(Hasher)
+    with pytest.raises(ValueError, match="query_y has 299 rows"):
+        hasher.score(digits.X_query, digits.y_query[1:])
+    with pytest.raises(ValueError, match=r"y is None.*pass y"):
+        hasher.score(digits.X_query)
+    with pytest.raises(ValueError, match="database_y has 499 rows"):
+        RetrievalScorer(database=(digits.X, digits.y[1:]))(hasher, digits.X_query, digits.y_query)

@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from skhash import TALRHasher
+from skhash.callbacks import RetrievalMonitor
+from skhash.metrics import RetrievalScorer
+
+X, y = load_digits(return_X_y=True)
+HASHER = TALRHasher(nbits=8, n_epochs=4, random_state=0)
+
+
+def fit_with(monitor):
+    return HASHER.set_callbacks(monitor).fit(X[:600], y[:600])
+
+
+def test_monitor_logs_every_epoch_and_ends_at_the_score_of_the_model():
+    monitor = RetrievalMonitor(X[600:900], y[600:900])
+    hasher = fit_with(monitor)
+    assert [entry["epoch"] for entry in monitor.log_] == [1, 2, 3, 4]
+    assert monitor.log_[-1]["score"] == hasher.score(X[600:900], y[600:900])
+
+
+def test_monitor_does_not_change_the_result():
+    watched = fit_with(RetrievalMonitor(X[600:900], y[600:900])).transform(X)
+    np.testing.assert_array_equal(watched, HASHER.set_callbacks().fit(X[:600], y[:600]).transform(X))
+
+
+def test_patience_stops_the_fit():
+    monitor = RetrievalMonitor(X[600:900], y[600:900], scoring=lambda estimator, X, y: 0.5, patience=2)
+    assert fit_with(monitor).n_epochs_ == 3
+    assert len(monitor.log_) == 3
+
+
+def test_scorer_may_be_given():
+    monitor = RetrievalMonitor(X[600:900], y[600:900], scoring=RetrievalScorer("ndcg", database="fold"))
+    hasher = fit_with(monitor)
+    expected = RetrievalScorer("ndcg", database="fold")(hasher, X[600:900], y[600:900])
+    assert monitor.log_[-1]["score"] == pytest.approx(expected)

@@ -1,0 +1,248 @@
+"""The engine: devices, seeds, encoders and the one training loop, without a word of hashing."""
+
+import pickle
+import random
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from skhash.engine import Encoder, Objective, Schedule, resolve_device, seeded, train_epochs
+
+CPU = torch.device("cpu")
+
+
+class Recorder(Objective):
+    """Pull the activations to a learned centre, and record what each step sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.centre = nn.Parameter(torch.full((1, 3), 5.0))
+        self.rows, self.rates = [], []
+
+    def forward(self, encoder, X, targets, rows):
+        assert len(X) == len(targets) == len(rows)
+        self.rows.append(rows)
+        self.rates.append([group["lr"] for group in self.optimizer.param_groups] if hasattr(self, "optimizer") else [])
+        return ((encoder(X) - self.centre) ** 2).mean()
+
+    def make_optimizer(self, groups):
+        self.optimizer = torch.optim.SGD(groups)
+        return self.optimizer
+
+
+def train(n=20, encoder=None, objective=None, X=None, **schedule):
+    X = np.random.default_rng(0).normal(size=(n, 4)) if X is None else X
+    objective = objective or Recorder()
+    with seeded(0, CPU):
+        encoder = encoder or Encoder(4, 3)
+        schedule = Schedule(**({"n_epochs": 2, "batch_size": 10, "learning_rate": 0.1} | schedule))
+        losses = list(train_epochs(encoder, objective, X, np.zeros(n), schedule, np.random.default_rng(0), CPU))
+    return objective, encoder, losses
+
+
+def global_states():
+    return torch.get_rng_state().tolist(), pickle.dumps(np.random.get_state()), random.getstate()  # noqa: NPY002
+
+
+def draw():
+    return torch.rand(2).tolist(), np.random.rand(2).tolist(), random.random()  # noqa: NPY002
+
+
+# --- devices and seeds
+
+
+def test_devices():
+    assert resolve_device("cpu") == CPU
+    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", "", "mps:7"])
+def test_a_device_that_is_not_there(device):
+    with pytest.raises(ValueError, match=rf"device='{device}' is not available here; 'auto' or one of \['cpu'"):
+        resolve_device(device)
+
+
+def test_a_seed_decides_all_generators_and_leaves_them_alone():
+    before = global_states()
+    draws = []
+    for seed in (1, 1, 2):
+        with seeded(seed, CPU):
+            draws.append(draw())
+        assert global_states() == before
+    assert draws[0] == draws[1]
+    assert all(a != b for a, b in zip(draws[0], draws[2], strict=True))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_generators_and_flags_are_restored_after_an_error(deterministic):
+    before = global_states()
+
+    def interrupted():
+        with seeded(0, CPU, deterministic):
+            assert torch.are_deterministic_algorithms_enabled() == deterministic
+            draw()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert global_states() == before
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+# --- the encoder
+
+
+def test_rows_are_centred_and_divided_by_one_scale():
+    X = np.random.default_rng(0).normal(loc=100, scale=(1, 2, 10), size=(50, 3))
+    encoder = Encoder(3, 2)
+    encoder.set_statistics(X)
+    assert_allclose(encoder.mean, X.mean(axis=0), rtol=1e-6)
+    assert encoder.scale.item() == pytest.approx(np.sqrt(X.var(axis=0).mean()), rel=1e-6)
+    encoder.set_statistics(np.ones((5, 3), dtype=np.float32))
+    assert encoder.scale.item() == 1  # constant rows: nothing to divide by
+    assert encoder.eval()(torch.ones(4, 3)).shape == (4, 2)
+
+
+def test_backbones():
+    given = nn.Sequential(nn.Linear(3, 7), nn.Tanh())
+    widths = {name: Encoder(3, 2, b).hash.in_features for name, b in (("None", None), ("mlp", "mlp"), ("given", given))}
+    assert widths == {"None": 3, "mlp": 512, "given": 7}
+    encoder = Encoder(3, 2, given)
+    assert encoder.backbone is not given
+    assert encoder.backbone.training
+    for bad in (nn.Flatten(0), nn.Unflatten(1, (3, 1)), nn.LSTM(3, 2)):
+        with pytest.raises(ValueError, match=r"backbone must map rows \(n, n_features\)"):
+            Encoder(3, 2, bad)
+
+
+# --- the loop
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(20, [10, 10]), (21, [10, 11]), (22, [10, 10, 2]), (11, [11]), (10, [10]), (5, [5])]
+)
+def test_every_row_once_an_epoch_and_no_batch_of_one(n, sizes):
+    objective, _, losses = train(n)
+    assert [len(rows) for rows in objective.rows] == 2 * sizes
+    assert len(losses) == 2
+    epochs = np.split(np.concatenate(objective.rows), 2)
+    assert [sorted(epoch) for epoch in epochs] == [list(range(n))] * 2
+    if n > 10:
+        assert list(epochs[0]) != list(epochs[1])
+
+
+def test_the_loss_falls_and_the_objective_learns_too():
+    objective, _, losses = train(n_epochs=50)
+    assert losses[-1] < 0.1 * losses[0]
+    assert (objective.centre < 5).all()
+
+
+def test_rows_are_read_by_number():
+    class Rows:
+        """What can be sliced by row numbers, and nothing more."""
+
+        def __init__(self, X):
+            self.X = X
+
+        def __len__(self):
+            return len(self.X)
+
+        def __getitem__(self, rows):
+            return self.X[rows]
+
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    assert train(X=Rows(X))[2] == train(X=X)[2]
+
+
+def test_parameter_groups():
+    objective = Recorder()
+    encoder = Encoder(4, 3, nn.Linear(4, 4))
+    train(
+        encoder=encoder,
+        objective=objective,
+        optimizer=objective.make_optimizer,
+        backbone_lr_scale=0.1,
+        weight_decay=0.5,
+    )
+    rates = {
+        id(p): (group["initial_lr"], group["weight_decay"])
+        for group in objective.optimizer.param_groups
+        for p in group["params"]
+    }
+    assert {name: rates[id(p)] for name, p in [*encoder.named_parameters(), *objective.named_parameters()]} == {
+        "backbone.weight": (pytest.approx(0.01), 0.5),
+        "backbone.bias": (pytest.approx(0.01), 0),
+        "hash.weight": (0.1, 0.5),
+        "hash.bias": (0.1, 0),
+        "centre": (0.1, 0.5),
+    }
+
+
+def test_learning_rates():
+    def rates(lr_schedule):
+        objective = Recorder()
+        train(objective=objective, optimizer=objective.make_optimizer, lr_schedule=lr_schedule, n_epochs=3)
+        return [groups[0] for groups in objective.rates]
+
+    steps = np.arange(6)
+    assert_allclose(rates("cosine"), 0.1 * (1 + np.cos(np.pi * steps / 6)) / 2)
+    assert_allclose(rates("constant"), 0.1)
+    halving = rates(lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5))
+    assert_allclose(halving, 0.1 * 0.5**steps)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_optimizers(optimizer):
+    losses = train(n_epochs=20, optimizer=optimizer)[2]
+    assert losses[-1] < losses[0]
+
+
+def test_what_a_backbone_draws_is_reproducible():
+    class Noisy(nn.Module):
+        """Augment rows as user code does: from the global generators."""
+
+        def forward(self, X):
+            if not self.training:
+                return X
+            return X + torch.rand(X.shape) + np.random.rand() + random.random()  # noqa: NPY002
+
+    before = global_states()
+    runs = []
+    for _ in range(2):
+        with seeded(0, CPU):
+            encoder = Encoder(4, 3, Noisy(), input_dropout=0.5)
+        runs.append(train(encoder=encoder)[1].hash.weight.detach())
+        torch.rand(3)  # what happens outside
+        torch.set_rng_state(torch.tensor(before[0], dtype=torch.uint8))
+    assert_array_equal(*runs)
+    assert global_states() == before
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_loss_that_is_not_finite(value):
+    class Broken(Recorder):
+        def forward(self, encoder, X, targets, rows):
+            return value * super().forward(encoder, X, targets, rows)
+
+    with pytest.raises(FloatingPointError, match=r"loss is (nan|inf) in epoch 1: lower learning_rate \(now 0.1\)"):
+        train(objective=Broken())
+
+
+def test_an_objective_says_what_it_must():
+    objective = Objective()
+    objective.start_stage(0, 1)
+    with pytest.raises(NotImplementedError):
+        objective(nn.Identity(), torch.zeros(2, 1), None, np.arange(2))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_the_generator_of_the_device_is_left_alone_as_well():
+    device = torch.device("cuda")
+    before = torch.cuda.get_rng_state(device)
+    with seeded(0, device):
+        torch.rand(3, device=device)
+    assert torch.equal(torch.cuda.get_rng_state(device), before)

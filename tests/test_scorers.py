@@ -1,0 +1,322 @@
+"""Scorers: what cross-validation and searches see of the metrics."""
+
+import pickle
+import warnings
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    KFold,
+    StratifiedKFold,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer, StandardScaler
+
+from skhash import ITQHasher, TALRHasher
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
+from skhash.metrics import (
+    RetrievalScorer,
+    ap_scorer,
+    average_precision,
+    ndcg,
+    ndcg_scorer,
+    precision,
+    precision_at_100_scorer,
+    precision_radius_2_scorer,
+    relevance_histogram,
+)
+from skhash.metrics.named import parse_metric
+
+NAMES = ["ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2"]
+folds = StratifiedKFold(2, shuffle=True, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def itq(digits):
+    return ITQHasher(nbits=16, random_state=0).fit(digits.X, digits.y)
+
+
+@pytest.fixture(scope="module")
+def labels():
+    """Rows with several labels."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (120, 4))
+    y[:, 0] |= ~y.any(axis=1)
+    return y + rng.normal(scale=0.3, size=y.shape), y
+
+
+# --- values
+
+
+def test_equals_the_metrics_themselves(itq, digits):
+    queries, database = itq.transform(digits.X_query), itq.transform(digits.X)
+    H = relevance_histogram(queries, database, digits.y_query, digits.y)
+    expected = {
+        "ap": average_precision(H),
+        "ap_worst": average_precision(H, ties="worst"),
+        "ap_best": average_precision(H, ties="best"),
+        "ndcg": ndcg(H),
+        "precision_at_100": precision(H, k=100),
+        "precision_radius_2": precision(H, radius=2),
+    }
+    scores = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    assert scores == pytest.approx(expected, abs=1e-14)
+    assert itq.score(digits.X_query, digits.y_query) == scores["ap"]
+    scorers = (ap_scorer, ndcg_scorer, precision_at_100_scorer, precision_radius_2_scorer)
+    singles = [scorer(itq, digits.X_query, digits.y_query) for scorer in scorers]
+    assert singles == [scores[name] for name in ("ap", "ndcg", "precision_at_100", "precision_radius_2")]
+
+
+def test_a_name_gives_a_float_and_a_list_a_dict(itq, digits):
+    assert type(RetrievalScorer("ap")(itq, digits.X_query, digits.y_query)) is float
+    scores = RetrievalScorer(["ap"])(itq, digits.X_query, digits.y_query)
+    assert {name: type(value) for name, value in scores.items()} == {"ap": float}
+
+
+def test_database_may_be_of_fit_or_of_the_fold_or_given(itq, digits):
+    X, y = digits.X_query, digits.y_query
+    codes = itq.transform(X)
+    fold = average_precision(relevance_histogram(codes, codes, y, exclude_self=True))
+    assert RetrievalScorer(database="fold")(itq, X, y) == pytest.approx(fold, abs=1e-14)
+    given = RetrievalScorer(database=(digits.X, digits.y))
+    assert given(itq, X, y) == RetrievalScorer(database="fit")(itq, X, y)
+
+
+def test_a_given_database_passes_through_the_pipeline(digits):
+    pipeline = make_pipeline(StandardScaler(), ITQHasher(nbits=16, random_state=0)).fit(digits.X, digits.y)
+    given = RetrievalScorer(database=(digits.X, digits.y))
+    assert given(pipeline, digits.X_query, digits.y_query) == pipeline.score(digits.X_query, digits.y_query)
+
+
+def test_cutoff_and_empty_queries(itq, digits):
+    H = relevance_histogram(itq.transform(digits.X_query), itq.transform(digits.X), digits.y_query, digits.y)
+    for name, metric in (("ap", average_precision), ("ndcg", ndcg), ("precision", precision)):
+        assert RetrievalScorer(name, k=20)(itq, digits.X_query, digits.y_query) == pytest.approx(metric(H, k=20))
+    assert RetrievalScorer("ap_at_20", k=7)(itq, digits.X_query, digits.y_query) == average_precision(H, k=20)
+    strange = np.where(np.arange(len(digits.y_query)) < 30, 10, digits.y_query)  # no digit is a ten
+    zero, one = (RetrievalScorer(empty=empty)(itq, digits.X_query, strange) for empty in ("zero", "one"))
+    assert one - zero == pytest.approx(30 / len(strange))
+    with pytest.warns(UserWarning, match="30 of 300 queries have no relevant item"):
+        RetrievalScorer()(itq, digits.X_query, strange)
+
+
+def test_affinity_may_be_another_than_that_of_fit(labels):
+    X, y = labels
+    hasher = ITQHasher(nbits=8, random_state=0).fit(X, y)
+    codes = hasher.transform(X)
+    for affinity in (SharedLabelsAffinity(binary=True), lambda a, b: 3 * (a[:, None, 0] == b[None, :, 0])):
+        expected = ndcg(relevance_histogram(codes, codes, y, affinity=affinity))
+        assert RetrievalScorer("ndcg", affinity=affinity)(hasher, X, y) == pytest.approx(expected, abs=1e-14)
+
+
+def test_several_metrics_cost_one_encoding_and_one_histogram(itq, digits):
+    with (
+        patch.object(ITQHasher, "transform", autospec=True, side_effect=ITQHasher.transform) as transform,
+        patch("skhash.metrics.scorers.iter_histograms", side_effect=lambda *a, **k: iter(histograms)) as count,
+    ):
+        histograms = [relevance_histogram([[0]], [[0], [1]], [0], [0, 1])]
+        RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    assert transform.call_count == count.call_count == 1
+
+
+def test_values_do_not_depend_on_the_memory_at_hand(itq, digits):
+    whole = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    with sklearn.config_context(working_memory=0.01), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Could not adhere to working_memory")
+        chunked = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    assert chunked == pytest.approx(whole, abs=1e-12)
+
+
+# --- inside scikit-learn
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_grid_search_with_two_metrics(digits, routing):
+    pipeline = make_pipeline(StandardScaler(), ITQHasher(random_state=0))
+    grid = {"itqhasher__nbits": [4, 16]}
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = GridSearchCV(pipeline, grid, scoring=RetrievalScorer(["ap", "ndcg"]), refit="ap", cv=folds, n_jobs=2)
+        search.fit(digits.X, digits.y)
+    assert search.best_params_ == {"itqhasher__nbits": 16}
+    assert {"mean_test_ap", "mean_test_ndcg"} <= search.cv_results_.keys()
+    scores = search.score(digits.X_query, digits.y_query)
+    assert scores == search.best_estimator_.score(digits.X_query, digits.y_query)
+    assert RetrievalScorer()(search, digits.X_query, digits.y_query) == scores
+
+
+@pytest.mark.parametrize("database", ["fit", "fold"])
+def test_cross_validation(digits, database):
+    scorer = RetrievalScorer("ap", database=database)
+    scores = cross_val_score(ITQHasher(nbits=16, random_state=0), digits.X, digits.y, cv=folds, scoring=scorer)
+    several = RetrievalScorer(["ap", "ap_worst"], database=database)
+    result = cross_validate(ITQHasher(nbits=16, random_state=0), digits.X, digits.y, cv=folds, scoring=several)
+    assert list(result["test_ap"]) == list(scores)
+    assert (result["test_ap_worst"] < result["test_ap"]).all()
+
+
+def test_halving_search_takes_one_metric(digits):
+    search = HalvingGridSearchCV(
+        ITQHasher(random_state=0), {"nbits": [2, 16]}, scoring=RetrievalScorer("ndcg"), cv=folds, random_state=0
+    )
+    assert search.fit(digits.X, digits.y).best_params_ == {"nbits": 16}
+
+
+def test_nested_cross_validation(digits):
+    search = GridSearchCV(ITQHasher(random_state=0), {"nbits": [4, 16]}, scoring=RetrievalScorer("ap"), cv=folds)
+    assert (cross_val_score(search, digits.X, digits.y, scoring=RetrievalScorer("ap"), cv=folds) > 0.3).all()
+
+
+def test_multi_label_rows_under_kfold(labels):
+    X, y = labels
+    cv = KFold(3, shuffle=True, random_state=0)
+    scores = cross_validate(ITQHasher(nbits=8, random_state=0), X, y, cv=cv, scoring=RetrievalScorer(["ap", "ndcg"]))
+    hasher = TALRHasher(nbits=8, objective="ndcg", n_epochs=3, random_state=0)
+    assert (scores["test_ndcg"] > 0.7).all()
+    assert (cross_val_score(hasher, X, y, cv=cv) > 0.7).all()  # its score is NDCG
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["alone", "after a scaler"])
+def test_no_targets_under_distances(digits, scaled):
+    affinity = DistanceAffinity(percentiles=(50, 10), levels=(1, 2))
+    hasher = ITQHasher(nbits=16, affinity=affinity, random_state=0)
+    pipeline = make_pipeline(StandardScaler() if scaled else "passthrough", hasher)
+    search = GridSearchCV(
+        pipeline, {}, scoring=RetrievalScorer(["ap", "ndcg"], empty="zero"), refit="ndcg", cv=KFold(2)
+    )
+    search.fit(digits.X)
+    assert search.cv_results_["mean_test_ndcg"][0] > 0.5
+
+    received = search.best_estimator_[0].transform if scaled else np.asarray  # the rows that the hasher sees
+    rows, queries = received(digits.X), received(digits.X_query)
+    codes, query_codes = search.transform(digits.X), search.transform(digits.X_query)
+    fitted = affinity.fit(rows)
+    fit = ndcg(relevance_histogram(query_codes, codes, queries, rows, affinity=fitted), empty="zero")
+    fold = ndcg(
+        relevance_histogram(query_codes, query_codes, queries, affinity=fitted, exclude_self=True), empty="zero"
+    )
+    for database, expected in (("fit", fit), ("fold", fold), ((digits.X, None), fit)):
+        value = RetrievalScorer("ndcg", database=database, empty="zero")(search, digits.X_query)
+        assert value == pytest.approx(expected, abs=1e-14)
+
+
+def test_row_numbers_of_a_precomputed_affinity_survive_cross_validation(digits):
+    affinity = PrecomputedAffinity(digits.y[:, None] == digits.y)
+    options = {"cv": KFold(3), "scoring": RetrievalScorer("ap")}
+    given = cross_val_score(
+        ITQHasher(nbits=16, affinity=affinity, random_state=0), digits.X, np.arange(len(digits.X)), **options
+    )
+    assert list(given) == list(cross_val_score(ITQHasher(nbits=16, random_state=0), digits.X, digits.y, **options))
+
+
+def test_can_be_copied_and_shown():
+    scorer = RetrievalScorer(["ap", "ndcg"], database=([[0.0]], [0]), k=5, empty="zero")
+    assert repr(scorer) == "RetrievalScorer(['ap', 'ndcg'], database=(X, y), k=5, empty='zero')"
+    search = clone(GridSearchCV(ITQHasher(), {}, scoring=pickle.loads(pickle.dumps(scorer))))
+    assert repr(search.scoring) == repr(scorer)
+
+
+# --- what is refused
+
+
+def test_database_not_stored(digits):
+    hasher = ITQHasher(nbits=8, store_database=False, random_state=0).fit(digits.X, digits.y)
+    with pytest.raises(ValueError, match=r"store_database=False .*database=\(X, y\)"):
+        hasher.score(digits.X_query, digits.y_query)
+    given = RetrievalScorer(database=(digits.X, digits.y))(hasher, digits.X_query, digits.y_query)
+    assert given == ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y).score(digits.X_query, digits.y_query)
+
+
+def test_fitted_without_targets(digits):
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X)
+    with pytest.raises(ValueError, match="fitted without y"):
+        hasher.score(digits.X_query, digits.y_query)
+    with pytest.raises(ValueError, match="y is None"):
+        hasher.score(digits.X_query)
+    assert RetrievalScorer(database="fold")(hasher, digits.X_query, digits.y_query) > 0.3
+
+
+def test_database_of_a_single_class_is_told(digits):
+    one = digits.y == 1
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X[one], digits.y[one])
+    with pytest.warns(UserWarning, match=r"single class.*StratifiedKFold"):
+        RetrievalScorer(empty="zero")(hasher, digits.X_query, digits.y_query)
+
+
+def test_training_fold_of_a_single_class_is_told(digits):
+    sorted_rows = np.concatenate([np.flatnonzero(digits.y == c) for c in (0, 1)])
+    X, y = digits.X[sorted_rows], digits.y[sorted_rows]
+    y[:] = np.arange(len(y)) >= len(y) / 2  # the first of two unshuffled folds is one class
+    scorer = RetrievalScorer(empty="zero")
+    with pytest.warns(UserWarning, match=r"single class.*StratifiedKFold"):
+        cross_val_score(ITQHasher(nbits=8, random_state=0), X, y, cv=KFold(2), scoring=scorer)
+    with pytest.raises(ValueError, match=r"single class.*StratifiedKFold"):
+        cross_val_score(TALRHasher(nbits=8), X, y, cv=KFold(2), scoring=scorer, error_score="raise")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metric": "map"}, "metric='map'; one of ap, ndcg, precision"),
+        ({"metric": 5}, "metric=5"),
+        ({"metric": []}, "metric is an empty list"),
+        ({"metric": ["ap", "mrr"]}, "metric='mrr'"),
+        ({"metric": "precision"}, "precision_at_100, precision_radius_2, or the parameter k"),
+        ({"metric": "ap_radius_2"}, "ap has no such cut-off"),
+        ({"metric": "roc_auc_at_5"}, "roc_auc has no such cut-off"),
+        ({"database": "train"}, r"database='train'; 'fit', 'fold' or a tuple \(X, y\)"),
+        ({"database": [1, 2]}, r"database is a list; 'fit', 'fold' or a tuple \(X, y\)"),
+        ({"empty": "ignore"}, "empty='ignore'; one of 'skip', 'zero', 'one', 'nan'"),
+        ({"k": 0}, "k=0; None or an integer of at least 1"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_unknown_options(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RetrievalScorer(**arguments)
+
+
+def test_an_estimator_that_is_no_hasher(digits):
+    pca = PCA(4).fit(digits.X)
+    with pytest.raises((TypeError, ValueError), match="PCA"):
+        RetrievalScorer()(pca, digits.X_query, digits.y_query)
+    binary = make_pipeline(PCA(8, random_state=0), Binarizer()).fit(digits.X)  # whose transform gives bits
+    assert RetrievalScorer(database="fold")(binary, digits.X_query, digits.y_query) > 0.2
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "options"),
+    [
+        ("ap", "average_precision", {}),
+        ("ap_at_100", "average_precision", {"k": 100}),
+        ("ap_worst", "average_precision", {"ties": "worst"}),
+        ("ndcg_at_10_best", "ndcg", {"k": 10, "ties": "best"}),
+        ("precision_radius_2", "precision", {"radius": 2.0}),
+        ("recall_radius_2.5_worst", "recall", {"radius": 2.5, "ties": "worst"}),
+        ("r_precision", "r_precision", {}),
+        ("reciprocal_rank_best", "reciprocal_rank", {"ties": "best"}),
+        ("roc_auc", "roc_auc", {}),
+    ],
+)
+def test_names(name, function, options):
+    metric, parsed = parse_metric(name)
+    assert (metric.__name__, parsed) == (function, options)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "AP", "ap_", "ap_at_", "ap_at_0", "ap_at_-1", "ap_best_at_5", "mean_ap", "ap_at_5_radius_2"]
+)
+def test_names_that_say_no_metric(name):
+    with pytest.raises(ValueError, match="metric="):
+        parse_metric(name)

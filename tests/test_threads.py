@@ -1,0 +1,36 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import hashlib, numpy as np, skhash
+rng = np.random.default_rng(0)
+y = rng.integers(0, 5, 3000)
+X = rng.standard_normal((5, 300))[y] + rng.standard_normal((3000, 300))
+makers = {name: lambda name=name: getattr(skhash, name)(nbits=24, random_state=0) for name in skhash.hashers.__all__}
+makers["TALR mlp"] = lambda: skhash.TALRHasher(24, backbone="mlp", n_epochs=2, random_state=0)
+makers["TALR itq"] = lambda: skhash.TALRHasher(24, init="itq", objective="ndcg", n_epochs=2, random_state=0)
+for name, make in makers.items():
+    hasher = make()
+    if name == "TALRHasher":
+        hasher.set_params(n_epochs=3)
+    codes = hasher.fit(X, y).encode(X)
+    print(name, hashlib.sha256(codes.tobytes()).hexdigest())
+"""
+
+
+def codes_by_threads(n):
+    threads = {name: str(n) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=os.environ | threads, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_codes_do_not_depend_on_the_number_of_threads():
+    codes = codes_by_threads(1)
+    assert len(codes.splitlines()) >= 6
+    assert codes == codes_by_threads(2)
