@@ -33,8 +33,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         "affinity": [StrOptions({"auto"}), callable],
         "store_database": ["boolean"],
     }
-    _doc_link_module = "skhash"
-    _doc_link_template = "https://skhash.readthedocs.io/en/latest/api.html#{estimator_module}.{estimator_name}"
 
     #: whether learning itself needs an affinity; unsupervised hashers keep y for `score` only
     _supervised = False
