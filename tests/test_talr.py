@@ -80,7 +80,7 @@ def plain_ap(n, p, relaxation):
         if relaxation == "simplified":
             total += c_plus * (2 * relevant_before + c_plus + 1) / (before + after + 1)
         elif c > 1e-9:
-            r = 0 if abs(c - 1) < 0.01 else (c_plus - 1) / (c - 1)
+            r = 0 if c == 1 else min(max((c_plus - 1) / (c - 1), 0), 1)
             log = mpmath.log(after / before) if before >= 1 else mpmath.psi(0, after + 1) - mpmath.psi(0, before + 1)
             total += c_plus / c * (r * c + (relevant_before + 1 - r * (before + 1)) * float(log))
         before, relevant_before = after, relevant_before + c_plus

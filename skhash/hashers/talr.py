@@ -15,8 +15,8 @@ is one minus the very metric that hard codes are scored with:
 
 The two logarithmic integrals are singular at C_{d-1} = 0, that is in the first
 non-empty tie of every ranking: ties with C_{d-1} < 1 keep the exact form. The ratio
-(c+_d - 1) / (c_d - 1) of the paper's AP has a true pole at c_d = 1 and is set to 0
-where \|c_d - 1\| < 0.01.
+(c+_d - 1) / (c_d - 1), whose pole at c_d = 1 the exact form cancels and the paper's does
+not, is clipped to [0, 1], where it lies for whole counts.
 """
 
 from numbers import Integral, Real
@@ -45,8 +45,8 @@ def _relaxed_ap(n, p):
     exact = torch.digamma(torch.where(early, ranks[:, 1:], 0.0) + 1) - torch.digamma(
         torch.where(early, before, 0.0) + 1
     )
-    single = (n - 1).abs() < 1e-2
-    ratio = torch.where(single, 0.0, (p - 1) / torch.where(single, 2.0, n - 1))
+    single = (n - 1).abs() < 1e-9
+    ratio = torch.where(single, 0.0, (p - 1) / torch.where(single, 1.0, n - 1)).clamp(0, 1)
     braces = ratio * n + (relevant_before + 1 - ratio * (before + 1)) * torch.where(first, exact, logs)
     return divide(divide(p * braces, torch.where(filled, n, 0.0)).sum(-1), p.sum(-1))
 
