@@ -98,7 +98,7 @@ _RELAXED = {
 }
 
 _SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
-_RECIPES = {"ap": (2500, 256, 0.1, 0.5, 1.0), "ndcg": (1000, 500, 0.02, 0.3, 0.7), "deep": (1500, 256, 0.003, 0.1, 0.7)}
+_RECIPES = {"ap": (2500, 256, 0.1, 0.5, 1.0), "ndcg": (1000, 500, 0.03, 0.3, 1.0), "deep": (1500, 256, 0.003, 0.1, 0.7)}
 
 
 def soft_metric(H, objective, relaxation="exact", k=None):
@@ -257,7 +257,7 @@ class TALRHasher(DeepHasher):
     hasher           steps  rows  step size   weight decay   alpha
     ===============  =====  ====  ==========  =============  ============
     linear, "ap"     2500   256   0.1         0.5            1.0
-    linear, "ndcg"   1000   500   0.02        0.3            0.7
+    linear, "ndcg"   1000   500   0.03        0.3            1.0
     any backbone     1500   256   0.003       0.1            0.7
     ===============  =====  ====  ==========  =============  ============
 
