@@ -19,3 +19,10 @@ def test_both_commands_are_given():
     assert len(commands) == 2
     assert "skhash compare" in commands[0]
     assert "pytest" in commands[1]
+
+
+def test_continuous_integration_runs_the_test_command():
+    install, run = re.search(r"(pip install -c \S+ -e \S+) && (pytest .*)\n", README).groups()
+    script = (Path(__file__).parents[1] / ".ci" / "run").read_text(encoding="utf-8")
+    assert install.replace("pip install", "pip install -q") in script
+    assert f"\n{run}\n" in script

@@ -100,15 +100,11 @@ class ITQHasher(LinearHasher):
 
     _parameter_constraints = LinearHasher._parameter_constraints | {
         "n_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(self, nbits=32, *, n_iter=50, affinity="auto", store_database=True, random_state=None):
-        self.nbits = nbits
+        super().__init__(nbits, affinity=affinity, store_database=store_database, random_state=random_state)
         self.n_iter = n_iter
-        self.affinity = affinity
-        self.store_database = store_database
-        self.random_state = random_state
 
     def _learn(self, X):
         rng = check_random_state(self.random_state)

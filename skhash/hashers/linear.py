@@ -16,6 +16,14 @@ class LinearHasher(BaseHasher):
     A subclass learns `projection_` of shape (n_features, nbits) in `_learn`.
     """
 
+    _parameter_constraints = BaseHasher._parameter_constraints | {"random_state": ["random_state"]}
+
+    def __init__(self, nbits=32, *, affinity="auto", store_database=True, random_state=None):
+        self.nbits = nbits
+        self.affinity = affinity
+        self.store_database = store_database
+        self.random_state = random_state
+
     def _fit(self, X, targets):
         self.mean_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         self.projection_ = self._learn(X - self.mean_).astype(X.dtype, copy=False)

@@ -51,13 +51,5 @@ class LSHHasher(LinearHasher):
     array([[1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0]], dtype=uint8)
     """
 
-    _parameter_constraints = LinearHasher._parameter_constraints | {"random_state": ["random_state"]}
-
-    def __init__(self, nbits=32, *, affinity="auto", store_database=True, random_state=None):
-        self.nbits = nbits
-        self.affinity = affinity
-        self.store_database = store_database
-        self.random_state = random_state
-
     def _learn(self, X):
         return check_random_state(self.random_state).standard_normal((X.shape[1], self.nbits))

@@ -51,13 +51,5 @@ class PCAHasher(LinearHasher):
     0.36
     """
 
-    _parameter_constraints = LinearHasher._parameter_constraints | {"random_state": ["random_state"]}
-
-    def __init__(self, nbits=32, *, affinity="auto", store_database=True, random_state=None):
-        self.nbits = nbits
-        self.affinity = affinity
-        self.store_database = store_database
-        self.random_state = random_state
-
     def _learn(self, X):
         return principal_map(X, self.nbits, check_random_state(self.random_state))

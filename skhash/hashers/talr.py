@@ -33,7 +33,7 @@ from skhash.hashers.linear import orthonormal_map, principal_map
 from skhash.metrics import average_precision, ndcg
 from skhash.metrics.ndcg import expected_gain
 from skhash.metrics.soft_histogram import soft_histogram
-from skhash.metrics.ties import cumulative_discount, divide, items_before, merge_irrelevant, ranks_within, tied_ranking
+from skhash.metrics.ties import cumulative_discount, divide, items_before, merge_relevant, ranks_within, tied_ranking
 
 
 def _relaxed_ap(n, p):
@@ -125,7 +125,7 @@ def soft_metric(H, objective, relaxation="exact", k=None):
         return average_precision(H, normalizer="min", **options) if objective == "ap" else ndcg(H, **options)
     relaxed = _RELAXED[objective, relaxation]
     if objective == "ap":
-        return relaxed(*tied_ranking(merge_irrelevant(H.counts, H.levels), [0.0, 1.0]))
+        return relaxed(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))
     gains = np.exp2(np.asarray(H.levels, dtype=np.float64)) - 1
     ideal = expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
     return divide(relaxed(*tied_ranking(H.counts, gains)), ideal)

@@ -23,7 +23,7 @@ from skhash.metrics.ties import (
     digamma,
     divide,
     items_before,
-    merge_irrelevant,
+    merge_relevant,
     over_queries,
     polygamma,
     ranks_within,
@@ -79,7 +79,7 @@ def average_precision(H, *, k=None, normalizer="relevant", ties="average", empty
     check_cutoff(k)
 
     def per_block(counts, distances):
-        n, p = tied_ranking(merge_irrelevant(counts, H.levels), [0.0, 1.0], ties)
+        n, p = tied_ranking(merge_relevant(counts, H.levels), [0.0, 1.0], ties)
         xp = array_namespace(n)
         relevant = xp.sum(p, axis=-1)
         if normalizer == "retrieved" and k is not None:

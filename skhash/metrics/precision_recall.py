@@ -12,7 +12,7 @@ from skhash.metrics.ties import (
     check_options,
     divide,
     mean_over_queries,
-    merge_irrelevant,
+    merge_relevant,
     over_queries,
     ranks_within,
     tied_ranking,
@@ -124,7 +124,7 @@ def r_precision(H, *, ties="average", empty="skip", average=True):
     check_options(ties, empty)
 
     def per_block(counts, distances):
-        n, p = tied_ranking(merge_irrelevant(counts, H.levels), [0.0, 1.0], ties)
+        n, p = tied_ranking(merge_relevant(counts, H.levels), [0.0, 1.0], ties)
         relevant = array_namespace(p).sum(p, axis=-1)
         return divide(_relevant_until(n, p, relevant[:, None]), relevant), relevant > 0
 
@@ -177,7 +177,7 @@ def _fraction(H, k, radius, ties, empty, average, of_retrieved):
         raise ValueError(f"k={k!r} and radius={radius!r}: exactly one of them is wanted.")
 
     def per_block(counts, distances):
-        counts = merge_irrelevant(counts, H.levels)
+        counts = merge_relevant(counts, H.levels)
         if radius is None:
             n, p = tied_ranking(counts, [0.0, 1.0], ties)
             relevant = p.sum(-1)

@@ -3,7 +3,7 @@
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.metrics.ties import check_options, divide, items_before, merge_irrelevant, over_queries, tied_ranking
+from skhash.metrics.ties import check_options, divide, items_before, merge_relevant, over_queries, tied_ranking
 
 
 def roc_auc(H, *, ties="average", empty="skip", average=True):
@@ -35,7 +35,7 @@ def roc_auc(H, *, ties="average", empty="skip", average=True):
     check_options(ties, empty)
 
     def per_block(counts, distances):
-        n, p = tied_ranking(merge_irrelevant(counts, H.levels), [0.0, 1.0], ties)
+        n, p = tied_ranking(merge_relevant(counts, H.levels), [0.0, 1.0], ties)
         xp = array_namespace(n)
         irrelevant = n - p
         total = xp.sum(irrelevant, axis=-1, keepdims=True)
@@ -75,7 +75,7 @@ def reciprocal_rank(H, *, ties="average", empty="skip", average=True):
     check_options(ties, empty)
 
     def per_block(counts, distances):
-        n, p = tied_ranking(merge_irrelevant(counts, H.levels), [0.0, 1.0], ties)
+        n, p = tied_ranking(merge_relevant(counts, H.levels), [0.0, 1.0], ties)
         relevant = p.sum(axis=1) > 0
         tie = (p > 0).argmax(axis=1)
         rows = np.arange(len(n))

@@ -60,7 +60,7 @@ def tied_ranking(counts, level_mass, ties="average"):
     return xp.reshape(counts, split), xp.reshape(counts * level_mass, split)
 
 
-def merge_irrelevant(counts, levels):
+def merge_relevant(counts, levels):
     """Merge the levels into two: irrelevant (level 0) and relevant (above 0)."""
     xp = array_namespace(counts)
     if len(levels) == 2:
