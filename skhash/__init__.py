@@ -1,20 +1,29 @@
 """skhash: learning to hash, in the manner of scikit-learn.
 
 Hashers turn rows into short binary codes; exact tie-aware metrics say how well the
-codes rank. ``import skhash`` is quick: torch, cvxpy and numba load at first use.
+codes rank. ``import skhash`` is quick: torch and numba load at first use.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from skhash import hashers
 
+if TYPE_CHECKING:
+    from skhash.hashers import ITQHasher, LSHHasher, PCAHasher, TALRHasher
+
 __version__ = "0.1.0.dev0"
-__all__ = ["__version__", *hashers.__all__]
+_SUBMODULES = ("affinity", "callbacks", "codes", "datasets", "metrics")
+__all__ = ["ITQHasher", "LSHHasher", "PCAHasher", "TALRHasher", "__version__"]
 
 
 def __getattr__(name):
     if name in hashers.__all__:
         return getattr(hashers, name)
+    if name in _SUBMODULES:
+        return import_module(f"skhash.{name}")
     raise AttributeError(f"module 'skhash' has no attribute {name!r}")
 
 
 def __dir__():
-    return [*globals(), *__all__]
+    return [*globals(), *__all__, *_SUBMODULES]

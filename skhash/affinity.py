@@ -7,6 +7,7 @@ need a target (`requires_y`), what they learn from the training rows (`fit`),
 and which levels can occur (`possible_levels`).
 """
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +39,9 @@ class ClassAffinity:
     def __call__(self, y_a, y_b):
         """Levels of all pairs, uint8 of shape (len a, len b)."""
         y_a, y_b = _column(y_a), _column(y_b)
+        kinds = {"number" if y.dtype.kind in "biuf" else y.dtype.kind for y in (y_a, y_b)}
+        if "number" in kinds and "U" in kinds:
+            raise ValueError(f"y holds {y_a.dtype} and {y_b.dtype} on its two sides; classes of one kind are wanted.")
         return (y_a[:, None] == y_b[None, :]).astype(np.uint8)
 
 
@@ -134,7 +138,7 @@ class DistanceAffinity:
         if len(rows) < 2:
             raise ValueError(f"y has {len(rows)} row; DistanceAffinity learns its thresholds from at least 2.")
         rows = rows[:: -(-len(rows) // self.max_rows)]
-        nearest = _euclidean(rows, rows)[np.triu_indices(len(rows), k=1)]
+        nearest = _euclidean(rows, rows)[np.triu(np.ones((len(rows), len(rows)), dtype=bool), k=1)]
         return replace(self, thresholds=np.percentile(nearest, self.percentiles))
 
     def possible_levels(self, y_a, y_b):
@@ -147,7 +151,9 @@ class DistanceAffinity:
             raise ValueError("DistanceAffinity holds no thresholds: call its fit with the training rows first.")
         distances = _euclidean(_real_rows(y_a), _real_rows(y_b))
         # the number of thresholds that a distance stays under is the index of its level
-        index = len(self.thresholds) - np.searchsorted(np.sort(self.thresholds), distances, side="left")
+        # a distance that equals a threshold stays under it, however a block of distances was rounded
+        thresholds = np.sort(self.thresholds) * (1 + 1e-9)
+        index = len(thresholds) - np.searchsorted(thresholds, distances, side="left")
         return self.possible_levels(y_a, y_b)[index]
 
 
@@ -246,6 +252,7 @@ def resolve_affinity(affinity, y):
     if y is None:
         raise ValueError("y is None, and affinity='auto' needs class labels or a 0/1 matrix of labels.")
     rows = y if sparse.issparse(y) else np.asarray(y)
+    _check_labels(rows)
     if rows.ndim == 1 or rows.shape[1] == 1:
         return ClassAffinity()
     rows = _indicator(rows)
@@ -311,13 +318,13 @@ def level_indices(affinity, y_a, y_b):
     (array([[0, 1]], dtype=uint32), array([0. , 2.5]))
     """
     values = np.asarray(affinity(y_a, y_b))
-    shape = (_n_rows(y_a), _n_rows(y_b))
+    shape = (n_rows(y_a), n_rows(y_b))
     if values.shape != shape:
         raise ValueError(
             f"affinity returned shape {values.shape} for {shape[0]} and {shape[1]} rows; {shape} is wanted."
         )
     if hasattr(affinity, "possible_levels"):
-        levels = affinity.possible_levels(y_a, y_b)
+        levels = np.union1d([0], affinity.possible_levels(y_a, y_b))
     else:
         levels = np.union1d([0], _check_levels(values, "affinity"))
     if np.array_equal(levels, np.arange(len(levels))):
@@ -343,7 +350,7 @@ def distinct_rows(y):
     first : ndarray of shape (n_distinct,), dtype int64
         A row number of each distinct row.
     group : ndarray of shape (n,), dtype int64
-        Which distinct row each row is. Real-valued rows are all taken as distinct.
+        Which distinct row each row is. Rows of several real values are all taken as distinct.
 
     Examples
     --------
@@ -353,12 +360,15 @@ def distinct_rows(y):
     """
     if not sparse.issparse(y):
         y = np.asarray(y)
-        if y.ndim == 1 and y.dtype.kind in "biuUS":
-            return np.unique(y, return_index=True, return_inverse=True)[1:]
+        column = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if column.ndim == 1 and (column.dtype.kind in "biufUS" or all(isinstance(value, str) for value in column)):
+            return np.unique(column, return_index=True, return_inverse=True)[1:]
+        if y.ndim == 2 and y.dtype.kind == "f" and ((y == 0) | (y == 1)).all():
+            y = y.astype(np.uint8)
         if y.ndim == 2 and y.dtype.kind in "biu":
             rows = np.ascontiguousarray(y).view(f"V{y.dtype.itemsize * y.shape[1]}").ravel()
             return np.unique(rows, return_index=True, return_inverse=True)[1:]
-    everything = np.arange(_n_rows(y))
+    everything = np.arange(n_rows(y))
     return everything, everything
 
 
@@ -386,12 +396,43 @@ def take_rows(y, rows):
     return y.tocsr()[rows] if sparse.issparse(y) else np.asarray(y)[rows]
 
 
-def _n_rows(y):
+def n_rows(y):
+    """Number of rows of targets of any kind.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix of shape (n, ...)
+        Targets.
+
+    Returns
+    -------
+    int
+        Their number.
+
+    Examples
+    --------
+    >>> from skhash.affinity import n_rows
+    >>> n_rows(["a", "b"])
+    2
+    """
     return y.shape[0] if hasattr(y, "shape") else len(y)
 
 
+def _check_labels(y):
+    from sklearn.utils.multiclass import type_of_target
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind.startswith("continuous"):
+        raise ValueError(
+            f"y is of kind {kind!r}, and affinity='auto' compares class labels or a 0/1 matrix of labels. For other "
+            "targets pass affinity=DistanceAffinity() or any function of two sets of rows of y."
+        )
+
+
 def _column(y):
-    y = np.asarray(y)
+    y = y.toarray() if sparse.issparse(y) else np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:

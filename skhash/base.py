@@ -1,6 +1,5 @@
 """BaseHasher: what every hasher shares, whatever it learns from."""
 
-import warnings
 from abc import abstractmethod
 from contextlib import contextmanager
 from numbers import Integral
@@ -9,7 +8,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import gen_batches
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
@@ -186,13 +184,13 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             )
         else:
             X, targets = validate_data(self, X, y, multi_output=True, **options)
-            _check_labels(targets)
         self._nbits = int(self.nbits)
         self.affinity_ = None
         if targets is not None:
             if targets.shape[0] != X.shape[0]:
                 raise ValueError(f"y has {targets.shape[0]} rows and X {X.shape[0]}; one target a row is wanted.")
-            self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
+            if self._supervised or given:  # otherwise y is for `score`, which will look at it
+                self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
         if self._supervised:
             _check_both_kinds(self.affinity_, targets)
         return X, targets
@@ -213,6 +211,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         try:
             yield
         except BaseException:
+            # what scikit-learn's callbacks set during this fit is theirs to tear down
             transient = {
                 key: value for key, value in self.__dict__.items() if key.startswith("_callback") or "_skl_" in key
             }
@@ -221,22 +220,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             raise
 
 
-def _check_labels(y):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes")
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind.startswith("continuous"):
-        raise ValueError(
-            f"y is of kind {kind!r}, and affinity='auto' compares class labels or a 0/1 matrix of labels. For other "
-            "targets pass affinity=DistanceAffinity() or any function of two sets of rows of y."
-        )
-
-
 def _binarize_and_pack(activations):
     return pack(binarize(activations))
 
 
-def _check_both_kinds(affinity, targets, step=256):
+def _check_both_kinds(affinity, targets, step=16):
     """Raise unless there are a relevant pair of different rows and an irrelevant pair."""
     n = targets.shape[0]
     relevant = irrelevant = False

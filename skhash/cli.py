@@ -2,9 +2,10 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from skhash import __version__
-from skhash.comparison import METHODS, compare, markdown_table, write_report
+from skhash.comparison import METHODS, compare, markdown_table, write_report, write_rows
 from skhash.datasets import PROTOCOLS
 
 
@@ -24,7 +25,7 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         _compare(options)
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as error:
         print(f"skhash: error: {error}", file=sys.stderr)
         return 2
     return 0
@@ -32,7 +33,9 @@ def main(arguments=None):
 
 def _compare(options):
     total = len(options.methods) * len(options.bits) * options.seeds
-    done = []
+    done: list = []
+    if options.out:
+        Path(options.out).mkdir(parents=True, exist_ok=True)  # better now than after the last fit
 
     def report(row):
         done.append(row)
@@ -42,6 +45,8 @@ def _compare(options):
             file=sys.stderr,
             flush=True,
         )
+        if options.out:
+            write_rows(options.out, done)
 
     rows, description = compare(
         options.dataset,

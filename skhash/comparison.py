@@ -212,6 +212,19 @@ def markdown_table(rows):
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
+def write_rows(folder, rows):
+    """Write ``results.json``, the rows as they are.
+
+    Parameters
+    ----------
+    folder : str or Path
+        An existing folder.
+    rows : list of dict
+        As :func:`compare` returns them.
+    """
+    (Path(folder) / "results.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
 def write_report(folder, rows, description):
     """Write ``results.json`` and ``results.md``.
 
@@ -231,7 +244,7 @@ def write_report(folder, rows, description):
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write_rows(folder, rows)
     seeds = len({row["seed"] for row in rows})
     note = (
         f"Means over {seeds} seeds, ± their standard deviation; "

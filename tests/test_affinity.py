@@ -139,7 +139,7 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
         (lambda: resolve_affinity("cosine", [0]), "affinity='cosine': 'auto' or a callable"),
         (lambda: resolve_affinity(None, [0]), "affinity=None: 'auto' or a callable"),
         (lambda: resolve_affinity("auto", None), "y is None, and affinity='auto' needs class labels"),
-        (lambda: resolve_affinity("auto", [[0.3, 0.2]]), r"y has shape \(1, 2\) and is no 0/1 matrix of labels"),
+        (lambda: resolve_affinity("auto", [[0.3, 0.2]]), r"y is of kind 'continuous-multioutput'.*DistanceAffinity"),
         (lambda: resolve_affinity("auto", np.eye(4)), "y is a symmetric 4 x 4 matrix.*PrecomputedAffinity"),
         (lambda: resolve_affinity("auto", sparse.eye_array(4).tocsr()), "y is a symmetric 4 x 4 .*PrecomputedAffinity"),
         (lambda: SharedLabelsAffinity()([[0, 1]], [[0, 1, 1]]), "2 and 3 labels; the same labels"),
@@ -166,3 +166,37 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_levels_start_with_zero_even_if_the_affinity_forgets_it():
+    class Always:
+        def possible_levels(self, y_a, y_b):
+            return [1, 2]
+
+        def __call__(self, y_a, y_b):
+            return np.ones((len(y_a), len(y_b)), dtype=int)
+
+    indices, levels = level_indices(Always(), [0], [0, 1])
+    assert_array_equal(levels, [0, 1, 2])
+    assert_array_equal(indices, [[1, 1]])
+
+
+def test_distance_levels_do_not_depend_on_the_block():
+    """Rows on a lattice have many pairs at the very distance of a threshold."""
+    rows = np.random.default_rng(0).integers(0, 2, (400, 12)) * 0.1 + 1 / 3
+    affinity = DistanceAffinity().fit(rows)
+    whole = affinity(rows, rows)
+    assert_array_equal(whole, whole.T)
+    assert_array_equal(np.concatenate([affinity(rows[i : i + 7], rows) for i in range(0, 400, 7)]), whole)
+
+
+@pytest.mark.parametrize("dtype", [object, float, str])
+def test_class_labels_of_any_kind_are_grouped(dtype):
+    first, group = distinct_rows(np.array([3, 1, 3, 1, 2]).astype(str).astype(dtype))
+    assert_array_equal(group, [2, 0, 2, 0, 1])
+    assert_array_equal(first, [1, 4, 0])
+
+
+def test_classes_of_two_kinds_are_refused():
+    with pytest.raises(ValueError, match="classes of one kind"):
+        ClassAffinity()(["1", "2"], [1, 2])

@@ -8,6 +8,8 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity
@@ -160,9 +162,14 @@ def test_targets_of_another_length(refuses, Hasher, digits, affinity):
     refuses(Hasher(affinity=affinity), digits.X, digits.y[1:], "(500.*499|499.*500)")
 
 
-@every_hasher
-def test_continuous_targets(refuses, Hasher, digits):
-    refuses(Hasher(), digits.X, digits.y + 0.5, "y is of kind 'continuous'.*DistanceAffinity")
+def test_continuous_targets(refuses, digits):
+    refuses(TALRHasher(), digits.X, digits.y + 0.5, "y is of kind 'continuous'.*DistanceAffinity")
+
+
+def test_continuous_targets_trouble_an_unsupervised_hasher_in_score_only(digits):
+    hasher = make_pipeline(ITQHasher(), KNeighborsRegressor()).fit(digits.X, digits.y + 0.5)[0]
+    with pytest.raises(ValueError, match="y is of kind 'continuous'"):
+        hasher.score(digits.X, digits.y + 0.5)
 
 
 def test_one_class(refuses, digits):
@@ -177,11 +184,10 @@ def test_no_relevant_pair(refuses, digits):
     )
 
 
-@every_hasher
-def test_an_affinity_matrix_as_targets(refuses, Hasher, digits):
+def test_an_affinity_matrix_as_targets(refuses, digits):
     matrix = (digits.y[:, None] == digits.y).astype(int)
     message = r"y is a symmetric 500 x 500 matrix.*affinity=PrecomputedAffinity\(matrix\) and y=numpy.arange\(n\)"
-    refuses(Hasher(), digits.X, matrix, message)
+    refuses(TALRHasher(), digits.X, matrix, message)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
+from skhash import TALRHasher
 
 # Options that make a hasher quick, for the hashers that have them.
 QUICK = {"n_epochs": 4, "batch_size": 64, "random_state": 0}
@@ -262,3 +263,14 @@ def test_documents_itself(make):
         assert f"\n    {name} : " in Hasher.__doc__
     assert "References" in Hasher.__doc__
     assert "Examples" in Hasher.__doc__
+
+
+def test_fits_in_threads_give_the_codes_of_fits_in_a_row(digits):
+    """The generators that torch draws from belong to the process: fits must take turns."""
+    hasher = TALRHasher(nbits=16, n_epochs=3, random_state=0)
+
+    def codes():
+        return clone(hasher).fit(digits.X, digits.y).encode(digits.X_query)
+
+    for threaded in joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(codes)() for _ in range(3)):
+        assert_array_equal(threaded, codes())

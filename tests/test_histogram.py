@@ -8,12 +8,14 @@ from scipy import sparse
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.codes import hamming_distances, pack
 from skhash.metrics import (
+    RelevanceHistogram,
     average_precision,
     counting,
     histogram_from_distances,
     iter_histograms,
     ndcg,
     precision,
+    reciprocal_rank,
     relevance_histogram,
 )
 from skhash.metrics.histogram import concatenate
@@ -212,7 +214,7 @@ def test_histograms_of_other_queries_do_not_add(others, message):
         ({"query_codes": np.zeros((0, 2)), "query_y": []}, "0 queries and 3 database items; at least one of each"),
         ({"query_y": [0]}, "query_y has 1 rows and the query 2"),
         ({"database_y": [0, 1]}, "database_y has 2 rows and the database 3"),
-        ({"query_y": None}, "query_y has None rows"),
+        ({"query_y": None}, "query_y is None; one target for each"),
         ({"exclude_self": True}, "exclude_self=True with 2 queries and 3 items: they must be the same rows"),
         ({"affinity": "cosine"}, "affinity='cosine': 'auto' or a callable"),
         ({"affinity": lambda a, b: -np.ones((len(a), len(b)))}, "affinity gives levels from -1.0 to -1.0"),
@@ -232,3 +234,31 @@ def test_bad_input_is_named(changes, message):
 def test_distances_must_be_a_finite_matrix(distances):
     with pytest.raises(ValueError, match=r"distances has shape .* a finite matrix \(n_queries, n_items\)"):
         histogram_from_distances(distances, [0], [0, 1])
+
+
+@pytest.mark.parametrize("levels", [[1, 2], [0, 2, 2], [0, 3, 1], []])
+def test_levels_ascend_from_zero(levels):
+    with pytest.raises(ValueError, match="ascending numbers of which the first is 0"):
+        RelevanceHistogram(np.ones((1, 2, len(levels)), dtype=int), np.array(levels))
+
+
+def test_distance_affinity_is_fitted_once_for_all_shards():
+    rows = np.random.default_rng(0).random((6, 2))
+    with pytest.raises(ValueError, match="holds no thresholds: call its fit with the training rows"):
+        relevance_histogram([[0]] * 6, [[1]] * 6, rows, affinity=DistanceAffinity())
+
+
+@pytest.mark.parametrize("metric", [average_precision, ndcg, precision, reciprocal_rank])
+def test_metrics_want_a_histogram(metric):
+    with pytest.raises(TypeError, match=r"H is a list; a RelevanceHistogram.*relevance_histogram.*-scores"):
+        metric([0, 1], **({"k": 1} if metric is precision else {}))
+
+
+def test_gains_that_overflow_are_refused():
+    with pytest.raises(ValueError, match="level of 1100"):
+        ndcg(RelevanceHistogram(np.ones((1, 2, 2), dtype=int), np.array([0, 1100])))
+
+
+def test_soft_counts_have_no_reciprocal_rank():
+    with pytest.raises(ValueError, match="reciprocal_rank needs whole counts"):
+        reciprocal_rank(RelevanceHistogram(np.full((1, 2, 2), 0.7), np.array([0, 1])))

@@ -196,7 +196,7 @@ def test_options_of_the_objective(digits, options):
     hasher, plain = (
         quick(**o).fit(digits.X, digits.y) for o in (options, {"objective": options.get("objective", "ap")})
     )
-    assert hasher.score(digits.X_query, digits.y_query) > 0.3
+    assert hasher.score(digits.X_query, digits.y_query) > plain.score(digits.X_query, digits.y_query) - 0.1
     assert hasher.history_[0]["loss"] != plain.history_[0]["loss"]
 
 
@@ -273,7 +273,7 @@ def test_optimizer_and_schedule_may_be_factories(digits):
 @pytest.mark.parametrize("options", [{"optimizer": "sgd"}, {"lr_schedule": "constant"}, {"weight_decay": 0.0}], ids=str)
 def test_options_of_the_optimizer(digits, options):
     hasher, plain = (quick(**o).fit(digits.X, digits.y) for o in (options, {}))
-    assert hasher.score(digits.X_query, digits.y_query) > 0.3
+    assert hasher.score(digits.X_query, digits.y_query) > plain.score(digits.X_query, digits.y_query) - 0.1
     assert hasher.history_ != plain.history_
 
 

@@ -1,11 +1,14 @@
 """Devices and seeds: where training runs, and what alone decides its result."""
 
 import random
+import threading
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
+
+_GENERATORS = threading.RLock()
 
 
 def resolve_device(device):
@@ -36,6 +39,8 @@ def resolve_device(device):
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
+        if resolved.type not in ("cpu", "cuda", "mps", "xpu"):
+            raise NotImplementedError
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -64,6 +69,13 @@ def seeded(seed, device, deterministic=False):
     None
     """
     devices = [device] if device.type == "cuda" else []
+    # these generators belong to the process: fits in two threads take turns
+    with _GENERATORS, _seeded(seed, devices, deterministic):
+        yield
+
+
+@contextmanager
+def _seeded(seed, devices, deterministic):
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (it is the global one that is kept)
     was_deterministic = torch.are_deterministic_algorithms_enabled()
     with torch.random.fork_rng(devices):

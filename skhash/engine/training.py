@@ -29,7 +29,8 @@ class Schedule:
         Adam with decoupled weight decay, SGD with Nesterov momentum 0.9, or a factory
         that maps parameter groups to a torch optimizer.
     weight_decay : float
-        Decay of the weights, times the learning rate; not of biases.
+        Decay of matrices, not of biases: for Adam times the learning rate, for SGD an L2
+        penalty, for a factory the key of its parameter groups.
     """
 
     n_epochs: int
@@ -75,6 +76,7 @@ def train_epochs(encoder, objective, X, targets, schedule, rng, device):
     objective.to(device)
     optimizer = _build_optimizer(encoder, objective, schedule)
     batches_per_epoch = len(_batches(np.arange(len(X)), schedule.batch_size))
+    objective.start_stage(0, 1)
     scheduler = _build_scheduler(optimizer, schedule, schedule.n_epochs * batches_per_epoch)
     for epoch in range(schedule.n_epochs):
         encoder.train()

@@ -1,6 +1,13 @@
 """The hashers: one paper, one file. Each is imported at first use, torch with it."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skhash.hashers.itq import ITQHasher
+    from skhash.hashers.lsh import LSHHasher
+    from skhash.hashers.pca import PCAHasher
+    from skhash.hashers.talr import TALRHasher
 
 _MODULES = {
     "ITQHasher": "itq",
@@ -8,7 +15,7 @@ _MODULES = {
     "PCAHasher": "pca",
     "TALRHasher": "talr",
 }
-__all__ = list(_MODULES)
+__all__ = ["ITQHasher", "LSHHasher", "PCAHasher", "TALRHasher"]
 
 
 def __getattr__(name):

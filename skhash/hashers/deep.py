@@ -6,11 +6,11 @@ from numbers import Integral, Real
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 from torch import nn
 
 from skhash._compat import Interval, StrOptions
-from skhash.base import BaseHasher
+from skhash.base import ENCODE_ROWS, BaseHasher
 from skhash.codes import binarize
 from skhash.engine import Encoder, Schedule, one_thread, resolve_device, seeded, train_epochs
 from skhash.metrics.counting import relevance_histogram
@@ -43,7 +43,7 @@ class DeepHasher(BaseHasher):
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "device": [str],
+        "device": [str, torch.device],
         "deterministic": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -181,10 +181,9 @@ class DeepHasher(BaseHasher):
 
 
 @torch.no_grad()
-def _activations(encoder, X, n_rows=4096):
+def _activations(encoder, X):
     encoder.eval()
     device = encoder.mean.device
-    parts = [
-        encoder(torch.tensor(X[i : i + n_rows], dtype=torch.float32, device=device)) for i in range(0, len(X), n_rows)
-    ]
+    slices = gen_batches(len(X), ENCODE_ROWS)
+    parts = [encoder(torch.tensor(X[rows], dtype=torch.float32, device=device)) for rows in slices]
     return torch.cat(parts).cpu().numpy()

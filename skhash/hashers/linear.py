@@ -89,7 +89,8 @@ def principal_map(X, nbits, rng):
     array([1., 0.])
     """
     n_components = min(nbits, *X.shape)
-    pca = PCA(n_components, svd_solver="full" if min(X.shape) < 100 else "covariance_eigh")
+    tall = X.shape[0] >= X.shape[1] >= 100
+    pca = PCA(n_components, svd_solver="covariance_eigh" if tall else "full")
     with np.errstate(invalid="ignore"):  # constant rows have no variance to explain
         components = pca.fit(X).components_.T
     return components if n_components == nbits else components @ orthonormal_map(n_components, nbits, rng)

@@ -97,8 +97,10 @@ _RELAXED = {
     ("ndcg", "simplified"): _simplified_dcg,
 }
 
+MAX_LEVELS = 256  # the soft histogram has one plane a level
 _SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
 _RECIPES = {"ap": (2500, 256, 0.1, 0.5, 1.0), "ndcg": (1000, 500, 0.03, 0.3, 1.0), "deep": (1500, 256, 0.003, 0.1, 0.7)}
+_SGD_RECIPE = {"learning_rate": 1.0, "weight_decay": 5e-4}
 
 
 def soft_metric(H, objective, relaxation="exact", k=None):
@@ -157,6 +159,11 @@ class TALRObjective(Objective):
         distances = (nbits - phi @ phi.T) / 2
         index, levels = level_indices(self.affinity, targets, targets)
         np.fill_diagonal(index, 0)  # no row is relevant to itself
+        if len(levels) > MAX_LEVELS and self.objective == "ndcg":
+            raise ValueError(
+                f"affinity gives {len(levels)} levels in a batch; at most {MAX_LEVELS} are wanted. Round them, for "
+                "example by numpy.digitize."
+            )
         if self.objective == "ap":
             index, levels = np.minimum(index, 1), np.array([0, 1])
         n_queries = int((index > 0).any(axis=1).sum())
@@ -206,7 +213,7 @@ class TALRHasher(DeepHasher):
     optimizer : "adam", "sgd" or callable, default="adam"
         AdamW, SGD with momentum 0.9, or a factory of a torch optimizer.
     weight_decay : float, default=None
-        Decoupled weight decay, multiplied by the step size; see Notes for None.
+        Weight decay, for Adam decoupled and multiplied by the step size; see Notes for None.
     input_dropout : float, default=None
         Share p of the features set to zero in training, for a linear hasher (as Gaussian
         noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
@@ -260,6 +267,9 @@ class TALRHasher(DeepHasher):
     linear, "ndcg"   1000   500   0.03        0.3            1.0
     any backbone     1500   256   0.003       0.1            0.7
     ===============  =====  ====  ==========  =============  ============
+
+    With ``optimizer="sgd"`` the step size is 1.0 and the weight decay, there an L2
+    penalty, 5e-4.
 
     References
     ----------
@@ -346,7 +356,8 @@ class TALRHasher(DeepHasher):
 
     def _recipe(self):
         kind = self.objective if self.backbone is None else "deep"
-        return dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
+        recipe = dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
+        return recipe | _SGD_RECIPE if self.optimizer == "sgd" else recipe
 
     def _score_metric(self):
         return self.objective

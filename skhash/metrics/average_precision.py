@@ -27,6 +27,7 @@ from skhash.metrics.ties import (
     over_queries,
     polygamma,
     ranks_within,
+    require_whole,
     tied_ranking,
 )
 
@@ -149,8 +150,7 @@ def _over_retrieved(n, p, k):
     Of the tie that the cut-off splits, r relevant items fall inside it with a
     hypergeometric probability; given r, their order is uniform again.
     """
-    if not isinstance(n, np.ndarray) or (n % 1).any() or (p % 1).any():
-        raise ValueError('normalizer="retrieved" needs whole counts; use "min" as a training objective.')
+    require_whole(n, p, 'normalizer="retrieved" (use "min" as a training objective)')
     from scipy.stats import hypergeom
 
     sums = precision_sums(n, p, k)

@@ -8,7 +8,7 @@ so that memory stays bounded whatever the size of the database.
 import numpy as np
 
 from skhash._compat import get_chunk_n_rows
-from skhash.affinity import distinct_rows, fit_affinity, level_indices, resolve_affinity, take_rows
+from skhash.affinity import distinct_rows, level_indices, n_rows, resolve_affinity, take_rows
 from skhash.codes import as_packed, as_words, check_same_length, hamming_distances
 from skhash.metrics.histogram import RelevanceHistogram, concatenate, ragged_histogram
 
@@ -37,8 +37,8 @@ def relevance_histogram(
     database_y : array-like of shape (n_items, ...), default=None
         Targets of the database; None stands for `query_y`.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant, see :mod:`skhash.affinity`. A DistanceAffinity that
-        holds no thresholds learns them from `database_y`.
+        Which rows are relevant, see :mod:`skhash.affinity`. A DistanceAffinity must have
+        been fitted, on the training rows, so that shards share its thresholds.
     bit_weights : array-like of shape (nbits,), default=None
         Weights of the Hamming distance; the result is then ragged.
     exclude_self : bool, default=False
@@ -174,9 +174,12 @@ class _PairLevels:
 
     def __init__(self, queries, database, query_y, database_y, affinity, exclude_self):
         for name, y, codes in (("query", query_y, queries), ("database", database_y, database)):
-            n_rows = None if y is None else y.shape[0] if hasattr(y, "shape") else len(y)
-            if n_rows != len(codes):
-                raise ValueError(f"{name}_y has {n_rows} rows and the {name} {len(codes)}; one target a row is wanted.")
+            if y is None:
+                raise ValueError(f"{name}_y is None; one target for each of the {len(codes)} rows is wanted.")
+            if n_rows(y) != len(codes):
+                raise ValueError(
+                    f"{name}_y has {n_rows(y)} rows and the {name} {len(codes)}; one target a row is wanted."
+                )
         if not len(queries) or not len(database):
             raise ValueError(
                 f"{len(queries)} queries and {len(database)} database items; at least one of each is wanted."
@@ -187,7 +190,7 @@ class _PairLevels:
             raise ValueError(
                 f"exclude_self=True with {len(queries)} queries and {len(database)} items: they must be the same rows."
             )
-        self.affinity = fit_affinity(resolve_affinity(affinity, database_y), database_y)
+        self.affinity = resolve_affinity(affinity, database_y)
         first, self.query_group = distinct_rows(query_y)
         self.query_targets = take_rows(query_y, first)
         first, self.database_group = distinct_rows(database_y)

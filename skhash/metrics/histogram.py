@@ -49,6 +49,11 @@ class RelevanceHistogram:
     distances: Any = None
     indptr: Any = None
 
+    def __post_init__(self):
+        levels = np.asarray(self.levels)
+        if levels.ndim != 1 or not len(levels) or levels[0] != 0 or (levels[1:] <= levels[:-1]).any():
+            raise ValueError(f"levels={levels}: ascending numbers of which the first is 0, irrelevant, are wanted.")
+
     @property
     def is_ragged(self):
         """Whether each query has distances of its own."""

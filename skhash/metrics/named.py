@@ -112,4 +112,9 @@ def evaluate(histograms, names, *, k=None, empty="skip"):
     for histogram in histograms:
         for name, (metric, options) in metrics.items():
             values[name].append(metric(histogram, empty=empty, average=False, **options))
-    return {name: mean_over_queries(np.concatenate(parts), empty) for name, parts in values.items()}
+    means: dict[str, float] = {}
+    for name, parts in values.items():
+        joined = np.concatenate(parts)
+        # all metrics but the area under the curve leave out the same queries: one warning is enough
+        means[name] = mean_over_queries(joined, empty, warn=not means)
+    return means

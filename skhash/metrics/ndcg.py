@@ -67,10 +67,9 @@ def ndcg(H, *, k=None, ties="average", discount="log2", empty="skip", average=Tr
     """
     check_options(ties, empty, discount=(discount, DISCOUNTS))
     check_cutoff(k)
-    levels = np.asarray(H.levels, dtype=np.float64)
-    gains = np.exp2(levels) - 1 if discount == "log2" else (levels > 0).astype(np.float64)
 
     def per_block(counts, distances):
+        gains = _gains(H.levels, discount)
         xp = array_namespace(counts)
         level_totals = xp.sum(counts, axis=1)[:, None, :]
         reached = expected_gain(tied_ranking(counts, gains, ties), k, discount)
@@ -78,6 +77,15 @@ def ndcg(H, *, k=None, ties="average", discount="log2", empty="skip", average=Tr
         return divide(reached, ideal), ideal > 0
 
     return over_queries(H, per_block, empty, average)
+
+
+def _gains(levels, discount):
+    levels = np.asarray(levels, dtype=np.float64)
+    if discount == "structhash":
+        return (levels > 0).astype(np.float64)
+    if levels[-1] > 1023:
+        raise ValueError(f"H has a level of {levels[-1]:g}, and 2^v - 1 overflows; levels up to 1023 are wanted.")
+    return np.exp2(levels) - 1
 
 
 def expected_gain(ranking, k=None, discount="log2"):

@@ -3,7 +3,15 @@
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.metrics.ties import check_options, divide, items_before, merge_relevant, over_queries, tied_ranking
+from skhash.metrics.ties import (
+    check_options,
+    divide,
+    items_before,
+    merge_relevant,
+    over_queries,
+    require_whole,
+    tied_ranking,
+)
 
 
 def roc_auc(H, *, ties="average", empty="skip", average=True):
@@ -65,6 +73,11 @@ def reciprocal_rank(H, *, ties="average", empty="skip", average=True):
     float or ndarray of shape (n_queries,), float64
         In [0, 1].
 
+    Raises
+    ------
+    ValueError
+        On soft counts: it needs whole items.
+
     Examples
     --------
     >>> from skhash.metrics import reciprocal_rank, relevance_histogram
@@ -76,6 +89,7 @@ def reciprocal_rank(H, *, ties="average", empty="skip", average=True):
 
     def per_block(counts, distances):
         n, p = tied_ranking(merge_relevant(counts, H.levels), [0.0, 1.0], ties)
+        require_whole(n, p, "reciprocal_rank")
         relevant = p.sum(axis=1) > 0
         tie = (p > 0).argmax(axis=1)
         rows = np.arange(len(n))

@@ -53,6 +53,8 @@ class RetrievalScorer:
         self._names = list(metric) if isinstance(metric, list | tuple) else [metric]
         for name in self._names:
             parse_metric(name, k)
+        if not (callable(affinity) or (isinstance(affinity, str) and affinity == "auto")):
+            raise ValueError(f"affinity={affinity!r}; 'auto' or a callable on rows is wanted, see skhash.affinity.")
         if not self._names:
             raise ValueError("metric is an empty list; at least one name is wanted.")
         if isinstance(database, str) and database not in ("fit", "fold"):
@@ -129,7 +131,7 @@ class RetrievalScorer:
         return values[self.metric] if isinstance(self.metric, str) else values
 
     def _affinity(self, hasher, database_y):
-        if self.affinity == "auto" and getattr(hasher, "affinity_", None) is not None:
+        if not callable(self.affinity) and getattr(hasher, "affinity_", None) is not None:
             return hasher.affinity_
         return resolve_affinity(self.affinity, database_y)
 

@@ -193,6 +193,11 @@ def over_queries(histogram, per_block, empty, average, what="relevant item"):
     float or array of shape (n_queries,)
         The metric.
     """
+    if not hasattr(histogram, "dense_blocks"):
+        raise TypeError(
+            f"H is a {type(histogram).__name__}; a RelevanceHistogram is wanted, made by relevance_histogram from "
+            "codes or by histogram_from_distances from distances (or -scores)."
+        )
     blocks = [per_block(*block) for block in histogram.dense_blocks()]
     xp = array_namespace(blocks[0][0])
     values, defined = (xp.concat(parts) for parts in zip(*blocks, strict=True))
@@ -201,7 +206,26 @@ def over_queries(histogram, per_block, empty, average, what="relevant item"):
     return mean_over_queries(values, empty, what) if average else values
 
 
-def mean_over_queries(values, empty="skip", what="relevant item"):
+def require_whole(n, p, where):
+    """Raise ValueError unless numbers of items are whole ones in numpy.
+
+    Parameters
+    ----------
+    n, p : arrays of shape (n_queries, n_ties)
+        Items and relevant items of each tie.
+    where : str
+        What needs them, for the message.
+
+    Raises
+    ------
+    ValueError
+        For tensors and soft counts.
+    """
+    if not isinstance(n, np.ndarray) or (n % 1).any() or (p % 1).any():
+        raise ValueError(f"{where} needs whole counts; H holds soft ones.")
+
+
+def mean_over_queries(values, empty="skip", what="relevant item", warn=True):
     """Average one value a query; under "skip" those that are NaN are left out.
 
     Parameters
@@ -212,6 +236,8 @@ def mean_over_queries(values, empty="skip", what="relevant item"):
         The policy that made the values.
     what : str, default="relevant item"
         What an empty query lacks, for the warning.
+    warn : bool, default=True
+        Whether to warn of queries that are left out.
 
     Returns
     -------
@@ -222,7 +248,7 @@ def mean_over_queries(values, empty="skip", what="relevant item"):
     if empty == "skip":
         defined = ~xp.any(xp.isnan(xp.reshape(values, (values.shape[0], -1))), axis=-1)
         n_empty = values.shape[0] - int(xp.sum(xp.astype(defined, xp.int64)))
-        if n_empty:
+        if n_empty and warn:
             warnings.warn(
                 f"{n_empty} of {values.shape[0]} queries have no {what} in the database and are left out "
                 "of the mean (empty='skip').",
