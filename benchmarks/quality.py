@@ -65,6 +65,25 @@ def run_task(name, dataset, protocol, nbits, parameters, figure, goal, methods, 
     return rows
 
 
+def markdown(rows):
+    """Means and standard deviations over the splits, one line a task."""
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    lines = [f"| task | bits | figure | {' | '.join(methods)} |", "|---" * (3 + len(methods)) + "|"]
+    for task, nbits in dict.fromkeys((row["task"], row["nbits"]) for row in rows):
+        cells = []
+        for method in methods:
+            chosen = [row for row in rows if (row["task"], row["nbits"], row["method"]) == (task, nbits, method)]
+            figure = chosen[0]["figure"]
+            values = [row[figure] for row in chosen]
+            cell = f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}"
+            if figure == "ap":
+                worst, best = (np.mean([row[name] for row in chosen]) for name in ("ap_worst", "ap_best"))
+                cell += f" ({worst:.3f} to {best:.3f})"
+            cells.append(cell)
+        lines.append(f"| {task} | {nbits} | {figure.upper()}_T | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
@@ -92,7 +111,7 @@ def main():
     )
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n")
-    print(f"written: {path}")
+    print(f"written: {path}\n\n{markdown(rows)}")
 
 
 if __name__ == "__main__":

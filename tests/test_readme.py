@@ -14,6 +14,10 @@ def test_python_examples_run(code, capsys):
     assert names["codes"].shape == (1797, names["search"].best_params_["talrhasher__nbits"])
 
 
+def test_nothing_is_left_to_fill_in():
+    assert "_TABLE" not in README
+
+
 def test_both_commands_are_given():
     commands = re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
     assert len(commands) == 2
