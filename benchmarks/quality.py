@@ -88,6 +88,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
     parser.add_argument("--relaxations", action="store_true", help="compare TALR's three relaxations")
+    parser.add_argument("--bits", type=int, help="only tasks of that code length")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     if options.relaxations:
@@ -101,7 +102,7 @@ def main():
             "itq": lambda nbits, parameters: ITQHasher(nbits),
             "lsh": lambda nbits, parameters: LSHHasher(nbits),
         }
-    tasks = [task for task in TASKS if options.tasks in task[0]]
+    tasks = [task for task in TASKS if options.tasks in task[0] and options.bits in (None, task[3])]
     rows = [row for task in tasks for row in run_task(*task, methods, options.seeds)]
     name = "relaxations" if options.relaxations else "quality"
     path = (

@@ -98,8 +98,14 @@ _RELAXED = {
 }
 
 MAX_LEVELS = 256  # the soft histogram has one plane a level
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
-_RECIPES = {"ap": (2500, 256, 0.1, 0.5, 1.0), "ndcg": (1000, 500, 0.03, 0.3, 1.0), "deep": (1500, 256, 0.003, 0.1, 0.7)}
+_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha", "init")
+_RECIPES = {
+    "ap": (2500, 256, 0.1, 0.5, 1.0, "rotation"),
+    "ndcg": (1000, 500, 0.05, 0.3, 2.0, "rotation"),
+    # distances between the rows themselves: ITQ is a good answer already, and is easily overfitted away
+    "distances": (1000, 500, 0.02, 2.0, 0.7, "itq"),
+    "deep": (1500, 256, 0.003, 0.1, 0.7, "rotation"),
+}
 _SGD_RECIPE = {"learning_rate": 1.0, "weight_decay": 5e-4}
 
 
@@ -194,8 +200,9 @@ class TALRHasher(DeepHasher):
         What precedes the hash layer: nothing (a linear hasher), two hidden layers of
         512 units, or any module that maps rows to (n, width). A module is copied, trained
         in training mode, and receives centred rows.
-    init : "rotation" or "itq", default="rotation"
-        First hash layer: a random orthonormal map, or the ITQ solution (linear only).
+    init : "rotation", "itq" or None, default=None
+        First hash layer: a random orthonormal map, or the ITQ solution (linear only); see
+        Notes for None.
     affinity : "auto" or callable, default="auto"
         Which rows are relevant, and how much; "auto" takes classes or shared labels
         from y. See :mod:`skhash.affinity`.
@@ -260,13 +267,17 @@ class TALRHasher(DeepHasher):
     Parameters left None take these values, chosen on training rows of MNIST, USPS,
     GIST features and MIRFlickr (a budget of steps makes between 30 and 125 epochs):
 
-    ===============  =====  ====  ==========  =============  ============
-    hasher           steps  rows  step size   weight decay   alpha
-    ===============  =====  ====  ==========  =============  ============
-    linear, "ap"     2500   256   0.1         0.5            1.0
-    linear, "ndcg"   1000   500   0.03        0.3            1.0
-    any backbone     1500   256   0.003       0.1            0.7
-    ===============  =====  ====  ==========  =============  ============
+    =================  =====  ====  =========  ============  =====  ========
+    hasher             steps  rows  step size  weight decay  alpha  init
+    =================  =====  ====  =========  ============  =====  ========
+    linear, "ap"       2500   256   0.1        0.5           1.0    rotation
+    linear, "ndcg"     1000   500   0.05       0.3           2.0    rotation
+    linear, distances  1000   500   0.02       2.0           0.7    itq
+    any backbone       1500   256   0.003      0.1           0.7    rotation
+    =================  =====  ====  =========  ============  =====  ========
+
+    "Distances" stands for an affinity that compares the rows of X themselves, as
+    DistanceAffinity does, under either objective.
 
     With ``optimizer="sgd"`` the step size is 1.0 and the weight decay, there an L2
     penalty, 5e-4.
@@ -292,7 +303,7 @@ class TALRHasher(DeepHasher):
         "k": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "n_bins": [Interval(Integral, 1, None, closed="left"), None],
-        "init": [StrOptions({"rotation", "itq"})],
+        "init": [StrOptions({"rotation", "itq"}), None],
     }
 
     def __init__(
@@ -305,7 +316,7 @@ class TALRHasher(DeepHasher):
         alpha=None,
         n_bins=None,
         backbone=None,
-        init="rotation",
+        init=None,
         affinity="auto",
         n_epochs=None,
         batch_size=None,
@@ -355,7 +366,8 @@ class TALRHasher(DeepHasher):
         return TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, alpha, self.n_bins)
 
     def _recipe(self):
-        kind = self.objective if self.backbone is None else "deep"
+        by_distance = not getattr(self.affinity_, "requires_y", True)
+        kind = "deep" if self.backbone is not None else "distances" if by_distance else self.objective
         recipe = dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
         return recipe | _SGD_RECIPE if self.optimizer == "sgd" else recipe
 
@@ -371,7 +383,7 @@ class TALRHasher(DeepHasher):
     def _initialize(self, encoder, X, rng):
         if self.backbone is not None:
             return
-        if self.init == "itq":
+        if self.settings_["init"] == "itq":
             centred = (X - X.mean(axis=0)) / encoder.scale.item()
             start = principal_map(centred, self.nbits, rng)
             start = start @ quantizing_rotation(centred @ start, 50, rng)
