@@ -3,7 +3,8 @@
     pytest benchmarks/bench_talr_step.py --benchmark-enable
 
 The dense form builds the (M, M, b + 1) tensor of kernel values that most code uses;
-everything else of the step is the same.
+everything else of the step is the same. Both run on one thread, as the engine trains,
+and are printed for all threads as well.
 """
 
 import time
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from skhash.affinity import ClassAffinity
-from skhash.engine import Encoder
+from skhash.engine import Encoder, one_thread
 from skhash.hashers import talr
 from skhash.metrics.histogram import RelevanceHistogram
 
@@ -33,7 +34,9 @@ class Step:
         generator = torch.Generator().manual_seed(0)
         self.X = torch.randn(BATCH, N_FEATURES, generator=generator)
         self.y = torch.randint(10, (BATCH,), generator=generator).numpy()
-        self.encoder = Encoder(N_FEATURES, NBITS)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.encoder = Encoder(N_FEATURES, NBITS)
         self.objective = talr.TALRObjective(ClassAffinity())
 
     def __call__(self):
@@ -48,12 +51,13 @@ def step():
     return Step()
 
 
-def best_of(function, n=20):
+def best_time(function, on_one_thread, n=20):
     times = []
-    for _ in range(n):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
+    with one_thread(on_one_thread):
+        for _ in range(n):
+            start = time.perf_counter()
+            function()
+            times.append(time.perf_counter() - start)
     return min(times)
 
 
@@ -63,12 +67,14 @@ def test_scatter_step(benchmark, step):
 
 def test_ratio(step, monkeypatch, capsys):
     loss, gradient = step()
-    ours = best_of(step)
+    ours = {wanted: best_time(step, wanted) for wanted in (True, False)}
     monkeypatch.setattr(talr, "soft_histogram", dense_histogram)
     dense_loss, dense_gradient = step()
-    dense = best_of(step)
+    dense = {wanted: best_time(step, wanted) for wanted in (True, False)}
     with capsys.disabled():
-        print(f"\nscatter-adds {1e3 * ours:.2f} ms, dense kernel {1e3 * dense:.2f} ms: {dense / ours:.1f} times")
+        for wanted, threads in ((True, "one thread"), (False, f"{torch.get_num_threads()} threads")):
+            a, b = ours[wanted], dense[wanted]
+            print(f"\n{threads}: scatter-adds {1e3 * a:.2f} ms, dense kernel {1e3 * b:.2f} ms: {b / a:.1f} times")
     assert loss == pytest.approx(dense_loss, abs=1e-5)
-    torch.testing.assert_close(gradient, dense_gradient, atol=1e-6, rtol=1e-3)
-    assert dense >= 8 * ours
+    torch.testing.assert_close(gradient, dense_gradient, atol=1e-4 * gradient.abs().max().item(), rtol=0)
+    assert dense[True] >= 8 * ours[True]

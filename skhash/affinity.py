@@ -419,6 +419,8 @@ def n_rows(y):
 
 
 def _check_labels(y):
+    if getattr(y, "dtype", np.dtype(object)).kind in "biuU":
+        return
     from sklearn.utils.multiclass import type_of_target
 
     with warnings.catch_warnings():

@@ -111,15 +111,16 @@ def precision_sums(n, p, k=None):
         The braces above times n+_d / n_d.
     """
     xp = array_namespace(n)
-    before, relevant_before = items_before(n), items_before(p)
-    ranks = ranks_within(n, k)
+    last = ranks_within(n)
+    before, relevant_before = last[..., :-1], items_before(p)
+    ranks = last if k is None else ranks_within(n, k)
     counted = ranks[..., 1:] - ranks[..., :-1]
     harmonic = xp.diff(digamma(ranks + 1), axis=-1)
     # Compare ranks: the difference `counted` of soft counts may be below n by rounding alone.
     cut = xp.zeros_like(n, dtype=xp.bool) if k is None else before + n > k
     single = (xp.abs(n - 1) < 1e-3) & ~cut
     # A cut tie of fewer than two soft items has no such ratio: bound it (exact for whole items).
-    denominator = xp.where(single | (cut & (n < 2)), xp.ones_like(n), n - 1)
+    denominator = xp.where(single | (cut & (n < 2)), 1.0, n - 1)
     ratio = xp.where(single, xp.zeros_like(n), (p - 1) / denominator)
     braces = ratio * counted + (relevant_before + 1 - ratio * (before + 1)) * harmonic
     if isinstance(n, np.ndarray):  # nothing to add to one whole item; a gradient needs it all the same
@@ -127,7 +128,7 @@ def precision_sums(n, p, k=None):
     if xp.any(single):
         braces = braces + _near_one(n, p, before, single)
     filled = n > 1e-9
-    return xp.where(filled, p / xp.where(filled, n, xp.ones_like(n)) * braces, xp.zeros_like(n))
+    return xp.where(filled, p / xp.where(filled, n, 1.0) * braces, 0.0)
 
 
 def _near_one(n, p, before, where):
@@ -137,6 +138,7 @@ def _near_one(n, p, before, where):
     gradient is right as well.
     """
     xp = array_namespace(n)
+    where = xp.nonzero(where)
     c, x = n[where] - 1, before[where] + 2
     series = 1 - (x - 1) * (polygamma(1, x) + polygamma(2, x) * c / 2 + polygamma(3, x) * c**2 / 6)
     term = xp.zeros_like(n)

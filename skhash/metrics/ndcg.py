@@ -109,5 +109,5 @@ def expected_gain(ranking, k=None, discount="log2"):
     xp = array_namespace(n)
     discounts = xp.diff(cumulative_discount(ranks_within(n, k), discount), axis=-1)
     filled = n > 1e-9
-    mean_gain = xp.where(filled, gain / xp.where(filled, n, xp.ones_like(n)), xp.zeros_like(n))
+    mean_gain = xp.where(filled, gain / xp.where(filled, n, 1.0), 0.0)
     return xp.sum(mean_gain * discounts, axis=-1)

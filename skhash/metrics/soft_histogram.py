@@ -46,31 +46,33 @@ def soft_histogram(distances, level_index, levels, *, max_distance, n_bins=None,
     [[1.0, 0.0], [0.0, 0.75], [0.0, 0.25]]
     """
     n_bins = max_distance if n_bins is None else n_bins
-    weight = torch.ones_like(distances)
-    if exclude_self:
-        weight.fill_diagonal_(0)
-    counts = _ScatterCounts.apply(distances * (n_bins / max_distance), level_index, weight, n_bins, len(levels))
+    position = distances if n_bins == max_distance else distances * (n_bins / max_distance)
+    counts = _ScatterCounts.apply(position, level_index, n_bins, len(levels), exclude_self)
     return RelevanceHistogram(counts, levels)
 
 
 class _ScatterCounts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, position, level_index, weight, n_bins, n_levels):
-        n_queries = position.shape[0]
+    def forward(ctx, position, level_index, n_bins, n_levels, exclude_self):
         # the last bin is reached with a fraction of 1, so that its upper neighbour exists
         below = position.detach().floor().clamp_(0, n_bins - 1)
-        fraction = (position - below).clamp_(0, 1) * weight
+        upper = (position.double() - below).clamp_(0, 1)
+        lower = 1 - upper
+        if exclude_self:
+            upper.fill_diagonal_(0)
+            lower.fill_diagonal_(0)
         cell = below.long().mul_(n_levels).add_(level_index)
         n_cells = (n_bins + 1) * n_levels
-        counts = torch.zeros(n_queries, n_cells, dtype=torch.float64, device=position.device)
-        counts.scatter_add_(1, cell, (weight - fraction).double())
-        counts.scatter_add_(1, cell + n_levels, fraction.double())
-        ctx.save_for_backward(cell, weight)
-        ctx.n_levels = n_levels
-        return counts.view(n_queries, n_bins + 1, n_levels)
+        counts = torch.zeros(len(position), n_cells, dtype=torch.float64, device=position.device)
+        counts.scatter_add_(1, cell, lower).scatter_add_(1, cell + n_levels, upper)
+        ctx.save_for_backward(cell)
+        ctx.exclude_self, ctx.dtype = exclude_self, position.dtype
+        return counts.view(len(position), n_bins + 1, n_levels)
 
     @staticmethod
     def backward(ctx, gradient):
-        cell, weight = ctx.saved_tensors
-        step = (gradient[:, 1:] - gradient[:, :-1]).reshape(len(gradient), -1).to(weight.dtype)
-        return step.gather(1, cell) * weight, None, None, None, None
+        (cell,) = ctx.saved_tensors
+        step = (gradient[:, 1:] - gradient[:, :-1]).reshape(len(gradient), -1).to(ctx.dtype).gather(1, cell)
+        if ctx.exclude_self:
+            step.fill_diagonal_(0)
+        return step, None, None, None, None

@@ -86,7 +86,7 @@ def divide(a, b):
     """``a / b`` where b > 0, and 0 elsewhere, with gradients free of NaN."""
     xp = array_namespace(a, b)
     positive = b > 0
-    return xp.where(positive, a / xp.where(positive, b, xp.ones_like(b)), xp.zeros_like(a * b))
+    return xp.where(positive, a / xp.where(positive, b, 1.0), 0.0)
 
 
 def digamma(x):
