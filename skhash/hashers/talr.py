@@ -33,7 +33,15 @@ from skhash.hashers.linear import orthonormal_map, principal_map
 from skhash.metrics import average_precision, ndcg
 from skhash.metrics.ndcg import expected_gain
 from skhash.metrics.soft_histogram import soft_histogram
-from skhash.metrics.ties import cumulative_discount, divide, items_before, merge_relevant, ranks_within, tied_ranking
+from skhash.metrics.ties import (
+    cumulative_discount,
+    divide,
+    items_before,
+    merge_relevant,
+    per_item,
+    ranks_within,
+    tied_ranking,
+)
 
 
 def _relaxed_ap(n, p):
@@ -48,7 +56,7 @@ def _relaxed_ap(n, p):
     single = (n - 1).abs() < 1e-9
     ratio = torch.where(single, 0.0, (p - 1) / torch.where(single, 1.0, n - 1)).clamp(0, 1)
     braces = ratio * n + (relevant_before + 1 - ratio * (before + 1)) * torch.where(first, exact, logs)
-    return divide(divide(p * braces, torch.where(filled, n, 0.0)).sum(-1), p.sum(-1))
+    return divide(per_item(p * braces, n).sum(-1), p.sum(-1))
 
 
 def _simplified_ap(n, p):
@@ -66,7 +74,7 @@ def _relaxed_dcg(n, gain):
         _LogIntegral.apply(torch.where(late, after + 1, 2.0)) - _LogIntegral.apply(torch.where(late, before + 1, 2.0))
     )
     exact = torch.diff(cumulative_discount(ranks, "log2"), dim=-1)
-    return (divide(gain, torch.where(n > 1e-9, n, 0.0)) * torch.where(late, integral, exact)).sum(-1)
+    return (per_item(gain, n) * torch.where(late, integral, exact)).sum(-1)
 
 
 def _simplified_dcg(n, gain):

@@ -25,6 +25,7 @@ from skhash.metrics.ties import (
     items_before,
     merge_relevant,
     over_queries,
+    per_item,
     polygamma,
     ranks_within,
     require_whole,
@@ -127,8 +128,7 @@ def precision_sums(n, p, k=None):
         single = single & (p > 0) & ((n != 1) | (p != 1))
     if xp.any(single):
         braces = braces + _near_one(n, p, before, single)
-    filled = n > 1e-9
-    return xp.where(filled, p / xp.where(filled, n, 1.0) * braces, 0.0)
+    return per_item(p, n) * braces
 
 
 def _near_one(n, p, before, where):

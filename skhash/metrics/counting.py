@@ -7,10 +7,9 @@ so that memory stays bounded whatever the size of the database.
 
 import numpy as np
 
-from skhash._compat import get_chunk_n_rows
 from skhash.affinity import distinct_rows, level_indices, n_rows, resolve_affinity, take_rows
 from skhash.codes import as_packed, as_words, check_same_length, hamming_distances
-from skhash.metrics.histogram import RelevanceHistogram, concatenate, ragged_histogram
+from skhash.metrics.histogram import RelevanceHistogram, concatenate, ragged_histogram, row_chunks
 
 
 def relevance_histogram(
@@ -119,7 +118,7 @@ def iter_histograms(
     if bit_weights is None:
         yield from _count_plain(queries, database, nbits, targets)
         return
-    for rows in _chunks(len(queries), 64 * max(1, len(database))):
+    for rows in row_chunks(len(queries), 64 * max(1, len(database))):
         distances = hamming_distances(queries[rows], database, bit_weights=bit_weights, nbits=nbits)
         yield _count_ragged(distances, rows, targets)
 
@@ -165,7 +164,7 @@ def histogram_from_distances(distances, query_y, database_y=None, *, affinity="a
     database_y = query_y if database_y is None else database_y
     targets = _PairLevels(distances, distances.T, query_y, database_y, affinity, exclude_self)
     return concatenate(
-        _count_ragged(distances[rows], rows, targets) for rows in _chunks(len(distances), 64 * distances.shape[1])
+        _count_ragged(distances[rows], rows, targets) for rows in row_chunks(len(distances), 64 * distances.shape[1])
     )
 
 
@@ -211,7 +210,7 @@ def _count_plain(queries, database, nbits, targets):
     codes, group, multiplicity = _merge_equal(as_words(database), targets.database_group, len(queries))
     group = group.astype(np.uint32)
     query_words = np.ascontiguousarray(as_words(queries).T)
-    for rows in _chunks(len(queries), 24 * targets.n_groups + 64 * (nbits + 1)):
+    for rows in row_chunks(len(queries), 24 * targets.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = targets.table(rows)
         counts = np.zeros((len(query_group), nbits + 1, len(levels)), dtype=np.int64)
         hamming_histogram(query_words[rows], codes, multiplicity, group, table, query_group, counts)
@@ -253,9 +252,3 @@ def _n_distinct(words, group):
         key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + row
     key.sort()
     return 1 + np.count_nonzero(key[1:] != key[:-1])
-
-
-def _chunks(n_rows, bytes_per_row):
-    step = get_chunk_n_rows(bytes_per_row, max_n_rows=n_rows)
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))

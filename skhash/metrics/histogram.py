@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from skhash._compat import get_chunk_n_rows
 
@@ -82,16 +83,14 @@ class RelevanceHistogram:
                 yield self.counts, np.arange(self.counts.shape[1])
                 return
             bytes_per_query = 16 * 8 * max(1, self.counts[:1].size)
-            step = get_chunk_n_rows(bytes_per_query, max_n_rows=max(1, self.n_queries))
-            for start in range(0, self.n_queries, step):
-                yield self.counts[start : start + step], np.arange(self.counts.shape[1])
+            for rows in row_chunks(self.n_queries, bytes_per_query):
+                yield self.counts[rows], np.arange(self.counts.shape[1])
             return
         widths = np.diff(self.indptr)
         bytes_per_query = 16 * 8 * len(self.levels) * max(1, widths.max(initial=0))
-        step = get_chunk_n_rows(int(bytes_per_query), max_n_rows=max(1, self.n_queries))
-        for start in range(0, self.n_queries, step):
-            width = widths[start : start + step]
-            ties = slice(self.indptr[start], self.indptr[min(start + step, self.n_queries)])
+        for rows in row_chunks(self.n_queries, int(bytes_per_query)):
+            width = widths[rows]
+            ties = slice(self.indptr[rows.start], self.indptr[rows.stop])
             filled = np.arange(width.max(initial=0)) < width[:, None]
             counts = np.zeros((*filled.shape, len(self.levels)), dtype=self.counts.dtype)
             distances = np.full(filled.shape, np.inf)
@@ -125,6 +124,24 @@ class RelevanceHistogram:
         query, distance = np.nonzero(self.counts.sum(axis=2))
         indptr = np.searchsorted(query, np.arange(self.n_queries + 1))
         return RelevanceHistogram(self.counts[query, distance], self.levels, distance.astype(np.float64), indptr)
+
+
+def row_chunks(n_rows, bytes_per_row):
+    """Slices of rows, each as large as scikit-learn's `working_memory` admits.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    bytes_per_row : int
+        What a row takes.
+
+    Returns
+    -------
+    iterator of slice
+        Successive slices that cover the rows.
+    """
+    return gen_batches(n_rows, get_chunk_n_rows(bytes_per_row, max_n_rows=max(1, n_rows)))
 
 
 def concatenate(histograms):

@@ -17,6 +17,7 @@ from skhash.metrics.ties import (
     cumulative_discount,
     divide,
     over_queries,
+    per_item,
     ranks_within,
     tied_ranking,
 )
@@ -108,6 +109,4 @@ def expected_gain(ranking, k=None, discount="log2"):
     n, gain = ranking
     xp = array_namespace(n)
     discounts = xp.diff(cumulative_discount(ranks_within(n, k), discount), axis=-1)
-    filled = n > 1e-9
-    mean_gain = xp.where(filled, gain / xp.where(filled, n, 1.0), 0.0)
-    return xp.sum(mean_gain * discounts, axis=-1)
+    return xp.sum(per_item(gain, n) * discounts, axis=-1)

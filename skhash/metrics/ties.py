@@ -89,6 +89,13 @@ def divide(a, b):
     return xp.where(positive, a / xp.where(positive, b, 1.0), 0.0)
 
 
+def per_item(mass, n):
+    """Mean mass of an item of each tie, 0 for a tie that holds none (or a trace of soft counts)."""
+    xp = array_namespace(n)
+    filled = n > 1e-9
+    return xp.where(filled, mass / xp.where(filled, n, 1.0), 0.0)
+
+
 def digamma(x):
     """The digamma function psi on numpy arrays and torch tensors."""
     if is_torch_namespace(array_namespace(x)):
