@@ -327,12 +327,10 @@ def level_indices(affinity, y_a, y_b):
         levels = np.union1d([0], affinity.possible_levels(y_a, y_b))
     else:
         levels = np.union1d([0], _check_levels(values, "affinity"))
-    if np.array_equal(levels, np.arange(len(levels))):
-        indices = values.astype(np.uint32)
-    else:
-        indices = np.searchsorted(levels, values).astype(np.uint32)
+    whole = values.dtype.kind in "bui" and np.array_equal(levels, np.arange(len(levels)))
+    indices = (values if whole else np.searchsorted(levels, values)).astype(np.uint32)
     # the kernels trust these indices: one outside the levels would write outside the counts
-    if indices.max(initial=0) >= len(levels) or (levels[indices] != values).any():
+    if indices.max(initial=0) >= len(levels) or (not whole and (levels[indices] != values).any()):
         raise ValueError(f"affinity gives levels other than its possible_levels, {levels}.")
     return indices, levels
 

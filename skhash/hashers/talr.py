@@ -170,7 +170,7 @@ class TALRObjective(Objective):
         if phi.isnan().any():
             return phi.sum()  # NaN, for the training loop to report; a histogram would lose it
         nbits = phi.shape[1]
-        distances = (nbits - phi @ phi.T) / 2
+        distances = nbits / 2 - (phi / 2) @ phi.T
         index, levels = level_indices(self.affinity, targets, targets)
         np.fill_diagonal(index, 0)  # no row is relevant to itself
         if len(levels) > MAX_LEVELS and self.objective == "ndcg":

@@ -53,7 +53,7 @@ def tied_ranking(counts, level_mass, ties="average"):
     counts = xp.astype(counts, xp.float64)
     level_mass = xp.asarray(level_mass, dtype=xp.float64, device=counts.device)
     if ties == "average":
-        return xp.sum(counts, axis=-1), counts @ level_mass
+        return counts @ xp.ones_like(level_mass), counts @ level_mass
     if ties == "best":
         counts, level_mass = xp.flip(counts, axis=-1), xp.flip(level_mass, axis=0)
     split = (counts.shape[0], counts.shape[1] * counts.shape[2])
@@ -91,9 +91,7 @@ def divide(a, b):
 
 def per_item(mass, n):
     """Mean mass of an item of each tie, 0 for a tie that holds none (or a trace of soft counts)."""
-    xp = array_namespace(n)
-    filled = n > 1e-9
-    return xp.where(filled, mass / xp.where(filled, n, 1.0), 0.0)
+    return mass / array_namespace(n).clip(n, min=1e-9)
 
 
 def digamma(x):
