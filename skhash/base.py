@@ -61,18 +61,29 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         ValueError
             If `X` or `y` cannot be learned from; what was fitted before is kept.
         """
+        return self._run_fit(X, y)
+
+    def _run_fit(self, X, y, **options):
+        """Validate, learn, store the database; `options` go to `_fit`."""
         with self._kept_on_failure():
             X, targets = self._validate_training_data(X, y)
             context = self._init_callback_context(max_subtasks=self._prepare(X))
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            self._fit(X, targets)
+            interrupt = self._fit(X, targets, **options)
             self._store_database(X, targets)
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            if interrupt is None:
+                context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        if interrupt is not None:
+            raise interrupt
         return self
 
     @abstractmethod
     def _fit(self, X, targets):
-        """Learn from validated rows and targets; set the fitted attributes."""
+        """Learn from validated rows and targets; set the fitted attributes.
+
+        A KeyboardInterrupt that left a usable model is returned, to be raised when the
+        model is complete.
+        """
 
     @abstractmethod
     def _project(self, X):
@@ -162,28 +173,30 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _validate_rows(self, X):
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=self._dtypes)
+        return self._check_input(X, reset=False)
+
+    def _check_input(self, X, **options):
+        """Validate rows; `options` go to scikit-learn's validate_data."""
+        return validate_data(self, X, dtype=self._dtypes, **options)
 
     def _validate_training_data(self, X, y):
         """Check X and y, fit the affinity; return X and the targets that it compares."""
-        options = {"dtype": self._dtypes, "ensure_min_samples": 2}
         given = not isinstance(self.affinity, str)
+        # a missing y is looked at here, any other one below
+        X = self._check_input(X, y=None if y is None else "no_validation", ensure_min_samples=2)
         if y is None:
-            X = validate_data(self, X, **(options | ({"y": None} if self._supervised else {})))
             targets = X if given and not getattr(self.affinity, "requires_y", True) else None
-        elif given:
-            X = validate_data(self, X, **options)
+        else:
             targets = check_array(
                 y,
                 accept_sparse="csr",
                 dtype=None,
                 ensure_2d=False,
-                allow_nd=True,
-                ensure_all_finite=False,
+                allow_nd=given,
+                ensure_all_finite=not given,
                 input_name="y",
+                estimator=self,
             )
-        else:
-            X, targets = validate_data(self, X, y, multi_output=True, **options)
         self._nbits = int(self.nbits)
         self.affinity_ = None
         if targets is not None:

@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from skhash.engine import Encoder, Objective, Schedule, resolve_device, seeded, train_epochs
+from skhash.engine import Encoder, Objective, Schedule, Trainer, resolve_device, seeded
 
 CPU = torch.device("cpu")
 
@@ -39,7 +39,8 @@ def train(n=20, encoder=None, objective=None, X=None, **schedule):
     with seeded(0, CPU):
         encoder = encoder or Encoder(4, 3)
         schedule = Schedule(**({"n_epochs": 2, "batch_size": 10, "learning_rate": 0.1} | schedule))
-        losses = list(train_epochs(encoder, objective, X, np.zeros(n), schedule, np.random.default_rng(0), CPU))
+        trainer = Trainer(encoder, objective, X, np.zeros(n), schedule, np.random.default_rng(0), CPU)
+        losses = [trainer.run_epoch() for _ in range(schedule.n_epochs)]
     return objective, encoder, losses
 
 

@@ -1,8 +1,24 @@
-"""The torch engine: encoders, devices and seeds, one training loop. Imports torch."""
+"""The torch engine: encoders, devices and seeds, one training loop, checkpoints. Imports torch."""
 
+from skhash.engine.augment import crop_and_flip
+from skhash.engine.checkpoint import Checkpoint, fingerprint
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
+from skhash.engine.rows import DatasetRows, batch_tensor
 from skhash.engine.runtime import one_thread, resolve_device, seeded
-from skhash.engine.training import Schedule, train_epochs
+from skhash.engine.training import Schedule, Trainer
 
-__all__ = ["Encoder", "Objective", "Schedule", "one_thread", "resolve_device", "seeded", "train_epochs"]
+__all__ = [
+    "Checkpoint",
+    "DatasetRows",
+    "Encoder",
+    "Objective",
+    "Schedule",
+    "Trainer",
+    "batch_tensor",
+    "crop_and_flip",
+    "fingerprint",
+    "one_thread",
+    "resolve_device",
+    "seeded",
+]

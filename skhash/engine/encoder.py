@@ -1,68 +1,89 @@
 """The encoder: centred and scaled rows, a backbone, a hash layer of one output a bit."""
 
-import copy
-
 import numpy as np
 import torch
 from sklearn.utils import gen_batches
 from torch import nn
 
-HIDDEN = 512  # width of the two hidden layers of the "mlp" backbone
+from skhash.engine.backbones import build_backbone, output_width
+from skhash.engine.rows import batch_tensor
+
+CPU = torch.device("cpu")
 
 
 class Encoder(nn.Module):
     """Map rows to activations.
 
     The rows are centred and divided by ONE global scale: a scale for each feature
-    costs accuracy. Dropout on the input is what keeps a linear map from overfitting;
-    modules handed in bring their own.
+    costs accuracy. Images are centred channel by channel. Dropout on the input is what
+    keeps a linear map from overfitting; modules handed in bring their own.
 
     Parameters
     ----------
-    n_features : int
-        Number of features of a row.
+    shape : int or tuple of int
+        Number of features of a row, or the shape of one that has several axes.
     nbits : int
         Number of outputs.
-    backbone : None, "mlp" or torch.nn.Module
+    backbone : None, "mlp", "conv" or torch.nn.Module
         What precedes the hash layer; a module is copied.
     input_dropout : float
         Share of the features set to zero in training.
     hidden_dropout : float
-        Share of the hidden units of "mlp" set to zero in training.
+        Share of the hidden units of "mlp" and "conv" set to zero in training.
+    batch_norm : bool, default=False
+        Normalise each output over the batch, which keeps the bits balanced.
+    mixed_precision : bool, default=False
+        Run the backbone in bfloat16 while training.
     """
 
-    def __init__(self, n_features, nbits, backbone=None, input_dropout=0.0, hidden_dropout=0.0):
+    def __init__(
+        self,
+        shape,
+        nbits,
+        backbone=None,
+        input_dropout=0.0,
+        hidden_dropout=0.0,
+        *,
+        batch_norm=False,
+        mixed_precision=False,
+    ):
         super().__init__()
-        self.mean = nn.Buffer(torch.zeros(n_features))
+        shape = tuple(np.atleast_1d(shape).tolist())
+        self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
         self.scale = nn.Buffer(torch.ones(()))
-        self.backbone = _build_backbone(backbone, n_features, input_dropout, hidden_dropout)
-        self.hash = FastDropoutLinear(self._width(n_features), nbits, input_dropout if backbone is None else 0.0)
+        self.backbone = build_backbone(backbone, shape, input_dropout, hidden_dropout)
+        width = output_width(self.backbone, shape)
+        self.hash = FastDropoutLinear(width, nbits, input_dropout if backbone is None else 0.0)
         nn.init.orthogonal_(self.hash.weight)
         nn.init.zeros_(self.hash.bias)
+        self.norm = nn.BatchNorm1d(nbits, affine=False) if batch_norm else nn.Identity()
+        self.mixed_precision = mixed_precision
 
     def forward(self, X):
-        """Activations of shape (n, nbits) of rows of shape (n, n_features)."""
-        return self.hash(self.backbone((X - self.mean) / self.scale))
+        """Activations of shape (n, nbits) of rows of shape (n, *shape)."""
+        return self.head(self.features(X))
+
+    def features(self, X):
+        """Outputs of the backbone, of shape (n, width), float32."""
+        X = (X - self.mean) / self.scale
+        with torch.autocast(X.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training):
+            return self.backbone(X).float()
+
+    def head(self, features):
+        """Activations of the outputs of the backbone."""
+        return self.norm(self.hash(features))
 
     def set_statistics(self, X):
-        """Take the mean and the global scale from training rows (an array), by slices of rows."""
+        """Take the mean and the global scale from training rows, by slices of rows."""
+        axes = (0, *range(2, X.ndim))
         slices = list(gen_batches(len(X), 4096))
-        mean = sum(X[rows].sum(axis=0, dtype=np.float64) for rows in slices) / len(X)
-        variance = sum(np.sum((X[rows] - mean) ** 2) for rows in slices) / X.size
-        self.mean.copy_(torch.as_tensor(mean))
+        mean, n_values = 0.0, X.shape[0] * int(np.prod(X.shape[1:]))
+        for rows in slices:
+            mean = mean + batch_tensor(X, rows, CPU).double().sum(axes, keepdim=True)[0]
+        mean = mean * (self.mean.numel() / n_values)
+        variance = sum(((batch_tensor(X, rows, CPU).double() - mean) ** 2).sum().item() for rows in slices) / n_values
+        self.mean.copy_(mean)
         self.scale.fill_(variance**0.5 if variance > 0 else 1.0)
-
-    @torch.no_grad()
-    def _width(self, n_features):
-        self.backbone.eval()
-        try:
-            outputs = self.backbone(torch.zeros(2, n_features))
-        except RuntimeError as error:
-            raise ValueError(f"backbone does not take rows of {n_features} features: {error}") from error
-        self.backbone.train()
-        if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
-            raise ValueError("backbone must map rows (n, n_features) to one tensor (n, width).")
-        return outputs.shape[1]
 
 
 class FastDropoutLinear(nn.Linear):
@@ -92,16 +113,3 @@ class FastDropoutLinear(nn.Linear):
             return outputs
         variance = nn.functional.linear(X**2, self.weight**2) * (self.dropout / (1 - self.dropout))
         return outputs + torch.randn_like(outputs) * torch.sqrt(variance + 1e-12)
-
-
-def _build_backbone(backbone, n_features, input_dropout, hidden_dropout):
-    if backbone is None:
-        return nn.Identity()
-    if isinstance(backbone, nn.Module):
-        return copy.deepcopy(backbone).cpu()
-    layers: list[nn.Module] = [nn.Dropout(input_dropout)]
-    for width in (n_features, HIDDEN):
-        linear = nn.Linear(width, HIDDEN, bias=False)
-        nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
-        layers += [linear, nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Dropout(hidden_dropout)]
-    return nn.Sequential(*layers)

@@ -68,27 +68,55 @@ def seeded(seed, device, deterministic=False):
     ------
     None
     """
-    devices = [device] if device.type == "cuda" else []
     # these generators belong to the process: fits in two threads take turns
-    with _GENERATORS, _seeded(seed, devices, deterministic):
+    with _GENERATORS, _seeded(seed, device, deterministic):
         yield
 
 
 @contextmanager
-def _seeded(seed, devices, deterministic):
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (it is the global one that is kept)
-    was_deterministic = torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        np.random.seed(seed)  # noqa: NPY002
-        random.seed(seed)
-        torch.use_deterministic_algorithms(deterministic or was_deterministic)
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(was_deterministic)
-            np.random.set_state(numpy_state)  # noqa: NPY002
-            random.setstate(python_state)
+def _seeded(seed, device, deterministic):
+    before, was_deterministic = generator_states(device), torch.are_deterministic_algorithms_enabled()
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    torch.use_deterministic_algorithms(deterministic or was_deterministic)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was_deterministic)
+        restore_generators(before, device)
+
+
+def generator_states(device):
+    """States of the global generators of torch (and of a CUDA device), numpy and Python.
+
+    Parameters
+    ----------
+    device : torch.device
+        The device.
+
+    Returns
+    -------
+    dict
+        Of tensors, numbers and tuples, as :func:`restore_generators` takes it.
+    """
+    name, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (it is the global one that is meant)
+    states = {
+        "torch": torch.get_rng_state(),
+        "numpy": (name, torch.from_numpy(np.asarray(key, dtype=np.int64)), *rest),
+        "python": random.getstate(),
+    }
+    return states | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
+
+
+def restore_generators(states, device):
+    """Set the global generators to what :func:`generator_states` returned."""
+    name, key, *rest = states["numpy"]
+    torch.set_rng_state(states["torch"])
+    np.random.set_state((name, key.numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    random.setstate(states["python"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
 
 
 @contextmanager

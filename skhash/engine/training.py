@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from skhash.engine.rows import batch_tensor
+from skhash.engine.runtime import generator_states, restore_generators
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -21,7 +24,7 @@ class Schedule:
     learning_rate : float
         Step size of the hash layer and of built-in backbones.
     backbone_lr_scale : float
-        Factor of the step size for the backbone.
+        Factor of the step size for the backbone; 0 freezes it.
     lr_schedule : "cosine", "constant" or callable
         Decay of the step size to 0 over the run, none, or a factory that maps the
         optimizer to a torch scheduler, stepped after each batch.
@@ -31,6 +34,8 @@ class Schedule:
     weight_decay : float
         Decay of matrices, not of biases: for Adam times the learning rate, for SGD an L2
         penalty, for a factory the key of its parameter groups.
+    n_stages : int
+        Stages of a method that learns by continuation.
     """
 
     n_epochs: int
@@ -40,10 +45,11 @@ class Schedule:
     lr_schedule: Any = "cosine"
     optimizer: Any = "adam"
     weight_decay: float = 0.0
+    n_stages: int = 1
 
 
-def train_epochs(encoder, objective, X, targets, schedule, rng, device):
-    """Minimise an objective over the parameters of the encoder (and its own).
+class Trainer:
+    """Minimise an objective over the parameters of an encoder and its own.
 
     Parameters
     ----------
@@ -51,7 +57,7 @@ def train_epochs(encoder, objective, X, targets, schedule, rng, device):
         Changed in place, moved to `device`.
     objective : Objective
         The loss.
-    X : array of shape (n_samples, n_features)
+    X : array or DatasetRows of shape (n_samples, ...)
         Training rows, read by row numbers.
     targets : array of shape (n_samples, ...) or None
         Their targets.
@@ -61,42 +67,98 @@ def train_epochs(encoder, objective, X, targets, schedule, rng, device):
         Draws the order of the rows.
     device : torch.device
         Where to train.
+    augment : callable, default=None
+        Maps each batch of rows to another version of it.
 
-    Yields
-    ------
-    float
-        Mean loss of each epoch, after it.
-
-    Raises
-    ------
-    FloatingPointError
-        If the loss is no longer finite.
+    Attributes
+    ----------
+    n_epochs_done : int
+        Passes made.
     """
-    encoder.to(device)
-    objective.to(device)
-    optimizer = _build_optimizer(encoder, objective, schedule)
-    batches_per_epoch = len(_batches(np.arange(len(X)), schedule.batch_size))
-    objective.start_stage(0, 1)
-    scheduler = _build_scheduler(optimizer, schedule, schedule.n_epochs * batches_per_epoch)
-    for epoch in range(schedule.n_epochs):
-        encoder.train()
-        total = torch.zeros((), device=device)
-        for rows in _batches(rng.permutation(len(X)), schedule.batch_size):
-            batch = torch.tensor(X[rows], dtype=torch.float32, device=device)
-            loss = objective(encoder, batch, None if targets is None else targets[rows], rows)
-            optimizer.zero_grad(set_to_none=True)
+
+    def __init__(self, encoder, objective, X, targets, schedule, rng, device, augment=None):
+        if schedule.backbone_lr_scale == 0:
+            encoder.backbone.requires_grad_(False)
+        self.encoder, self.objective = encoder.to(device), objective.to(device)
+        self.X, self.targets = X, targets
+        self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
+        self.optimizer = _build_optimizer(encoder, objective, schedule)
+        n_steps = schedule.n_epochs * len(_batches(np.arange(len(X)), schedule.batch_size))
+        self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
+        self.n_epochs_done = 0
+
+    @property
+    def stage_ended(self):
+        """Whether the next epoch belongs to another stage than the last one."""
+        done = self.n_epochs_done
+        return done == self.schedule.n_epochs or self._stage(done) != self._stage(done - 1)
+
+    def _stage(self, epoch):
+        """Stage of an epoch, counted from 0; stages share the epochs evenly."""
+        return epoch * self.schedule.n_stages // self.schedule.n_epochs
+
+    def run_epoch(self):
+        """Pass over the rows once.
+
+        Returns
+        -------
+        float
+            Mean loss.
+
+        Raises
+        ------
+        FloatingPointError
+            If the loss is no longer finite.
+        """
+        self.objective.start_stage(self._stage(self.n_epochs_done), self.schedule.n_stages)
+        self.encoder.train()
+        self.objective.train()
+        if self.schedule.backbone_lr_scale == 0:
+            self.encoder.backbone.eval()  # frozen, its running statistics too
+        total = torch.zeros((), device=self.device)
+        for rows in _batches(self.rng.permutation(len(self.X)), self.schedule.batch_size):
+            batch = batch_tensor(self.X, rows, self.device)
+            if self.augment is not None:
+                batch = self.augment(batch)
+            targets = None if self.targets is None else self.targets[rows]
+            loss = self.objective(self.encoder, batch, targets, rows)
+            self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            optimizer.step()
-            if scheduler is not None:
-                scheduler.step()
+            self.optimizer.step()
+            if self.scheduler is not None:
+                self.scheduler.step()
             total += loss.detach() * len(rows)
-        mean_loss = total.item() / len(X)
+        mean_loss = total.item() / len(self.X)
         if not math.isfinite(mean_loss):
             raise FloatingPointError(
-                f"the loss is {mean_loss} in epoch {epoch + 1}: lower learning_rate (now {schedule.learning_rate}), "
-                "or look for extreme values in X."
+                f"the loss is {mean_loss} in epoch {self.n_epochs_done + 1}: lower learning_rate (now "
+                f"{self.schedule.learning_rate}), or look for extreme values in X."
             )
-        yield mean_loss
+        self.n_epochs_done += 1
+        return mean_loss
+
+    def state_dict(self):
+        """Everything that the next epochs depend on, but for the rows: tensors, numbers and tuples."""
+        return {
+            "n_epochs_done": self.n_epochs_done,
+            "encoder": self.encoder.state_dict(),
+            "objective": self.objective.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "order": self.rng.bit_generator.state,
+            "generators": generator_states(self.device),
+        }
+
+    def load_state_dict(self, state):
+        """Go on from where :meth:`state_dict` was taken."""
+        self.n_epochs_done = state["n_epochs_done"]
+        self.encoder.load_state_dict(state["encoder"])
+        self.objective.load_state_dict(state["objective"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.rng.bit_generator.state = state["order"]
+        restore_generators(state["generators"], self.device)
 
 
 def _batches(rows, size):

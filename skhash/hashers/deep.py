@@ -2,17 +2,32 @@
 
 import math
 from abc import abstractmethod
-from numbers import Integral, Real
 
 import numpy as np
 import torch
+from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import validate_data
 from torch import nn
+from torch.utils.data import Dataset
 
-from skhash._compat import Interval, StrOptions
+from skhash._compat import fit_context
 from skhash.base import ENCODE_ROWS, BaseHasher
 from skhash.codes import binarize
-from skhash.engine import Encoder, Schedule, one_thread, resolve_device, seeded, train_epochs
+from skhash.engine import (
+    Checkpoint,
+    DatasetRows,
+    Encoder,
+    Schedule,
+    Trainer,
+    batch_tensor,
+    crop_and_flip,
+    fingerprint,
+    one_thread,
+    resolve_device,
+    seeded,
+)
+from skhash.hashers.deep_parameters import CONSTRAINTS, document
 from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.named import parse_metric
 
@@ -29,46 +44,121 @@ class DeepHasher(BaseHasher):
     gives in `_recipe` what stands for the parameters that are left None.
     """
 
-    _parameter_constraints = BaseHasher._parameter_constraints | {
-        "backbone": [StrOptions({"mlp"}), nn.Module, None],
-        "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 2, None, closed="left"), None],
-        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "backbone_lr_scale": [Interval(Real, 0, None, closed="left")],
-        "lr_schedule": [StrOptions({"cosine", "constant"}), callable],
-        "optimizer": [StrOptions({"adam", "sgd"}), callable],
-        "weight_decay": [Interval(Real, 0, None, closed="left"), None],
-        "input_dropout": [Interval(Real, 0, 1, closed="left"), None],
-        "hidden_dropout": [Interval(Real, 0, 1, closed="left")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "device": [str, torch.device],
-        "deterministic": ["boolean"],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
     _dtypes = [np.float32]  # larger values would overflow in the encoder: validation refuses them
+    _batch_norm = False  # whether each bit is normalised over the batch
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        document(cls)
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, resume=False):
+        """Learn the hash functions from the rows of `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            Training rows, finite real values. Images have the channels first; bytes
+            become values in [0, 1]. A Dataset yields rows, or pairs (row, target).
+        y : array-like of shape (n_samples,) or (n_samples, ...), default=None
+            Targets that the affinity compares: class labels, a 0/1 matrix of labels,
+            or any rows that a given affinity takes. Supervised hashers require it
+            unless their affinity does not; the others keep it for :meth:`score` only.
+            None takes the targets of a Dataset.
+        resume : bool, default=False
+            Go on from the checkpoint of these parameters and rows, if there is one, to
+            the codes of a run that was never stopped.
+
+        Returns
+        -------
+        self : object
+            The fitted hasher.
+
+        Raises
+        ------
+        ValueError
+            If `X` or `y` cannot be learned from; what was fitted before is kept.
+        FloatingPointError
+            If the loss is no longer finite.
+        KeyboardInterrupt
+            If interrupted; a hasher that was not fitted before then holds its best epoch.
+        """
+        if resume and self.checkpoint is None:
+            raise ValueError("resume=True with checkpoint=None; a folder that holds the checkpoint is wanted.")
+        if y is None and isinstance(X, Dataset) and self._supervised:
+            y = DatasetRows(X).targets()
+        return self._run_fit(X, y, resume=resume)
+
+    def score(self, X, y=None):
+        """Rank the rows of fit for each row of `X` as a query, and average the metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            Queries.
+        y : array-like of shape (n_samples, ...), default=None
+            Targets of the queries; not needed where the affinity compares rows of X, nor
+            for a Dataset that has them.
+
+        Returns
+        -------
+        float
+            Mean tie-aware AP, or NDCG for a hasher trained on NDCG, in [0, 1].
+        """
+        return super().score(X, DatasetRows(X).targets() if y is None and isinstance(X, Dataset) else y)
 
     @abstractmethod
     def _objective(self):
         """The Objective to minimise; `affinity_` is fitted by now."""
 
-    def _initialize(self, encoder, X, rng):
-        """Set the first weights of the encoder, where a method has a better start."""
-
     @abstractmethod
     def _recipe(self):
         """Settings for the parameters that are left None; `n_steps` stands for `n_epochs`."""
 
+    def _augmentation(self):
+        """What the training loop does to each batch, None for nothing."""
+        return crop_and_flip(self.input_shape_) if self.augment == "auto" else self.augment
+
+    def _initialize(self, encoder, X, rng):
+        """Set the first weights of the encoder, where a method has a better start."""
+
     def _check_options(self):
         """Raise ValueError for options that do not go together."""
 
-    def _settle(self, n_rows, n_features):
+    def _n_stages(self):
+        """Stages of a method that learns by continuation."""
+        return 1
+
+    def _measure(self, objective, activations, targets):
+        """What to keep in `history_` at the end of a stage, from all activations of some rows."""
+        return {}
+
+    def _check_input(self, X, **options):
+        if isinstance(X, Dataset):
+            X = DatasetRows(X)
+        ndim = np.ndim(X) if isinstance(X, list) else getattr(X, "ndim", 2)
+        if not isinstance(X, DatasetRows) and ndim <= 2:
+            X = super()._check_input(X, **options)
+        else:
+            whole = isinstance(X, DatasetRows)
+            options |= {"skip_check_array": whole, "dtype": [np.float32, np.uint8], "allow_nd": True}
+            X = validate_data(self, X, ensure_2d=False, **options)
+            if whole and len(X) < options.get("ensure_min_samples", 1):
+                raise ValueError(f"X has {len(X)} rows; at least {options.get('ensure_min_samples', 1)} are wanted.")
+        if options.get("reset", True):
+            self.input_shape_ = tuple(X.shape[1:])
+        elif tuple(X.shape[1:]) != self.input_shape_:
+            raise ValueError(f"X has rows of shape {tuple(X.shape[1:])}; {self.input_shape_} is wanted, as in fit.")
+        return X
+
+    def _settle(self, X):
         """Fill the parameters that are left None, from the recipe and the size of the data."""
-        recipe = self._recipe()
+        recipe, n_rows = self._recipe(), len(X)
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
-        noise = min(NOISE * n_features / n_rows, MAX_NOISE)
+        noise = min(NOISE * math.prod(X.shape[1:]) / n_rows, MAX_NOISE)
         n_epochs = math.ceil(recipe["n_steps"] / math.ceil(n_rows / batch_size))
         recipe |= {"n_epochs": int(np.clip(n_epochs, *EPOCHS)), "input_dropout": noise / (1 + noise)}
         recipe.pop("n_steps")
@@ -77,52 +167,111 @@ class DeepHasher(BaseHasher):
 
     def _prepare(self, X):
         self._check_options()
-        self.settings_ = self._settle(len(X), X.shape[1])
+        self.settings_ = self._settle(X)
         return self.settings_["n_epochs"]
 
-    def _fit(self, X, targets):
-        device = resolve_device(self.device)
+    def _schedule(self, **changes):
+        given = {name: self.settings_.get(name, getattr(self, name, None)) for name in Schedule.__dataclass_fields__}
+        return Schedule(**(given | {"n_stages": self._n_stages()} | changes))
+
+    def _fit(self, X, targets, resume=False):
+        device, was_fitted = resolve_device(self.device), hasattr(self, "weights_")
+        checkpoint = None
+        if self.checkpoint is not None:
+            checkpoint = Checkpoint(self.checkpoint, fingerprint(self._trained_params(), X, targets))
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(np.iinfo(np.int32).max))
         order = np.random.default_rng(seed)
         learned, held_out = self._split(len(X), order)
-        settings = self.settings_
-        schedule = Schedule(**{name: settings.get(name, getattr(self, name)) for name in Schedule.__dataclass_fields__})
         with seeded(seed, device, self.deterministic), self._threads():
-            encoder = Encoder(X.shape[1], self.nbits, self.backbone, settings["input_dropout"], self.hidden_dropout)
             rows = X if held_out is None else X[learned]
             row_targets = targets if held_out is None or targets is None else targets[learned]
-            encoder.set_statistics(rows)
-            self._initialize(encoder, rows, rng)
-            run = train_epochs(encoder, self._objective(), rows, row_targets, schedule, order, device)
+            encoder = self._new_encoder(rows, rng)
+            trainer = Trainer(
+                encoder, self._objective(), rows, row_targets, self._schedule(), order, device, self._augmentation()
+            )
+            self.history_, self._best = [], (-np.inf, 0)
+            state = checkpoint.read() if checkpoint is not None and resume else None
+            if state is not None:
+                trainer.load_state_dict(state["trainer"])
+                self.history_, self._best = state["history"], tuple(state["best"])
+                self._keep_weights(state["weights"])
             validation = None if held_out is None else (X[held_out], targets[held_out], rows, row_targets)
-            self._follow(run, encoder, X, targets, validation)
+            try:
+                self._follow(trainer, X, targets, validation, checkpoint)
+            except KeyboardInterrupt as interrupt:
+                # an earlier fit is worth more than a part of this one, unless this one goes on from there
+                if not self.history_ or (was_fitted and not resume):
+                    raise
+                return interrupt
+            finally:
+                del self._best
+        return None
+
+    def _trained_params(self):
+        """Parameters that the weights depend on."""
+        free = {"checkpoint", "device", "store_database", "deterministic"}
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in free}
+
+    def _new_encoder(self, X, rng):
+        encoder = Encoder(
+            X.shape[1:],
+            self.nbits,
+            self.backbone,
+            self.settings_["input_dropout"],
+            self.hidden_dropout,
+            batch_norm=self._batch_norm,
+            mixed_precision=self.mixed_precision,
+        )
+        encoder.set_statistics(X)
+        self._initialize(encoder, X, rng)
+        return encoder
 
     def _threads(self):
         """One thread, for codes that do not depend on their number; a given backbone is free unless told."""
         return one_thread(self.deterministic or not isinstance(self.backbone, nn.Module))
 
-    def _follow(self, run, encoder, X, targets, validation):
-        """Go through the epochs: history, callbacks, early stopping on the validation rows."""
-        self.history_, best, best_epoch = [], -np.inf, 0
-        for epoch in range(1, self.settings_["n_epochs"] + 1):
+    def _follow(self, trainer, X, targets, validation, checkpoint):
+        """Go through the epochs: history, callbacks, early stopping, checkpoints."""
+        while trainer.n_epochs_done < trainer.schedule.n_epochs and not self._exhausted(validation):
             context = self._callback_fit_ctx.subcontext(task_name="epoch")
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
-            self.history_.append({"epoch": epoch, "loss": next(run)})
-            if validation is not None:
-                value = self._validate(encoder, *validation)
-                self.history_[-1]["validation"] = value
-                if value > best:
-                    best, best_epoch = value, epoch
-                    self._keep_weights(encoder)
-            stop = context.call_on_fit_task_end(
-                estimator=self, X=X, y=targets, reconstruction_attributes=lambda: self._snapshot(encoder, X, targets)
-            )
-            if stop or (validation is not None and epoch - best_epoch >= self.n_iter_no_change):
+            entry = {"epoch": trainer.n_epochs_done + 1, "loss": trainer.run_epoch()}
+            if trainer.stage_ended:
+                entry |= self._measure_stage(trainer)
+            if validation is None or self._improves(trainer, entry, validation):
+                self._keep_weights(trainer.encoder.state_dict())
+            self.history_.append(entry)
+            self.n_epochs_ = len(self.history_)
+            if checkpoint is not None:
+                weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
+                state = {"trainer": trainer.state_dict(), "history": self.history_, "best": self._best}
+                checkpoint.write(state | {"weights": weights})
+            if context.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                y=targets,
+                reconstruction_attributes=lambda: self._snapshot(trainer.encoder, X, targets),
+            ):
                 break
-        if validation is None:
-            self._keep_weights(encoder)
-        self.n_epochs_ = epoch
+        self.n_epochs_ = len(self.history_)
+
+    def _improves(self, trainer, entry, validation):
+        """Validate, and say whether this epoch is the best so far."""
+        entry["validation"] = self._validate(trainer.encoder, *validation)
+        if entry["validation"] <= self._best[0]:
+            return False
+        self._best = (entry["validation"], entry["epoch"])
+        return True
+
+    def _exhausted(self, validation):
+        return validation is not None and len(self.history_) - self._best[1] >= self.n_iter_no_change
+
+    def _measure_stage(self, trainer):
+        rows = np.unique(np.linspace(0, len(trainer.X) - 1, ENCODE_ROWS).astype(np.int64))
+        activations = torch.from_numpy(_activations(trainer.encoder, trainer.X[rows]))
+        targets = None if trainer.targets is None else trainer.targets[rows]
+        return self._measure(trainer.objective, activations.to(trainer.device), targets)
 
     def _split(self, n, order):
         """Row numbers to learn from, and the held-out ones (None without early stopping)."""
@@ -138,23 +287,25 @@ class DeepHasher(BaseHasher):
         """Exact metric of the held-out rows, ranked against those that are learned from."""
         codes, database = (binarize(_activations(encoder, rows)) for rows in (X, database_X))
         metric, options = parse_metric(self._score_metric())
-        histogram = relevance_histogram(codes, database, y, database_y, affinity=self.affinity_)
+        affinity = "auto" if self.affinity_ is None else self.affinity_
+        histogram = relevance_histogram(codes, database, y, database_y, affinity=affinity)
         return metric(histogram, empty="zero", **options)
 
-    def _keep_weights(self, encoder):
-        self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in encoder.state_dict().items()}
+    def _keep_weights(self, state):
+        self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in state.items()}
         self._architecture = {
-            "n_features": encoder.mean.shape[0],
-            "nbits": encoder.hash.out_features,
+            "shape": self.input_shape_,
+            "nbits": self._nbits,
             "backbone": self.backbone,
+            "batch_norm": self._batch_norm,
         }
 
     def _snapshot(self, encoder, X, targets):
         """Attributes of a hasher fitted up to now, for callbacks that want one."""
         snapshot = type(self)(**self.get_params(deep=False))
         snapshot.__dict__.update({key: value for key, value in self.__dict__.items() if "callback" not in key})
-        snapshot.history_, snapshot.n_epochs_ = list(self.history_), len(self.history_)
-        snapshot._keep_weights(encoder)
+        snapshot.history_ = list(self.history_)
+        snapshot._keep_weights(encoder.state_dict())
         snapshot._store_database(X, targets)
         return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name == "_architecture"}
 
@@ -163,11 +314,15 @@ class DeepHasher(BaseHasher):
         device = resolve_device(self.device)
         cached = getattr(self, "_cache", None)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
-            with seeded(0, device):  # the drawn weights are replaced; the global generator is left alone
-                encoder = Encoder(**self._architecture)
-            encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})
-            self._cache = cached = (self.weights_, device, encoder.to(device).eval())
+            self._cache = cached = (self.weights_, device, self._rebuild(device).eval())
         return cached[2]
+
+    def _rebuild(self, device, **options):
+        """An encoder with the weights of `weights_`."""
+        with seeded(0, device):  # the drawn weights are replaced; the global generator is left alone
+            encoder = Encoder(**(self._architecture | options))
+        encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})
+        return encoder.to(device)
 
     def _project(self, X):
         with self._threads():
@@ -183,7 +338,6 @@ class DeepHasher(BaseHasher):
 @torch.no_grad()
 def _activations(encoder, X):
     encoder.eval()
-    device = encoder.mean.device
     slices = gen_batches(len(X), ENCODE_ROWS)
-    parts = [encoder(torch.tensor(X[rows], dtype=torch.float32, device=device)) for rows in slices]
+    parts = [encoder(batch_tensor(X, rows, encoder.mean.device)) for rows in slices]
     return torch.cat(parts).cpu().numpy()

@@ -26,7 +26,7 @@ import torch
 
 from skhash._compat import Interval, StrOptions
 from skhash.affinity import level_indices
-from skhash.engine import Objective
+from skhash.engine import Objective, batch_tensor
 from skhash.hashers.deep import DeepHasher
 from skhash.hashers.itq import quantizing_rotation
 from skhash.hashers.linear import orthonormal_map, principal_map
@@ -204,71 +204,20 @@ class TALRHasher(DeepHasher):
         Slope of the tanh that stands for the sign in training; see Notes for None.
     n_bins : int, default=None
         Bins of the soft histogram; None takes one a bit, which makes it exact on codes.
-    backbone : None, "mlp" or torch.nn.Module, default=None
-        What precedes the hash layer: nothing (a linear hasher), two hidden layers of
-        512 units, or any module that maps rows to (n, width). A module is copied, trained
-        in training mode, and receives centred rows.
     init : "rotation", "itq" or None, default=None
         First hash layer: a random orthonormal map, or the ITQ solution (linear only); see
         Notes for None.
     affinity : "auto" or callable, default="auto"
         Which rows are relevant, and how much; "auto" takes classes or shared labels
         from y. See :mod:`skhash.affinity`.
-    n_epochs : int, default=None
-        Passes over the training rows; see Notes for None.
-    batch_size : int, default=None
-        Rows of a step, each ranks the others; see Notes for None.
-    learning_rate : float, default=None
-        Step size of the hash layer; see Notes for None.
-    backbone_lr_scale : float, default=1.0
-        Factor of the step size for the backbone.
-    lr_schedule : "cosine", "constant" or callable, default="cosine"
-        Decay of the step size to 0 over the run, none, or a factory that maps the
-        optimizer to a torch scheduler (stepped after each batch).
-    optimizer : "adam", "sgd" or callable, default="adam"
-        AdamW, SGD with momentum 0.9, or a factory of a torch optimizer.
-    weight_decay : float, default=None
-        Weight decay, for Adam decoupled and multiplied by the step size; see Notes for None.
-    input_dropout : float, default=None
-        Share p of the features set to zero in training, for a linear hasher (as Gaussian
-        noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
-        at most 3.
-    hidden_dropout : float, default=0.3
-        Share of the hidden units of "mlp" set to zero in training.
-    early_stopping : bool, default=False
-        Hold out a share of the rows, watch the exact metric on them, and keep the best epoch.
-    validation_fraction : float, default=0.1
-        That share.
-    n_iter_no_change : int, default=10
-        Epochs without a better value before stopping.
-    store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
-    device : str, default="auto"
-        "auto" takes a GPU if there is one; or any torch device.
-    deterministic : bool, default=False
-        Restrict torch to deterministic algorithms, which matters on a GPU, and a backbone
-        that is handed in to one CPU thread; the others run on one thread anyway.
-    random_state : int, RandomState instance or None, default=None
-        Decides the result alone; the global generators are left untouched.
+    augment : None, "auto" or callable, default=None
+        Maps each training batch (a float32 tensor) to another version of it; "auto" for
+        images crops and flips them.
+    {shared parameters}
 
     Attributes
     ----------
-    weights_ : dict of str to ndarray
-        The trained encoder.
-    settings_ : dict
-        The values that stood for parameters left None.
-    history_ : list of dict
-        For each epoch its number, mean loss, and validation metric if there is one.
-    n_epochs_ : int
-        Number of epochs run.
-    affinity_ : callable
-        The fitted affinity.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
-    database_y_ : array of shape (n_samples, ...)
-        Their targets.
-    n_features_in_ : int
-        Number of features of the training rows.
+    {shared attributes}
 
     Notes
     -----
@@ -335,11 +284,14 @@ class TALRHasher(DeepHasher):
         weight_decay=None,
         input_dropout=None,
         hidden_dropout=0.3,
+        augment=None,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=10,
+        checkpoint=None,
         store_database=True,
         device="auto",
+        mixed_precision=False,
         deterministic=False,
         random_state=None,
     ):
@@ -361,11 +313,14 @@ class TALRHasher(DeepHasher):
         self.weight_decay = weight_decay
         self.input_dropout = input_dropout
         self.hidden_dropout = hidden_dropout
+        self.augment = augment
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
         self.store_database = store_database
         self.device = device
+        self.mixed_precision = mixed_precision
         self.deterministic = deterministic
         self.random_state = random_state
 
@@ -392,11 +347,14 @@ class TALRHasher(DeepHasher):
         if self.backbone is not None:
             return
         if self.settings_["init"] == "itq":
-            centred = (X - X.mean(axis=0)) / encoder.scale.item()
+            rows = batch_tensor(X, slice(None), encoder.mean.device)
+            with torch.no_grad():
+                centred = encoder.eval().features(rows).numpy().astype(np.float64)
+            encoder.train()
             start = principal_map(centred, self.nbits, rng)
             start = start @ quantizing_rotation(centred @ start, 50, rng)
             start /= max(float(np.sqrt(np.mean((centred @ start) ** 2))), 1e-12)
         else:
-            start = orthonormal_map(X.shape[1], self.nbits, rng)
+            start = orthonormal_map(encoder.hash.in_features, self.nbits, rng)
         with torch.no_grad():
             encoder.hash.weight.copy_(torch.as_tensor(start.T))

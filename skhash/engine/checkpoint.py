@@ -1,0 +1,94 @@
+"""Checkpoints: the whole state of a training, written whole or not at all."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import nn
+
+SAMPLED_ROWS = 1000  # of the training rows enter the fingerprint
+
+
+class Checkpoint:
+    """One file in a folder, named by what is trained on what.
+
+    Two trainings share a folder without harm, as the clones of a grid search do: each
+    finds the file of its own parameters and rows.
+
+    Parameters
+    ----------
+    folder : path-like
+        Created if missing.
+    name : str
+        Of the file, see :func:`fingerprint`.
+    """
+
+    def __init__(self, folder, name):
+        self.path = Path(folder) / f"{name}.ckpt"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(self, state):
+        """Replace the file in one step: a kill at any moment leaves the old one or the new one.
+
+        Parameters
+        ----------
+        state : dict
+            Tensors, numbers, strings, tuples, lists and dicts of these.
+        """
+        partial = self.path.with_suffix(f".{os.getpid()}.part")
+        try:
+            with open(partial, "wb") as file:
+                torch.save(state, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def read(self):
+        """Read the state, None if there is no file; no code in it is run."""
+        if not self.path.exists():
+            return None
+        return torch.load(self.path, map_location="cpu", weights_only=True)
+
+
+def fingerprint(params, X, targets):
+    """Name what is trained on what: parameters, shapes, and up to 1,000 rows spread over the data.
+
+    Parameters
+    ----------
+    params : dict
+        Parameters of the estimator; callables, modules and estimators count by their names.
+    X : array or DatasetRows of shape (n_samples, ...)
+        Training rows.
+    targets : array of shape (n_samples, ...) or None
+        Their targets.
+
+    Returns
+    -------
+    str
+        Of 16 hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(params.items()):
+        digest.update(f"{name}={_describe(value)};".encode())
+    for values in (X, targets):
+        if values is not None:
+            rows = np.unique(np.linspace(0, values.shape[0] - 1, SAMPLED_ROWS).astype(np.int64))
+            part = values[rows]
+            part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+            digest.update(f"{values.shape}{part.dtype}".encode())
+            digest.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _describe(value):
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state())
+    if isinstance(value, nn.Module | BaseEstimator) or (callable(value) and not hasattr(value, "__dataclass_fields__")):
+        kind = value if hasattr(value, "__qualname__") else type(value)
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return repr(value)

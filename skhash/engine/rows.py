@@ -1,0 +1,66 @@
+"""Rows of any kind, read by their numbers: arrays, memmaps, torch datasets of (image, target)."""
+
+import numpy as np
+import torch
+
+
+class DatasetRows:
+    """Show a torch Dataset of (row, target) pairs as an array that is read by row numbers.
+
+    Parameters
+    ----------
+    dataset : torch.utils.data.Dataset
+        With a length; an item is a row or a pair of row and target, the row a tensor,
+        an array or an image.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of rows, and the shape of one.
+    """
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+        self.shape = (len(dataset), *(self._row(0).shape if len(dataset) else ()))
+        self.ndim = len(self.shape)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        numbers = range(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        return np.stack([self._row(int(number)) for number in numbers])
+
+    def _row(self, number):
+        item = self.dataset[number]
+        row = np.asarray(item[0] if isinstance(item, tuple | list) else item)
+        return row if row.dtype == np.uint8 else row.astype(np.float32, copy=False)
+
+    def targets(self):
+        """Targets of all rows: the dataset's own `targets`, or those of its pairs one by one."""
+        if hasattr(self.dataset, "targets"):
+            return np.asarray(self.dataset.targets)
+        return np.stack([np.asarray(self.dataset[number][1]) for number in range(len(self))])
+
+
+def batch_tensor(X, rows, device):
+    """Read some rows as a float32 tensor; bytes of images become values in [0, 1].
+
+    Parameters
+    ----------
+    X : array or DatasetRows of shape (n_samples, ...)
+        Rows.
+    rows : slice or ndarray of int
+        Which ones.
+    device : torch.device
+        Where the tensor goes.
+
+    Returns
+    -------
+    tensor of shape (n_rows, ...), float32
+        The rows.
+    """
+    part = X[rows]
+    if part.dtype == np.uint8 and part.ndim > 2:
+        return torch.tensor(part, device=device).float() / 255
+    return torch.tensor(part, dtype=torch.float32, device=device)
