@@ -67,6 +67,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Validate, learn, store the database; `options` go to `_fit`."""
         with self._kept_on_failure():
             X, targets = self._validate_training_data(X, y)
+            if self._supervised:
+                _check_both_kinds(self.affinity_, targets)
             context = self._init_callback_context(max_subtasks=self._prepare(X))
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             interrupt = self._fit(X, targets, **options)
@@ -179,11 +181,14 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Validate rows; `options` go to scikit-learn's validate_data."""
         return validate_data(self, X, dtype=self._dtypes, **options)
 
-    def _validate_training_data(self, X, y):
-        """Check X and y, fit the affinity; return X and the targets that it compares."""
+    def _validate_training_data(self, X, y, first=True):
+        """Check X and y, fit the affinity; return X and the targets that it compares.
+
+        `first` is False for further rows of a stream: what was settled stays.
+        """
         given = not isinstance(self.affinity, str)
         # a missing y is looked at here, any other one below
-        X = self._check_input(X, y=None if y is None else "no_validation", ensure_min_samples=2)
+        X = self._check_input(X, y=None if y is None else "no_validation", reset=first, ensure_min_samples=2)
         if y is None:
             targets = X if given and not getattr(self.affinity, "requires_y", True) else None
         else:
@@ -197,15 +202,13 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 input_name="y",
                 estimator=self,
             )
-        self._nbits = int(self.nbits)
-        self.affinity_ = None
-        if targets is not None:
-            if targets.shape[0] != X.shape[0]:
-                raise ValueError(f"y has {targets.shape[0]} rows and X {X.shape[0]}; one target a row is wanted.")
-            if self._supervised or given:  # otherwise y is for `score`, which will look at it
+        if targets is not None and targets.shape[0] != X.shape[0]:
+            raise ValueError(f"y has {targets.shape[0]} rows and X {X.shape[0]}; one target a row is wanted.")
+        if first:
+            self._nbits = int(self.nbits)
+            self.affinity_ = None
+            if targets is not None and (self._supervised or given):  # otherwise y is for `score`, which will look at it
                 self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
-        if self._supervised:
-            _check_both_kinds(self.affinity_, targets)
         return X, targets
 
     def _by_slices(self, X, function):

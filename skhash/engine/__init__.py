@@ -1,7 +1,7 @@
 """The torch engine: encoders, devices and seeds, one training loop, checkpoints. Imports torch."""
 
 from skhash.engine.augment import crop_and_flip
-from skhash.engine.checkpoint import Checkpoint, fingerprint
+from skhash.engine.checkpoint import Checkpoint, as_arrays, as_tensors, fingerprint
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
 from skhash.engine.rows import DatasetRows, batch_tensor
@@ -15,6 +15,8 @@ __all__ = [
     "Objective",
     "Schedule",
     "Trainer",
+    "as_arrays",
+    "as_tensors",
     "batch_tensor",
     "crop_and_flip",
     "fingerprint",

@@ -1,5 +1,52 @@
 """Augmentation: other versions of a batch. Those of images need kornia (``skhash[images]``)."""
 
+import torch
+
+
+def two_views(augment, batch):
+    """Draw two random versions of a batch.
+
+    Parameters
+    ----------
+    augment : callable
+        Maps a batch to a random version of it.
+    batch : tensor of shape (n, ...)
+        Rows.
+
+    Returns
+    -------
+    tuple of two tensors of shape (n, ...)
+        The views; row i of each comes from row i.
+    """
+    return augment(batch), augment(batch)
+
+
+def corrupt(batch, share=0.1, noise=0.1):
+    """Draw another version of vectors: some of the features of other rows, and noise.
+
+    A feature that is dropped takes its value in another row of the batch, which is as
+    likely as any, whatever its mean and scale are (as in SCARF, Bahri et al., ICLR 2022).
+
+    Parameters
+    ----------
+    batch : tensor of shape (n, n_features)
+        Rows.
+    share : float, default=0.1
+        Share of the features that are exchanged.
+    noise : float, default=0.1
+        Standard deviation of the noise, in units of that of all values around the mean row.
+
+    Returns
+    -------
+    tensor of shape (n, n_features)
+        The version.
+    """
+    n, n_features = batch.shape
+    others = batch[torch.randperm(n, device=batch.device)]
+    batch = torch.where(torch.rand_like(batch) < share, others, batch)
+    scale = torch.sqrt(torch.mean((batch - batch.mean(0)) ** 2))
+    return batch + noise * scale * torch.randn_like(batch)
+
 
 def crop_and_flip(shape):
     """Build the usual augmentation of small labelled images: a shift by up to an eighth, a flip.
@@ -25,6 +72,39 @@ def crop_and_flip(shape):
     padding = max(1, max(shape[1:]) // 8)
     return kornia.AugmentationSequential(
         kornia.RandomCrop(tuple(shape[1:]), padding=padding), kornia.RandomHorizontalFlip(), data_keys=["input"]
+    )
+
+
+def moco_v2(shape):
+    """Build the augmentation of MoCo v2: crops of a fifth and more, flips, blur, and colours where there are any.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one row, (channels, height, width).
+
+    Returns
+    -------
+    callable
+        Maps a batch (n, *shape) in [0, 1] to another version of it.
+
+    Raises
+    ------
+    ValueError
+        If the rows are no images.
+    ImportError
+        Without kornia.
+    """
+    kornia = _kornia(shape)
+    channels, *size = shape
+    colours = [kornia.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8), kornia.RandomGrayscale(p=0.2)]
+    kernel = 2 * (max(size) // 20) + 1  # a tenth of the image, odd
+    return kornia.AugmentationSequential(
+        kornia.RandomResizedCrop(tuple(size), scale=(0.2, 1.0)),
+        *(colours if channels == 3 else []),
+        *([kornia.RandomGaussianBlur((kernel, kernel), (0.1, 2.0), p=0.5)] if kernel > 1 else []),
+        kornia.RandomHorizontalFlip(),
+        data_keys=["input"],
     )
 
 

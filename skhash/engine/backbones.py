@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 HIDDEN = 512  # width of the two hidden layers of "mlp"
-CHANNELS = (64, 128, 256)  # of the three blocks of "conv"
+# channels of the convolutions of "conv"; a 0 halves the image. Fine detail is dear and counts for little
+CONVOLUTIONS = (32, 0, 64, 64, 0, 128, 128, 0, 256)
 
 
 def build_backbone(backbone, shape, input_dropout=0.0, hidden_dropout=0.0):
@@ -82,11 +83,13 @@ def _conv(shape, hidden_dropout):
         )
     layers: list[nn.Module] = []
     n_inputs = shape[0]
-    for width in CHANNELS:
-        for _ in range(2):
-            convolution = nn.Conv2d(n_inputs, width, 3, padding=1, bias=False)
-            nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
-            layers += [convolution, nn.BatchNorm2d(width), nn.ReLU()]
-            n_inputs = width
-        layers += [nn.MaxPool2d(2, ceil_mode=True)]
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(hidden_dropout))
+    for width in CONVOLUTIONS:
+        if width == 0:
+            layers += [nn.MaxPool2d(2, ceil_mode=True)]
+            continue
+        convolution = nn.Conv2d(n_inputs, width, 3, padding=1, bias=False)
+        nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+        layers += [convolution, nn.BatchNorm2d(width), nn.ReLU()]
+        n_inputs = width
+    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(hidden_dropout))
+    return network.to(memory_format=torch.channels_last)  # a third faster

@@ -92,3 +92,21 @@ def _describe(value):
         kind = value if hasattr(value, "__qualname__") else type(value)
         return f"{kind.__module__}.{kind.__qualname__}"
     return repr(value)
+
+
+def as_arrays(state):
+    """Turn the tensors of a nested state into arrays, which load where torch is another."""
+    return _map(state, torch.Tensor, lambda tensor: tensor.detach().cpu().numpy().copy())
+
+
+def as_tensors(state):
+    """Turn the arrays of a nested state into tensors."""
+    return _map(state, np.ndarray, torch.tensor)
+
+
+def _map(state, kind, function):
+    if isinstance(state, dict):
+        return {name: _map(value, kind, function) for name, value in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(_map(value, kind, function) for value in state)
+    return function(state) if isinstance(state, kind) else state

@@ -94,8 +94,9 @@ class Trainer:
         return done == self.schedule.n_epochs or self._stage(done) != self._stage(done - 1)
 
     def _stage(self, epoch):
-        """Stage of an epoch, counted from 0; stages share the epochs evenly."""
-        return epoch * self.schedule.n_stages // self.schedule.n_epochs
+        """Stage of an epoch, counted from 0; stages share the epochs, and the last epoch is of the last one."""
+        n_stages, n_epochs = self.schedule.n_stages, self.schedule.n_epochs
+        return n_stages - 1 - (n_epochs - 1 - epoch) * n_stages // n_epochs
 
     def run_epoch(self):
         """Pass over the rows once.

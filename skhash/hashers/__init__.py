@@ -4,18 +4,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skhash.hashers.hashnet import HashNetHasher
     from skhash.hashers.itq import ITQHasher
     from skhash.hashers.lsh import LSHHasher
+    from skhash.hashers.nsh import NSHHasher
     from skhash.hashers.pca import PCAHasher
     from skhash.hashers.talr import TALRHasher
 
 _MODULES = {
+    "HashNetHasher": "hashnet",
     "ITQHasher": "itq",
     "LSHHasher": "lsh",
+    "NSHHasher": "nsh",
     "PCAHasher": "pca",
     "TALRHasher": "talr",
 }
-__all__ = ["ITQHasher", "LSHHasher", "PCAHasher", "TALRHasher"]
+__all__ = ["HashNetHasher", "ITQHasher", "LSHHasher", "NSHHasher", "PCAHasher", "TALRHasher"]
 
 
 def __getattr__(name):

@@ -20,6 +20,8 @@ from skhash.engine import (
     Encoder,
     Schedule,
     Trainer,
+    as_arrays,
+    as_tensors,
     batch_tensor,
     crop_and_flip,
     fingerprint,
@@ -47,7 +49,11 @@ class DeepHasher(BaseHasher):
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
     _dtypes = [np.float32]  # larger values would overflow in the encoder: validation refuses them
+    settings_: dict
+    history_: list
+    _stream: dict  # the trainer's state between calls of partial_fit
     _batch_norm = False  # whether each bit is normalised over the batch
+    _epochs = EPOCHS
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -91,6 +97,49 @@ class DeepHasher(BaseHasher):
         if y is None and isinstance(X, Dataset) and self._supervised:
             y = DatasetRows(X).targets()
         return self._run_fit(X, y, resume=resume)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Pass once over more rows of a stream, starting from the weights as they are.
+
+        The first call settles the centre and scale, the affinity and the parameters left
+        None from its rows. The step size is constant, a continuation stays in its first
+        stage, and the state of the optimizer is kept from call to call. Callbacks,
+        checkpoints and early stopping belong to :meth:`fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            The next rows, two at least.
+        y : array-like of shape (n_samples, ...), default=None
+            Their targets.
+
+        Returns
+        -------
+        self : object
+            The hasher; :meth:`score` ranks these last rows.
+        """
+        with self._kept_on_failure():
+            first = not hasattr(self, "weights_")
+            X, targets = self._validate_training_data(X, y, first)
+            if first:
+                self._prepare(X)
+                self.history_ = []
+            self.settings_ = self._given(self.settings_)
+            device, rng = resolve_device(self.device), check_random_state(self.random_state)
+            seed = int(rng.randint(np.iinfo(np.int32).max))
+            with seeded(seed, device, self.deterministic), self._threads():
+                encoder = self._new_encoder(X, rng) if first else self._rebuild(device, **self._training_options())
+                schedule = self._schedule(n_epochs=1, n_stages=1, lr_schedule="constant")
+                trainer = self._trainer(encoder, X, targets, schedule, np.random.default_rng(seed), device)
+                if hasattr(self, "_stream"):
+                    trainer.load_state_dict(as_tensors(self._stream) | {"encoder": encoder.state_dict()})
+                self.history_ = [*self.history_, {"epoch": len(self.history_) + 1, "loss": trainer.run_epoch()}]
+                state = trainer.state_dict() | {"n_epochs_done": 0}
+            self._keep_weights(state.pop("encoder"))
+            self._stream, self.n_epochs_ = as_arrays(state), len(self.history_)
+            self._store_database(X, targets)
+        return self
 
     def score(self, X, y=None):
         """Rank the rows of fit for each row of `X` as a query, and average the metric.
@@ -160,10 +209,14 @@ class DeepHasher(BaseHasher):
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
         noise = min(NOISE * math.prod(X.shape[1:]) / n_rows, MAX_NOISE)
         n_epochs = math.ceil(recipe["n_steps"] / math.ceil(n_rows / batch_size))
-        recipe |= {"n_epochs": int(np.clip(n_epochs, *EPOCHS)), "input_dropout": noise / (1 + noise)}
+        recipe |= {"n_epochs": int(np.clip(n_epochs, *self._epochs)), "input_dropout": noise / (1 + noise)}
         recipe.pop("n_steps")
-        given = {name: getattr(self, name) for name in recipe}
-        return {name: recipe[name] if value is None else value for name, value in given.items()}
+        return self._given(recipe)
+
+    def _given(self, settings):
+        """Settings with the parameters that are not None in place of theirs."""
+        given = {name: getattr(self, name) for name in settings}
+        return {name: settings[name] if value is None else value for name, value in given.items()}
 
     def _prepare(self, X):
         self._check_options()
@@ -171,7 +224,7 @@ class DeepHasher(BaseHasher):
         return self.settings_["n_epochs"]
 
     def _schedule(self, **changes):
-        given = {name: self.settings_.get(name, getattr(self, name, None)) for name in Schedule.__dataclass_fields__}
+        given: dict = {name: self.settings_.get(name, getattr(self, name, None)) for name in Schedule.__dataclass_fields__}
         return Schedule(**(given | {"n_stages": self._n_stages()} | changes))
 
     def _fit(self, X, targets, resume=False):
@@ -187,10 +240,9 @@ class DeepHasher(BaseHasher):
             rows = X if held_out is None else X[learned]
             row_targets = targets if held_out is None or targets is None else targets[learned]
             encoder = self._new_encoder(rows, rng)
-            trainer = Trainer(
-                encoder, self._objective(), rows, row_targets, self._schedule(), order, device, self._augmentation()
-            )
+            trainer = self._trainer(encoder, rows, row_targets, self._schedule(), order, device)
             self.history_, self._best = [], (-np.inf, 0)
+            self.__dict__.pop("_stream", None)
             state = checkpoint.read() if checkpoint is not None and resume else None
             if state is not None:
                 trainer.load_state_dict(state["trainer"])
@@ -213,15 +265,17 @@ class DeepHasher(BaseHasher):
         free = {"checkpoint", "device", "store_database", "deterministic"}
         return {name: value for name, value in self.get_params(deep=False).items() if name not in free}
 
+    def _trainer(self, encoder, X, targets, schedule, order, device):
+        return Trainer(encoder, self._objective(), X, targets, schedule, order, device, self._augmentation())
+
+    def _training_options(self):
+        """What matters to an encoder in training only."""
+        options = {name: getattr(self, name) for name in ("hidden_dropout", "mixed_precision")}
+        return options | {"input_dropout": self.settings_["input_dropout"]}
+
     def _new_encoder(self, X, rng):
         encoder = Encoder(
-            X.shape[1:],
-            self.nbits,
-            self.backbone,
-            self.settings_["input_dropout"],
-            self.hidden_dropout,
-            batch_norm=self._batch_norm,
-            mixed_precision=self.mixed_precision,
+            X.shape[1:], self.nbits, self.backbone, batch_norm=self._batch_norm, **self._training_options()
         )
         encoder.set_statistics(X)
         self._initialize(encoder, X, rng)

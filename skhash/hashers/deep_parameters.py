@@ -51,11 +51,11 @@ PARAMETERS = """
         AdamW, SGD with momentum 0.9, or a factory of a torch optimizer.
     weight_decay : float, default=None
         Weight decay, for Adam decoupled and multiplied by the step size; see Notes for None.
-    input_dropout : float, default=None
+    input_dropout : float, default={input_dropout}
         Share p of the features set to zero in training, for a linear hasher (as Gaussian
         noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
         at most 3.
-    hidden_dropout : float, default=0.3
+    hidden_dropout : float, default={hidden_dropout}
         Share of the hidden units of "mlp" and "conv" set to zero in training.
     early_stopping : bool, default=False
         Hold out a share of the rows, watch the exact metric on them, and keep the best epoch.
@@ -105,5 +105,7 @@ def document(cls):
     """Fill the shared parts into the docstring of a deep hasher."""
     if cls.__doc__ is not None:
         signature = cls.__init__.__kwdefaults__ or {}
-        shared = PARAMETERS.replace("{backbone}", repr(signature.get("backbone")).replace("'", '"'))
+        shared = PARAMETERS
+        for name in ("backbone", "input_dropout", "hidden_dropout"):
+            shared = shared.replace(f"{{{name}}}", repr(signature.get(name)).replace("'", '"'))
         cls.__doc__ = cls.__doc__.replace("{shared parameters}", shared).replace("{shared attributes}", ATTRIBUTES)

@@ -1,0 +1,91 @@
+"""HashNet: the ordering of the paper's table 3, its quantisation gap, and TALR at equal encoder and budget.
+
+    export SKHASH_DATA=FOLDER
+    python benchmarks/hashnet.py                    # every task, three random splits
+    python benchmarks/hashnet.py --tasks linear     # the tasks whose name contains linear
+
+32 bits, protocol "5k", default settings, fitted on the training rows alone. In the
+"imbalanced" tasks the training rows of class c are thinned to a share of 0.6 ** c.
+Writes every figure to benchmarks/results/hashnet.json.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from skhash import HashNetHasher, TALRHasher
+from skhash.comparison import evaluate_hasher
+from skhash.datasets import load_dataset
+
+NBITS = 32
+HASHNET = {
+    "full": {},
+    "no continuation": {"n_stages": 1},
+    "unweighted": {"class_ratio": 1.0},
+}
+#: name, data set, backbone, imbalanced, variants
+TASKS = [
+    ("mnist linear", "mnist", None, False, ["full", "no continuation", "talr"]),
+    ("mnist mlp", "mnist", "mlp", False, ["full", "no continuation", "talr"]),
+    ("mnist mlp imbalanced", "mnist", "mlp", True, ["full", "unweighted"]),
+    ("cifar gist linear", "cifar_gist", None, False, ["full", "no continuation", "talr"]),
+    ("cifar gist mlp", "cifar_gist", "mlp", False, ["full", "no continuation", "unweighted", "talr"]),
+    ("cifar gist mlp imbalanced", "cifar_gist", "mlp", True, ["full", "unweighted"]),
+]
+
+
+def make(variant, backbone, seed):
+    common = {"backbone": backbone, "random_state": seed, "store_database": False}
+    return TALRHasher(NBITS, **common) if variant == "talr" else HashNetHasher(NBITS, **common, **HASHNET[variant])
+
+
+def thin_out(data, rng):
+    kept = rng.random(len(data.y_train)) < 0.6**data.y_train
+    data.X_train, data.y_train = data.X_train[kept], data.y_train[kept]
+
+
+def run_task(task, dataset, backbone, imbalanced, variants, n_seeds):
+    rows = []
+    for seed in range(n_seeds):
+        data = load_dataset(dataset, protocol="5k", random_state=seed)
+        if imbalanced:
+            thin_out(data, np.random.default_rng(seed))
+        for variant in variants:
+            hasher = make(variant, backbone, seed).set_params(affinity=data.affinity)
+            figures = evaluate_hasher(hasher, data)
+            row = {"task": task, "variant": variant, "seed": seed, "n_train": len(data.X_train), **figures}
+            row |= {
+                name: value
+                for name, value in hasher.history_[-1].items()
+                if name in ("beta", "relaxed_loss", "binary_loss", "quantization_gap")
+            }
+            rows.append(row)
+    for variant in variants:
+        chosen = [row for row in rows if row["variant"] == variant]
+        values = [row["ap"] for row in chosen]
+        worst, best = (np.mean([row[name] for row in chosen]) for name in ("ap_worst", "ap_best"))
+        spread = f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f} [{worst:.4f}, {best:.4f}]"
+        line = f"{task:26} {variant:16} AP_T {spread}"
+        if "binary_loss" in chosen[0]:
+            gaps = [abs(row["quantization_gap"]) / row["binary_loss"] for row in chosen]
+            line += f"  gap {100 * np.mean(gaps):.2f} % (at most {100 * max(gaps):.2f} %) of L"
+        print(line, flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    rows = [row for task in TASKS if options.tasks in task[0] for row in run_task(*task, options.seeds)]
+    suffix = "_" + options.tasks.replace(" ", "_") if options.tasks else ""
+    path = Path(__file__).parent / "results" / f"hashnet{suffix}.json"
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+    print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    main()

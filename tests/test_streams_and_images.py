@@ -1,0 +1,207 @@
+"""Rows of other kinds: streams, images, memmaps, torch datasets; backbones for them."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from skhash import HashNetHasher, TALRHasher
+from skhash.engine import Encoder, crop_and_flip
+
+SHAPE = (3, 8, 8)
+OPTIONS = {"n_epochs": 3, "batch_size": 20, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Images of two kinds, bright on the left or on the right."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    X = rng.integers(0, 100, (60, *SHAPE), dtype=np.uint8)
+    X[y == 0, ..., :4] += 120
+    X[y == 1, ..., 4:] += 120
+    return X, y
+
+
+class Images(torch.utils.data.Dataset):
+    def __init__(self, X, y):
+        self.X, self.y = X, y
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, i):
+        return torch.from_numpy(self.X[i].copy()), int(self.y[i])
+
+
+# --- images
+
+
+@pytest.mark.parametrize("backbone", [None, "mlp", "conv"])
+def test_backbones_for_images(images, backbone):
+    X, y = images
+    hasher = TALRHasher(8, backbone=backbone, **OPTIONS | {"n_epochs": 15}).fit(X, y)
+    assert hasher.score(X, y) > 0.9
+    assert hasher.input_shape_ == SHAPE
+    assert not hasattr(hasher, "n_features_in_")
+    assert hasher.transform(X).shape == (60, 8)
+
+
+def test_bytes_are_values_between_zero_and_one(images):
+    X, y = images
+    codes = TALRHasher(8, **OPTIONS).fit(X, y).encode(X)
+    floats = TALRHasher(8, **OPTIONS).fit((X / np.float32(255)), y).encode(X / np.float32(255))
+    assert_array_equal(codes, floats)
+
+
+def test_flattened_images_are_vectors_with_channel_means(images):
+    X, _ = images
+    encoder = Encoder(SHAPE, 4)
+    encoder.set_statistics(X)
+    assert encoder.mean.shape == (3, 1, 1)
+    assert_allclose(encoder.mean.ravel(), (X / 255).mean(axis=(0, 2, 3)), rtol=1e-5)
+    centred = X / 255 - (X / 255).mean(axis=(0, 2, 3), keepdims=True)
+    assert encoder.scale.item() == pytest.approx(centred.std(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["memmap", "Dataset", "float64", "list"])
+def test_kinds_of_images(images, kind, tmp_path):
+    X, y = images
+    expected = HashNetHasher(8, backbone="conv", **OPTIONS).fit(X, y)
+    if kind == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        hasher = HashNetHasher(8, backbone="conv", **OPTIONS).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
+        codes = hasher.encode(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    elif kind == "Dataset":
+        data = Images(X, y)
+        hasher = HashNetHasher(8, backbone="conv", **OPTIONS).fit(data)
+        codes = hasher.encode(data)
+        assert hasher.score(data) == hasher.score(X, y)
+    else:
+        other = (X / 255.0) if kind == "float64" else (X / np.float32(255)).tolist()
+        hasher = HashNetHasher(8, backbone="conv", **OPTIONS).fit(other, y)
+        codes = hasher.encode(other)
+    assert_array_equal(codes, expected.encode(X))
+    assert_array_equal(hasher.database_codes_, expected.database_codes_)
+
+
+def test_a_dataset_with_targets_is_not_read_for_them(images):
+    X, y = images
+    data = Images(X, np.zeros(len(X)))
+    data.targets = y
+    assert_array_equal(TALRHasher(8, **OPTIONS).fit(data).database_y_, y)
+
+
+def test_augmentation_of_images(images):
+    X, y = images
+    augment = crop_and_flip(SHAPE)
+    batch = torch.from_numpy(X[:4]).float() / 255
+    versions = augment(batch)
+    assert versions.shape == batch.shape
+    assert (versions != batch).any()
+    runs = [TALRHasher(8, backbone="conv", augment=a, **OPTIONS).fit(X, y) for a in (None, "auto", "auto")]
+    assert_array_equal(runs[1].database_codes_, runs[2].database_codes_)
+    assert runs[0].history_ != runs[1].history_
+
+
+def test_mixed_precision(images):
+    X, y = images
+    exact, mixed = (TALRHasher(8, backbone="conv", mixed_precision=m, **OPTIONS).fit(X, y) for m in (False, True))
+    assert exact.history_ != mixed.history_
+    assert mixed.project(X).dtype == np.float32
+    assert mixed.score(X, y) > 0.9
+
+
+def test_bad_images(images):
+    X, y = images
+    hasher = TALRHasher(8, backbone="conv", **OPTIONS).fit(X, y)
+    with pytest.raises(ValueError, match=r"rows of shape \(3, 4, 8\); \(3, 8, 8\) is wanted, as in fit"):
+        hasher.transform(X[:, :, :4])
+    with pytest.raises(ValueError, match=r"backbone='conv' with rows of shape .*; images"):
+        TALRHasher(8, backbone="conv").fit(X.reshape(60, -1), y)
+    with pytest.raises(ValueError, match="augment='auto' with rows of shape"):
+        TALRHasher(8, augment="auto").fit(X.reshape(60, -1), y)
+    with pytest.raises(ValueError, match="NaN"):
+        TALRHasher(8).fit(np.full((4, *SHAPE), np.nan), y[:4])
+    with pytest.raises(ValueError, match="X has 1 rows"):
+        TALRHasher(8).fit(Images(X[:1], y[:1]))
+
+
+# --- backbones that are handed in
+
+
+def pretrained():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
+
+
+def test_a_frozen_backbone_keeps_its_weights_and_statistics(images):
+    X, y = images
+    with torch.random.fork_rng():
+        module = pretrained()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    frozen, slow = (TALRHasher(8, backbone=module, backbone_lr_scale=s, **OPTIONS).fit(X, y) for s in (0, 0.1))
+    for name, value in before.items():
+        assert_array_equal(frozen.weights_[f"backbone.{name}"], value)
+    assert any((slow.weights_[f"backbone.{name}"] != value.numpy()).any() for name, value in before.items())
+    assert all(parameter.requires_grad for parameter in module.parameters())
+
+
+# --- streams
+
+
+def chunks(X, y, size=100):
+    return [(X[i : i + size], y[i : i + size]) for i in range(0, len(X), size)]
+
+
+@pytest.mark.parametrize("Hasher", [TALRHasher, HashNetHasher])
+def test_a_stream_is_learned(digits, Hasher):
+    hasher = Hasher(16, random_state=0)
+    for _ in range(10):
+        for X, y in chunks(digits.X, digits.y):
+            hasher.partial_fit(X, y)
+    codes, queries = hasher.transform(digits.X), hasher.transform(digits.X_query)
+    nearest = digits.y[(queries[:, None] != codes).sum(-1).argmin(axis=1)]
+    assert np.mean(nearest == digits.y_query) > 0.8
+    assert hasher.n_epochs_ == len(hasher.history_) == 10 * len(chunks(digits.X, digits.y))
+    assert len(hasher.database_codes_) == len(chunks(digits.X, digits.y)[-1][0])
+
+
+def test_a_stream_goes_on_after_a_pickle(digits):
+    parts = chunks(digits.X, digits.y)
+    unbroken, pickled = TALRHasher(16, random_state=0), TALRHasher(16, random_state=0)
+    for X, y in parts:
+        unbroken.partial_fit(X, y)
+        pickled = pickle.loads(pickle.dumps(pickled)).partial_fit(X, y)
+    assert_array_equal(unbroken.encode(digits.X), pickled.encode(digits.X))
+    assert unbroken.history_ == pickled.history_
+
+
+def test_a_stream_goes_on_from_a_fit(digits):
+    hasher = TALRHasher(16, n_epochs=30, random_state=0).fit(digits.X, digits.y)
+    before = hasher.encode(digits.X_query)
+    hasher.set_params(learning_rate=1e-9).partial_fit(digits.X[:50], digits.y[:50])
+    assert np.mean(hasher.encode(digits.X_query) != before) < 0.01
+    assert hasher.n_epochs_ == 31
+
+
+def test_a_fit_forgets_the_stream(digits):
+    fresh = TALRHasher(16, n_epochs=2, random_state=0).fit(digits.X, digits.y)
+    streamed = TALRHasher(16, n_epochs=2, random_state=0).partial_fit(digits.X, digits.y).fit(digits.X, digits.y)
+    assert_array_equal(fresh.database_codes_, streamed.database_codes_)
+
+
+def test_bad_rows_of_a_stream_change_nothing(digits):
+    hasher = TALRHasher(8, random_state=0).partial_fit(digits.X, digits.y)
+    codes = hasher.encode(digits.X_query)
+    for X, y, message in (
+        (digits.X[:, 1:], digits.y, "features"),
+        (digits.X, digits.y[1:], "rows"),
+        (digits.X, None, "requires y"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            hasher.partial_fit(X, y)
+    assert_array_equal(hasher.encode(digits.X_query), codes)
