@@ -40,7 +40,7 @@ TASKS = [
         ["full", "hard_sort", "single_bottleneck", "no_quantization", "decoding", "no_softsort", "multi_label"],
     ),
 ]
-FULL_EPOCHS, ABLATION_EPOCHS = 50, 20
+FULL_EPOCHS, ABLATION_EPOCHS = 50, 20  # of 100 steps
 BATCH_SIZES = (50, 100, 200, 400, 800)
 
 

@@ -11,12 +11,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 
-from skhash import ITQHasher, TALRHasher
+from skhash import ITQHasher, NSHHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity
 from skhash.metrics import RetrievalScorer, relevance_histogram
 
-QUICK = {TALRHasher: {"n_epochs": 1}}
-every_hasher = pytest.mark.parametrize("Hasher", [ITQHasher, TALRHasher])
+QUICK = {NSHHasher: {"n_epochs": 1}, TALRHasher: {"n_epochs": 1}}
+every_hasher = pytest.mark.parametrize("Hasher", [ITQHasher, NSHHasher, TALRHasher])
 
 
 @pytest.fixture(scope="module")

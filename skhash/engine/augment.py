@@ -41,8 +41,7 @@ def corrupt(batch, share=0.1, noise=0.1):
     tensor of shape (n, n_features)
         The version.
     """
-    n, n_features = batch.shape
-    others = batch[torch.randperm(n, device=batch.device)]
+    others = batch[torch.randperm(len(batch), device=batch.device)]
     batch = torch.where(torch.rand_like(batch) < share, others, batch)
     scale = torch.sqrt(torch.mean((batch - batch.mean(0)) ** 2))
     return batch + noise * scale * torch.randn_like(batch)

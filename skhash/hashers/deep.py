@@ -73,7 +73,7 @@ class DeepHasher(BaseHasher):
             Targets that the affinity compares: class labels, a 0/1 matrix of labels,
             or any rows that a given affinity takes. Supervised hashers require it
             unless their affinity does not; the others keep it for :meth:`score` only.
-            None takes the targets of a Dataset.
+            None takes the targets of a Dataset, where learning needs them.
         resume : bool, default=False
             Go on from the checkpoint of these parameters and rows, if there is one, to
             the codes of a run that was never stopped.
@@ -224,7 +224,8 @@ class DeepHasher(BaseHasher):
         return self.settings_["n_epochs"]
 
     def _schedule(self, **changes):
-        given: dict = {name: self.settings_.get(name, getattr(self, name, None)) for name in Schedule.__dataclass_fields__}
+        names = Schedule.__dataclass_fields__
+        given: dict = {name: self.settings_.get(name, getattr(self, name, None)) for name in names}
         return Schedule(**(given | {"n_stages": self._n_stages()} | changes))
 
     def _fit(self, X, targets, resume=False):
@@ -379,8 +380,11 @@ class DeepHasher(BaseHasher):
         return encoder.to(device)
 
     def _project(self, X):
+        return _activations(self._module(), X)
+
+    def _by_slices(self, X, function):
         with self._threads():
-            return _activations(self._module(), X)
+            return super()._by_slices(X, function)
 
     def __getstate__(self):
         state = super().__getstate__()

@@ -133,6 +133,10 @@ _RECIPES = {
     "linear": (2500, 256, 0.02, 0.5, 5.0),
     "deep": (1500, 256, 0.003, 0.1, 10.0),
 }
+_SGD_RECIPES = {
+    "linear": {"learning_rate": 1.0, "weight_decay": 5e-4},
+    "deep": {"learning_rate": 0.1, "weight_decay": 5e-4},
+}
 
 
 class HashNetHasher(DeepHasher):
@@ -183,6 +187,9 @@ class HashNetHasher(DeepHasher):
     linear        2500   256   0.02       0.5           5
     any backbone  1500   256   0.003      0.1           10
     ============  =====  ====  =========  ============  ========
+
+    With ``optimizer="sgd"`` the step size is 1.0 for a linear hasher and 0.1 with a
+    backbone, and the weight decay, there an L2 penalty, 5e-4.
 
     References
     ----------
@@ -276,8 +283,9 @@ class HashNetHasher(DeepHasher):
         return HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
 
     def _recipe(self):
-        recipe = _RECIPES["linear" if self.backbone is None else "deep"]
-        return dict(zip(_SETTINGS, recipe, strict=True))
+        kind = "linear" if self.backbone is None else "deep"
+        recipe = dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
+        return recipe | _SGD_RECIPES[kind] if self.optimizer == "sgd" else recipe
 
     def _n_stages(self):
         return self.n_stages

@@ -1,0 +1,73 @@
+"""A pretrained network as the backbone of a hasher.
+
+    pip install "skhash[images]" torchvision
+    python examples/pretrained_backbone.py                 # downloads the weights of ResNet-18
+    python examples/pretrained_backbone.py --weights none  # the same steps from random weights
+
+Any module that maps a batch of images to (n, width) will do; with timm it is
+``timm.create_model("resnet18", pretrained=True, num_classes=0)``. The hasher copies it,
+trains it at a fraction of the step size of the hash layer (0 freezes it), and its
+weights are in ``hasher.weights_`` afterwards. Images here are drawn at random, bright on
+one of four sides: put yours in their place, as uint8 of shape (n, 3, height, width), a
+memmap, or a torch Dataset of (image, target).
+"""
+
+import argparse
+
+import numpy as np
+import torch
+import torchvision
+from torch import nn
+
+from skhash import TALRHasher
+
+
+class Backbone(nn.Module):
+    """Map images (centred and scaled by the hasher) to features: ResNet-18 without its classifier."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.network = torchvision.models.resnet18(weights=None if weights == "none" else "DEFAULT")
+        self.network.fc = nn.Identity()
+
+    def forward(self, X):
+        """Compute features of shape (n, 512)."""
+        return self.network(X)
+
+
+def draw_images(n, rng):
+    """Draw images that are bright on the side that their class names."""
+    y = rng.integers(0, 4, n)
+    X = rng.integers(0, 100, (n, 3, 32, 32), dtype=np.uint8)
+    halves = [np.s_[:, :, :16, :], np.s_[:, :, 16:, :], np.s_[:, :, :, :16], np.s_[:, :, :, 16:]]
+    for side, half in enumerate(halves):
+        bright = X[y == side]
+        bright[half] += 120
+        X[y == side] = bright
+    return X, y
+
+
+def main():
+    """Train and score."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--weights", default="default", choices=["default", "none"])
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    X, y = draw_images(200, rng)
+    X_query, y_query = draw_images(40, rng)
+    torch.manual_seed(0)
+    hasher = TALRHasher(
+        32,
+        backbone=Backbone(options.weights),
+        backbone_lr_scale=0.1,
+        mixed_precision=torch.cuda.is_available(),
+        n_epochs=5,
+        batch_size=50,
+        random_state=0,
+    )
+    hasher.fit(X, y)
+    print(f"AP_T of 40 queries against 200 images: {hasher.score(X_query, y_query):.3f}")
+
+
+if __name__ == "__main__":
+    main()
