@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--methods", nargs="+", default=["talr", "hashnet"], choices=list(METHODS))
     parser.add_argument("--bits", nargs="+", type=int, default=[32])
     parser.add_argument("--train", default="5k", choices=["5k", "all"])
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "images.json"))
     options = parser.parse_args()
