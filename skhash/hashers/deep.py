@@ -126,8 +126,8 @@ class DeepHasher(BaseHasher):
                 self._prepare(X)
                 self.history_ = []
             self.settings_ = self._given(self.settings_)
-            device, rng = resolve_device(self.device), check_random_state(self.random_state)
-            seed = int(rng.randint(np.iinfo(np.int32).max))
+            device = resolve_device(self.device)
+            rng, seed = self._draw_seed()
             with seeded(seed, device, self.deterministic), self._threads():
                 encoder = self._new_encoder(X, rng) if first else self._rebuild(device, **self._training_options())
                 schedule = self._schedule(n_epochs=1, n_stages=1, lr_schedule="constant")
@@ -229,12 +229,13 @@ class DeepHasher(BaseHasher):
         return Schedule(**(given | {"n_stages": self._n_stages()} | changes))
 
     def _fit(self, X, targets, resume=False):
+        if self.early_stopping and targets is None:
+            raise ValueError("early_stopping=True with y=None: the held-out rows are ranked by their targets, pass y.")
         device, was_fitted = resolve_device(self.device), hasattr(self, "weights_")
         checkpoint = None
         if self.checkpoint is not None:
             checkpoint = Checkpoint(self.checkpoint, fingerprint(self._trained_params(), X, targets))
-        rng = check_random_state(self.random_state)
-        seed = int(rng.randint(np.iinfo(np.int32).max))
+        rng, seed = self._draw_seed()
         order = np.random.default_rng(seed)
         learned, held_out = self._split(len(X), order)
         with seeded(seed, device, self.deterministic), self._threads():
@@ -265,6 +266,11 @@ class DeepHasher(BaseHasher):
         """Parameters that the weights depend on."""
         free = {"checkpoint", "device", "store_database", "deterministic"}
         return {name: value for name, value in self.get_params(deep=False).items() if name not in free}
+
+    def _draw_seed(self):
+        """Draw from `random_state` what decides a training: the generator of the first weights, and a seed."""
+        rng = check_random_state(self.random_state)
+        return rng, int(rng.randint(np.iinfo(np.int32).max))
 
     def _trainer(self, encoder, X, targets, schedule, order, device):
         return Trainer(encoder, self._objective(), X, targets, schedule, order, device, self._augmentation())

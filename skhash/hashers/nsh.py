@@ -397,11 +397,6 @@ class NSHHasher(DeepHasher):
             self.variant,
         )
 
-    def _fit(self, X, targets, resume=False):
-        if self.early_stopping and targets is None:
-            raise ValueError("early_stopping=True with y=None: the held-out rows are ranked by their targets, pass y.")
-        return super()._fit(X, targets, resume)
-
     def _augmentation(self):
         return None  # two views are drawn by the objective
 
