@@ -25,15 +25,15 @@ VARIANTS = {
     "full": {},
     "no continuation": {"n_stages": 1},
     "unweighted": {"class_ratio": 1.0},
-    "max_beta 20": {"max_beta": 20.0},
+    "steady rise to 20": {"max_beta": 20.0, "last_beta": 20.0},
 }
 #: name, data set, backbone, imbalanced, variants
 TASKS = [
     ("mnist linear", "mnist", None, False, ["full", "no continuation"]),
-    ("mnist mlp", "mnist", "mlp", False, ["full", "no continuation", "max_beta 20"]),
+    ("mnist mlp", "mnist", "mlp", False, ["full", "no continuation", "steady rise to 20"]),
     ("mnist mlp imbalanced", "mnist", "mlp", True, ["full", "unweighted"]),
     ("cifar gist linear", "cifar_gist", None, False, ["full", "no continuation"]),
-    ("cifar gist mlp", "cifar_gist", "mlp", False, ["full", "no continuation", "unweighted", "max_beta 20"]),
+    ("cifar gist mlp", "cifar_gist", "mlp", False, ["full", "no continuation", "unweighted", "steady rise to 20"]),
     ("cifar gist mlp imbalanced", "cifar_gist", "mlp", True, ["full", "unweighted"]),
 ]
 

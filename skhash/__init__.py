@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING
 from skhash import hashers
 
 if TYPE_CHECKING:
-    from skhash.hashers import HashNetHasher, ITQHasher, LSHHasher, NSHHasher, PCAHasher, TALRHasher
+    from skhash.hashers import HashNetHasher, ITQHasher, LSHHasher, NSHHasher, PCAHasher, StructHashHasher, TALRHasher
 
 __version__ = "0.1.0.dev0"
 _SUBMODULES = ("affinity", "callbacks", "codes", "datasets", "metrics", "persistence")
-__all__ = ["HashNetHasher", "ITQHasher", "LSHHasher", "NSHHasher", "PCAHasher", "TALRHasher", "__version__"]
+__all__ = [
+    "HashNetHasher",
+    "ITQHasher",
+    "LSHHasher",
+    "NSHHasher",
+    "PCAHasher",
+    "StructHashHasher",
+    "TALRHasher",
+    "__version__",
+]
 
 
 def __getattr__(name):

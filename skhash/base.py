@@ -36,6 +36,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _supervised = False
     #: what rows are converted to; the first one unless they are of another already
     _dtypes: list = [np.float64, np.float32]
+    history_: list  # of a method that learns in epochs or bit by bit
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -86,6 +87,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         A KeyboardInterrupt that left a usable model is returned, to be raised when the
         model is complete.
         """
+
+    def _keep_weights(self, weights):
+        """Set fitted attributes from the weights of a method that learns step by step."""
+        raise NotImplementedError
 
     @abstractmethod
     def _project(self, X):
@@ -219,6 +224,16 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Keep the codes and targets of the training rows: the database of `score`."""
         self.database_codes_ = self._by_slices(X, _binarize_and_pack) if self.store_database else None
         self.database_y_ = targets if self.store_database else None
+
+    def _snapshot(self, X, targets, weights=None):
+        """Attributes of a hasher fitted up to now, or with `weights` kept, for callbacks that want one."""
+        snapshot = type(self)(**self.get_params(deep=False))
+        snapshot.__dict__.update({key: value for key, value in self.__dict__.items() if "callback" not in key})
+        snapshot.history_ = list(self.history_)
+        if weights is not None:
+            snapshot._keep_weights(weights)
+        snapshot._store_database(X, targets)
+        return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name == "_architecture"}
 
     @contextmanager
     def _kept_on_failure(self):

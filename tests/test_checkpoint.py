@@ -74,10 +74,10 @@ def test_a_resumed_fit_gives_the_codes_of_an_unbroken_one(digits, tmp_path, name
 
 def test_stages_are_resumed(digits, tmp_path):
     X, y = digits.X[:300], digits.y[:300]
-    unbroken = hasher(None, HashNetHasher, n_stages=3, max_beta=4).fit(X, y)
-    resumed = stop_and_resume(lambda: hasher(tmp_path, HashNetHasher, n_stages=3, max_beta=4), X, y, 3)
+    unbroken = hasher(None, HashNetHasher, n_stages=3, max_beta=4, last_beta=9).fit(X, y)
+    resumed = stop_and_resume(lambda: hasher(tmp_path, HashNetHasher, n_stages=3, max_beta=4, last_beta=9), X, y, 3)
     assert resumed.history_ == unbroken.history_
-    assert [entry["beta"] for entry in resumed.history_ if "beta" in entry] == pytest.approx([1, 1.75, 4])
+    assert [entry["beta"] for entry in resumed.history_ if "beta" in entry] == pytest.approx([1, 4, 9])
 
 
 def test_a_finished_fit_resumes_to_itself_without_training(digits, tmp_path):

@@ -90,10 +90,12 @@ def test_large_products_stay_finite():
 
 
 def test_stages_close_the_gap(digits):
-    hasher = HashNetHasher(16, n_stages=4, max_beta=50, n_epochs=22, random_state=0).fit(digits.X, digits.y)
+    hasher = HashNetHasher(16, n_stages=4, max_beta=5, last_beta=200, n_epochs=22, random_state=0).fit(
+        digits.X, digits.y
+    )
     stages = [entry for entry in hasher.history_ if "beta" in entry]
     assert [entry["epoch"] for entry in stages] == [5, 11, 16, 22]
-    assert [entry["beta"] for entry in stages] == pytest.approx([1, 1 + 49 / 9, 1 + 49 * 4 / 9, 50])
+    assert [entry["beta"] for entry in stages] == pytest.approx([1, 2, 5, 200])
     for entry in stages:
         assert entry["quantization_gap"] == pytest.approx(entry["relaxed_loss"] - entry["binary_loss"])
     assert abs(stages[-1]["quantization_gap"]) < 0.01 * stages[-1]["binary_loss"]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skhash.hashers.lsh import LSHHasher
     from skhash.hashers.nsh import NSHHasher
     from skhash.hashers.pca import PCAHasher
+    from skhash.hashers.structhash import StructHashHasher
     from skhash.hashers.talr import TALRHasher
 
 _MODULES = {
@@ -17,9 +18,10 @@ _MODULES = {
     "LSHHasher": "lsh",
     "NSHHasher": "nsh",
     "PCAHasher": "pca",
+    "StructHashHasher": "structhash",
     "TALRHasher": "talr",
 }
-__all__ = ["HashNetHasher", "ITQHasher", "LSHHasher", "NSHHasher", "PCAHasher", "TALRHasher"]
+__all__ = ["HashNetHasher", "ITQHasher", "LSHHasher", "NSHHasher", "PCAHasher", "StructHashHasher", "TALRHasher"]
 
 
 def __getattr__(name):

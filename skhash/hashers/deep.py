@@ -312,7 +312,7 @@ class DeepHasher(BaseHasher):
                 estimator=self,
                 X=X,
                 y=targets,
-                reconstruction_attributes=lambda: self._snapshot(trainer.encoder, X, targets),
+                reconstruction_attributes=lambda: self._snapshot(X, targets, trainer.encoder.state_dict()),
             ):
                 break
         self.n_epochs_ = len(self.history_)
@@ -360,15 +360,6 @@ class DeepHasher(BaseHasher):
             "backbone": self.backbone,
             "batch_norm": self._batch_norm,
         }
-
-    def _snapshot(self, encoder, X, targets):
-        """Attributes of a hasher fitted up to now, for callbacks that want one."""
-        snapshot = type(self)(**self.get_params(deep=False))
-        snapshot.__dict__.update({key: value for key, value in self.__dict__.items() if "callback" not in key})
-        snapshot.history_ = list(self.history_)
-        snapshot._keep_weights(encoder.state_dict())
-        snapshot._store_database(X, targets)
-        return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name == "_architecture"}
 
     def _module(self):
         """The encoder in evaluation mode on its device, built from `weights_` once."""

@@ -127,11 +127,11 @@ def _continuous_similarity(targets, levels):
     return levels / max(levels.max(), 1e-300)
 
 
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "max_beta")
+_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "max_beta", "last_beta")
 _RECIPES = {
     # a linear map that cannot fit the pairs loses ranking by more saturation, though the loss L falls
-    "linear": (2500, 256, 0.02, 0.5, 5.0),
-    "deep": (1500, 256, 0.003, 0.1, 10.0),
+    "linear": (2500, 256, 0.02, 0.5, 5.0, 5.0),
+    "deep": (1500, 256, 0.003, 0.1, 5.0, 100.0),
 }
 _SGD_RECIPES = {
     "linear": {"learning_rate": 1.0, "weight_decay": 5e-4},
@@ -152,8 +152,12 @@ class HashNetHasher(DeepHasher):
         Stages of the continuation; 1 trains at `beta` = 1 throughout (the paper's
         HashNet-sgn).
     max_beta : float, default=None
-        beta of the last stage; it rises from 1 with the square of the stage. See Notes
-        for None.
+        beta of the last stage but one; it rises from 1 with the square of the stage. See
+        Notes for None.
+    last_beta : float, default=None
+        beta of the last stage, at least `max_beta`, which makes the codes binary in effect: small steps at a
+        large slope close the gap at no cost in ranking, where a steady rise to the same
+        value would stop learning early. See Notes for None.
     class_ratio : "batch" or float, default="batch"
         Weight of a similar pair over that of a dissimilar one: what makes the two kinds
         weigh the same in each batch, or a fixed ratio \|S0\| / \|S1\| of the data; 1 weighs
@@ -181,12 +185,12 @@ class HashNetHasher(DeepHasher):
     Parameters left None take these values, chosen on training rows of MNIST and GIST
     features (a budget of steps makes between 30 and 125 epochs):
 
-    ============  =====  ====  =========  ============  ========
-    hasher        steps  rows  step size  weight decay  max_beta
-    ============  =====  ====  =========  ============  ========
-    linear        2500   256   0.02       0.5           5
-    any backbone  1500   256   0.003      0.1           10
-    ============  =====  ====  =========  ============  ========
+    ============  =====  ====  =========  ============  ========  =========
+    hasher        steps  rows  step size  weight decay  max_beta  last_beta
+    ============  =====  ====  =========  ============  ========  =========
+    linear        2500   256   0.02       0.5           5         5
+    any backbone  1500   256   0.003      0.1           5         100
+    ============  =====  ====  =========  ============  ========  =========
 
     With ``optimizer="sgd"`` the step size is 1.0 for a linear hasher and 0.1 with a
     backbone, and the weight decay, there an L2 penalty, 5e-4.
@@ -213,6 +217,7 @@ class HashNetHasher(DeepHasher):
         "scale": [Interval(Real, 0, None, closed="neither"), None],
         "n_stages": [Interval(Integral, 1, None, closed="left")],
         "max_beta": [Interval(Real, 1, None, closed="left"), None],
+        "last_beta": [Interval(Real, 1, None, closed="left"), None],
         "class_ratio": [StrOptions({"batch"}), Interval(Real, 0, None, closed="neither")],
         "similarity": [StrOptions({"binary", "continuous"})],
     }
@@ -224,6 +229,7 @@ class HashNetHasher(DeepHasher):
         scale=None,
         n_stages=10,
         max_beta=None,
+        last_beta=None,
         class_ratio="batch",
         similarity="binary",
         backbone=None,
@@ -252,6 +258,7 @@ class HashNetHasher(DeepHasher):
         self.scale = scale
         self.n_stages = n_stages
         self.max_beta = max_beta
+        self.last_beta = last_beta
         self.class_ratio = class_ratio
         self.similarity = similarity
         self.backbone = backbone
@@ -278,8 +285,10 @@ class HashNetHasher(DeepHasher):
 
     def _objective(self):
         scale = SCALE / self.nbits if self.scale is None else self.scale
-        progress = np.linspace(0, 1, self.n_stages) ** 2 if self.n_stages > 1 else np.zeros(1)
-        betas = (1 + (self.settings_["max_beta"] - 1) * progress).tolist()
+        rising = np.linspace(0, 1, max(self.n_stages - 1, 1)) ** 2
+        betas = (1 + (self.settings_["max_beta"] - 1) * rising).tolist()
+        if self.n_stages > 1:
+            betas.append(max(float(self.settings_["last_beta"]), betas[-1]))
         return HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
 
     def _recipe(self):

@@ -1,0 +1,135 @@
+"""The numba kernels of StructHash, imported at first use."""
+
+import numba as nb
+import numpy as np
+
+SHORT = 128  # lists up to this length are sorted in place, which is twice as quick
+
+
+@nb.njit(nogil=True, inline="always")
+def _add_scores(differences, weights, scores):
+    """Subtract the weights of an item's differing bits from its score."""
+    for r in range(len(weights)):
+        if weights[r] != 0.0:
+            for j in range(len(scores)):
+                scores[j] -= weights[r] * differences[r, j]
+
+
+@nb.njit(nogil=True)
+def _descending(scores):
+    """Order of the scores, the highest one first."""
+    if len(scores) > SHORT:
+        return np.argsort(-scores)
+    order = np.empty(len(scores), np.int64)
+    for i in range(len(scores)):
+        j = i
+        while j > 0 and scores[order[j - 1]] < scores[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+    return order
+
+
+@nb.njit(nogil=True, cache=True)
+def count_differences(misordered, differences, counts):
+    """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`."""
+    for i in range(len(differences)):  # a team of threads would take longer to start
+        for r in range(differences.shape[1]):
+            total = 0
+            for j in range(differences.shape[2]):
+                total += misordered[i, j] * np.int64(differences[i, r, j])
+            counts[i, r] = total
+
+
+@nb.njit(parallel=True, nogil=True, cache=True)
+def stump_gains(rows, columns, weights, ranks, gains):
+    """Write what each threshold of each feature gains, over all pairs that it separates.
+
+    Parameters
+    ----------
+    rows, columns : integer arrays of shape (n_pairs,)
+        Pairs of training rows.
+    weights : float64 array of shape (n_pairs,)
+        Their weights.
+    ranks : int32 array of shape (n_features, n_rows)
+        Place of each row among the distinct values of each feature.
+    gains : float64 array of shape (n_features, n_rows)
+        Written here: the weight of the pairs with a rank <= r and a rank > r.
+    """
+    for f in nb.prange(len(ranks)):
+        gain = gains[f]
+        gain[:] = 0.0
+        for e in range(len(weights)):
+            a, b = ranks[f, rows[e]], ranks[f, columns[e]]
+            if a != b:
+                gain[min(a, b)] += weights[e]
+                gain[max(a, b)] -= weights[e]
+        for r in range(1, len(gain)):
+            gain[r] += gain[r - 1]
+
+
+@nb.njit(parallel=True, nogil=True, cache=True)
+def most_violated_rankings(differences, weights, sizes, gains, kind, misordered, violations, losses):
+    """Find the ranking of each list that maximises loss - margin, by dynamic programming.
+
+    An item j of list i scores s_j = -sum_r w_r |h_r(x_i) - h_r(x_j)|. With the relevant items
+    in order of score s_1 >= s_2 ..., the irrelevant ones summed in theirs to S(m), and
+    m_g <= m_{g+1} irrelevant items before the g-th relevant one, it minimises
+
+        sum_g gain(g, g + m_g) + 2 / (P N) [m_g s_g - S(m_g)].
+
+    Parameters
+    ----------
+    differences : uint8 array of shape (n_lists, n_bits, n_relevant + n_irrelevant)
+        Whether an item's bit differs from the query's, the relevant items first.
+    weights : float64 array of shape (n_bits,)
+        Bit weights.
+    sizes : int64 array of shape (n_lists, 2)
+        How many of the first and of the second items of each list are real ones.
+    gains : float64 array of shape (n_kinds, n_relevant, n_irrelevant + 1)
+        gain(g, g + m) of each pair of sizes.
+    kind : int64 array of shape (n_lists,)
+        Row of `gains` of each list.
+    misordered : integer array of shape (n_lists, n_relevant + n_irrelevant)
+        Written here: the partners of each item that are on its wrong side, negative for
+        relevant items.
+    violations, losses : float64 arrays of shape (n_lists,)
+        Written here: loss - margin, and the loss, of the ranking found.
+    """
+    for i in nb.prange(len(differences)):
+        scores = np.zeros(differences.shape[2])
+        _add_scores(differences[i], weights, scores)
+        first_irrelevant = gains.shape[1]
+        n_relevant, n_irrelevant = sizes[i]
+        relevant = _descending(scores[:n_relevant])
+        irrelevant = _descending(scores[first_irrelevant : first_irrelevant + n_irrelevant])
+        gain = gains[kind[i]]
+        scale = 2.0 / (n_relevant * n_irrelevant)
+        placed = np.zeros(n_irrelevant + 1)  # scale * S(m)
+        for m in range(n_irrelevant):
+            placed[m + 1] = placed[m] + scale * scores[first_irrelevant + irrelevant[m]]
+        best = np.zeros(n_irrelevant + 1)  # cost of the first g relevant items, the last one after m irrelevant ones
+        came_from = np.empty((n_relevant, n_irrelevant + 1), np.int32)
+        for g in range(n_relevant):
+            slope = scale * scores[relevant[g]]
+            lowest, at = np.inf, 0
+            for m in range(n_irrelevant + 1):
+                if best[m] < lowest:
+                    lowest, at = best[m], m
+                came_from[g, m] = at
+                best[m] = lowest + gain[g, m] + slope * m - placed[m]
+        before = np.argmin(best)  # irrelevant items before the g-th relevant one, from the last one on
+        violations[i] = 1.0 - best[before]
+        kept = 0.0
+        passed = n_irrelevant  # irrelevant items from here on have no relevant one behind them
+        misordered[i] = 0
+        for g in range(n_relevant - 1, -1, -1):
+            kept += gain[g, before]
+            misordered[i, relevant[g]] = -before
+            for k in range(before, passed):
+                misordered[i, first_irrelevant + irrelevant[k]] = n_relevant - 1 - g
+            passed = before
+            before = came_from[g, before]
+        for k in range(passed):
+            misordered[i, first_irrelevant + irrelevant[k]] = n_relevant
+        losses[i] = 1.0 - kept

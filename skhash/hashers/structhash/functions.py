@@ -1,0 +1,258 @@
+r"""Hash functions, each learned as a column of the master problem.
+
+A new bit h should maximise sum_ij A_ij |h(x_i) - h(x_j)|; with s = 2h - 1 it minimises
+s' A s. A family proposes bits of the training rows with what computes them:
+
+* linear: the smallest eigenvectors of (Z' A Z, Z' Z + ridge) start L-BFGS on the smooth
+  tanh(Zv + c)' A tanh(Zv + c), whose signs are kept;
+* kernel: the same on Gaussian kernel values against anchor rows (Kulis, Grauman 2009);
+* stump: every feature and threshold is tried, so that the best is the best of all;
+* trees, or any classifier: bits that minimise s' A s are found first, by coordinate descent
+  from the smallest eigenvectors of A, and then fitted (as in the authors' later FastHash).
+"""
+
+import numpy as np
+from scipy.linalg import eigh, svd
+from scipy.optimize import minimize
+from scipy.sparse.linalg import eigsh
+from sklearn.base import clone
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
+from sklearn.utils.validation import has_fit_parameter
+
+from skhash.codes import binarize
+
+#: L-BFGS steps: a few fit the training pairs, many their noise
+LBFGS_STEPS = 30
+
+
+class LinearFunctions:
+    """Signs of linear maps of the centred features.
+
+    Parameters
+    ----------
+    X : float64 array of shape (n_rows, n_features)
+        Training rows.
+    ridge : float
+        Penalty on directions of little variance, in mean variances.
+    n_starts : int
+        Starts of a search.
+    """
+
+    def __init__(self, X, ridge, n_starts):
+        self.mean = X.mean(axis=0)
+        _, values, vectors = svd(X - self.mean, full_matrices=False)
+        variances = values**2 / len(X)
+        penalty = max(ridge * variances.sum() / X.shape[1], 1e-12 * variances[0], 1e-300)
+        # in these coordinates the penalised variance of every direction is 1
+        self._basis = vectors.T / np.sqrt(variances + penalty)
+        self._Z = (X - self.mean) @ self._basis
+        self.n_starts = n_starts
+
+    def propose(self, A, rng, more=1):
+        """Search bits for a pair matrix.
+
+        Parameters
+        ----------
+        A : sparse array of shape (n_rows, n_rows)
+            Pair weights.
+        rng : numpy.random.RandomState
+            Source of the starts beyond the spectral ones.
+        more : int, default=1
+            Times as many starts.
+
+        Yields
+        ------
+        bits : uint8 array of shape (n_rows,)
+            Of the training rows.
+        parameters : dict of arrays
+            One function's.
+        """
+        A = symmetric(A)
+        spectral = self._Z.T @ (A @ self._Z)
+        n_spectral = min(self.n_starts, len(spectral))
+        starts = list(eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T)
+        starts += list(rng.standard_normal((self.n_starts * more - n_spectral, len(spectral))))
+        for start in starts:
+            start = np.append(start / max((self._Z @ start).std(), 1e-300), 0.0)
+            options = {"maxiter": LBFGS_STEPS}
+            end = minimize(self._relaxed, start, (A,), method="L-BFGS-B", jac=True, options=options).x
+            for v in (start, end):
+                yield binarize(self._Z @ v[:-1] + v[-1]), {"direction": self._basis @ v[:-1], "intercept": v[-1]}
+
+    def _relaxed(self, v, A):
+        """tanh(Zv + c)' A tanh(Zv + c), and its gradient."""
+        s = np.tanh(self._Z @ v[:-1] + v[-1])
+        As = A @ s
+        slope = 2 * As * (1 - s * s)
+        return s @ As, np.append(self._Z.T @ slope, slope.sum())
+
+    def collect(self, parameters):
+        """Gather the functions learned so far, a list of `parameters`, as arrays."""
+        directions = np.stack([p["direction"] for p in parameters], axis=1)
+        return {
+            "mean": self.mean,
+            "directions": directions,
+            "intercepts": np.array([p["intercept"] for p in parameters]),
+        }
+
+    @staticmethod
+    def activations(functions, X):
+        """Activations of shape (n, n_bits) of collected functions."""
+        return (X - functions["mean"]) @ functions["directions"] + functions["intercepts"]
+
+
+class KernelFunctions(LinearFunctions):
+    """Signs of linear maps of Gaussian kernel values against anchors.
+
+    Parameters
+    ----------
+    X, ridge, n_starts
+        As for :class:`LinearFunctions`.
+    n_anchors : int
+        Training rows drawn as anchors.
+    gamma : float or None
+        Of exp(-gamma d^2); None takes 2 over the mean squared distance to the anchors.
+    rng : numpy.random.RandomState
+        Draws the anchors.
+    """
+
+    def __init__(self, X, ridge, n_starts, n_anchors, gamma, rng):
+        self.anchors = X[np.sort(rng.choice(len(X), min(n_anchors, len(X)), replace=False))]
+        if gamma is None:
+            mean = euclidean_distances(X, self.anchors, squared=True).mean()
+            gamma = 2 / mean if mean > 0 else 1.0
+        self.gamma = float(gamma)
+        super().__init__(rbf_kernel(X, self.anchors, self.gamma), ridge, n_starts)
+
+    def collect(self, parameters):
+        """Gather the functions learned so far, a list of `parameters`, as arrays."""
+        return super().collect(parameters) | {"anchors": self.anchors, "gamma": self.gamma}
+
+    @staticmethod
+    def activations(functions, X):
+        """Activations of shape (n, n_bits) of collected functions."""
+        return LinearFunctions.activations(functions, rbf_kernel(X, functions["anchors"], functions["gamma"]))
+
+
+class StumpFunctions:
+    """Thresholds of single features, the best of all of them.
+
+    Parameters
+    ----------
+    X : float64 array of shape (n_rows, n_features)
+        Training rows.
+    """
+
+    def __init__(self, X):
+        self._X = X
+        self._ranks = np.stack([np.unique(x, return_inverse=True)[1] for x in X.T]).astype(np.int32)
+
+    def propose(self, A, rng, more=1):
+        """Find the best stump, see :meth:`LinearFunctions.propose`."""
+        from skhash.hashers.structhash._kernels import stump_gains
+
+        pairs = A.tocoo()
+        gains = np.empty((len(self._ranks), len(self._X)))
+        rows, columns = pairs.coords
+        stump_gains(rows, columns, pairs.data, self._ranks, gains)
+        feature, rank = np.unravel_index(np.argmax(gains), gains.shape)
+        values = np.unique(self._X[:, feature])
+        # between two values; of neighbouring floats the mean can be the lower one
+        threshold = max(values[rank : rank + 2].mean(), np.nextafter(values[rank], np.inf))
+        yield binarize(self._X[:, feature] - threshold), {"feature": feature, "threshold": threshold}
+
+    def collect(self, parameters):
+        """Gather the functions learned so far, a list of `parameters`, as arrays."""
+        return {f"{name}s": np.array([p[name] for p in parameters]) for name in ("feature", "threshold")}
+
+    @staticmethod
+    def activations(functions, X):
+        """Activations of shape (n, n_bits) of collected functions."""
+        return X[:, functions["features"]] - functions["thresholds"]
+
+
+class ClassifierFunctions:
+    """Decision functions of a classifier, one fitted to each bit.
+
+    Parameters
+    ----------
+    X : float64 array of shape (n_rows, n_features)
+        Training rows.
+    classifier : scikit-learn classifier
+        With a ``decision_function``; cloned for each bit.
+    n_starts : int
+        Bits that are tried.
+    """
+
+    def __init__(self, X, classifier, n_starts):
+        self._X, self.classifier, self.n_starts = X, classifier, n_starts
+        self._weighted = has_fit_parameter(classifier, "sample_weight")
+
+    def propose(self, A, rng, more=1):
+        """Fit wanted bits, see :meth:`LinearFunctions.propose`."""
+        A = symmetric(A)
+        n_vectors = min(self.n_starts * more, len(self._X) - 1)
+        for start in eigsh(A, n_vectors, which="SA", v0=rng.standard_normal(len(self._X)))[1].T:
+            bits = descend(A, binarize(start))
+            if bits.min() == bits.max():
+                continue
+            pull = np.abs(A @ (2.0 * bits - 1))
+            options = {"sample_weight": pull / pull.mean()} if self._weighted and pull.any() else {}
+            classifier = clone(self.classifier)
+            if "random_state" in classifier.get_params():
+                classifier.set_params(random_state=rng.randint(np.iinfo(np.int32).max))
+            classifier.fit(self._X, bits, **options)
+            yield binarize(classifier.decision_function(self._X)), {"classifier": classifier}
+
+    def collect(self, parameters):
+        """Gather the classifiers learned so far."""
+        return {"classifiers": [p["classifier"] for p in parameters]}
+
+    @staticmethod
+    def activations(functions, X):
+        """Activations of shape (n, n_bits) of collected functions."""
+        return np.stack([classifier.decision_function(X) for classifier in functions["classifiers"]], axis=1)
+
+
+def symmetric(A):
+    """(A + A') / 2, which has the same s' A s."""
+    return (A + A.T).tocsr() / 2
+
+
+def descend(A, bits):
+    """Flip single bits as long as s' A s, s = 2 bits - 1, becomes smaller.
+
+    Parameters
+    ----------
+    A : csr_array of shape (n_rows, n_rows)
+        Symmetric.
+    bits : uint8 array of shape (n_rows,)
+        Where to start.
+
+    Returns
+    -------
+    uint8 array of shape (n_rows,)
+        Bits that no single flip improves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from skhash.hashers.structhash.functions import descend
+    >>> A = csr_array([[0.0, 1.0, -1.0], [1.0, 0.0, 1.0], [-1.0, 1.0, 0.0]])
+    >>> descend(A, np.array([1, 1, 1], dtype=np.uint8))
+    array([1, 0, 1], dtype=uint8)
+    """
+    s = 2.0 * bits - 1
+    diagonal = A.diagonal()
+    pull = A @ s - diagonal * s
+    tolerance = 1e-12 * np.abs(A.data).max(initial=0)
+    while True:
+        gains = s * pull
+        i = np.argmax(gains)
+        if gains[i] <= tolerance:
+            return binarize(s)
+        s[i] = -s[i]
+        row = slice(A.indptr[i], A.indptr[i + 1])
+        pull[A.indices[row]] += 2 * s[i] * A.data[row]
+        pull[i] -= 2 * s[i] * diagonal[i]
