@@ -219,7 +219,7 @@ def test_row_numbers_of_a_precomputed_affinity_survive_cross_validation(digits):
 
 def test_can_be_copied_and_shown():
     scorer = RetrievalScorer(["ap", "ndcg"], database=([[0.0]], [0]), k=5, empty="zero")
-    assert repr(scorer) == "RetrievalScorer(['ap', 'ndcg'], database=(X, y), k=5, empty='zero')"
+    assert repr(scorer) == "RetrievalScorer(['ap', 'ndcg'], database=(X, y), k=5, empty='zero', weighted=True)"
     search = clone(GridSearchCV(ITQHasher(), {}, scoring=pickle.loads(pickle.dumps(scorer))))
     assert repr(search.scoring) == repr(scorer)
 
@@ -302,6 +302,7 @@ def test_an_estimator_that_is_no_hasher(digits):
         ("ap_at_100", "average_precision", {"k": 100}),
         ("ap_worst", "average_precision", {"ties": "worst"}),
         ("ndcg_at_10_best", "ndcg", {"k": 10, "ties": "best"}),
+        ("ndcg_at_100_structhash", "ndcg", {"k": 100, "discount": "structhash"}),
         ("precision_radius_2", "precision", {"radius": 2.0}),
         ("recall_radius_2.5_worst", "recall", {"radius": 2.5, "ties": "worst"}),
         ("r_precision", "r_precision", {}),
@@ -315,8 +316,20 @@ def test_names(name, function, options):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "AP", "ap_", "ap_at_", "ap_at_0", "ap_at_-1", "ap_best_at_5", "mean_ap", "ap_at_5_radius_2"]
+    "name",
+    ["", "AP", "ap_", "ap_at_", "ap_at_0", "ap_at_-1", "ap_best_at_5", "mean_ap", "ap_at_5_radius_2", "ap_structhash"],
 )
 def test_names_that_say_no_metric(name):
     with pytest.raises(ValueError, match="metric="):
         parse_metric(name)
+
+
+def test_weights_of_bits_are_used_unless_told_otherwise(digits):
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y)
+    plain = ap_scorer(hasher, digits.X_query, digits.y_query)
+    hasher.bit_weights_ = np.r_[np.ones(4), np.zeros(4)]
+    assert RetrievalScorer("ap", weighted=False)(hasher, digits.X_query, digits.y_query) == plain
+    codes, database = (hasher.transform(rows)[:, :4] for rows in (digits.X_query, digits.X))
+    H = relevance_histogram(codes, database, digits.y_query, digits.y)
+    assert ap_scorer(hasher, digits.X_query, digits.y_query) == pytest.approx(average_precision(H))
+    assert average_precision(H) < plain

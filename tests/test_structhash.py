@@ -101,7 +101,6 @@ def test_functions_give_the_bits_that_were_proposed(kind):
         assert_array_equal(binarize(activations), np.stack([bits for bits, _ in proposed], axis=1))
 
 
-@pytest.mark.xfail(reason="rounding errors in directions without variance, scaled up, are taken for a function")
 def test_functions_of_rows_without_full_rank_give_the_bits_that_were_proposed():
     for seed in range(30):
         rng = np.random.RandomState(seed)
@@ -151,24 +150,28 @@ def stump_data(seed):
     return np.column_stack([rng.randint(0, 4, 30), rng.standard_normal(30), near, np.full(30, 7.0), huge, tiny])
 
 
-@pytest.mark.parametrize("only", [slice(None), [0], [1], [2], [4], [5]])
+@pytest.mark.parametrize("only", [slice(None), [0], [1], [2], [3, 4], [5]])
 def test_the_stump_is_the_best_of_all(only):
-    for seed in range(10):
+    n_tried = 0
+    for seed in range(15):
         X, A = stump_data(seed)[:, only], pairs(30, seed)
-        functions = StumpFunctions(X)
-        ((bits, found),) = functions.propose(A, None)
-        gains = [gain_of(A, x >= value) for x in X.T for value in np.unique(x)]
-        assert gain_of(A, bits) == pytest.approx(max(gains), abs=1e-12)
-        assert_array_equal(binarize(functions.activations(functions.collect([found]), X))[:, 0], bits)
+        best = max(gain_of(A, x >= value) for x in X.T for value in np.unique(x)[1:])
+        if best > 0:
+            functions = StumpFunctions(X)
+            bits, found = next(functions.propose(A, None))
+            assert gain_of(A, bits) == pytest.approx(best, abs=1e-12)
+            assert_array_equal(binarize(functions.activations(functions.collect([found]), X))[:, 0], bits)
+            n_tried += 1
+    assert n_tried > 5
 
 
 def test_a_threshold_is_halfway_between_two_values():
     X = np.array([[0.0], [1.0], [3.0]])
-    ((_, found),) = StumpFunctions(X).propose(sparse.csr_array(np.diag([1.0], 2) + np.diag([-1.0, 1.0], 1)), None)
+    A = sparse.csr_array(np.diag([1.0], 2) + np.diag([-1.0, 1.0], 1))
+    _, found = next(StumpFunctions(X).propose(A, None))
     assert found == {"feature": 0, "threshold": 2.0}
 
 
-@pytest.mark.xfail(reason="the best stump of all is proposed alone; if it is known, the search ends")
 def test_the_best_new_stump_is_found():
     X, A = gaussian(), pairs()
     stumps = np.array([x >= value for x in X.T for value in np.unique(x)[1:]])
@@ -234,7 +237,7 @@ def test_linear_functions_do_not_depend_on_where_the_features_are():
 
 def proposing(*bits):
     candidates = [(np.array(b, dtype=np.uint8), {"number": i}) for i, b in enumerate(bits)]
-    return SimpleNamespace(propose=lambda A, rng, more=1: iter(candidates))
+    return SimpleNamespace(propose=lambda A, rng, more=1: iter(candidates), best_first=False)
 
 
 def test_no_bit_is_taken_that_is_there_or_constant():
@@ -265,7 +268,7 @@ def test_more_starts_are_tried_only_where_no_bit_is_enough():
 
     A = sparse.csr_array([[0.0, 1.5], [0.0, 0.0]])
     for enough in (1.0, 2.0):
-        best_new_bit(SimpleNamespace(propose=propose), A, np.zeros((2, 0)), None, enough)
+        best_new_bit(SimpleNamespace(propose=propose, best_first=False), A, np.zeros((2, 0)), None, enough)
     assert asked == [1, 1, estimator.MORE_STARTS]
 
 
@@ -323,7 +326,6 @@ def test_only_as_many_bits_as_there_are(fitted, nbits):
         fitted("stump").truncate(nbits)
 
 
-@pytest.mark.xfail(reason="an AttributeError", raises=AttributeError)
 def test_what_is_not_fitted_cannot_be_truncated():
     with pytest.raises(NotFittedError):
         quick().truncate(2)
@@ -378,7 +380,6 @@ def test_a_small_c_is_an_error_that_names_one(few):
         quick(C=1e-5).fit(few.X, few.y)
 
 
-@pytest.mark.xfail(reason="the tolerance accepts weights of 0, and 0/0 is not looked at", raises=RuntimeWarning)
 @pytest.mark.parametrize(
     "options",
     [
@@ -499,7 +500,6 @@ def test_copies_by_file_and_by_pickle(few, fitted, family, tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(reason="load puts loss back to 'ndcg', by which the loaded hasher then scores")
 @pytest.mark.filterwarnings("ignore:.* was saved with loss=")
 def test_a_loaded_hasher_scores_as_it_did_before(few, tmp_path):
     hasher = quick(nbits=2, loss=ap_gain, hash_function="stump").fit(few.X, few.y)
@@ -566,7 +566,6 @@ def test_neither_threads_nor_runs_change_a_bit(few, fitted, family):
     assert pickle.dumps(np.random.get_state()) == state  # noqa: NPY002
 
 
-@pytest.mark.xfail(reason="only a random_state of the classifier itself is set, not one of a step")
 def test_a_pipeline_as_classifier_draws_from_the_given_seed(few):
     classifier = make_pipeline(StandardScaler(), SGDClassifier(max_iter=5, tol=None))
     state = pickle.dumps(np.random.get_state())  # noqa: NPY002

@@ -15,8 +15,9 @@ from test_structhash_oracles import LOSSES, interleavings, real_items
 from skhash.affinity import ClassAffinity
 from skhash.hashers.structhash import master as master_module
 from skhash.hashers.structhash.lists import draw_lists
-from skhash.hashers.structhash.master import Master, lower_bound, nearest_within, solve
+from skhash.hashers.structhash.master import Master
 from skhash.hashers.structhash.oracles import RankingOracle
+from skhash.hashers.structhash.programs import CutPrograms, solve
 
 C = 20.0
 
@@ -81,7 +82,7 @@ def by_linprog(slopes, offsets, C):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_lower_bound_is_the_linear_program_and_its_dual(seed, solver):
     slopes, offsets = random_cuts(seed)
-    bound, duals = lower_bound(slopes, offsets, C, solver)
+    bound, duals = CutPrograms(5, 16, C, solver).lower_bound(slopes, offsets)
     primal = by_linprog(slopes, offsets, C)
     w, xi = primal.x[:-1], primal.x[-1]
     assert bound == pytest.approx(primal.fun, abs=1e-6)
@@ -97,15 +98,17 @@ def test_the_lower_bound_is_the_linear_program_and_its_dual(seed, solver):
 
 def test_the_lower_bound_of_a_small_c_is_all_slack():
     slopes, offsets = random_cuts(0)
-    bound, duals = lower_bound(np.abs(slopes), offsets, 1e-3)
+    bound, duals = CutPrograms(5, 12, 1e-3).lower_bound(np.abs(slopes), offsets)
     assert bound == pytest.approx(1e-3 * offsets.max())
     assert_allclose(duals, 1e-3 * (offsets == offsets.max()), atol=1e-9)
 
 
 def test_the_nearest_weights_of_one_cut_in_closed_form():
     # w <= 2 - 10 xi and xi >= 1 - 2 w: w in [8/19, 2]
+    programs = CutPrograms(1, 3, 10)
     for centre, nearest in [(0, 8 / 19), (1, 1), (5, 2)]:
-        assert_allclose(nearest_within([[2.0]], [1.0], 10, [centre], 2.0), [nearest], atol=1e-6)
+        weights = programs.nearest_within(np.array([[2.0]]), np.array([1.0]), np.array([float(centre)]), 2.0)
+        assert_allclose(weights, [nearest], atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -122,10 +125,23 @@ def test_the_nearest_weights_are_those_of_scipy(seed):
     other = minimize(
         lambda x: ((x[:-1] - centre) ** 2).sum(), start, bounds=[(0, None)] * 6, constraints=within, tol=1e-12
     )
-    weights = nearest_within(slopes, offsets, C, centre, level)
+    weights = CutPrograms(5, 13, C).nearest_within(slopes, offsets, centre, level)
     assert_allclose(weights, other.x[:-1], atol=1e-4)
     assert (weights >= 0).all()
     assert weights.sum() + C * max(0, (offsets - slopes @ weights).max()) <= level + 1e-6
+
+
+def test_programs_forget_the_cuts_before():
+    programs = CutPrograms(5, 20, C)
+    for seed, n_cuts in [(0, 20), (1, 3), (2, 12)]:
+        slopes, offsets = random_cuts(seed, n_cuts)
+        fresh = CutPrograms(5, n_cuts, C)
+        bound, duals = programs.lower_bound(slopes, offsets)
+        assert bound == pytest.approx(fresh.lower_bound(slopes, offsets)[0], abs=1e-8)
+        assert duals.shape == (n_cuts,)
+        centre, level = np.linspace(0, 1, 5), 1.3 * bound
+        weights = [p.nearest_within(slopes, offsets, centre, level) for p in (programs, fresh)]
+        assert_allclose(*weights, atol=1e-5)
 
 
 # --- the bundle
@@ -194,6 +210,16 @@ def test_retired_cuts_leave_the_bound_valid(monkeypatch):
         assert a.bound <= b.objective + 1e-9
         assert abs(a.objective - b.objective) <= C * 1e-3 + 1e-6
     assert_allclose(few.coefficients, [oracle.coefficients(cut, few.differences) for cut in few.cuts])
+
+
+def test_room_for_more_cuts_is_made(monkeypatch):
+    oracle, bits = problem(n_bits=3, n_rows=40, most=8)
+    expected = learned(oracle, bits)[1]
+    monkeypatch.setattr(master_module, "ROOM", 1)
+    solutions = learned(oracle, bits)[1]
+    assert max(solution.n_iter for solution in solutions) > 2
+    for a, b in zip(solutions, expected, strict=True):
+        assert abs(a.objective - b.objective) <= C * 1e-4
 
 
 def test_the_newest_weight_alone():
@@ -266,7 +292,7 @@ def test_an_infeasible_problem_names_solver_and_status():
 
 def test_an_infeasible_level_is_an_error():
     with pytest.raises(RuntimeError, match=r"could not be solved: CLARABEL .*status 'infeasible"):
-        nearest_within([[2.0]], [1.0], 10, [0.0], 0.1)
+        CutPrograms(1, 1, 10).nearest_within(np.array([[2.0]]), np.array([1.0]), np.zeros(1), 0.1)
 
 
 def test_another_solver_takes_over_once(monkeypatch):

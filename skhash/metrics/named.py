@@ -22,7 +22,7 @@ METRICS = {
 _CUT = ("ap", "ndcg", "precision", "recall")
 _NAME = re.compile(
     rf"(?P<metric>{'|'.join(sorted(METRICS, key=len, reverse=True))})"
-    r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
+    r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?(_(?P<discount>structhash))?"
 )
 
 
@@ -34,7 +34,8 @@ def parse_metric(name, k=None):
     name : str
         ``ap``, ``ndcg``, ``precision``, ``recall``, ``r_precision``, ``reciprocal_rank``
         or ``roc_auc``; then ``_at_K`` or ``_radius_R`` where the metric has one; then
-        ``_best`` or ``_worst`` for the order inside the ties.
+        ``_best`` or ``_worst`` for the order inside the ties; for ``ndcg`` then
+        ``_structhash`` for that discount.
     k : int, default=None
         Cut-off for a name that carries none.
 
@@ -60,7 +61,7 @@ def parse_metric(name, k=None):
     if match is None:
         raise ValueError(
             f"metric={name!r}; one of {', '.join(METRICS)} is wanted, with _at_K or _radius_R "
-            "and _best or _worst appended."
+            "and _best or _worst, and for ndcg _structhash, appended."
         )
     metric = match["metric"]
     options: dict = {}
@@ -70,6 +71,10 @@ def parse_metric(name, k=None):
         options["k"] = int(match["k"] or k)
     if match["ties"]:
         options["ties"] = match["ties"]
+    if match["discount"]:
+        options["discount"] = match["discount"]
+        if metric != "ndcg":
+            raise ValueError(f"metric={name!r}: {metric} has no discount.")
     ranked = metric in ("precision", "recall")
     if (match["k"] and metric not in _CUT) or (match["radius"] and not ranked):
         raise ValueError(f"metric={name!r}: {metric} has no such cut-off.")

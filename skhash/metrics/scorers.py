@@ -28,6 +28,9 @@ class RetrievalScorer:
         Cut-off for the names that carry none.
     empty : "skip", "zero", "one" or "nan", default="skip"
         Value of queries with nothing relevant in the database.
+    weighted : bool, default=True
+        Rank by the weighted Hamming distance of a hasher that has learned weights of its
+        bits; False ranks by the plain one.
 
     Examples
     --------
@@ -42,12 +45,13 @@ class RetrievalScorer:
     ['fit_time', 'score_time', 'test_ap', 'test_ndcg']
     """
 
-    def __init__(self, metric="ap", *, database="fit", affinity="auto", k=None, empty="skip"):
+    def __init__(self, metric="ap", *, database="fit", affinity="auto", k=None, empty="skip", weighted=True):
         self.metric = metric
         self.database = database
         self.affinity = affinity
         self.k = k
         self.empty = empty
+        self.weighted = weighted
         check_options("average", empty)
         check_cutoff(k)
         self._names = list(metric) if isinstance(metric, list | tuple) else [metric]
@@ -64,7 +68,8 @@ class RetrievalScorer:
 
     def __repr__(self):
         database = repr(self.database) if isinstance(self.database, str) else "(X, y)"
-        return f"RetrievalScorer({self.metric!r}, database={database}, k={self.k!r}, empty={self.empty!r})"
+        options = f"k={self.k!r}, empty={self.empty!r}, weighted={self.weighted!r}"
+        return f"RetrievalScorer({self.metric!r}, database={database}, {options})"
 
     def __call__(self, estimator, X, y=None):
         """Score `estimator` with the rows of `X` as queries.
@@ -123,7 +128,7 @@ class RetrievalScorer:
             query_y,
             database_y,
             affinity=affinity,
-            bit_weights=getattr(hasher, "bit_weights_", None),
+            bit_weights=getattr(hasher, "bit_weights_", None) if self.weighted else None,
             exclude_self=isinstance(self.database, str) and self.database == "fold",
             nbits=queries.shape[1],
         )

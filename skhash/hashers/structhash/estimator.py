@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions
 from skhash.base import BaseHasher
@@ -32,7 +33,7 @@ from skhash.hashers.structhash.lists import draw_lists
 from skhash.hashers.structhash.losses import LOSSES
 from skhash.metrics.ndcg import DISCOUNTS
 
-SLACK = 100.0  # C over the smallest one that gives the first bit a weight
+SLACK = 15.0  # C over the smallest one that gives the first bit a weight
 RIDGES = {"linear": 100.0, "kernel": 0.3}
 MORE_STARTS = 5  # when no bit improves, before the search is given up
 _FAMILIES: dict = {"linear": LinearFunctions, "kernel": KernelFunctions, "stump": StumpFunctions}
@@ -55,7 +56,7 @@ class StructHashHasher(BaseHasher):
     discount : {"structhash", "log2"}, default="structhash"
         Discount of "ndcg": the paper's 1 / log2(max(t, 2)), or 1 / log2(t + 1).
     C : float, default=None
-        Weight of the loss against \|w\|_1; None takes 100 times the smallest one at which
+        Weight of the loss against \|w\|_1; None takes 15 times the smallest one at which
         the first bit has a weight.
     n_relevant : int, default=50
         At most that many relevant rows are drawn for each query.
@@ -226,12 +227,15 @@ class StructHashHasher(BaseHasher):
         ValueError
             If there are not that many bits.
         """
+        check_is_fitted(self)
         if isinstance(nbits, bool) or not isinstance(nbits, int | np.integer) or not 1 <= nbits <= self._nbits:
             raise ValueError(f"nbits={nbits!r}; an integer from 1 to {self._nbits} is wanted.")
         shorter = clone(self).set_params(nbits=int(nbits))
         shorter.__dict__.update({name: value for name, value in vars(self).items() if name not in self.get_params()})
         shorter._nbits, shorter.history_ = int(nbits), self.history_[:nbits]
         shorter.optimal_ = self.optimal_ and len(self.history_) < nbits
+        shorter.functions_ = _family_of(self.hash_function).first(self.functions_, nbits)
+        shorter.n_iter_ = max(entry["n_iter"] for entry in shorter.history_)
         shorter._keep_weights(self.bit_weights_path_[:nbits, :nbits])
         if self.database_codes_ is not None:
             shorter.database_codes_ = pack(unpack(self.database_codes_, self._nbits)[:, :nbits])
@@ -243,6 +247,8 @@ class StructHashHasher(BaseHasher):
         if self.solver not in cvxpy.installed_solvers():
             installed = ", ".join(cvxpy.installed_solvers())
             raise ValueError(f"solver={self.solver!r} is not installed; one of {installed} is wanted.")
+        if self.k is not None and self.loss not in ("ndcg", "precision"):
+            raise ValueError(f"k={self.k} with loss={self.loss!r}; only 'ndcg' and 'precision' have a cut-off.")
         return self.nbits
 
     @one_blas_thread
@@ -255,7 +261,12 @@ class StructHashHasher(BaseHasher):
         lists = draw_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
         oracle = RankingOracle(lists, self._gain())
         functions = self._family(rows, rng)
-        A = oracle.pair_matrix([oracle.reversed_rankings()], [1.0])
+        first = oracle.reversed_rankings()
+        if not first.offset > 0:
+            raise ValueError(
+                f"loss={self.loss!r} with k={self.k} is 0 for reversed rankings, too; nothing can be learned."
+            )
+        A = oracle.pair_matrix([first], [1.0])
         gain, bits, found = best_new_bit(functions, A, np.zeros((len(rows), 0)), rng)
         if not gain > 0:
             raise ValueError("X has no bit that brings relevant rows nearer than irrelevant ones; are all rows equal?")
@@ -266,19 +277,25 @@ class StructHashHasher(BaseHasher):
         known, parameters, path = np.zeros((len(rows), 0)), [], np.zeros((self.nbits, self.nbits))
         gain *= self.C_
         self.history_, self.optimal_ = [], False
+        self._metric = "ndcg" if self.loss == "ndcg" else "ap"
         for bit in range(self.nbits):
-            context = self._callback_fit_ctx.subcontext(task_name="bit")
-            context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             start = time.perf_counter()
             if bit:
                 gain, bits, found = best_new_bit(functions, master.pair_matrix(), known, rng, 1 + self.tol)
                 if gain <= 1 + self.tol:
                     self.optimal_ = True
                     break
+            context = self._callback_fit_ctx.subcontext(task_name="bit")
+            context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             known = np.column_stack([known, 2.0 * bits - 1])
             parameters.append(found)
             master.add_bit(bits)
             master.optimize()
+            if not master.solution.weights.any():
+                raise ValueError(
+                    f"C={self.C_:g} leaves all bit weights at 0 for tol={self.tol:g} and max_iter={self.max_iter}; "
+                    "a larger C is wanted."
+                )
             path[bit:, : bit + 1] = master.solution.weights  # until the next bit, all later rows are the same
             self.functions_ = functions.collect(parameters)
             self._keep_weights(path)
@@ -306,8 +323,9 @@ class StructHashHasher(BaseHasher):
         if kind == "stump":
             return StumpFunctions(X)
         if kind not in ("linear", "kernel"):
-            classifier = HistGradientBoostingClassifier(max_iter=30) if isinstance(kind, str) else kind
-            return ClassifierFunctions(X, classifier, self.n_starts)
+            few = min(20, max(1, len(X) // 10))  # rows in a leaf: the default wants forty rows at least
+            trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=few)
+            return ClassifierFunctions(X, trees if isinstance(kind, str) else kind, self.n_starts)
         ridge = RIDGES[kind] if self.ridge is None else self.ridge
         if kind == "linear":
             return LinearFunctions(X, ridge, self.n_starts)
@@ -339,13 +357,16 @@ class StructHashHasher(BaseHasher):
 
     @one_blas_thread
     def _project(self, X):
-        family = _FAMILIES.get(self.hash_function, ClassifierFunctions)
-        learned = family.activations(self.functions_, X)[:, : self._nbits]
+        learned = _family_of(self.hash_function).activations(self.functions_, X)
         surplus = np.ones((len(X), self._nbits - learned.shape[1]))
         return np.hstack([learned, surplus])
 
     def _score_metric(self):
-        return "ndcg" if self.loss == "ndcg" else "ap"
+        return self._metric
+
+
+def _family_of(hash_function):
+    return _FAMILIES.get(hash_function, ClassifierFunctions) if isinstance(hash_function, str) else ClassifierFunctions
 
 
 def best_new_bit(functions, A, known, rng, enough=0.0):
@@ -375,13 +396,15 @@ def best_new_bit(functions, A, known, rng, enough=0.0):
     """
     best = (-np.inf, None, None)
     total = A.sum()
-    for more in (1, MORE_STARTS):
+    for more in (1,) if functions.best_first else (1, MORE_STARTS):
         for bits, parameters in functions.propose(A, rng, more):
             s = 2.0 * bits - 1
             is_known = (np.abs(s @ known) == len(s)).any() or abs(s.sum()) == len(s)
             gain = float(total - s @ (A @ s)) / 2
             if not is_known and gain > best[0]:
                 best = (gain, bits, parameters)
+                if functions.best_first:
+                    break
         if best[0] > enough:
             break
     return best

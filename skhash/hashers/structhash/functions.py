@@ -38,9 +38,14 @@ class LinearFunctions:
         Starts of a search.
     """
 
+    best_first = False
+
     def __init__(self, X, ridge, n_starts):
         self.mean = X.mean(axis=0)
         _, values, vectors = svd(X - self.mean, full_matrices=False)
+        # directions without variance would be rounding errors, made into bits
+        rank = max(1, np.count_nonzero(values > values[0] * max(X.shape) * np.finfo(np.float64).eps))
+        values, vectors = values[:rank], vectors[:rank]
         variances = values**2 / len(X)
         penalty = max(ridge * variances.sum() / X.shape[1], 1e-12 * variances[0], 1e-300)
         # in these coordinates the penalised variance of every direction is 1
@@ -73,7 +78,10 @@ class LinearFunctions:
         starts = list(eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T)
         starts += list(rng.standard_normal((self.n_starts * more - n_spectral, len(spectral))))
         for start in starts:
-            start = np.append(start / max((self._Z @ start).std(), 1e-300), 0.0)
+            spread = (self._Z @ start).std()
+            if not spread > 0:
+                continue
+            start = np.append(start / spread, 0.0)
             options = {"maxiter": LBFGS_STEPS}
             end = minimize(self._relaxed, start, (A,), method="L-BFGS-B", jac=True, options=options).x
             for v in (start, end):
@@ -94,6 +102,11 @@ class LinearFunctions:
             "directions": directions,
             "intercepts": np.array([p["intercept"] for p in parameters]),
         }
+
+    @staticmethod
+    def first(functions, n):
+        """Take the first n of collected functions."""
+        return functions | {"directions": functions["directions"][:, :n], "intercepts": functions["intercepts"][:n]}
 
     @staticmethod
     def activations(functions, X):
@@ -143,27 +156,37 @@ class StumpFunctions:
         Training rows.
     """
 
+    best_first = True
+
     def __init__(self, X):
         self._X = X
         self._ranks = np.stack([np.unique(x, return_inverse=True)[1] for x in X.T]).astype(np.int32)
 
     def propose(self, A, rng, more=1):
-        """Find the best stump, see :meth:`LinearFunctions.propose`."""
+        """Give all stumps, the best one first, see :meth:`LinearFunctions.propose`."""
         from skhash.hashers.structhash._kernels import stump_gains
 
         pairs = A.tocoo()
-        gains = np.empty((len(self._ranks), len(self._X)))
         rows, columns = pairs.coords
+        gains = np.empty((len(self._ranks), len(self._X)))
         stump_gains(rows, columns, pairs.data, self._ranks, gains)
-        feature, rank = np.unravel_index(np.argmax(gains), gains.shape)
-        values = np.unique(self._X[:, feature])
-        # between two values; of neighbouring floats the mean can be the lower one
-        threshold = max(values[rank : rank + 2].mean(), np.nextafter(values[rank], np.inf))
-        yield binarize(self._X[:, feature] - threshold), {"feature": feature, "threshold": threshold}
+        above = np.arange(len(self._X)) < self._ranks.max(axis=1)[:, None]  # whether a value lies above the rank
+        features, ranks = np.nonzero(above)
+        for i in np.argsort(-gains[above], kind="stable"):
+            feature, rank = features[i], ranks[i]
+            values = np.unique(self._X[:, feature])
+            # between two values; of neighbouring floats the mean can be the lower one
+            threshold = max(values[rank] / 2 + values[rank + 1] / 2, np.nextafter(values[rank], np.inf))
+            yield binarize(self._X[:, feature] - threshold), {"feature": feature, "threshold": threshold}
 
     def collect(self, parameters):
         """Gather the functions learned so far, a list of `parameters`, as arrays."""
         return {f"{name}s": np.array([p[name] for p in parameters]) for name in ("feature", "threshold")}
+
+    @staticmethod
+    def first(functions, n):
+        """Take the first n of collected functions."""
+        return {name: values[:n] for name, values in functions.items()}
 
     @staticmethod
     def activations(functions, X):
@@ -184,6 +207,8 @@ class ClassifierFunctions:
         Bits that are tried.
     """
 
+    best_first = False
+
     def __init__(self, X, classifier, n_starts):
         self._X, self.classifier, self.n_starts = X, classifier, n_starts
         self._weighted = has_fit_parameter(classifier, "sample_weight")
@@ -199,14 +224,20 @@ class ClassifierFunctions:
             pull = np.abs(A @ (2.0 * bits - 1))
             options = {"sample_weight": pull / pull.mean()} if self._weighted and pull.any() else {}
             classifier = clone(self.classifier)
-            if "random_state" in classifier.get_params():
-                classifier.set_params(random_state=rng.randint(np.iinfo(np.int32).max))
+            for name in sorted(classifier.get_params()):
+                if name == "random_state" or name.endswith("__random_state"):
+                    classifier.set_params(**{name: rng.randint(np.iinfo(np.int32).max)})
             classifier.fit(self._X, bits, **options)
             yield binarize(classifier.decision_function(self._X)), {"classifier": classifier}
 
     def collect(self, parameters):
         """Gather the classifiers learned so far."""
         return {"classifiers": [p["classifier"] for p in parameters]}
+
+    @staticmethod
+    def first(functions, n):
+        """Take the first n of collected functions."""
+        return {"classifiers": functions["classifiers"][:n]}
 
     @staticmethod
     def activations(functions, X):

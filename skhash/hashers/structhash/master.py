@@ -14,11 +14,13 @@ than tight cuts, and best value - lower bound is the proven distance from the op
 import warnings
 from dataclasses import dataclass, field
 
-import cvxpy as cp
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skhash.hashers.structhash.programs import CutPrograms
+
 LEVEL = 0.3  # of the gap, that the next weights should keep at most
+ROOM = 32  # cuts that the programs are compiled for beyond those that are there
 IDLE = 40  # linear programs that a cut may spend without a dual before it is retired
 
 
@@ -95,16 +97,19 @@ class Master:
         best, n_iter = self.solution, 0
         free = slice(0 if self.fully_corrective else len(best.weights) - 1, None)
         fixed = best.weights[: free.start]
+        programs = None
         while True:
             slopes, offsets = self._cuts_over(free, fixed)
-            bound, duals = lower_bound(slopes, offsets, self.C, self.solver)
+            if programs is None or len(offsets) > programs.room:
+                programs = CutPrograms(slopes.shape[1], len(offsets) + ROOM, self.C, self.solver)
+            bound, duals = programs.lower_bound(slopes, offsets)
             bound += float(fixed.sum())
             self._idle = np.where(duals > 1e-9 * self.C, 0, self._idle + 1)
             gap = best.objective - bound
             if gap <= self.C * self.tol or n_iter == self.max_iter:
                 break
             level = bound + LEVEL * gap - fixed.sum()
-            weights = np.append(fixed, nearest_within(slopes, offsets, self.C, best.weights[free], level))
+            weights = np.append(fixed, programs.nearest_within(slopes, offsets, best.weights[free], level))
             loss = self._add_cut(weights)
             n_iter += 1
             if weights.sum() + self.C * loss < best.objective:
@@ -142,117 +147,3 @@ class Master:
         self.cuts = [self.cuts[i] for i in kept]
         self.coefficients, self._idle = self.coefficients[kept], self._idle[kept]
         self.solution.duals = self.solution.duals[kept]
-
-
-def lower_bound(slopes, offsets, C, solver="HIGHS"):
-    """Minimise |w|_1 + C xi over w, xi >= 0 under the cuts ``slopes @ w >= offsets - xi``.
-
-    Parameters
-    ----------
-    slopes : array of shape (n_cuts, n_bits)
-        One cut a row.
-    offsets : array of shape (n_cuts,)
-        Its right-hand side.
-    C : float
-        Weight of the slack.
-    solver : str, default="HIGHS"
-        cvxpy's name of an installed solver of linear programs.
-
-    Returns
-    -------
-    bound : float
-        The optimal value.
-    duals : array of shape (n_cuts,)
-        Multipliers of the cuts, >= 0, of sum <= C.
-
-    Raises
-    ------
-    RuntimeError
-        If neither `solver` nor another installed one solves it.
-
-    Examples
-    --------
-    >>> from skhash.hashers.structhash.master import lower_bound
-    >>> bound, duals = lower_bound([[2.0]], [1.0], 10)
-    >>> round(bound, 6), duals.round(6)
-    (0.5, array([0.5]))
-    """
-    w, xi = cp.Variable(np.shape(slopes)[1], nonneg=True), cp.Variable(nonneg=True)
-    cuts = np.asarray(slopes) @ w + xi >= offsets
-    problem = cp.Problem(cp.Minimize(cp.sum(w) + C * xi), [cuts])
-    solve(problem, solver, ("HIGHS", "CLARABEL", "SCIPY"))
-    return float(problem.value), np.maximum(cuts.dual_value, 0)
-
-
-def nearest_within(slopes, offsets, C, centre, level):
-    """Find the weights nearest to `centre` where the cuts allow an objective of `level`.
-
-    Parameters
-    ----------
-    slopes, offsets, C
-        As in :func:`lower_bound`.
-    centre : array of shape (n_bits,)
-        The best weights so far.
-    level : float
-        Largest |w|_1 + C xi, above the lower bound.
-
-    Returns
-    -------
-    array of shape (n_bits,)
-        Weights >= 0.
-
-    Raises
-    ------
-    RuntimeError
-        If no installed solver of quadratic programs solves it.
-
-    Examples
-    --------
-    >>> from skhash.hashers.structhash.master import nearest_within
-    >>> nearest_within([[2.0]], [1.0], 10, [0.0], 2.0).round(4)
-    array([0.4211])
-    """
-    w, xi = cp.Variable(len(centre), nonneg=True), cp.Variable(nonneg=True)
-    within = [np.asarray(slopes) @ w + xi >= offsets, cp.sum(w) + C * xi <= level]
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(w - centre)), within)
-    solve(problem, "CLARABEL", ("CLARABEL", "HIGHS", "OSQP"))
-    return np.maximum(np.asarray(w.value), 0)
-
-
-def solve(problem, solver, others):
-    """Solve a cvxpy problem, by another installed solver if the first one fails.
-
-    Parameters
-    ----------
-    problem : cvxpy.Problem
-        Solved in place.
-    solver : str
-        Name of the solver to use.
-    others : sequence of str
-        Solvers that could take its place; the first other one that is installed does.
-
-    Raises
-    ------
-    RuntimeError
-        If both fail; names them with their status.
-    """
-    failures: list[str] = []
-    for name in _alternatives(solver, others):
-        try:
-            problem.solve(solver=name)
-            status = problem.status
-        except cp.SolverError as error:
-            status = str(error).splitlines()[0]
-        if status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-            if failures:
-                warnings.warn(f"The master problem was solved by {name}: {'; '.join(failures)}.", stacklevel=3)
-            return
-        failures.append(f"{name} ended with status {status!r}")
-    raise RuntimeError(f"The master problem could not be solved: {'; '.join(failures)}. Another solver= may do.")
-
-
-def _alternatives(solver, others):
-    """The solver, then the first other one that is installed; only looked for when it is needed."""
-    yield solver
-    installed = cp.installed_solvers()
-    yield from [other for other in others if other != solver and other in installed][:1]

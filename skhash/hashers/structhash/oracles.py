@@ -53,7 +53,8 @@ class RankingOracle:
     def __init__(self, lists, gain):
         self.lists = lists
         self.first_irrelevant, most_irrelevant = lists.sizes.max(axis=0)
-        pairs, self._kind = np.unique(lists.sizes, axis=0, return_inverse=True)
+        pairs, kind = np.unique(lists.sizes, axis=0, return_inverse=True)
+        self._kind = kind.reshape(-1)  # numpy 2.0 gives a column
         self._gains = np.zeros((len(pairs), self.first_irrelevant, most_irrelevant + 1))
         for table, (n_relevant, n_irrelevant) in zip(self._gains, pairs, strict=True):
             table[:n_relevant, : n_irrelevant + 1] = gain_table(gain, n_relevant, n_irrelevant)
@@ -173,7 +174,7 @@ def gain_table(gain, n_relevant, n_irrelevant):
     table = np.asarray(gain(g, t, n_relevant, n_irrelevant), dtype=np.float64)
     if table.shape != t.shape:
         raise ValueError(f"loss gives gains of shape {table.shape} for ranks of shape {t.shape}; one a rank is wanted.")
-    if not np.isclose(table[:, 0].sum(), 1) or (np.diff(table, axis=1) > 1e-12).any():
+    if not np.isclose(table[:, 0].sum(), 1) or not (np.diff(table, axis=1) <= 1e-12).all():
         raise ValueError(
             f"loss gives {table[:, 0].sum():g} to the true ranking of {n_relevant} relevant and {n_irrelevant} "
             "irrelevant items; gains that sum to 1 there, and never grow with the rank, are wanted."

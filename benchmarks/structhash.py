@@ -1,0 +1,113 @@
+"""StructHash under the paper's protocol, with weighted and with plain Hamming distances.
+
+    export SKHASH_DATA=FOLDER
+    python benchmarks/structhash.py                    # every task, three random splits
+    python benchmarks/structhash.py --tasks usps       # the tasks whose name contains usps
+
+Protocol "struct": 2,000 random queries, the rest is the database, 2,000 rows of it for
+training, 50 relevant and 50 irrelevant ones a query; 64 bits. The "labelme" tasks learn
+from GIST features alone: the nearest 2 % of the training pairs are relevant. Prints NDCG
+(of the labelme tasks NDCG_T, of the others NDCG@100 with the paper's discount),
+precision@100 and AP_T with its tie range; writes benchmarks/results/structhash.json.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from skhash import ITQHasher, LSHHasher, StructHashHasher
+from skhash.affinity import DistanceAffinity
+from skhash.datasets import load_dataset
+from skhash.metrics import iter_histograms
+from skhash.metrics.named import evaluate
+
+VARIANTS = {
+    "structhash": {},
+    "structhash, linear": {"hash_function": "linear"},
+    "structhash, AUC loss": {"loss": "auc"},
+    "structhash, AP loss": {"loss": "ap"},
+    "structhash, precision loss": {"loss": "precision"},
+    "structhash, trees": {"hash_function": "trees"},
+    "structhash, stumps": {"hash_function": "stump"},
+    "structhash, stage-wise": {"fully_corrective": False},
+}
+RIVALS = {"itq": ITQHasher, "lsh": LSHHasher}
+MAIN = ["structhash", "structhash, linear", "structhash, AUC loss"]
+#: name, data set, protocol, bits, variants
+TASKS = [
+    ("usps", "usps", "struct", 64, list(VARIANTS)),
+    ("mnist", "mnist", "struct", 64, MAIN),
+    ("cifar gist", "cifar_gist", "struct", 64, MAIN),
+    ("labelme gist 32", "cifar_gist", "labelme", 32, MAIN[:2]),
+    ("labelme gist 64", "cifar_gist", "labelme", 64, MAIN[:2]),
+]
+
+
+def run_method(method, data, nbits, seed):
+    """Fit one method on one split; one row with weighted distances, if it has any, and one with plain ones."""
+    options = {"store_database": False, "random_state": seed}
+    labels, ndcg = data.y_train, "ndcg_at_100_structhash"
+    if data.protocol.name == "labelme":
+        options["affinity"], labels, ndcg = DistanceAffinity(percentiles=(2,), levels=(1,)), None, "ndcg"
+    hasher = (RIVALS.get(method) or StructHashHasher)(nbits, **options).set_params(**VARIANTS.get(method, {}))
+    start = time.perf_counter()
+    hasher.fit(data.X_train, labels)
+    about = {"method": method, "nbits": nbits, "seed": seed, "fit_seconds": time.perf_counter() - start}
+    weights = getattr(hasher, "bit_weights_", None)
+    if weights is not None:
+        last = {name: hasher.history_[-1][name] for name in ("loss", "gap", "n_cuts", "n_nonzero", "effective_bits")}
+        about |= {"C": hasher.C_, "n_bits_learned": len(hasher.history_), **last}
+        about["largest_violation"] = max(entry["violation"] for entry in hasher.history_)
+    queries, database = hasher.encode(data.X_query), hasher.encode(data.X_database)
+    targets, names = (data.y_query, data.y_database), [ndcg, "precision_at_100", "ap", "ap_worst", "ap_best"]
+    rows = []
+    for distances, bit_weights in {"weighted": weights, "plain": None}.items():
+        if distances == "plain" or weights is not None:
+            options = {"affinity": data.affinity, "bit_weights": bit_weights, "nbits": nbits}
+            figures = evaluate(iter_histograms(queries, database, *targets, **options), names)
+            rows.append(about | {"distances": distances, "ndcg": figures.pop(ndcg), **figures})
+    return rows
+
+
+def summary(rows):
+    """Means and standard deviations over the splits, in one line."""
+
+    def spread(name):
+        values = [row[name] for row in rows]
+        return f"{np.mean(values):.4f} ± {np.std(values, ddof=1) if len(values) > 1 else 0:.4f}"
+
+    mean = {name: np.mean([row[name] for row in rows]) for name, value in rows[0].items() if type(value) is not str}
+    line = f"{rows[0]['task']:16} {rows[0]['method']:27} {rows[0]['distances']:8} NDCG {spread('ndcg')}"
+    line += f"  P@100 {spread('precision_at_100')}  AP_T {spread('ap')} [{mean['ap_worst']:.4f}, {mean['ap_best']:.4f}]"
+    if "n_nonzero" in mean:
+        line += f"  non-zero {mean['n_nonzero']:.1f}, effective {mean['effective_bits']:.1f} bits"
+    return f"{line}  {mean['fit_seconds']:.1f} s"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    everything = []
+    for task, dataset, protocol, nbits, variants in TASKS:
+        if options.tasks not in task:
+            continue
+        splits = [load_dataset(dataset, protocol=protocol, random_state=seed) for seed in range(options.seeds)]
+        for method in [*variants, *RIVALS]:
+            results = [run_method(method, data, nbits, seed) for seed, data in enumerate(splits)]
+            for rows in zip(*results, strict=True):
+                rows = [{"task": task, **row} for row in rows]
+                everything += rows
+                print(summary(rows), flush=True)
+    suffix = "_" + options.tasks.replace(" ", "_") if options.tasks else ""
+    path = Path(__file__).parent / "results" / f"structhash{suffix}.json"
+    path.write_text(json.dumps(everything, indent=1) + "\n")
+    print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    main()
