@@ -1,7 +1,7 @@
 """CIFAR-10 images: the convolutional backbone from scratch, for each deep method.
 
     export SKHASH_DATA=FOLDER      # with cifar10_jpeg_bytes.npz
-    python benchmarks/images.py                                       # 5,000 labelled images, 32 bits
+    python benchmarks/images.py                                       # 5,000 labelled images, 32 bits, three splits
     python benchmarks/images.py --train all --bits 16 32 64 --epochs 100   # the whole set, for a GPU
 
 Protocol "5k": 1,000 queries, the rest is the database, 5,000 rows of it for training ("all":
@@ -53,13 +53,14 @@ def main():
     parser.add_argument("--bits", nargs="+", type=int, default=[32])
     parser.add_argument("--train", default="5k", choices=["5k", "all"])
     parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="one split each")
     parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "images.json"))
     options = parser.parse_args()
     images, y = load_images()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu, one thread"
-    rows = []
-    for seed in range(options.seeds):
+    path = Path(options.out)
+    rows = json.loads(path.read_text()) if path.exists() else []
+    for seed in options.seeds:
         data = split_images(images, y, seed, options.train == "all")
         for nbits in options.bits:
             for method in options.methods:
@@ -70,8 +71,9 @@ def main():
                 row = {"method": method, "nbits": nbits, "seed": seed, "epochs": options.epochs, "device": device}
                 row |= {"n_train": len(data.X_train), "seconds_per_epoch": seconds} | figures
                 row["images_per_second"] = len(data.X_train) / seconds
-                rows.append(row)
-                Path(options.out).write_text(json.dumps(rows, indent=1) + "\n")
+                run = ("method", "nbits", "seed", "epochs", "n_train", "device")
+                rows = [old for old in rows if any(old[name] != row[name] for name in run)] + [row]
+                path.write_text(json.dumps(rows, indent=1) + "\n")
                 print(
                     f"{method:8} {nbits:3} bits  seed {seed}  {len(data.X_train):,} images  AP_T {row['ap']:.4f} "
                     f"[{row['ap_worst']:.4f}, {row['ap_best']:.4f}]  {seconds:.2f} s/epoch  "
