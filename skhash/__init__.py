@@ -10,16 +10,30 @@ from typing import TYPE_CHECKING
 from skhash import hashers
 
 if TYPE_CHECKING:
-    from skhash.hashers import HashNetHasher, ITQHasher, LSHHasher, NSHHasher, PCAHasher, StructHashHasher, TALRHasher
+    from skhash.hashers import (
+        AGHHasher,
+        HashNetHasher,
+        ITQHasher,
+        LSHHasher,
+        NSHHasher,
+        PCAHasher,
+        SpectralHasher,
+        SphericalHasher,
+        StructHashHasher,
+        TALRHasher,
+    )
 
 __version__ = "0.1.0.dev0"
 _SUBMODULES = ("affinity", "callbacks", "codes", "datasets", "metrics", "persistence")
 __all__ = [
+    "AGHHasher",
     "HashNetHasher",
     "ITQHasher",
     "LSHHasher",
     "NSHHasher",
     "PCAHasher",
+    "SpectralHasher",
+    "SphericalHasher",
     "StructHashHasher",
     "TALRHasher",
     "__version__",

@@ -21,8 +21,11 @@ METHODS: dict = {
     "hashnet-mlp": ("HashNetHasher", {"backbone": "mlp"}),
     "nsh": ("NSHHasher", {}),
     "structhash": ("StructHashHasher", {}),
+    "agh": ("AGHHasher", {}),
     "itq": ("ITQHasher", {}),
     "pca": ("PCAHasher", {}),
+    "spectral": ("SpectralHasher", {}),
+    "spherical": ("SphericalHasher", {}),
     "lsh": ("LSHHasher", {}),
 }
 FIGURES = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
@@ -116,7 +119,8 @@ def make_hasher(method, nbits, seed, affinity):
     ITQHasher(nbits=16, random_state=0, store_database=False)
     """
     name, parameters = METHODS[method]
-    return getattr(hashers, name)(nbits, affinity=affinity, store_database=False, random_state=seed, **parameters)
+    hasher = getattr(hashers, name)(nbits, affinity=affinity, store_database=False, **parameters)
+    return hasher.set_params(random_state=seed) if hasattr(hasher, "random_state") else hasher
 
 
 def evaluate_hasher(hasher, data):

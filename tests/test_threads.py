@@ -9,12 +9,14 @@ import hashlib, numpy as np, skhash
 rng = np.random.default_rng(0)
 y = rng.integers(0, 5, 3000)
 X = rng.standard_normal((5, 300))[y] + rng.standard_normal((3000, 300))
-makers = {name: lambda name=name: getattr(skhash, name)(nbits=24, random_state=0) for name in skhash.hashers.__all__}
+makers = {name: lambda name=name: getattr(skhash, name)(nbits=24) for name in skhash.hashers.__all__}
 makers["TALR mlp"] = lambda: skhash.TALRHasher(24, backbone="mlp", random_state=0)
 makers["TALR itq"] = lambda: skhash.TALRHasher(24, init="itq", objective="ndcg", random_state=0)
 makers["conv"] = lambda: skhash.HashNetHasher(24, backbone="conv", random_state=0)
 for name, make in makers.items():
     hasher = make()
+    if hasattr(hasher, "random_state"):
+        hasher.set_params(random_state=0)
     if hasattr(hasher, "n_epochs"):
         hasher.set_params(n_epochs=2)
     rows = X[:600, :192].reshape(600, 3, 8, 8) if name == "conv" else X

@@ -4,24 +4,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skhash.hashers.agh import AGHHasher
     from skhash.hashers.hashnet import HashNetHasher
     from skhash.hashers.itq import ITQHasher
     from skhash.hashers.lsh import LSHHasher
     from skhash.hashers.nsh import NSHHasher
     from skhash.hashers.pca import PCAHasher
+    from skhash.hashers.spectral import SpectralHasher
+    from skhash.hashers.spherical import SphericalHasher
     from skhash.hashers.structhash import StructHashHasher
     from skhash.hashers.talr import TALRHasher
 
 _MODULES = {
+    "AGHHasher": "agh",
     "HashNetHasher": "hashnet",
     "ITQHasher": "itq",
     "LSHHasher": "lsh",
     "NSHHasher": "nsh",
     "PCAHasher": "pca",
+    "SpectralHasher": "spectral",
+    "SphericalHasher": "spherical",
     "StructHashHasher": "structhash",
     "TALRHasher": "talr",
 }
-__all__ = ["HashNetHasher", "ITQHasher", "LSHHasher", "NSHHasher", "PCAHasher", "StructHashHasher", "TALRHasher"]
+__all__ = [
+    "AGHHasher",
+    "HashNetHasher",
+    "ITQHasher",
+    "LSHHasher",
+    "NSHHasher",
+    "PCAHasher",
+    "SpectralHasher",
+    "SphericalHasher",
+    "StructHashHasher",
+    "TALRHasher",
+]
 
 
 def __getattr__(name):

@@ -25,11 +25,34 @@ class LinearHasher(BaseHasher):
         self.random_state = random_state
 
     def _fit(self, X, targets):
-        self.mean_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        self.mean_ = mean_row(X)
         self.projection_ = self._learn(X - self.mean_).astype(X.dtype, copy=False)
 
     def _project(self, X):
         return (X - self.mean_) @ self.projection_
+
+
+def mean_row(X):
+    """Average rows, in double precision whatever theirs is.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), float32 or float64
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n_features,), dtype as `X`
+        Their mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.linear import mean_row
+    >>> mean_row(np.array([[0.0, 1.0], [1.0, 4.0]]))
+    array([0.5, 2.5])
+    """
+    return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
 def orthonormal_map(n_inputs, n_outputs, rng):
