@@ -335,6 +335,46 @@ def level_indices(affinity, y_a, y_b):
     return indices, levels
 
 
+def label_matrix(affinity, y):
+    """Write the labels behind an affinity as a 0/1 matrix, for methods that regress on labels.
+
+    Parameters
+    ----------
+    affinity : callable
+        A ClassAffinity or a SharedLabelsAffinity.
+    y : array-like of shape (n,) or (n, n_labels)
+        Its target rows.
+
+    Returns
+    -------
+    ndarray of shape (n, n_labels), float64
+        1 where a row has a label; the labels of classes are the classes, ascending.
+
+    Raises
+    ------
+    ValueError
+        If the affinity is of another kind: not every relation of rows comes from labels.
+
+    Examples
+    --------
+    >>> from skhash.affinity import ClassAffinity, label_matrix
+    >>> label_matrix(ClassAffinity(), ["dog", "cat", "dog"])
+    array([[0., 1.],
+           [1., 0.],
+           [0., 1.]])
+    """
+    if isinstance(affinity, ClassAffinity):
+        classes, group = np.unique(_column(y), return_inverse=True)
+        return np.eye(len(classes))[group]
+    if isinstance(affinity, SharedLabelsAffinity):
+        labels = _indicator(y)
+        return np.asarray(labels.toarray() if sparse.issparse(labels) else labels, dtype=np.float64)
+    raise ValueError(
+        f"affinity={affinity!r} gives no labels to learn from; 'auto', ClassAffinity() or SharedLabelsAffinity() is "
+        "wanted, with class labels or a 0/1 matrix of labels as y."
+    )
+
+
 def distinct_rows(y):
     """Find the distinct target rows, so that each pair of levels is computed once.
 

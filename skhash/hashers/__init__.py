@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skhash.hashers.agh import AGHHasher
+    from skhash.hashers.dhn import DHNHasher
+    from skhash.hashers.dpsh import DPSHHasher
+    from skhash.hashers.dtsh import DTSHHasher
+    from skhash.hashers.greedyhash import GreedyHashHasher
     from skhash.hashers.hashnet import HashNetHasher
     from skhash.hashers.itq import ITQHasher
+    from skhash.hashers.itq_cca import ITQCCAHasher
+    from skhash.hashers.ksh import KSHHasher
     from skhash.hashers.lsh import LSHHasher
+    from skhash.hashers.mihash import MIHashHasher
     from skhash.hashers.nsh import NSHHasher
     from skhash.hashers.pca import PCAHasher
+    from skhash.hashers.sdh import SDHHasher
     from skhash.hashers.spectral import SpectralHasher
     from skhash.hashers.spherical import SphericalHasher
     from skhash.hashers.structhash import StructHashHasher
@@ -17,11 +25,19 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "AGHHasher": "agh",
+    "DHNHasher": "dhn",
+    "DPSHHasher": "dpsh",
+    "DTSHHasher": "dtsh",
+    "GreedyHashHasher": "greedyhash",
     "HashNetHasher": "hashnet",
+    "ITQCCAHasher": "itq_cca",
     "ITQHasher": "itq",
+    "KSHHasher": "ksh",
     "LSHHasher": "lsh",
+    "MIHashHasher": "mihash",
     "NSHHasher": "nsh",
     "PCAHasher": "pca",
+    "SDHHasher": "sdh",
     "SpectralHasher": "spectral",
     "SphericalHasher": "spherical",
     "StructHashHasher": "structhash",
@@ -29,11 +45,19 @@ _MODULES = {
 }
 __all__ = [
     "AGHHasher",
+    "DHNHasher",
+    "DPSHHasher",
+    "DTSHHasher",
+    "GreedyHashHasher",
     "HashNetHasher",
+    "ITQCCAHasher",
     "ITQHasher",
+    "KSHHasher",
     "LSHHasher",
+    "MIHashHasher",
     "NSHHasher",
     "PCAHasher",
+    "SDHHasher",
     "SpectralHasher",
     "SphericalHasher",
     "StructHashHasher",

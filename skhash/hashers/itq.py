@@ -106,7 +106,7 @@ class ITQHasher(LinearHasher):
         super().__init__(nbits, affinity=affinity, store_database=store_database, random_state=random_state)
         self.n_iter = n_iter
 
-    def _learn(self, X):
+    def _learn(self, X, targets):
         rng = check_random_state(self.random_state)
         directions = principal_map(X, self.nbits, rng)
         return directions @ quantizing_rotation(X @ directions, self.n_iter, rng)

@@ -1,6 +1,7 @@
 """Hashers of one linear map, and the maps that they start from."""
 
 import numpy as np
+from scipy.linalg import LinAlgError, cholesky
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
@@ -13,7 +14,8 @@ one_blas_thread = threadpool_limits.wrap(limits=1, user_api="blas")
 class LinearHasher(BaseHasher):
     """A hasher whose activations are ``(x - mean_) @ projection_``.
 
-    A subclass learns `projection_` of shape (n_features, nbits) in `_learn`.
+    A subclass learns `projection_` of shape (n_features, nbits) in `_learn(X, targets)`,
+    from the centred rows and the targets of fit.
     """
 
     _parameter_constraints = BaseHasher._parameter_constraints | {"random_state": ["random_state"]}
@@ -26,7 +28,7 @@ class LinearHasher(BaseHasher):
 
     def _fit(self, X, targets):
         self.mean_ = mean_row(X)
-        self.projection_ = self._learn(X - self.mean_).astype(X.dtype, copy=False)
+        self.projection_ = self._learn(X - self.mean_, targets).astype(X.dtype, copy=False)
 
     def _project(self, X):
         return (X - self.mean_) @ self.projection_
@@ -117,3 +119,41 @@ def principal_map(X, nbits, rng):
     with np.errstate(invalid="ignore"):  # constant rows have no variance to explain
         components = pca.fit(X).components_.T
     return components if n_components == nbits else components @ orthonormal_map(n_components, nbits, rng)
+
+
+def ridged_cholesky(X, ridge):
+    """Factor the moments of rows, so that all directions count where rows are few or features constant.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Centred rows.
+    ridge : float
+        Penalty in mean squares of the columns; > 0.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features), float64
+        Lower triangular L with L L' = X'X + r I, where r is `ridge` times the mean of the
+        diagonal of X'X, or 1 for rows of zeros.
+
+    Raises
+    ------
+    ValueError
+        If `ridge` is lost in rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.linear import ridged_cholesky
+    >>> L = ridged_cholesky(np.array([[2.0, 0.0], [-2.0, 0.0]]), 0.25)
+    >>> L @ L.T
+    array([[9., 0.],
+           [0., 1.]])
+    """
+    gram = X.T @ X
+    penalty = ridge * np.trace(gram) / len(gram) or 1.0
+    try:
+        return cholesky(gram + penalty * np.eye(len(gram)), lower=True)
+    except LinAlgError:
+        raise ValueError(f"ridge={ridge} is lost in rounding for these rows; 1e-9 or more is wanted.") from None

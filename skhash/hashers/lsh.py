@@ -51,5 +51,5 @@ class LSHHasher(LinearHasher):
     array([[1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0]], dtype=uint8)
     """
 
-    def _learn(self, X):
+    def _learn(self, X, targets):
         return check_random_state(self.random_state).standard_normal((X.shape[1], self.nbits))

@@ -51,5 +51,5 @@ class PCAHasher(LinearHasher):
     0.36
     """
 
-    def _learn(self, X):
+    def _learn(self, X, targets):
         return principal_map(X, self.nbits, check_random_state(self.random_state))

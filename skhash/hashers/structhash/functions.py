@@ -16,10 +16,11 @@ from scipy.linalg import eigh, svd
 from scipy.optimize import minimize
 from scipy.sparse.linalg import eigsh
 from sklearn.base import clone
-from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import has_fit_parameter
 
 from skhash.codes import binarize
+from skhash.hashers.kernel import draw_rows, kernel_width
 
 #: L-BFGS steps: a few fit the training pairs, many their noise
 LBFGS_STEPS = 30
@@ -130,11 +131,8 @@ class KernelFunctions(LinearFunctions):
     """
 
     def __init__(self, X, ridge, n_starts, n_anchors, gamma, rng):
-        self.anchors = X[np.sort(rng.choice(len(X), min(n_anchors, len(X)), replace=False))]
-        if gamma is None:
-            mean = euclidean_distances(X, self.anchors, squared=True).mean()
-            gamma = 2 / mean if mean > 0 else 1.0
-        self.gamma = float(gamma)
+        self.anchors = X[draw_rows(len(X), n_anchors, rng)]
+        self.gamma = kernel_width(X, self.anchors) if gamma is None else float(gamma)
         super().__init__(rbf_kernel(X, self.anchors, self.gamma), ridge, n_starts)
 
     def collect(self, parameters):
