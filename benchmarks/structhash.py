@@ -92,6 +92,7 @@ def summary(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
+    parser.add_argument("--methods", nargs="+", help="only these variants and rivals")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     path = Path(__file__).parent / "results" / "structhash.json"
@@ -101,6 +102,8 @@ def main():
             continue
         splits = [load_dataset(dataset, protocol=protocol, random_state=seed) for seed in range(options.seeds)]
         for method in [*variants, *RIVALS]:
+            if options.methods and method not in options.methods:
+                continue
             results = [run_method(method, data, nbits, seed) for seed, data in enumerate(splits)]
             everything = [row for row in everything if (row["task"], row["method"]) != (task, method)]
             for rows in zip(*results, strict=True):

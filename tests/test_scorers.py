@@ -27,6 +27,7 @@ from skhash.metrics import (
     RetrievalScorer,
     ap_scorer,
     average_precision,
+    histogram_from_distances,
     ndcg,
     ndcg_scorer,
     precision,
@@ -34,7 +35,7 @@ from skhash.metrics import (
     precision_radius_2_scorer,
     relevance_histogram,
 )
-from skhash.metrics.named import parse_metric
+from skhash.metrics.named import evaluate, parse_metric
 
 NAMES = ["ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2"]
 folds = StratifiedKFold(2, shuffle=True, random_state=0)
@@ -333,3 +334,23 @@ def test_weights_of_bits_are_used_unless_told_otherwise(digits):
     H = relevance_histogram(codes, database, digits.y_query, digits.y)
     assert ap_scorer(hasher, digits.X_query, digits.y_query) == pytest.approx(average_precision(H))
     assert average_precision(H) < plain
+
+
+@pytest.mark.parametrize("n_levels", [2, 3])
+def test_merging_irrelevant_ties_changes_no_metric_of_ranks(n_levels):
+    rng = np.random.default_rng(0)
+    distances, levels = rng.integers(0, 30, (9, 40)) / 4, rng.integers(-2, n_levels, (9, 40)).clip(0)
+    levels[3] = 0
+    H = histogram_from_distances(distances, np.arange(9), np.arange(40), affinity=lambda a, b: levels[np.ix_(a, b)])
+    merged = H.by_ranks()
+    assert merged.is_ragged
+    assert len(merged.counts) < 0.8 * len(H.counts)
+    names = ["ap", "ap_at_7", "ap_worst", "ndcg", "ndcg_at_5", "ndcg_at_6_worst", "precision_at_7"]
+    names += ["recall_at_9", "recall_at_4_best", "r_precision", "reciprocal_rank", "roc_auc"]
+    for name in names:
+        metric, options = parse_metric(name)
+        one, other = (metric(h, empty="zero", average=False, **options) for h in (H, merged))
+        np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=name)
+    assert evaluate([H], ["precision_radius_3"], empty="zero") == {
+        "precision_radius_3": precision(H, radius=3, empty="zero")
+    }

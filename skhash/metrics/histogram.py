@@ -97,6 +97,28 @@ class RelevanceHistogram:
             counts[filled], distances[filled] = self.counts[ties], self.distances[ties]
             yield counts, distances
 
+    def by_ranks(self):
+        """Merge neighbouring ties that hold nothing relevant: metrics of ranks do not tell them apart.
+
+        A ragged histogram without ties has one for each item; this leaves two at most for
+        each relevant one. The distance of a merged tie is its first one's.
+
+        Returns
+        -------
+        RelevanceHistogram
+            Itself where all queries share their distances.
+        """
+        if not self.is_ragged or not len(self.counts):
+            return self
+        relevant = self.counts[:, 1:].any(axis=1)
+        query = np.repeat(np.arange(self.n_queries), np.diff(self.indptr))
+        begins = relevant.copy()
+        begins[1:] |= relevant[:-1] | (query[1:] != query[:-1])
+        begins[0] = True
+        first = np.flatnonzero(begins)
+        indptr = np.searchsorted(query[first], np.arange(self.n_queries + 1))
+        return RelevanceHistogram(np.add.reduceat(self.counts, first), self.levels, self.distances[first], indptr)
+
     def __add__(self, other):
         """Merge the histograms of two shards of a database for the same queries."""
         if not isinstance(other, RelevanceHistogram):

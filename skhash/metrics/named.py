@@ -115,8 +115,10 @@ def evaluate(histograms, names, *, k=None, empty="skip"):
     metrics = {name: parse_metric(name, k) for name in names}
     values: dict[str, list] = {name: [] for name in names}
     for histogram in histograms:
+        ranked = histogram.by_ranks()
         for name, (metric, options) in metrics.items():
-            values[name].append(metric(histogram, empty=empty, average=False, **options))
+            H = histogram if "radius" in options else ranked
+            values[name].append(metric(H, empty=empty, average=False, **options))
     means: dict[str, float] = {}
     for name, parts in values.items():
         joined = np.concatenate(parts)
