@@ -180,10 +180,24 @@ class TALRObjective(Objective):
             )
         if self.objective == "ap":
             index, levels = np.minimum(index, 1), np.array([0, 1])
-        n_queries = int((index > 0).any(axis=1).sum())
         level_index = torch.from_numpy(index.astype(np.int64)).to(X.device)
-        H = soft_histogram(distances, level_index, levels, max_distance=nbits, n_bins=self.n_bins)
-        return 1 - soft_metric(H, self.objective, self.relaxation, self.k).sum() / max(n_queries, 1)
+        return self.loss(soft_histogram(distances, level_index, levels, max_distance=nbits, n_bins=self.n_bins))
+
+    def loss(self, H):
+        """Compute the loss of the soft counts of a batch.
+
+        Parameters
+        ----------
+        H : RelevanceHistogram
+            Each row against the others; two levels for "ap".
+
+        Returns
+        -------
+        float64 tensor without axes
+            One minus the mean metric of the rows to which another one is relevant.
+        """
+        n_queries = (H.counts[..., 1:].sum((1, 2)) > 0.5).sum().clamp_min(1)
+        return 1 - soft_metric(H, self.objective, self.relaxation, self.k).sum() / n_queries
 
 
 class TALRHasher(DeepHasher):

@@ -1,0 +1,125 @@
+"""What deep hashers share that pull their activations to the two values of a bit.
+
+With activations u of shape (n, b) the loss of a batch is
+
+    loss = fit(u, targets) + weight * mean_ik penalty(|u_ik| - 1)
+
+where the fit differs from paper to paper, and of the penalty only the form: as
+b_ik = sign(u_ik), |b_ik - u_ik| = | |u_ik| - 1 |. Both terms are means (over pairs,
+triplets or rows, and over entries), so that one weight serves all batches and lengths.
+"""
+
+from abc import abstractmethod
+from numbers import Real
+
+from skhash._compat import Interval
+from skhash.engine import Objective
+from skhash.hashers.deep import DeepHasher
+
+_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "quantization_weight")
+
+
+class QuantizedObjective(Objective):
+    """The fit of a batch and the penalty of its activations; a subclass gives both.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    quantization_weight : float
+        Weight of the penalty.
+    """
+
+    def __init__(self, affinity, quantization_weight):
+        super().__init__()
+        self.affinity, self.quantization_weight = affinity, quantization_weight
+
+    def forward(self, encoder, X, targets, rows):
+        """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
+        u = self.activate(encoder(X))
+        return self.fit(u, targets) + self.quantization_weight * self.penalty(u.abs() - 1).mean()
+
+    def activate(self, f):
+        """Map the outputs of the encoder to activations u: left as they are."""
+        return f
+
+    @abstractmethod
+    def fit(self, u, targets):
+        """Loss of the activations, a tensor without axes."""
+
+    @abstractmethod
+    def penalty(self, excess):
+        """Penalty of each entry of |u| - 1."""
+
+
+class QuantizedDeepHasher(DeepHasher):
+    """A supervised hasher with the parameter `quantization_weight`.
+
+    A subclass implements `_objective`, and sets `_recipes`: for "linear" and "deep" the
+    steps, batch size, step size, weight decay and quantization_weight; `_sgd_rates` are
+    the step sizes of SGD.
+    """
+
+    _supervised = True
+    _recipes: dict
+    _sgd_rates = {"linear": 0.1, "deep": 0.1}
+    _parameter_constraints = DeepHasher._parameter_constraints | {
+        "quantization_weight": [Interval(Real, 0, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        nbits=32,
+        *,
+        quantization_weight=None,
+        backbone=None,
+        affinity="auto",
+        n_epochs=None,
+        batch_size=None,
+        learning_rate=None,
+        backbone_lr_scale=1.0,
+        lr_schedule="cosine",
+        optimizer="adam",
+        weight_decay=None,
+        input_dropout=None,
+        hidden_dropout=0.3,
+        augment=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        checkpoint=None,
+        store_database=True,
+        device="auto",
+        mixed_precision=False,
+        deterministic=False,
+        random_state=None,
+    ):
+        self.nbits = nbits
+        self.quantization_weight = quantization_weight
+        self.backbone = backbone
+        self.affinity = affinity
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.backbone_lr_scale = backbone_lr_scale
+        self.lr_schedule = lr_schedule
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.input_dropout = input_dropout
+        self.hidden_dropout = hidden_dropout
+        self.augment = augment
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
+        self.store_database = store_database
+        self.device = device
+        self.mixed_precision = mixed_precision
+        self.deterministic = deterministic
+        self.random_state = random_state
+
+    def _recipe(self):
+        kind = "linear" if self.backbone is None else "deep"
+        recipe = dict(zip(_SETTINGS, self._recipes[kind], strict=True))
+        sgd = {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
+        return recipe | sgd if self.optimizer == "sgd" else recipe
