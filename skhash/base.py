@@ -11,8 +11,9 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
-from skhash.affinity import fit_affinity, level_indices, resolve_affinity, take_rows
+from skhash.affinity import fit_affinity, level_indices, resolve_affinity
 from skhash.codes import binarize, pack
+from skhash.rows import take_rows
 
 ENCODE_ROWS = 4096  # rows projected at a time: bounds memory, and the same rows meet the same arithmetic
 

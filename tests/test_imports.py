@@ -12,7 +12,7 @@ import skhash
 HOUSE = Path(skhash.__file__).parent
 
 # Each room may import itself and those above it; the engine knows torch and no other room.
-ROOMS = ["_compat", "_kernels", "codes", "affinity", "metrics", "base", "engine", "hashers"]
+ROOMS = ["_compat", "_kernels", "codes", "rows", "affinity", "metrics", "base", "engine", "hashers"]
 ROOMS += ["search", "displays", "callbacks", "datasets", "persistence", "comparison", "cli", "__main__"]
 ALONE = {"_compat", "_kernels", "engine"}
 modules = sorted(path for path in HOUSE.rglob("*.py") if path != HOUSE / "__init__.py")

@@ -22,10 +22,11 @@ from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import minimize
 
 from skhash._compat import Interval
-from skhash.affinity import level_indices, take_rows
+from skhash.affinity import level_indices
 from skhash.codes import binarize
 from skhash.hashers.kernel import KernelHasher, draw_rows
 from skhash.hashers.linear import ridged_cholesky
+from skhash.rows import take_rows
 
 
 def pair_labels(affinity, y):

@@ -7,9 +7,10 @@ so that memory stays bounded whatever the size of the database.
 
 import numpy as np
 
-from skhash.affinity import distinct_rows, level_indices, n_rows, resolve_affinity, take_rows
+from skhash.affinity import level_indices, resolve_affinity
 from skhash.codes import as_packed, as_words, check_same_length, hamming_distances
 from skhash.metrics.histogram import RelevanceHistogram, concatenate, ragged_histogram, row_chunks
+from skhash.rows import distinct_rows, n_rows, take_rows
 
 
 def relevance_histogram(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import gen_batches
 
-from skhash.affinity import level_indices, take_rows
+from skhash.affinity import level_indices
+from skhash.rows import take_rows
 
 
 @dataclass(frozen=True)
