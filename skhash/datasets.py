@@ -21,8 +21,8 @@ from skhash.affinity import (
     SharedLabelsAffinity,
     fit_affinity,
     resolve_affinity,
-    take_rows,
 )
+from skhash.rows import take_rows
 
 # --- which rows: each rule maps (class of every row, how many, rng) to row numbers in random order
 

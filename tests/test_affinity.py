@@ -12,12 +12,11 @@ from skhash.affinity import (
     DistanceAffinity,
     PrecomputedAffinity,
     SharedLabelsAffinity,
-    distinct_rows,
     fit_affinity,
     level_indices,
     resolve_affinity,
-    take_rows,
 )
+from skhash.rows import distinct_rows, take_rows
 
 
 class Undeclared:
