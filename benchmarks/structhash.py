@@ -6,7 +6,7 @@
 
 Protocol "struct": 2,000 random queries, the rest is the database, 2,000 rows of it for
 training, 50 relevant and 50 irrelevant ones a query; 64 bits. The "labelme" tasks learn
-from GIST features alone: the nearest 2 % of the training pairs are relevant. Prints NDCG
+from GIST features alone: the nearest 2 % of the training pairs are relevant, or 5 %. Prints NDCG
 (of the labelme tasks NDCG_T, of the others NDCG@100 with the paper's discount),
 precision@100 and AP_T with its tie range; each method takes its place in
 benchmarks/results/structhash.json.
@@ -34,6 +34,14 @@ VARIANTS = {
     "structhash, trees": {"hash_function": "trees"},
     "structhash, stumps": {"hash_function": "stump"},
     "structhash, stage-wise": {"fully_corrective": False},
+    # chosen on held-out training rows, at 32 bits: many near rows are worth a large C and long lists
+    "structhash, 5 %": {
+        "affinity": DistanceAffinity(percentiles=(5,), levels=(1,)),
+        "C": 250.0,
+        "ridge": 3.0,
+        "n_relevant": 100,
+        "n_irrelevant": 100,
+    },
 }
 RIVALS = {"itq": ITQHasher, "lsh": LSHHasher}
 MAIN = ["structhash", "structhash, linear", "structhash, AUC loss"]
@@ -42,9 +50,9 @@ TASKS = [
     ("usps", "usps", "struct", 64, MAIN),
     ("mnist", "mnist", "struct", 64, MAIN),
     ("cifar gist", "cifar_gist", "struct", 64, MAIN),
-    ("labelme gist 32", "cifar_gist", "labelme", 32, MAIN[:2]),
-    ("labelme gist 64", "cifar_gist", "labelme", 64, MAIN[:2]),
-    ("variants on usps", "usps", "struct", 64, list(VARIANTS)[3:]),
+    ("labelme gist 32", "cifar_gist", "labelme", 32, ["structhash", "structhash, 5 %"]),
+    ("labelme gist 64", "cifar_gist", "labelme", 64, ["structhash", "structhash, 5 %"]),
+    ("variants on usps", "usps", "struct", 64, list(VARIANTS)[3:-1]),
 ]
 
 

@@ -149,8 +149,8 @@ def evaluate_hasher(hasher, data):
     Returns
     -------
     dict
-        The names in `FIGURES`, by weighted distances where the hasher has learned weights of
-        its bits; fit_seconds, codes_per_second.
+        The names in `FIGURES`, those of ranks by weighted distances where the hasher has learned
+        weights of its bits; fit_seconds, codes_per_second.
     """
     start = time.perf_counter()
     hasher.fit(data.X_train, data.y_train)
@@ -159,16 +159,16 @@ def evaluate_hasher(hasher, data):
     start = time.perf_counter()
     database = hasher.encode(data.X_database)
     encode_seconds = time.perf_counter() - start
-    histograms = iter_histograms(
-        queries,
-        database,
-        data.y_query,
-        data.y_database,
-        affinity=data.affinity,
-        bit_weights=getattr(hasher, "bit_weights_", None),
-        nbits=hasher.nbits,
-    )
-    return evaluate(histograms, FIGURES) | {
+    weights = getattr(hasher, "bit_weights_", None)
+    passes: list = [(None, FIGURES)]
+    if weights is not None:  # but a radius counts bits: weights would give it another meaning
+        within = [name for name in FIGURES if "radius" in name]
+        passes = [(weights, [name for name in FIGURES if name not in within]), (None, within)]
+    figures: dict = {}
+    for bit_weights, names in passes:
+        options = {"affinity": data.affinity, "bit_weights": bit_weights, "nbits": hasher.nbits}
+        figures |= evaluate(iter_histograms(queries, database, data.y_query, data.y_database, **options), names)
+    return figures | {
         "fit_seconds": fit_seconds,
         "codes_per_second": len(database) / encode_seconds,
     }

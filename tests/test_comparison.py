@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from skhash.cli import main
-from skhash.comparison import FIGURES, METHODS, compare, make_hasher, markdown_table, write_report
+from skhash.comparison import FIGURES, METHODS, compare, evaluate_hasher, make_hasher, markdown_table, write_report
+from skhash.datasets import load_dataset
 
 COLUMNS = {"dataset", "protocol", "method", "nbits", "seed", *FIGURES, "fit_seconds", "codes_per_second"}
 
@@ -94,3 +95,13 @@ def test_bad_options_are_refused_by_the_parser(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["compare", *arguments])
     assert arguments[0] in capsys.readouterr().err
+
+
+def test_a_radius_counts_bits_whatever_they_weigh():
+    data = load_dataset("digits")
+    plain, weighted = make_hasher("itq", 16, 0, "auto"), make_hasher("itq", 16, 0, "auto")
+    weighted.bit_weights_ = np.linspace(0.01, 0.02, 16)
+    plain, weighted = (evaluate_hasher(hasher, data) for hasher in (plain, weighted))
+    assert set(plain) == set(weighted) >= set(FIGURES)
+    assert weighted["precision_radius_2"] == plain["precision_radius_2"]
+    assert weighted["ap_best"] - weighted["ap_worst"] < 0.2 * (plain["ap_best"] - plain["ap_worst"])
