@@ -167,6 +167,13 @@ class DeepHasher(BaseHasher):
     def _recipe(self):
         """Settings for the parameters that are left None; `n_steps` stands for `n_epochs`."""
 
+    def _recipe_from(self, names, recipes, sgd_rates):
+        """The recipe of the kind of encoder: `recipes` and step sizes of SGD for "linear" and "deep"."""
+        kind = "linear" if self.backbone is None else "deep"
+        recipe = dict(zip(names, recipes[kind], strict=True))
+        sgd = {"learning_rate": sgd_rates[kind], "weight_decay": 5e-4}
+        return recipe | sgd if self.optimizer == "sgd" else recipe
+
     def _augmentation(self):
         """What the training loop does to each batch, None for nothing."""
         return crop_and_flip(self.input_shape_) if self.augment == "auto" else self.augment

@@ -11,8 +11,6 @@ It is HashNet's likelihood with slope 1/2 and all pairs of one weight; where Has
 codes binary by continuation, the penalty does.
 """
 
-import torch
-
 from skhash.hashers.hashnet import HashNetObjective
 from skhash.hashers.quantized import QuantizedDeepHasher, QuantizedObjective
 
@@ -35,10 +33,6 @@ class PairwiseObjective(QuantizedObjective):
     def fit(self, u, targets):
         """Compute the mean over pairs of softplus(theta) - s theta."""
         return self.pairs.likelihood(u, targets)
-
-    def penalty(self, excess):
-        """Square |u| - 1, which gives (b - u)^2."""
-        return torch.square(excess)
 
 
 class DPSHHasher(QuantizedDeepHasher):

@@ -56,10 +56,6 @@ class DTSHObjective(QuantizedObjective):
         valid = ~similar.fill_diagonal_(True)[query]
         return torch.where(valid, losses, 0.0).sum() / valid.sum().clamp_min(1)
 
-    def penalty(self, excess):
-        """Square |u| - 1, which gives (b - u)^2."""
-        return torch.square(excess)
-
 
 class DTSHHasher(QuantizedDeepHasher):
     """Deep supervised hashing with triplet labels: relevant rows nearer by a margin.

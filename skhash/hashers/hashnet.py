@@ -133,10 +133,7 @@ _RECIPES = {
     "linear": (2500, 256, 0.02, 0.5, 5.0, 5.0),
     "deep": (1500, 256, 0.003, 0.1, 5.0, 100.0),
 }
-_SGD_RECIPES = {
-    "linear": {"learning_rate": 1.0, "weight_decay": 5e-4},
-    "deep": {"learning_rate": 0.1, "weight_decay": 5e-4},
-}
+_SGD_RATES = {"linear": 1.0, "deep": 0.1}
 
 
 class HashNetHasher(DeepHasher):
@@ -292,9 +289,7 @@ class HashNetHasher(DeepHasher):
         return HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
 
     def _recipe(self):
-        kind = "linear" if self.backbone is None else "deep"
-        recipe = dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
-        return recipe | _SGD_RECIPES[kind] if self.optimizer == "sgd" else recipe
+        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES)
 
     def _n_stages(self):
         return self.n_stages

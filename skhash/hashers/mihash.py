@@ -78,7 +78,7 @@ class MIHashObjective(TALRObjective):
 
 _SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
 _RECIPES = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 0.7)}
-_SGD_RECIPE = {"learning_rate": 1.0, "weight_decay": 5e-4}
+_SGD_RATES = {"linear": 1.0, "deep": 1.0}
 
 
 class MIHashHasher(DeepHasher):
@@ -198,6 +198,4 @@ class MIHashHasher(DeepHasher):
         return MIHashObjective(self.affinity_, self.settings_["alpha"], self.n_bins)
 
     def _recipe(self):
-        kind = "linear" if self.backbone is None else "deep"
-        recipe = dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
-        return recipe | _SGD_RECIPE if self.optimizer == "sgd" else recipe
+        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES)

@@ -12,6 +12,8 @@ triplets or rows, and over entries), so that one weight serves all batches and l
 from abc import abstractmethod
 from numbers import Real
 
+import torch
+
 from skhash._compat import Interval
 from skhash.engine import Objective
 from skhash.hashers.deep import DeepHasher
@@ -20,7 +22,7 @@ _SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "quantiza
 
 
 class QuantizedObjective(Objective):
-    """The fit of a batch and the penalty of its activations; a subclass gives both.
+    """The fit of a batch, which a subclass gives, and the penalty of its activations.
 
     Parameters
     ----------
@@ -47,9 +49,9 @@ class QuantizedObjective(Objective):
     def fit(self, u, targets):
         """Loss of the activations, a tensor without axes."""
 
-    @abstractmethod
     def penalty(self, excess):
-        """Penalty of each entry of |u| - 1."""
+        """Penalty of each entry of |u| - 1: its square, which is (b - u)^2, unless a paper has another."""
+        return torch.square(excess)
 
 
 class QuantizedDeepHasher(DeepHasher):
@@ -119,7 +121,4 @@ class QuantizedDeepHasher(DeepHasher):
         self.random_state = random_state
 
     def _recipe(self):
-        kind = "linear" if self.backbone is None else "deep"
-        recipe = dict(zip(_SETTINGS, self._recipes[kind], strict=True))
-        sgd = {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
-        return recipe | sgd if self.optimizer == "sgd" else recipe
+        return self._recipe_from(_SETTINGS, self._recipes, self._sgd_rates)
