@@ -22,7 +22,6 @@ import io
 import json
 import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__, hashers
 from skhash import affinity as affinities
+from skhash._files import whole_file
 
 FORMAT = 1
 HEADER = {"format", "version", "class", "nbits", "bit_order", "params", "fitted"}
@@ -95,16 +95,8 @@ def save(hasher, path):
         for name, value in hasher.__getstate__().items()
         if name not in params and not _is_scikit_learns(name)
     }
-    path = Path(path)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with open(partial, "wb") as file:  # safetensors' save_file would make a file that its owner alone may read
-            file.write(to_bytes(encoder.tensors, {"skhash": json.dumps(header)}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as file:  # safetensors' save_file would make a file that its owner alone may read
+        file.write(to_bytes(encoder.tensors, {"skhash": json.dumps(header)}))
 
 
 def load(path, *, backbone=None, affinity=None, device=None):

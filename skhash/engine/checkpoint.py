@@ -1,13 +1,14 @@
 """Checkpoints: the whole state of a training, written whole or not at all."""
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from torch import nn
+
+from skhash._files import whole_file
 
 SAMPLED_ROWS = 1000  # of the training rows enter the fingerprint
 
@@ -38,15 +39,8 @@ class Checkpoint:
         state : dict
             Tensors, numbers, strings, tuples, lists and dicts of these.
         """
-        partial = self.path.with_suffix(f".{os.getpid()}.part")
-        try:
-            with open(partial, "wb") as file:
-                torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, self.path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with whole_file(self.path) as file:
+            torch.save(state, file)
 
     def read(self):
         """Read the state, None if there is no file; no code in it is run."""
