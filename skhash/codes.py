@@ -237,6 +237,75 @@ def hamming_distances(codes_a, codes_b, *, bit_weights=None, nbits=None):
     return byte_table_distances(packed_a, packed_b, _byte_table(weights)) * unit
 
 
+def bit_balance(codes, *, nbits=None):
+    """Share of ones of each bit; 1/2 is balanced.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given; n >= 1.
+    nbits : int, default=None
+        Length of a code, needed for packed codes.
+
+    Returns
+    -------
+    ndarray of shape (nbits,), float64
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If there are no codes, or they are not as described.
+
+    Examples
+    --------
+    >>> from skhash.codes import bit_balance
+    >>> bit_balance([[0, 1, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]])
+    array([0.5 , 1.  , 0.75])
+    """
+    return _some_bits(codes, nbits).mean(axis=0)
+
+
+def bit_correlation(codes, *, nbits=None):
+    """Pearson correlation of all pairs of bits; a code spends none of them twice where it is 0.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given; n >= 1.
+    nbits : int, default=None
+        Length of a code, needed for packed codes.
+
+    Returns
+    -------
+    ndarray of shape (nbits, nbits), float64
+        Symmetric, in [-1, 1], with ones on the diagonal. A constant bit, whose
+        correlation is not defined, tells nothing about the others: 0 with each of them.
+
+    Raises
+    ------
+    ValueError
+        If there are no codes, or they are not as described.
+
+    Examples
+    --------
+    >>> from skhash.codes import bit_correlation
+    >>> bit_correlation([[0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 1]])
+    array([[ 1., -1.,  0.],
+           [-1.,  1.,  0.],
+           [ 0.,  0.,  1.]])
+    """
+    bits = _some_bits(codes, nbits).astype(np.float64)
+    ones = bits.sum(axis=0)
+    # whole numbers up to here: a constant bit has a spread of exactly 0
+    covariance = len(bits) * (bits.T @ bits) - np.outer(ones, ones)
+    spread = np.sqrt(ones * (len(bits) - ones))
+    scale = np.outer(spread, spread)
+    correlation = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0).clip(-1, 1)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation
+
+
 def check_same_length(nbits_a, nbits_b, name_a, name_b):
     """Raise ValueError if two sets of codes differ in length.
 
@@ -259,6 +328,14 @@ def check_same_length(nbits_a, nbits_b, name_a, name_b):
     """
     if nbits_a != nbits_b:
         raise ValueError(f"{name_a} have {nbits_a} bits and {name_b} {nbits_b}; codes of one length are wanted.")
+
+
+def _some_bits(codes, nbits):
+    """Bits of one code at least, given as bits or packed."""
+    bits = unpack(*as_packed(codes, nbits))
+    if not len(bits):
+        raise ValueError("codes has no rows; at least one code is wanted.")
+    return bits
 
 
 def _byte_table(weights):

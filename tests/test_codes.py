@@ -4,7 +4,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skhash.codes import as_packed, as_words, binarize, hamming_distances, pack, quantize_weights, unpack
+from skhash.codes import (
+    as_packed,
+    as_words,
+    binarize,
+    bit_balance,
+    bit_correlation,
+    hamming_distances,
+    pack,
+    quantize_weights,
+    unpack,
+)
 
 BITS = [1, 7, 8, 12, 64, 65, 130]
 every_length = pytest.mark.parametrize("nbits", BITS)
@@ -108,3 +118,29 @@ def test_bad_bit_weights_are_refused(weights, message):
 def test_codes_of_two_lengths_are_refused():
     with pytest.raises(ValueError, match="codes_a have 2 bits and codes_b 3; codes of one length"):
         hamming_distances([[0, 1]], [[0, 1, 1]])
+
+
+@every_length
+@pytest.mark.parametrize("packed", [False, True])
+def test_balance_and_correlation_are_those_of_numpy(nbits, packed):
+    codes = (np.random.default_rng(3).random((200, nbits)) < np.linspace(0.2, 0.8, nbits)).astype(np.uint8)
+    codes[:, -1] = 1 - codes[:, 0] if nbits > 1 else codes[:, 0]
+    given = {"codes": pack(codes), "nbits": nbits} if packed else {"codes": codes}
+    assert_allclose(bit_balance(**given), codes.mean(axis=0), rtol=0, atol=1e-15)
+    expected = np.corrcoef(codes.astype(float), rowvar=False).reshape(nbits, nbits)
+    assert_allclose(bit_correlation(**given), expected, rtol=0, atol=1e-12)
+
+
+def test_a_constant_bit_is_correlated_with_itself_alone():
+    codes = random_codes(50, 4)
+    codes[:, 1], codes[:, 3] = 0, 1
+    correlation = bit_correlation(codes)
+    assert_array_equal(correlation[[1, 3]], np.eye(4)[[1, 3]])
+    assert_array_equal(correlation, correlation.T)
+    assert_array_equal(bit_correlation([[0, 1, 1]]), np.eye(3))
+
+
+@pytest.mark.parametrize("function", [bit_balance, bit_correlation])
+def test_no_codes_have_no_statistics(function):
+    with pytest.raises(ValueError, match="codes has no rows; at least one code is wanted"):
+        function(np.zeros((0, 8), np.uint8))

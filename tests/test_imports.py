@@ -54,7 +54,9 @@ def loaded_by(statement):
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize("statement", ["import skhash", "import skhash.metrics", "from skhash import ITQHasher"])
+@pytest.mark.parametrize(
+    "statement", ["import skhash", "import skhash.metrics", "from skhash import ITQHasher", "import skhash.displays"]
+)
 def test_heavy_libraries_are_loaded_at_first_use(statement):
     assert not loaded_by(statement) & {"torch", "cvxpy", "numba", "matplotlib"}
 

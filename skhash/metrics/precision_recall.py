@@ -164,10 +164,23 @@ def precision_recall_curve(H, *, radii=None, empty="skip"):
         radii = np.linspace(H.distances.min(), H.distances.max(), 101)
     elif radii is None:
         radii = np.arange(H.counts.shape[1])
-    per_query = np.array(
-        [[metric(H, radius=r, empty=empty, average=False) for r in radii] for metric in (precision, recall)]
-    )
-    return *mean_over_queries(np.moveaxis(per_query, -1, 0), empty), np.asarray(radii)
+    if H.is_ragged or not isinstance(H.counts, np.ndarray):
+        metrics = [[metric(H, radius=r, empty=empty, average=False) for r in radii] for metric in (precision, recall)]
+        per_query = np.moveaxis(np.array(metrics), -1, 0)
+    else:
+        check_options("average", empty)
+        per_query = np.concatenate([_within_each(radii, merge_relevant(c, H.levels), d) for c, d in H.dense_blocks()])
+        per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
+    return *mean_over_queries(per_query, empty), np.asarray(radii)
+
+
+def _within_each(radii, counts, distances):
+    """Precision and recall of each query within all radii at once, (n, 2, n_radii); NaN without relevant items."""
+    nearer = np.cumsum(np.pad(counts, [(0, 0), (1, 0), (0, 0)]), axis=1)
+    inside = nearer[:, np.searchsorted(distances, radii, side="right")]
+    hits, relevant = inside[..., 1], nearer[:, -1:, 1]
+    values = np.stack([divide(hits, inside.sum(-1)), divide(hits, relevant)], axis=1)
+    return np.where(relevant[..., None] > 0, values, np.nan)
 
 
 def _fraction(H, k, radius, ties, empty, average, of_retrieved):

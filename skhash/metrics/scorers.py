@@ -89,7 +89,39 @@ class RetrievalScorer:
         float or dict of float
             As `metric` is a name or a list of names.
         """
-        hasher = _last_step(estimator)
+        histograms = iter_histograms(**self.ranking(estimator, X, y))
+        values = evaluate(histograms, self._names, k=self.k, empty=self.empty)
+        return values[self.metric] if isinstance(self.metric, str) else values
+
+    def ranking(self, estimator, X, y=None):
+        """Settle what is ranked for the rows of `X` as queries, and how.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted hasher, or a fitted Pipeline or search that ends in one.
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+        y : array-like of shape (n_samples, ...), default=None
+            Their targets, as in a call of the scorer.
+
+        Returns
+        -------
+        dict
+            The arguments of :func:`skhash.metrics.iter_histograms`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skhash import LSHHasher
+        >>> from skhash.metrics import RetrievalScorer, average_precision, relevance_histogram
+        >>> X, y = np.random.default_rng(0).standard_normal((100, 8)), np.arange(100) % 2
+        >>> hasher, scorer = LSHHasher(nbits=16, random_state=0).fit(X, y), RetrievalScorer("ap")
+        >>> H = relevance_histogram(**scorer.ranking(hasher, X, y))
+        >>> average_precision(H) == scorer(hasher, X, y)
+        True
+        """
+        hasher = last_step(estimator)
         queries = np.asarray(estimator.transform(X))
         query_y = self._targets(estimator, hasher, X, y)
         if isinstance(self.database, tuple):
@@ -120,20 +152,18 @@ class RetrievalScorer:
                 "The database holds a single class: every query finds everything or nothing relevant. With sorted "
                 "labels use StratifiedKFold(shuffle=True).",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        histograms = iter_histograms(
-            queries,
-            codes,
-            query_y,
-            database_y,
-            affinity=affinity,
-            bit_weights=getattr(hasher, "bit_weights_", None) if self.weighted else None,
-            exclude_self=isinstance(self.database, str) and self.database == "fold",
-            nbits=queries.shape[1],
-        )
-        values = evaluate(histograms, self._names, k=self.k, empty=self.empty)
-        return values[self.metric] if isinstance(self.metric, str) else values
+        return {
+            "query_codes": queries,
+            "database_codes": codes,
+            "query_y": query_y,
+            "database_y": database_y,
+            "affinity": affinity,
+            "bit_weights": getattr(hasher, "bit_weights_", None) if self.weighted else None,
+            "exclude_self": isinstance(self.database, str) and self.database == "fold",
+            "nbits": queries.shape[1],
+        }
 
     def _affinity(self, hasher, database_y):
         if not callable(self.affinity) and getattr(hasher, "affinity_", None) is not None:
@@ -146,7 +176,7 @@ class RetrievalScorer:
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         if getattr(affinity, "requires_y", True):
             raise ValueError(f"y is None, and the affinity {affinity!r} compares targets: pass y.")
-        return _rows_for_hasher(estimator, X)
+        return rows_for_hasher(estimator, X)
 
     def _accept_sample_weight(self):
         return False
@@ -158,17 +188,57 @@ class RetrievalScorer:
         return MetadataRequest(owner=self)
 
 
-def _last_step(estimator):
-    """Find the hasher inside fitted searches and Pipelines."""
+def last_step(estimator):
+    """Find the hasher inside fitted searches and Pipelines.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A hasher, or a fitted Pipeline or search that ends in one.
+
+    Returns
+    -------
+    estimator
+        The hasher.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skhash import LSHHasher
+    >>> from skhash.metrics.scorers import last_step
+    >>> last_step(make_pipeline(StandardScaler(), LSHHasher(nbits=8)))
+    LSHHasher(nbits=8)
+    """
     if hasattr(estimator, "best_estimator_"):
-        return _last_step(estimator.best_estimator_)
-    return _last_step(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+        return last_step(estimator.best_estimator_)
+    return last_step(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
-def _rows_for_hasher(estimator, X):
-    """Rows as the hasher receives them, after the earlier steps of a Pipeline."""
+def rows_for_hasher(estimator, X):
+    """Rows as the hasher receives them, after the earlier steps of a Pipeline.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A hasher, or a fitted Pipeline or search that ends in one.
+    X : array-like of shape (n_samples, n_features)
+        Rows as the estimator receives them.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, ...)
+        The rows that its last step sees.
+
+    Examples
+    --------
+    >>> from skhash import LSHHasher
+    >>> from skhash.metrics.scorers import rows_for_hasher
+    >>> rows_for_hasher(LSHHasher(), [[0.5, 1.0]])
+    array([[0.5, 1. ]])
+    """
     if hasattr(estimator, "best_estimator_"):
-        return _rows_for_hasher(estimator.best_estimator_, X)
+        return rows_for_hasher(estimator.best_estimator_, X)
     if hasattr(estimator, "steps") and len(estimator.steps) > 1:
         return np.asarray(estimator[:-1].transform(X))
     return np.asarray(X)
