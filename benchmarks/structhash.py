@@ -29,6 +29,7 @@ VARIANTS = {
     "structhash": {},
     "structhash, linear": {"hash_function": "linear"},
     "structhash, AUC loss": {"loss": "auc"},
+    "structhash, linear, AUC loss": {"hash_function": "linear", "loss": "auc"},
     "structhash, AP loss": {"loss": "ap"},
     "structhash, precision loss": {"loss": "precision"},
     "structhash, trees": {"hash_function": "trees"},
@@ -44,7 +45,7 @@ VARIANTS = {
     },
 }
 RIVALS = {"itq": ITQHasher, "lsh": LSHHasher}
-MAIN = ["structhash", "structhash, linear", "structhash, AUC loss"]
+MAIN = ["structhash", "structhash, AUC loss", "structhash, linear", "structhash, linear, AUC loss"]
 #: name, data set, protocol, bits, variants
 TASKS = [
     ("usps", "usps", "struct", 64, MAIN),
@@ -52,7 +53,7 @@ TASKS = [
     ("cifar gist", "cifar_gist", "struct", 64, MAIN),
     ("labelme gist 32", "cifar_gist", "labelme", 32, ["structhash", "structhash, 5 %"]),
     ("labelme gist 64", "cifar_gist", "labelme", 64, ["structhash", "structhash, 5 %"]),
-    ("variants on usps", "usps", "struct", 64, list(VARIANTS)[3:-1]),
+    ("variants on usps", "usps", "struct", 64, list(VARIANTS)[4:-1]),
 ]
 
 
