@@ -25,6 +25,21 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     `_project(X)`, which maps rows to real activations; everything else follows.
 
     Parameters of every subclass: `nbits`, `affinity`, `store_database`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.base import BaseHasher
+    >>> class AboveMean(BaseHasher):
+    ...     def __init__(self, nbits=2, *, affinity="auto", store_database=True):
+    ...         self.nbits, self.affinity, self.store_database = nbits, affinity, store_database
+    ...     def _fit(self, X, targets):
+    ...         self.mean_ = X.mean(axis=0)
+    ...     def _project(self, X):
+    ...         return (X - self.mean_)[:, : self.nbits]
+    >>> AboveMean(2).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))
+    array([[0, 1],
+           [1, 0]], dtype=uint8)
     """
 
     _parameter_constraints: dict = {
@@ -62,6 +77,14 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         ------
         ValueError
             If `X` or `y` cannot be learned from; what was fitted before is kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> ITQHasher(16, random_state=0).fit(X)
+        ITQHasher(nbits=16, random_state=0)
         """
         return self._run_fit(X, y)
 
@@ -109,6 +132,22 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         -------
         ndarray of shape (n_samples, nbits), float
             Activations; a bit is 1 where its activation is >= 0.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If the rows are not like those of `fit`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = ITQHasher(16, random_state=0).fit(X)
+        >>> bool(((hasher.project(X) >= 0) == hasher.transform(X)).all())
+        True
         """
         return self._by_slices(self._validate_rows(X), lambda activations: activations)
 
@@ -124,6 +163,21 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         -------
         ndarray of shape (n_samples, nbits), dtype uint8
             Bits, 0 or 1.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If the rows are not like those of `fit`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> ITQHasher(16, random_state=0).fit(X).transform(X[:5]).shape
+        (5, 16)
         """
         return self._by_slices(self._validate_rows(X), binarize)
 
@@ -139,6 +193,21 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         -------
         ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
             Codes in :func:`numpy.packbits` order, the unused tail zero.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If the rows are not like those of `fit`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> ITQHasher(12, random_state=0).fit(X).encode(X[:5]).shape  # 12 bits take 2 bytes
+        (5, 2)
         """
         return self._by_slices(self._validate_rows(X), _binarize_and_pack)
 
@@ -156,6 +225,21 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         -------
         float
             Mean tie-aware AP, or NDCG for a hasher trained on NDCG, in [0, 1].
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            Without the targets that the affinity compares, or with ``store_database=False``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> ITQHasher(16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.5
+        True
         """
         from skhash.metrics.scorers import RetrievalScorer
 

@@ -130,7 +130,33 @@ class Protocol:
         return getattr(self.affinity, "requires_y", True)
 
     def sizes(self, n):
-        """Numbers of rows used, of queries and of training rows, out of `n` rows."""
+        """Compute how many rows are used, are queries, and are for training.
+
+        Parameters
+        ----------
+        n : int
+            Rows of the data.
+
+        Returns
+        -------
+        n_rows : int
+            Rows used.
+        n_query : int
+            Queries among them.
+        n_train : int
+            Training rows among the others.
+
+        Raises
+        ------
+        ValueError
+            If the data are too small for the protocol.
+
+        Examples
+        --------
+        >>> from skhash.datasets import PROTOCOLS
+        >>> PROTOCOLS["labelme"].sizes(11_000)  # half of the rows that it was made for
+        (11000, 1000, 2500)
+        """
         n_rows = n if self.n_rows is None or n < self.n_rows + 1000 else self.n_rows
         shrink = 1 if self.n_rows is None else min(1, n / self.n_rows)
         n_query = round(self.n_query * n_rows) if isinstance(self.n_query, float) else int(self.n_query * shrink)

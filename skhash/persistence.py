@@ -127,6 +127,19 @@ def load(path, *, backbone=None, affinity=None, device=None):
     ValueError
         If the file is none that this version can read, or a module or an affinity is
         missing, superfluous or of another shape.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.persistence import load, save
+    >>> X, y = load_digits(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(ITQHasher(nbits=16, random_state=0).fit(X), Path(folder) / "digits.safetensors")
+    ...     load(Path(folder) / "digits.safetensors")
+    ITQHasher(nbits=16, random_state=0)
     """
     header, tensors = _read(path)
     decoder = _Decoder(path, tensors, {"backbone": backbone, "affinity": affinity})

@@ -22,7 +22,7 @@ class GapDisplay:
     bound : array-like of shape (n_bits,)
         Proven lower bound.
     gap : array-like of shape (n_bits,)
-        objective - bound.
+        Difference of the two.
     effective_bits : array-like of shape (n_bits,)
         (sum w)^2 / sum w^2 of the weights.
     n_cuts : array-like of shape (n_bits,)

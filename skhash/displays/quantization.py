@@ -20,7 +20,7 @@ class QuantizationDisplay:
     binary_loss : array-like of shape (n_stages,)
         L, the loss of sign(z).
     codes : array-like of shape (n_samples, nbits)
-        tanh(beta z) at the last beta, in [-1, 1].
+        Values tanh(beta z) at the last beta, in [-1, 1].
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ def crop_and_flip(shape):
     Returns
     -------
     callable
-        Maps a batch (n, *shape) in [0, 1] to another version of it.
+        Maps a batch (n, channels, height, width) in [0, 1] to another version of it.
 
     Raises
     ------
@@ -66,6 +66,13 @@ def crop_and_flip(shape):
         If the rows are no images.
     ImportError
         Without kornia.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine import crop_and_flip
+    >>> crop_and_flip((3, 32, 32))(torch.rand(4, 3, 32, 32)).shape
+    torch.Size([4, 3, 32, 32])
     """
     kornia = _kornia(shape)
     padding = max(1, max(shape[1:]) // 8)

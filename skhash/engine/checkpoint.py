@@ -25,6 +25,17 @@ class Checkpoint:
         Created if missing.
     name : str
         Of the file, see :func:`fingerprint`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from skhash.engine import Checkpoint
+    >>> checkpoint = Checkpoint(tempfile.mkdtemp(), "0123456789abcdef")
+    >>> checkpoint.read() is None
+    True
+    >>> checkpoint.write({"n_epochs_done": 3})
+    >>> checkpoint.read()
+    {'n_epochs_done': 3}
     """
 
     def __init__(self, folder, name):
@@ -43,7 +54,13 @@ class Checkpoint:
             torch.save(state, file)
 
     def read(self):
-        """Read the state, None if there is no file; no code in it is run."""
+        """Read the state; no code in it is run.
+
+        Returns
+        -------
+        dict or None
+            The state, None if there is no file.
+        """
         if not self.path.exists():
             return None
         return torch.load(self.path, map_location="cpu", weights_only=True)
@@ -65,6 +82,14 @@ def fingerprint(params, X, targets):
     -------
     str
         Of 16 hexadecimal digits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.engine import fingerprint
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> fingerprint({"nbits": 8}, X, None) == fingerprint({"nbits": 16}, X, None)
+    False
     """
     digest = hashlib.sha256()
     for name, value in sorted(params.items()):
@@ -89,12 +114,48 @@ def _describe(value):
 
 
 def as_arrays(state):
-    """Turn the tensors of a nested state into arrays, which load where torch is another."""
+    """Turn the tensors of a nested state into arrays, which load where torch is another.
+
+    Parameters
+    ----------
+    state : dict, list, tuple, tensor or other value
+        The state.
+
+    Returns
+    -------
+    dict, list, tuple, ndarray or other value
+        A copy with arrays in place of tensors.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine import as_arrays
+    >>> as_arrays({"step": (1, torch.zeros(2))})
+    {'step': (1, array([0., 0.], dtype=float32))}
+    """
     return _map(state, torch.Tensor, lambda tensor: tensor.detach().cpu().numpy().copy())
 
 
 def as_tensors(state):
-    """Turn the arrays of a nested state into tensors."""
+    """Turn the arrays of a nested state into tensors.
+
+    Parameters
+    ----------
+    state : dict, list, tuple, ndarray or other value
+        The state, as :func:`as_arrays` returns it.
+
+    Returns
+    -------
+    dict, list, tuple, tensor or other value
+        A copy with tensors in place of arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.engine import as_tensors
+    >>> as_tensors({"step": (1, np.zeros(2))})
+    {'step': (1, tensor([0., 0.], dtype=torch.float64))}
+    """
     return _map(state, np.ndarray, torch.tensor)
 
 

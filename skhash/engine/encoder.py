@@ -34,6 +34,19 @@ class Encoder(nn.Module):
         Normalise each output over the batch, which keeps the bits balanced.
     mixed_precision : bool, default=False
         Run the backbone in bfloat16 while training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.engine import Encoder
+    >>> X = np.arange(12.0).reshape(4, 3)
+    >>> encoder = Encoder(3, nbits=2)
+    >>> encoder.set_statistics(X)
+    >>> encoder.mean
+    tensor([4.5000, 5.5000, 6.5000])
+    >>> encoder(torch.tensor(X, dtype=torch.float32)).shape
+    torch.Size([4, 2])
     """
 
     def __init__(
@@ -60,21 +73,60 @@ class Encoder(nn.Module):
         self.mixed_precision = mixed_precision
 
     def forward(self, X):
-        """Activations of shape (n, nbits) of rows of shape (n, *shape)."""
+        """Compute activations.
+
+        Parameters
+        ----------
+        X : tensor of shape (n, ...), float32
+            Rows.
+
+        Returns
+        -------
+        tensor of shape (n, nbits), float32
+            Activations.
+        """
         return self.head(self.features(X))
 
     def features(self, X):
-        """Outputs of the backbone, of shape (n, width), float32."""
+        """Compute the outputs of the backbone.
+
+        Parameters
+        ----------
+        X : tensor of shape (n, ...), float32
+            Rows, which are centred and scaled here.
+
+        Returns
+        -------
+        tensor of shape (n, width), float32
+            Outputs.
+        """
         X = (X - self.mean) / self.scale
         with torch.autocast(X.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training):
             return self.backbone(X).float()
 
     def head(self, features):
-        """Activations of the outputs of the backbone."""
+        """Compute activations from the outputs of the backbone.
+
+        Parameters
+        ----------
+        features : tensor of shape (n, width)
+            Outputs.
+
+        Returns
+        -------
+        tensor of shape (n, nbits)
+            Activations.
+        """
         return self.norm(self.hash(features))
 
     def set_statistics(self, X):
-        """Take the mean and the global scale from training rows, by slices of rows."""
+        """Take the mean and the global scale from training rows, by slices of rows.
+
+        Parameters
+        ----------
+        X : array or DatasetRows of shape (n_samples, ...)
+            Training rows.
+        """
         axes = (0, *range(2, X.ndim))
         slices = list(gen_batches(len(X), 4096))
         mean, n_values = 0.0, X.shape[0] * int(np.prod(X.shape[1:]))

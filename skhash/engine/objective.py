@@ -4,13 +4,33 @@ from torch import nn
 
 
 class Objective(nn.Module):
-    """A loss; a module, so that whatever it learns is trained and saved with it."""
+    """A loss; a module, so that whatever it learns is trained and saved with it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.engine import Objective
+    >>> class Spread(Objective):
+    ...     def forward(self, encoder, X, targets, rows):
+    ...         return -encoder(X).abs().mean()
+    >>> Spread()(torch.nn.Identity(), torch.tensor([[1.0, -3.0]]), None, np.array([0]))
+    tensor(-2.)
+    """
 
     def start_stage(self, stage, n_stages):
-        """Prepare for stage `stage` of `n_stages`, for methods that learn by continuation."""
+        """Prepare for a stage, in methods that learn by continuation; others do nothing.
+
+        Parameters
+        ----------
+        stage : int
+            Its number, from 0.
+        n_stages : int
+            How many there are.
+        """
 
     def forward(self, encoder, X, targets, rows):
-        """Loss of one batch.
+        """Compute the loss of one batch.
 
         Parameters
         ----------

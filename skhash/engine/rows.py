@@ -17,6 +17,13 @@ class DatasetRows:
     ----------
     shape : tuple of int
         Number of rows, and the shape of one.
+
+    Examples
+    --------
+    >>> from skhash.engine import DatasetRows
+    >>> rows = DatasetRows([([0.0, 1.0], 7), ([2.0, 3.0], 8)])
+    >>> rows.shape, rows[1:], rows.targets()
+    ((2, 2), array([[2., 3.]], dtype=float32), array([7, 8]))
     """
 
     def __init__(self, dataset):
@@ -37,7 +44,13 @@ class DatasetRows:
         return row if row.dtype == np.uint8 else row.astype(np.float32, copy=False)
 
     def targets(self):
-        """Targets of all rows: the dataset's own `targets`, or those of its pairs one by one."""
+        """Collect the targets of all rows: the dataset's own `targets`, or those of its pairs one by one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, ...)
+            Targets.
+        """
         if hasattr(self.dataset, "targets"):
             return np.asarray(self.dataset.targets)
         return np.stack([np.asarray(self.dataset[number][1]) for number in range(len(self))])
@@ -59,6 +72,17 @@ def batch_tensor(X, rows, device):
     -------
     tensor of shape (n_rows, ...), float32
         The rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.engine import batch_tensor
+    >>> images = np.full((5, 1, 2, 2), 255, dtype=np.uint8)
+    >>> batch_tensor(images, slice(0, 3), torch.device("cpu")).shape
+    torch.Size([3, 1, 2, 2])
+    >>> batch_tensor(images, slice(0, 1), torch.device("cpu")).max()
+    tensor(1.)
     """
     part = X[rows]
     if part.dtype == np.uint8 and part.ndim > 2:

@@ -67,6 +67,17 @@ def seeded(seed, device, deterministic=False):
     Yields
     ------
     None
+        Nothing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine import seeded
+    >>> def draw():
+    ...     with seeded(0, torch.device("cpu")):
+    ...         return torch.rand(2).tolist()
+    >>> draw() == draw()
+    True
     """
     # these generators belong to the process: fits in two threads take turns
     with _GENERATORS, _seeded(seed, device, deterministic):
@@ -88,7 +99,7 @@ def _seeded(seed, device, deterministic):
 
 
 def generator_states(device):
-    """States of the global generators of torch (and of a CUDA device), numpy and Python.
+    """Read the states of the global generators of torch (and of a CUDA device), numpy and Python.
 
     Parameters
     ----------
@@ -135,6 +146,15 @@ def one_thread(wanted=True):
     Yields
     ------
     None
+        Nothing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine import one_thread
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
     """
     n_threads = torch.get_num_threads()
     if wanted:

@@ -36,6 +36,12 @@ class Schedule:
         penalty, for a factory the key of its parameter groups.
     n_stages : int
         Stages of a method that learns by continuation.
+
+    Examples
+    --------
+    >>> from skhash.engine import Schedule
+    >>> Schedule(n_epochs=5, batch_size=128, learning_rate=0.1).lr_schedule
+    'cosine'
     """
 
     n_epochs: int
@@ -74,6 +80,24 @@ class Trainer:
     ----------
     n_epochs_done : int
         Passes made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.engine import Encoder, Objective, Schedule, Trainer
+    >>> class Spread(Objective):
+    ...     def forward(self, encoder, X, targets, rows):
+    ...         return -encoder(X).abs().mean()
+    >>> X = np.random.default_rng(0).standard_normal((64, 3))
+    >>> schedule = Schedule(n_epochs=2, batch_size=16, learning_rate=0.1)
+    >>> order, device = np.random.default_rng(0), torch.device("cpu")
+    >>> trainer = Trainer(Encoder(3, nbits=2), Spread(), X, None, schedule, order, device)
+    >>> first, second = trainer.run_epoch(), trainer.run_epoch()
+    >>> second < first
+    True
+    >>> trainer.n_epochs_done, trainer.stage_ended
+    (2, True)
     """
 
     def __init__(self, encoder, objective, X, targets, schedule, rng, device, augment=None):
@@ -139,7 +163,13 @@ class Trainer:
         return mean_loss
 
     def state_dict(self):
-        """Everything that the next epochs depend on, but for the rows: tensors, numbers and tuples."""
+        """Collect everything that the next epochs depend on, but for the rows.
+
+        Returns
+        -------
+        dict
+            Of tensors, numbers and tuples.
+        """
         return {
             "n_epochs_done": self.n_epochs_done,
             "encoder": self.encoder.state_dict(),
@@ -151,7 +181,13 @@ class Trainer:
         }
 
     def load_state_dict(self, state):
-        """Go on from where :meth:`state_dict` was taken."""
+        """Go on from where :meth:`state_dict` was taken.
+
+        Parameters
+        ----------
+        state : dict
+            What it returned.
+        """
         self.n_epochs_done = state["n_epochs_done"]
         self.encoder.load_state_dict(state["encoder"])
         self.objective.load_state_dict(state["objective"])

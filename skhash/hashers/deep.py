@@ -44,6 +44,13 @@ class DeepHasher(BaseHasher):
 
     A subclass lists the parameters in its `__init__`, implements `_objective`, and
     gives in `_recipe` what stands for the parameters that are left None.
+
+    Examples
+    --------
+    >>> from skhash import HashNetHasher, NSHHasher, TALRHasher
+    >>> from skhash.hashers.deep import DeepHasher
+    >>> all(issubclass(cls, DeepHasher) for cls in (TALRHasher, HashNetHasher, NSHHasher))
+    True
     """
 
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
@@ -91,6 +98,16 @@ class DeepHasher(BaseHasher):
             If the loss is no longer finite.
         KeyboardInterrupt
             If interrupted; a hasher that was not fitted before then holds its best epoch.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import TALRHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = TALRHasher(16, n_epochs=2, checkpoint=tempfile.mkdtemp(), random_state=0).fit(X[:500], y[:500])
+        >>> len(hasher.fit(X[:500], y[:500], resume=True).history_)  # both epochs are in the checkpoint
+        2
         """
         if resume and self.checkpoint is None:
             raise ValueError("resume=True with checkpoint=None; a folder that holds the checkpoint is wanted.")
@@ -118,6 +135,22 @@ class DeepHasher(BaseHasher):
         -------
         self : object
             The hasher; :meth:`score` ranks these last rows.
+
+        Raises
+        ------
+        ValueError
+            If the rows cannot be learned from, or are not like the first ones.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import TALRHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = TALRHasher(16, random_state=0)
+        >>> for start in range(0, 1500, 500):
+        ...     hasher = hasher.partial_fit(X[start : start + 500], y[start : start + 500])
+        >>> [entry["epoch"] for entry in hasher.history_]
+        [1, 2, 3]
         """
         with self._kept_on_failure():
             first = not hasattr(self, "weights_")
@@ -156,6 +189,21 @@ class DeepHasher(BaseHasher):
         -------
         float
             Mean tie-aware AP, or NDCG for a hasher trained on NDCG, in [0, 1].
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            Without the targets that the affinity compares, or with ``store_database=False``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import TALRHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> TALRHasher(16, n_epochs=5, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.6
+        True
         """
         return super().score(X, DatasetRows(X).targets() if y is None and isinstance(X, Dataset) else y)
 

@@ -47,7 +47,7 @@ class DHNHasher(QuantizedDeepHasher):
     nbits : int, default=32
         Length of a code.
     quantization_weight : float, default=None
-        lambda, the weight of the prior that draws activations to -1 and 1; see Notes for None.
+        Weight lambda of the prior that draws activations to -1 and 1; see Notes for None.
     affinity : "auto" or callable, default="auto"
         Which rows are similar; "auto" takes classes or shared labels from y. See
         :mod:`skhash.affinity`.

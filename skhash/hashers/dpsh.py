@@ -43,7 +43,7 @@ class DPSHHasher(QuantizedDeepHasher):
     nbits : int, default=32
         Length of a code.
     quantization_weight : float, default=None
-        eta, the weight of the mean squared distance of activations from their signs; see Notes
+        Weight eta of the mean squared distance of activations from their signs; see Notes
         for None.
     affinity : "auto" or callable, default="auto"
         Which rows are similar; "auto" takes classes or shared labels from y. See

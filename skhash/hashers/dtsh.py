@@ -65,10 +65,10 @@ class DTSHHasher(QuantizedDeepHasher):
     nbits : int, default=32
         Length of a code.
     margin : float, default=None
-        alpha, by which theta of a relevant pair should exceed that of an irrelevant one;
+        Margin alpha, by which theta of a relevant pair should exceed that of an irrelevant one;
         theta goes from -nbits / 2 to nbits / 2 for codes. None takes nbits / 2.
     quantization_weight : float, default=None
-        lambda, the weight of the mean squared distance of activations from their signs; see
+        Weight lambda of the mean squared distance of activations from their signs; see
         Notes for None.
     affinity : "auto" or callable, default="auto"
         Which rows are relevant; "auto" takes classes or shared labels from y. See

@@ -144,17 +144,17 @@ class HashNetHasher(DeepHasher):
     nbits : int, default=32
         Length of a code.
     scale : float, default=None
-        a, the slope of the likelihood; None takes 10 / nbits.
+        Slope a of the likelihood; None takes 10 / nbits.
     n_stages : int, default=10
         Stages of the continuation; 1 trains at `beta` = 1 throughout (the paper's
         HashNet-sgn).
     max_beta : float, default=None
-        beta of the last stage but one; it rises from 1 with the square of the stage. See
-        Notes for None.
+        Slope beta of the last stage but one; it rises from 1 with the square of the stage.
+        See Notes for None.
     last_beta : float, default=None
-        beta of the last stage, at least `max_beta`, which makes the codes binary in effect: small steps at a
-        large slope close the gap at no cost in ranking, where a steady rise to the same
-        value would stop learning early. See Notes for None.
+        Slope beta of the last stage, at least `max_beta`, which makes the codes binary in
+        effect: small steps at a large slope close the gap at no cost in ranking, where a
+        steady rise to the same value would stop learning early. See Notes for None.
     class_ratio : "batch" or float, default="batch"
         Weight of a similar pair over that of a dissimilar one: what makes the two kinds
         weigh the same in each batch, or a fixed ratio \|S0\| / \|S1\| of the data; 1 weighs

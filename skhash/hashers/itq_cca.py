@@ -70,8 +70,8 @@ class ITQCCAHasher(ITQHasher):
     n_iter : int, default=50
         Turns of the minimisation.
     ridge : float, default=0.1
-        Added to the variances of features and labels, in their mean variances. (The paper
-        adds 1e-4, whatever the scale of the features.)
+        Added to the variances of features and labels, in their mean variances; the paper
+        adds 1e-4, whatever the scale of the features.
     affinity : "auto", ClassAffinity or SharedLabelsAffinity, default="auto"
         "auto" takes classes or a 0/1 matrix of labels from y; others give no labels.
     store_database : bool, default=True

@@ -23,6 +23,13 @@ class KernelHasher(BaseHasher):
     the training rows, a map of shape (n_anchors, nbits) and what is added to its values; the
     centring is part of `intercept_`. It has the parameters `n_anchors`, `gamma` and `ridge`,
     a penalty in mean variances of the kernel values (`ridged_cholesky`).
+
+    Examples
+    --------
+    >>> from skhash import KSHHasher, SDHHasher
+    >>> from skhash.hashers.kernel import KernelHasher
+    >>> issubclass(KSHHasher, KernelHasher), issubclass(SDHHasher, KernelHasher)
+    (True, True)
     """
 
     _supervised = True

@@ -146,7 +146,7 @@ class KSHHasher(KernelHasher):
     intercept_ : ndarray of shape (nbits,), float64
         What centres the kernel values.
     history_ : list of dict
-        One a bit: "bit", and "objective", the sum |H H' / r - S|_F^2 over its first bits.
+        One a bit: "bit", and "objective", the sum of squares of H H' / r - S over its first bits.
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8

@@ -16,6 +16,28 @@ class LinearHasher(BaseHasher):
 
     A subclass learns `projection_` of shape (n_features, nbits) in `_learn(X, targets)`,
     from the centred rows and the targets of fit.
+
+    Parameters
+    ----------
+    nbits : int, default=32
+        Length of a code.
+    affinity : "auto" or callable, default="auto"
+        Which rows are relevant.
+    store_database : bool, default=True
+        Keep the codes and targets of the training rows for :meth:`score`.
+    random_state : int, RandomState instance or None, default=None
+        For subclasses that draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.linear import LinearHasher
+    >>> class FirstFeatures(LinearHasher):
+    ...     def _learn(self, X, targets):
+    ...         return np.eye(X.shape[1], self.nbits)
+    >>> FirstFeatures(1).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))
+    array([[0],
+           [1]], dtype=uint8)
     """
 
     _parameter_constraints = BaseHasher._parameter_constraints | {"random_state": ["random_state"]}

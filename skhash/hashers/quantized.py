@@ -30,6 +30,18 @@ class QuantizedObjective(Objective):
         The fitted affinity.
     quantization_weight : float
         Weight of the penalty.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.hashers.dpsh import PairwiseObjective
+    >>> from skhash.hashers.quantized import QuantizedObjective
+    >>> objective = PairwiseObjective(ClassAffinity(), quantization_weight=0.1)
+    >>> isinstance(objective, QuantizedObjective)
+    True
+    >>> objective.penalty(torch.tensor([0.5, -2.0]).abs() - 1)
+    tensor([0.2500, 1.0000])
     """
 
     def __init__(self, affinity, quantization_weight):
@@ -42,15 +54,50 @@ class QuantizedObjective(Objective):
         return self.fit(u, targets) + self.quantization_weight * self.penalty(u.abs() - 1).mean()
 
     def activate(self, f):
-        """Map the outputs of the encoder to activations u: left as they are."""
+        """Map the outputs of the encoder to activations: left as they are, unless a paper squashes them.
+
+        Parameters
+        ----------
+        f : tensor of shape (n, nbits)
+            Outputs.
+
+        Returns
+        -------
+        tensor of shape (n, nbits)
+            Activations u.
+        """
         return f
 
     @abstractmethod
     def fit(self, u, targets):
-        """Loss of the activations, a tensor without axes."""
+        """Compute the loss of the activations without the penalty.
+
+        Parameters
+        ----------
+        u : tensor of shape (n, nbits)
+            Activations.
+        targets : ndarray of shape (n, ...)
+            What the affinity compares.
+
+        Returns
+        -------
+        tensor without axes
+            The loss.
+        """
 
     def penalty(self, excess):
-        """Penalty of each entry of |u| - 1: its square, which is (b - u)^2, unless a paper has another."""
+        """Penalise the distance of activations from their signs: by its square, unless a paper has another.
+
+        Parameters
+        ----------
+        excess : tensor of shape (n, nbits)
+            Entries of ``abs(u) - 1``, whose absolute values are the distances.
+
+        Returns
+        -------
+        tensor of shape (n, nbits)
+            Penalties, >= 0.
+        """
         return torch.square(excess)
 
 
@@ -60,6 +107,29 @@ class QuantizedDeepHasher(DeepHasher):
     A subclass implements `_objective`, and sets `_recipes`: for "linear" and "deep" the
     steps, batch size, step size, weight decay and quantization_weight; `_sgd_rates` are
     the step sizes of SGD.
+
+    Parameters
+    ----------
+    nbits : int, default=32
+        Length of a code.
+    quantization_weight : float, default=None
+        Weight of the penalty; None takes the one of the recipe.
+    affinity : "auto" or callable, default="auto"
+        Which rows are similar.
+    augment : None, "auto" or callable, default=None
+        Maps each training batch (a float32 tensor) to another version of it.
+    {shared parameters}
+
+    Attributes
+    ----------
+    {shared attributes}
+
+    Examples
+    --------
+    >>> from skhash import DHNHasher, DPSHHasher, DTSHHasher
+    >>> from skhash.hashers.quantized import QuantizedDeepHasher
+    >>> all(issubclass(cls, QuantizedDeepHasher) for cls in (DHNHasher, DPSHHasher, DTSHHasher))
+    True
     """
 
     _supervised = True

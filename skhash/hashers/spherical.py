@@ -133,7 +133,7 @@ class SphericalHasher(BaseHasher):
     """Inside or outside of hyperspheres, which hold half of the rows and overlap by a quarter.
 
     The library's metrics and searches rank by the plain Hamming distance of the codes.
-    The paper's own spherical Hamming distance, |b xor b'| / |b and b'|, which counts a
+    The paper's own spherical Hamming distance, ``|b xor b'| / |b and b'|``, which counts a
     row as near where both lie inside of many spheres, is not used.
 
     Parameters

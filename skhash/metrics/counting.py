@@ -97,7 +97,13 @@ def iter_histograms(
     ----------
     query_codes, database_codes, query_y, database_y : array-like
         As in :func:`relevance_histogram`.
-    affinity, bit_weights, exclude_self, nbits
+    affinity : "auto" or callable, default="auto"
+        As in :func:`relevance_histogram`.
+    bit_weights : array-like of shape (nbits,), default=None
+        As in :func:`relevance_histogram`.
+    exclude_self : bool, default=False
+        As in :func:`relevance_histogram`.
+    nbits : int, default=None
         As in :func:`relevance_histogram`.
 
     Yields

@@ -77,6 +77,13 @@ class RelevanceHistogram:
             Counts.
         distances : ndarray of shape (n_ties,) or (n_block, n_ties)
             Distance of each tie.
+
+        Examples
+        --------
+        >>> from skhash.metrics import histogram_from_distances
+        >>> H = histogram_from_distances([[0.2, 0.2, 0.7], [0.1, 0.3, 0.5]], [1, 0], [1, 0, 1])
+        >>> [(counts.shape, distances.tolist()) for counts, distances in H.dense_blocks()]
+        [((2, 3, 2), [[0.2, 0.7, inf], [0.1, 0.3, 0.5]])]
         """
         if not self.is_ragged:
             if not isinstance(self.counts, np.ndarray):  # soft counts of one batch
@@ -107,6 +114,15 @@ class RelevanceHistogram:
         -------
         RelevanceHistogram
             Itself where all queries share their distances.
+
+        Examples
+        --------
+        >>> from skhash.metrics import average_precision, histogram_from_distances
+        >>> H = histogram_from_distances([[0.1, 0.2, 0.3, 0.4]], [1], [0, 0, 1, 0])
+        >>> len(H.counts), len(H.by_ranks().counts)
+        (4, 3)
+        >>> average_precision(H) == average_precision(H.by_ranks())
+        True
         """
         if not self.is_ragged or not len(self.counts):
             return self
@@ -120,7 +136,30 @@ class RelevanceHistogram:
         return RelevanceHistogram(np.add.reduceat(self.counts, first), self.levels, self.distances[first], indptr)
 
     def __add__(self, other):
-        """Merge the histograms of two shards of a database for the same queries."""
+        """Merge the histograms of two shards of a database for the same queries.
+
+        Parameters
+        ----------
+        other : RelevanceHistogram
+            Of the other shard.
+
+        Returns
+        -------
+        RelevanceHistogram
+            Of the whole; the level sets are united, ragged ties merged by distance.
+
+        Raises
+        ------
+        ValueError
+            If the two have other queries, or codes of another length.
+
+        Examples
+        --------
+        >>> from skhash.metrics import relevance_histogram
+        >>> halves = [relevance_histogram([[0, 0]], [[0, 1]], [7], [label]) for label in (7, 5)]
+        >>> sum(halves).counts[0, 1]
+        array([1, 1])
+        """
         if not isinstance(other, RelevanceHistogram):
             return NotImplemented
         if self.n_queries != other.n_queries:

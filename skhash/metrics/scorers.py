@@ -88,6 +88,23 @@ class RetrievalScorer:
         -------
         float or dict of float
             As `metric` is a name or a list of names.
+
+        Raises
+        ------
+        ValueError
+            Without the targets that the affinity compares, or without a database to rank.
+        TypeError
+            If the estimator is no hasher, and the database is to be that of its fit.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> from skhash.metrics import RetrievalScorer
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = ITQHasher(16, random_state=0).fit(X[:1000], y[:1000])
+        >>> RetrievalScorer("ap")(hasher, X[1000:], y[1000:]) == hasher.score(X[1000:], y[1000:])
+        True
         """
         histograms = iter_histograms(**self.ranking(estimator, X, y))
         values = evaluate(histograms, self._names, k=self.k, empty=self.empty)

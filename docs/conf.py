@@ -1,0 +1,133 @@
+"""Configuration of Sphinx: ``make -C docs html``."""
+
+import os
+import sys
+from datetime import date
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "extensions"), str(HERE / "worked_example")]
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples are small: threads would wait for each other
+
+from sources import linkcode_resolve  # noqa: E402, F401
+
+import skhash  # noqa: E402
+
+project = "skhash"
+author = "The skhash developers"
+copyright = f"{date.today().year}, {author}"
+version = release = skhash.__version__
+
+extensions = [
+    "formulas",
+    "mathml",
+    "matplotlib.sphinxext.plot_directive",
+    "myst_parser",  # for README.md and CHANGELOG.md, parts of which are pages here
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.linkcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sources",
+]
+source_suffix = {".rst": "restructuredtext"}
+exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**/GALLERY_HEADER.rst"]
+templates_path = ["_templates"]
+default_role = "literal"
+smartquotes = False  # "relevant" is a value, and stays what one types
+suppress_warnings = ["myst.header"]  # the parts that are included begin below the title
+nitpicky = True
+
+# --- the network is not needed; SKHASH_DOCS_INTERSPHINX=1 links to the pages of other projects
+nitpick_ignore_regex = []
+if os.environ.get("SKHASH_DOCS_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "matplotlib": ("https://matplotlib.org/stable", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "python": ("https://docs.python.org/3", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "torch": ("https://docs.pytorch.org/docs/stable", None),
+    }
+else:
+    nitpick_ignore_regex.append(("py:.*", r"(numpy|sklearn|torch|matplotlib)\..*"))
+
+# --- docstrings
+autodoc_default_options = {"member-order": "bysource"}
+autodoc_typehints = "none"
+autosummary_context = {
+    # methods of scikit-learn and torch are documented there
+    "not_ours": "BaseEstimator, TransformerMixin, ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Module",
+    "excluded": "set_fit_request, set_partial_fit_request, set_output, get_metadata_routing",
+}
+numpydoc_show_class_members = False
+numpydoc_validation_checks = {
+    "all",
+    "ES01",  # many functions are said in one line
+    "SA01",  # neighbours are a line away in the tables of this reference
+}
+numpydoc_validation_exclude = {
+    r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, told once: the user guide on affinities
+    r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
+    r"\.(is_ragged|n_queries|per_class|requires_y|stage_ended|n_iter_)$",  # properties, said in a line
+    r"engine\.Objective$",  # takes what torch.nn.Module takes
+    # methods that the example of their class shows at work
+    r"(Trainer|Checkpoint|Encoder|DatasetRows|Objective|Display|Store)\.\w+$",
+}
+numpydoc_validation_overrides = {
+    "PR03": "hidden_dropout",  # of deep hashers the parameters of their own come before those that all share
+    "RT02": "self : object",  # scikit-learn's words for what fit returns
+}
+
+# --- formulas, figures, examples
+html_math_renderer = "mathml"
+plot_formats = [("svg", 100)]
+plot_html_show_formats = False
+plot_html_show_source_link = False  # the pages name the scripts
+plot_basedir = "plots"
+plot_working_directory = str(HERE / "plots")
+plot_rcparams = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "path"}
+plot_apply_rcparams = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["auto_examples"],
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"^_|pretrained_backbone",  # helpers; shown in the guide, not run
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "nested_sections": True,
+    "parallel": True,  # as many processes as sphinx has; besides, OpenMP does not survive the fork of one that used it
+    "abort_on_example_error": False,
+    "reference_url": {"skhash": None},
+}
+
+# --- looks
+html_theme = "pydata_sphinx_theme"
+html_title = "skhash"
+html_static_path = ["_static"]
+html_css_files = ["skhash.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": True,
+    "secondary_sidebar_items": {
+        "methods/*": [],
+        "index": [],
+        **{
+            page: ["page-toc"] for page in ("start", "figures", "contributing", "guide/*", "api/**", "auto_examples/**")
+        },
+    },
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {page: [] for page in ("index", "start", "figures", "contributing", "changelog", "citing")}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True

@@ -1,0 +1,119 @@
+"""Figures of the page on ties. Every number in them is computed here, by skhash itself."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import train_test_split
+
+from skhash import ITQHasher, LSHHasher
+from skhash.metrics import average_precision, histogram_from_distances, relevance_histogram
+
+RELEVANT, OTHER, DARK, ACCENT = "#0a7d91", "#d3d7de", "#33363d", "#d9480f"
+
+# One query against ten items: their Hamming distances, and which are relevant.
+DISTANCES = np.array([1, 1, 1, 2, 2, 2, 2, 3, 3, 3])
+IS_RELEVANT = np.array([1, 1, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool)
+
+
+def orders():
+    """One query: the ranking as it is, and three orders that a sort may turn it into."""
+    H = histogram_from_distances(DISTANCES[None], [True], IS_RELEVANT)
+    worst = np.lexsort((IS_RELEVANT, DISTANCES))
+    best = np.lexsort((~IS_RELEVANT, DISTANCES))
+    rows = [
+        (best, f"best order: AP = {average_precision(H, ties='best'):.3f}"),
+        (np.arange(10), "what a sort may happen to give: AP = " + _ap_of(np.arange(10))),
+        (worst, f"worst order: AP = {average_precision(H, ties='worst'):.3f}"),
+    ]
+    _, axes = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
+    for y, (order, label) in enumerate(rows):
+        axes.text(-0.4, -y * 1.7 + 0.55, label, color=DARK)
+        for x, item in enumerate(order):
+            _item(axes, x, -y * 1.7, IS_RELEVANT[item])
+    for start, stop in ((0, 3), (3, 7), (7, 10)):
+        axes.plot([start - 0.4, stop - 0.6], [-4, -4], color=DARK, lw=1.5)
+        axes.text((start + stop - 1) / 2, -4.15, f"distance {DISTANCES[start]}", ha="center", va="top", color=DARK)
+    axes.set(xlim=(-0.6, 9.6), ylim=(-4.7, 1.1), title=f"mean over all orders: AP_T = {average_precision(H):.3f}")
+    axes.set_axis_off()
+
+
+def _ap_of(order):
+    return f"{average_precision_score(IS_RELEVANT[order], -np.arange(10)):.3f}"
+
+
+def _item(axes, x, y, relevant):
+    axes.add_patch(plt.Rectangle((x - 0.4, y - 0.38), 0.8, 0.8, color=RELEVANT if relevant else OTHER))
+    if relevant:
+        axes.text(x, y, "R", ha="center", va="center", color="white", fontweight="bold")
+
+
+def _codes(hasher):
+    X, y = load_digits(return_X_y=True)
+    X_database, X_query, y_database, y_query = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
+    hasher.fit(X_database)
+    return hasher.transform(X_query), hasher.transform(X_database), y_query, y_database
+
+
+def one_ranking():
+    """The ties of one real query."""
+    queries, database, y_query, y_database = _codes(ITQHasher(16, random_state=0))
+    H = relevance_histogram(queries[:1], database, y_query[:1], y_database)
+    others, relevant = H.counts[0].T
+    _, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
+    axes.bar(range(17), relevant, color=RELEVANT, label="same digit")
+    axes.bar(range(17), others, bottom=relevant, color=OTHER, label="another digit")
+    for distance, n in enumerate(others + relevant):
+        if n:
+            axes.text(distance, n + 4, n, ha="center", fontsize=8, color=DARK)
+    axes.set(xlabel="Hamming distance (16 bits)", ylabel="database items", xticks=range(17))
+    axes.legend(frameon=False)
+
+
+def luck():
+    """The same codes under 2,000 tie orders drawn at random."""
+    queries, database, y_query, y_database = _codes(ITQHasher(16, random_state=0))
+    H = relevance_histogram(queries[:1], database, y_query[:1], y_database)
+    distances = (queries[0] != database).sum(axis=1)
+    relevant = y_query[0] == y_database
+    rng = np.random.default_rng(0)
+    ranks = np.arange(1, len(database) + 1)
+    drawn = []
+    for _ in range(2000):
+        order = np.lexsort((rng.random(len(database)), distances))
+        hits = relevant[order]
+        drawn.append((np.cumsum(hits)[hits] / ranks[hits]).mean())
+    _, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
+    axes.hist(drawn, bins=50, color=OTHER)
+    lines = {
+        "worst": (average_precision(H, ties="worst"), ACCENT, "--"),
+        "AP_T": (average_precision(H), RELEVANT, "-"),
+        "best": (average_precision(H, ties="best"), ACCENT, "--"),
+        "scikit-learn": (average_precision_score(relevant, -distances), DARK, ":"),
+    }
+    top = axes.get_ylim()[1]
+    for name, (value, colour, style) in lines.items():
+        axes.axvline(value, color=colour, ls=style, lw=2)
+        axes.annotate(
+            f"{name}\n{value:.3f}", (value, top), (0, 4), textcoords="offset points", ha="center", color=colour
+        )
+    axes.set(xlabel="average precision of one query", ylabel="tie orders", ylim=(0, top))
+
+
+def lengths():
+    """How wide the range is at each code length, over all queries."""
+    bits = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
+    _, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+    for name, hasher, colour in (("ITQ", ITQHasher, RELEVANT), ("LSH", LSHHasher, ACCENT)):
+        values = []
+        for b in bits:
+            queries, database, y_query, y_database = _codes(hasher(b, random_state=0))
+            H = relevance_histogram(queries, database, y_query, y_database)
+            values.append([average_precision(H, ties=ties) for ties in ("worst", "average", "best")])
+        worst, average, best = np.transpose(values)
+        axes.fill_between(bits, worst, best, color=colour, alpha=0.2, lw=0)
+        axes.plot(bits, average, "o-", color=colour, label=f"{name}, AP_T; shaded: worst to best order")
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="bits", ylabel="average precision", xticks=[4, 8, 16, 32, 64, 128], ylim=(0, 1))
+    axes.set_xticks([4, 8, 16, 32, 64, 128], ["4", "8", "16", "32", "64", "128"])
+    axes.legend(frameon=False)

@@ -1,0 +1,80 @@
+"""DSH, deep supervised hashing (Liu, Wang, Shan, Chen, CVPR 2016).
+
+With d_ij = |u_i - u_j|^2 and s_ij = 1 for relevant pairs, similar rows attract, and the
+others repel up to a margin m:
+
+    L = sum_ij [ s_ij d_ij + (1 - s_ij) max(m - d_ij, 0) ] / 2 + alpha sum_ik | |u_ik| - 1 |      (eq. 4)
+
+here both as means: over the pairs of different rows of a batch, and over its entries. As in
+the paper m = 2b.
+"""
+
+import torch
+
+from skhash.affinity import level_indices
+from skhash.hashers.quantized import QuantizedDeepHasher, QuantizedObjective
+
+
+class DSHObjective(QuantizedObjective):
+    """Contrastive loss of the pairs of a batch, and the L1 penalty of its activations.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    quantization_weight : float
+        Weight alpha of the penalty.
+    """
+
+    def fit(self, u, targets):
+        """Compute the mean over the pairs of different rows."""
+        index, _ = level_indices(self.affinity, targets, targets)
+        similar = torch.from_numpy(index > 0).to(u.device)
+        d = torch.square(u[:, None] - u).sum(-1)
+        losses = torch.where(similar, d, torch.relu(2 * u.shape[1] - d)) / 2
+        different = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
+        return losses[different].mean()
+
+    def penalty(self, excess):
+        """Compute the absolute value."""
+        return excess.abs()
+
+
+class DSHHasher(QuantizedDeepHasher):
+    """Deep supervised hashing: similar rows attract, others repel up to a margin.
+
+    Parameters
+    ----------
+    nbits : int, default=32
+        Length of a code.
+    quantization_weight : float, default=None
+        Weight alpha of the distance of activations from -1 and 1; None takes 1.
+    affinity : "auto" or callable, default="auto"
+        Which rows are similar; "auto" takes classes or shared labels from y.
+    augment : None, "auto" or callable, default=None
+        Maps each training batch (a float32 tensor) to another version of it.
+    {shared parameters}
+
+    Attributes
+    ----------
+    {shared attributes}
+
+    References
+    ----------
+    Liu, Wang, Shan, Chen: Deep Supervised Hashing for Fast Image Retrieval. CVPR 2016.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dsh import DSHHasher
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = DSHHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher.score(X[1000:], y[1000:]) > 0.75
+    True
+    """
+
+    # steps, rows of a batch, step size, weight decay, quantization_weight
+    _recipes = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
+
+    def _objective(self):
+        return DSHObjective(self.affinity_, self.settings_["quantization_weight"])
