@@ -21,8 +21,8 @@ class KernelHasher(BaseHasher):
 
     A subclass learns in `_learn(features, targets, rng)`, from the centred kernel values of
     the training rows, a map of shape (n_anchors, nbits) and what is added to its values; the
-    centring is part of `intercept_`. It has the parameters `n_anchors`, `gamma` and `ridge`,
-    a penalty in mean variances of the kernel values (`ridged_cholesky`).
+    centring is part of `intercept_`. It has the parameters `n_anchors` and `gamma`, and where it
+    solves for the map `ridge`, a penalty in mean variances of the kernel values (`ridged_cholesky`).
 
     Examples
     --------

@@ -14,32 +14,19 @@ and improves the objective only if that exceeds 1. Cutting planes (`oracles`) so
 restricted master (`master`) until it is proven optimal; `functions` learns the bits.
 """
 
-import time
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 
-import numpy as np
-from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
-
-from skhash._compat import HasMethods, Interval, StrOptions
-from skhash.base import BaseHasher
-from skhash.codes import pack, unpack
-from skhash.hashers.linear import one_blas_thread
-from skhash.hashers.structhash.functions import ClassifierFunctions, KernelFunctions, LinearFunctions, StumpFunctions
-from skhash.hashers.structhash.lists import draw_lists
+from skhash._compat import Interval, StrOptions
+from skhash.hashers.structhash.columns import ColumnGenerationHasher
 from skhash.hashers.structhash.losses import LOSSES
 from skhash.metrics.ndcg import DISCOUNTS
 
 SLACK = 15.0  # C over the smallest one that gives the first bit a weight
 RIDGES = {"linear": 100.0, "kernel": 0.3}
-MORE_STARTS = 5  # when no bit improves, before the search is given up
-_FAMILIES: dict = {"linear": LinearFunctions, "kernel": KernelFunctions, "stump": StumpFunctions}
 
 
-class StructHashHasher(BaseHasher):
+class StructHashHasher(ColumnGenerationHasher):
     r"""Weighted bits from a structured SVM, by column generation and cutting planes.
 
     Parameters
@@ -84,7 +71,7 @@ class StructHashHasher(BaseHasher):
     max_iter : int, default=200
         Most cuts for one bit; a ConvergenceWarning tells when they did not do.
     solver : str, default="HIGHS"
-        cvxpy's name of an installed solver of linear programs.
+        Name, in cvxpy, of an installed solver of linear programs.
     affinity : "auto" or callable, default="auto"
         Which rows are relevant, whatever their level; "auto" takes classes or shared labels
         from y. ``DistanceAffinity(percentiles=(2,), levels=(1,))`` needs no y.
@@ -141,25 +128,13 @@ class StructHashHasher(BaseHasher):
     (1, 4)
     """
 
-    _supervised = True
-    _parameter_constraints = BaseHasher._parameter_constraints | {
+    _slack, _ridges = SLACK, RIDGES
+    _parameter_constraints = ColumnGenerationHasher._parameter_constraints | {
         "loss": [StrOptions(set(LOSSES)), callable],
         "k": [Interval(Integral, 1, None, closed="left"), None],
         "discount": [StrOptions(set(DISCOUNTS))],
-        "C": [Interval(Real, 0, None, closed="neither"), None],
-        "n_relevant": [Interval(Integral, 1, None, closed="left")],
-        "n_irrelevant": [Interval(Integral, 1, None, closed="left")],
-        "n_queries": [Interval(Integral, 1, None, closed="left")],
-        "hash_function": [StrOptions({*_FAMILIES, "trees"}), HasMethods(["fit", "decision_function"])],
-        "n_anchors": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "ridge": [Interval(Real, 0, None, closed="left"), None],
-        "n_starts": [Interval(Integral, 1, None, closed="left")],
         "fully_corrective": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "solver": [str],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -207,107 +182,33 @@ class StructHashHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def truncate(self, nbits):
-        """Make the hasher of the first bits, with the weights that they had then.
-
-        It is the one that fit gives for that `nbits` and the same `random_state`.
-
-        Parameters
-        ----------
-        nbits : int
-            Between 1 and the length of the codes.
-
-        Returns
-        -------
-        StructHashHasher
-            Fitted; this one stays as it is.
-
-        Raises
-        ------
-        ValueError
-            If there are not that many bits.
-        """
-        check_is_fitted(self)
-        if isinstance(nbits, bool) or not isinstance(nbits, int | np.integer) or not 1 <= nbits <= self._nbits:
-            raise ValueError(f"nbits={nbits!r}; an integer from 1 to {self._nbits} is wanted.")
-        shorter = clone(self).set_params(nbits=int(nbits))
-        shorter.__dict__.update({name: value for name, value in vars(self).items() if name not in self.get_params()})
-        shorter._nbits, shorter.history_ = int(nbits), self.history_[:nbits]
-        shorter.optimal_ = self.optimal_ and len(self.history_) < nbits
-        shorter.functions_ = _family_of(self.hash_function).first(self.functions_, nbits)
-        shorter.n_iter_ = max(entry["n_iter"] for entry in shorter.history_)
-        shorter._keep_weights(self.bit_weights_path_[:nbits, :nbits])
-        if self.database_codes_ is not None:
-            shorter.database_codes_ = pack(unpack(self.database_codes_, self._nbits)[:, :nbits])
-        return shorter
+    @property
+    def n_iter_(self):
+        """Most cuts that a bit took."""
+        return max(entry["n_iter"] for entry in self.history_)
 
     def _prepare(self, X):
-        import cvxpy
-
-        if self.solver not in cvxpy.installed_solvers():
-            installed = ", ".join(cvxpy.installed_solvers())
-            raise ValueError(f"solver={self.solver!r} is not installed; one of {installed} is wanted.")
+        steps = super()._prepare(X)
         if self.k is not None and self.loss not in ("ndcg", "precision"):
             raise ValueError(f"k={self.k} with loss={self.loss!r}; only 'ndcg' and 'precision' have a cut-off.")
-        return self.nbits
+        return steps
 
-    @one_blas_thread
-    def _fit(self, X, targets):
+    def _pose(self, lists):
         from skhash.hashers.structhash.master import Master
         from skhash.hashers.structhash.oracles import RankingOracle
 
-        rows = X.astype(np.float64, copy=False)
-        rng = check_random_state(self.random_state)
-        lists = draw_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
+        self._metric = "ndcg" if self.loss == "ndcg" else "ap"
         oracle = RankingOracle(lists, self._gain())
-        functions = self._family(rows, rng)
         first = oracle.reversed_rankings()
         if not first.offset > 0:
             raise ValueError(
                 f"loss={self.loss!r} with k={self.k} is 0 for reversed rankings, too; nothing can be learned."
             )
-        A = oracle.pair_matrix([first], [1.0])
-        gain, bits, found = best_new_bit(functions, A, np.zeros((len(rows), 0)), rng)
-        if not gain > 0:
-            raise ValueError("X has no bit that brings relevant rows nearer than irrelevant ones; are all rows equal?")
-        self.C_ = SLACK / gain if self.C is None else float(self.C)
-        if self.C_ * gain <= 1:
-            raise ValueError(f"C={self.C_:g} leaves all bit weights at 0; a C well above {1 / gain:.3g} is wanted.")
-        master = Master(oracle, self.nbits, self.C_, self.tol, self.max_iter, self.solver, self.fully_corrective)
-        known, parameters, path = np.zeros((len(rows), 0)), [], np.zeros((self.nbits, self.nbits))
-        gain *= self.C_
-        self.history_, self.optimal_ = [], False
-        self._metric = "ndcg" if self.loss == "ndcg" else "ap"
-        for bit in range(self.nbits):
-            start = time.perf_counter()
-            if bit:
-                gain, bits, found = best_new_bit(functions, master.pair_matrix(), known, rng, 1 + self.tol)
-                if gain <= 1 + self.tol:
-                    self.optimal_ = True
-                    break
-            context = self._callback_fit_ctx.subcontext(task_name="bit")
-            context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
-            known = np.column_stack([known, 2.0 * bits - 1])
-            parameters.append(found)
-            master.add_bit(bits)
-            master.optimize()
-            if not master.solution.weights.any():
-                raise ValueError(
-                    f"C={self.C_:g} leaves all bit weights at 0 for tol={self.tol:g} and max_iter={self.max_iter}; "
-                    "a larger C is wanted."
-                )
-            path[bit:, : bit + 1] = master.solution.weights  # until the next bit, all later rows are the same
-            self.functions_ = functions.collect(parameters)
-            self._keep_weights(path)
-            self.history_.append(self._record(bit + 1, gain, master, start))
-            self.n_iter_ = max(entry["n_iter"] for entry in self.history_)
-            if context.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                y=targets,
-                reconstruction_attributes=partial(self._snapshot, X, targets, path.copy()),
-            ):
-                break
+
+        def master(C):
+            return Master(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
+
+        return oracle.pair_matrix([first], [1.0]), master
 
     def _gain(self):
         if callable(self.loss):
@@ -317,94 +218,15 @@ class StructHashHasher(BaseHasher):
             options["discount"] = self.discount
         return partial(LOSSES[self.loss], **options)
 
-    def _family(self, X, rng):
-        """Prepare the search for hash functions on the training rows."""
-        kind = self.hash_function
-        if kind == "stump":
-            return StumpFunctions(X)
-        if kind not in ("linear", "kernel"):
-            few = min(20, max(1, len(X) // 10))  # rows in a leaf: the default wants forty rows at least
-            trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=few)
-            return ClassifierFunctions(X, trees if isinstance(kind, str) else kind, self.n_starts)
-        ridge = RIDGES[kind] if self.ridge is None else self.ridge
-        if kind == "linear":
-            return LinearFunctions(X, ridge, self.n_starts)
-        return KernelFunctions(X, ridge, self.n_starts, self.n_anchors, self.gamma, rng)
-
-    def _record(self, bit, gain, master, start):
-        """What `history_` keeps of a bit."""
+    def _details(self, master):
         solution = master.solution
-        gap = solution.objective - solution.bound
+        violation = (solution.objective - solution.bound) / self.C_
         return {
-            "bit": bit,
-            "column_gain": gain,
-            "loss": solution.loss,
-            "objective": solution.objective,
-            "bound": solution.bound,
-            "gap": gap,
-            "xi": solution.loss - gap / self.C_,
-            "violation": gap / self.C_,
+            "xi": solution.loss - violation,
+            "violation": violation,
             "n_cuts": len(master.cuts),
             "n_iter": solution.n_iter,
-            "n_nonzero": int(np.count_nonzero(self.bit_weights_ > 1e-6 * self.bit_weights_.max())),
-            "effective_bits": self.effective_bits_,
-            "seconds": time.perf_counter() - start,
         }
-
-    def _keep_weights(self, path):
-        self.bit_weights_path_, self.bit_weights_ = path, path[-1].copy()
-        self.effective_bits_ = float(path[-1].sum() ** 2 / (path[-1] @ path[-1]))
-
-    @one_blas_thread
-    def _project(self, X):
-        learned = _family_of(self.hash_function).activations(self.functions_, X)
-        surplus = np.ones((len(X), self._nbits - learned.shape[1]))
-        return np.hstack([learned, surplus])
 
     def _score_metric(self):
         return self._metric
-
-
-def _family_of(hash_function):
-    return _FAMILIES.get(hash_function, ClassifierFunctions) if isinstance(hash_function, str) else ClassifierFunctions
-
-
-def best_new_bit(functions, A, known, rng, enough=0.0):
-    """Search the bit that separates the most weight, among bits that are not there yet.
-
-    Parameters
-    ----------
-    functions : LinearFunctions or another family
-        What proposes bits.
-    A : csr_array of shape (n_rows, n_rows)
-        Pair weights.
-    known : float64 array of shape (n_rows, n_bits)
-        The bits that are there, -1 or 1.
-    rng : numpy.random.RandomState
-        Source of further starts.
-    enough : float, default=0.0
-        More starts are tried if the gain is not above this.
-
-    Returns
-    -------
-    gain : float
-        sum_ij A_ij |h(x_i) - h(x_j)|; -inf where no bit is new.
-    bits : uint8 array of shape (n_rows,) or None
-        Of the training rows.
-    parameters : dict or None
-        What computes them.
-    """
-    best = (-np.inf, None, None)
-    total = A.sum()
-    for more in (1,) if functions.best_first else (1, MORE_STARTS):
-        for bits, parameters in functions.propose(A, rng, more):
-            s = 2.0 * bits - 1
-            is_known = (np.abs(s @ known) == len(s)).any() or abs(s.sum()) == len(s)
-            gain = float(total - s @ (A @ s)) / 2
-            if not is_known and gain > best[0]:
-                best = (gain, bits, parameters)
-                if functions.best_first:
-                    break
-        if best[0] > enough:
-            break
-    return best

@@ -24,6 +24,7 @@ from skhash.hashers.kernel import draw_rows, kernel_width
 
 #: L-BFGS steps: a few fit the training pairs, many their noise
 LBFGS_STEPS = 30
+MORE_STARTS = 5  # when no bit improves, before the search is given up
 
 
 class LinearFunctions:
@@ -285,3 +286,44 @@ def descend(A, bits):
         row = slice(A.indptr[i], A.indptr[i + 1])
         pull[A.indices[row]] += 2 * s[i] * A.data[row]
         pull[i] -= 2 * s[i] * diagonal[i]
+
+
+def best_new_bit(functions, A, known, rng, enough=0.0):
+    """Search the bit that separates the most weight, among bits that are not there yet.
+
+    Parameters
+    ----------
+    functions : LinearFunctions or another family
+        What proposes bits.
+    A : csr_array of shape (n_rows, n_rows)
+        Pair weights.
+    known : float64 array of shape (n_rows, n_bits)
+        The bits that are there, -1 or 1.
+    rng : numpy.random.RandomState
+        Source of further starts.
+    enough : float, default=0.0
+        More starts are tried if the gain is not above this.
+
+    Returns
+    -------
+    gain : float
+        sum_ij A_ij |h(x_i) - h(x_j)|; -inf where no bit is new.
+    bits : uint8 array of shape (n_rows,) or None
+        Of the training rows.
+    parameters : dict or None
+        What computes them.
+    """
+    best = (-np.inf, None, None)
+    total = A.sum()
+    for more in (1,) if functions.best_first else (1, MORE_STARTS):
+        for bits, parameters in functions.propose(A, rng, more):
+            s = 2.0 * bits - 1
+            is_known = (np.abs(s @ known) == len(s)).any() or abs(s.sum()) == len(s)
+            gain = float(total - s @ (A @ s)) / 2
+            if not is_known and gain > best[0]:
+                best = (gain, bits, parameters)
+                if functions.best_first:
+                    break
+        if best[0] > enough:
+            break
+    return best

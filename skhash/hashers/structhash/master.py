@@ -12,44 +12,16 @@ than tight cuts, and best value - lower bound is the proven distance from the op
 """
 
 import warnings
-from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skhash.hashers.structhash.columns import Solution
 from skhash.hashers.structhash.programs import CutPrograms
 
 LEVEL = 0.3  # of the gap, that the next weights should keep at most
 ROOM = 32  # cuts that the programs are compiled for beyond those that are there
 IDLE = 40  # linear programs that a cut may spend without a dual before it is retired
-
-
-@dataclass
-class Solution:
-    """Weights, and how good they are proven to be.
-
-    Parameters
-    ----------
-    weights : float64 array of shape (n_bits,)
-        w.
-    loss : float
-        R(w), by the oracle.
-    objective : float
-        |w|_1 + C R(w).
-    bound : float
-        Lower bound of the objective over these bits.
-    duals : float64 array of shape (n_cuts,)
-        Multipliers of the cuts at the lower bound.
-    n_iter : int
-        Oracle calls.
-    """
-
-    weights: np.ndarray
-    loss: float
-    objective: float
-    bound: float = 0.0
-    duals: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    n_iter: int = 0
 
 
 class Master:
