@@ -12,6 +12,7 @@ from skhash import hashers
 if TYPE_CHECKING:
     from skhash.hashers import (
         AGHHasher,
+        CIBHashHasher,
         DHNHasher,
         DPSHHasher,
         DTSHHasher,
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
         SphericalHasher,
         StructHashHasher,
         TALRHasher,
+        TBHHasher,
     )
 
 __version__ = "0.1.0.dev0"
-_SUBMODULES = ("affinity", "callbacks", "codes", "datasets", "metrics", "persistence")
+_SUBMODULES = ("affinity", "callbacks", "codes", "datasets", "displays", "metrics", "persistence")
 __all__ = [
     "AGHHasher",
+    "CIBHashHasher",
     "DHNHasher",
     "DPSHHasher",
     "DTSHHasher",
@@ -52,6 +55,7 @@ __all__ = [
     "SphericalHasher",
     "StructHashHasher",
     "TALRHasher",
+    "TBHHasher",
     "__version__",
 ]
 

@@ -1,11 +1,20 @@
-"""The command line: ``skhash compare`` is the main job."""
+"""The command line: ``skhash compare`` is the main job, ``skhash report`` writes its page again."""
 
 import argparse
+import shlex
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from skhash import __version__
-from skhash.comparison import METHODS, compare, markdown_table, write_report, write_rows
+from skhash.comparison.methods import GROUPS, METHODS
+from skhash.comparison.progress import progress_line
+from skhash.comparison.provenance import provenance
+from skhash.comparison.report import rebuild_page, write_report, write_rows
+from skhash.comparison.run import plan, run_tasks
+from skhash.comparison.store import Store
+from skhash.comparison.tables import absences, by_dataset, leader_sentences, markdown_table
+from skhash.comparison.tasks import Tuning
 from skhash.datasets import PROTOCOLS
 
 
@@ -20,46 +29,55 @@ def main(arguments=None):
     Returns
     -------
     int
-        Exit status: 0, or 2 for what the user can mend.
+        Exit status: 0; 1 if a method failed, the others being done; 2 for what the user can mend; 130 if interrupted.
+
+    Examples
+    --------
+    >>> from skhash.cli import main
+    >>> main(["compare", "nowhere.npz"])  # a line on stderr says what is wrong
+    2
     """
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
     try:
-        _compare(options)
-    except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as error:
+        return options.job(options, shlex.join(["skhash", *arguments]))
+    except (ValueError, TypeError, OSError, ImportError, FloatingPointError, BrokenProcessPool) as error:
         print(f"skhash: error: {error}", file=sys.stderr)
         return 2
-    return 0
+    except KeyboardInterrupt:
+        print("skhash: interrupted; with --out the same command goes on from here", file=sys.stderr)
+        return 130
 
 
-def _compare(options):
-    total = len(options.methods) * len(options.bits) * options.seeds
-    done: list = []
-    if options.out:
-        Path(options.out).mkdir(parents=True, exist_ok=True)  # better now than after the last fit
-
-    def report(row):
-        done.append(row)
-        print(
-            f"[{len(done)}/{total}] {row['method']}, {row['nbits']} bits, seed {row['seed']}: "
-            f"AP_T {row['ap']:.3f}, NDCG_T {row['ndcg']:.3f}, fitted in {row['fit_seconds']:.1f} s",
-            file=sys.stderr,
-            flush=True,
-        )
-        if options.out:
-            write_rows(options.out, done)
-
-    rows, description = compare(
-        options.dataset,
-        protocol=options.protocol,
-        methods=options.methods,
-        nbits=options.bits,
-        n_seeds=options.seeds,
-        report=report,
+def _compare(options, command):
+    store = Store(options.out)  # its folder had better not fail after the last fit
+    tuning = None if options.tune is None else Tuning(options.tune, options.tune_figure)
+    tasks = plan(
+        _datasets(options.datasets), options.protocol, options.methods, options.bits, options.seeds, tuning, command
     )
-    print(f"\n{description}\n\n{markdown_table(rows)}")
+    rows: list = [None] * len(tasks)
+    for position, row, kept in run_tasks(tasks, store, n_jobs=options.jobs, fresh=options.fresh):
+        rows[position] = row
+        print(progress_line(tasks, rows, row, options.jobs, kept), file=sys.stderr, flush=True)
+        if options.out and not kept:  # those are in a file that holds more
+            write_rows(options.out, [row for row in rows if row is not None])
+    for part in by_dataset(rows).values():
+        sentences = "\n".join([*leader_sentences(part), *absences(part)])
+        print(f"\n{part[0]['description']}\n\n{markdown_table(part)}\n\n{sentences}")
     if options.out:
-        folder = write_report(options.out, rows, description)
-        print(f"\nWritten: {folder / 'results.json'}, {folder / 'results.md'}")
+        about = provenance([store.read("rows", task.settings) for task in tasks])
+        folder = write_report(options.out, rows, about=about)
+        written = ", ".join(str(folder / name) for name in ("results.json", "results.md", "report.html"))
+        print(f"\nWritten: {written}")
+    failed = sum(row["error"] is not None for row in rows)
+    if failed:
+        print(f"skhash: {failed} of {len(rows)} fits failed, see above", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _report(options, command):
+    print(f"Written: {rebuild_page(options.folder)}")
+    return 0
 
 
 def _parser():
@@ -68,32 +86,66 @@ def _parser():
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     job = commands.add_parser(
         "compare",
-        help="fit several methods on one data set and print one table",
-        description="Fit several methods on one data set under one protocol and print one table. "
-        "SKHASH_DATA names a folder of .npz data sets.",
+        help="fit several methods on one or more data sets and print a table of each",
+        description="Fit several methods on one or more data sets, each under its protocol, and print a table of each. "
+        "SKHASH_DATA names a folder of .npz data sets. With --out a run that was stopped goes on where it was.",
     )
+    job.set_defaults(job=_compare)
     job.add_argument(
-        "dataset",
-        nargs="?",
-        default="digits",
-        help="digits (no download, the default), mnist, usps, cifar_gist, mirflickr, or your own .npz with X and y",
+        "datasets",
+        nargs="*",
+        default=["digits"],
+        metavar="DATASET",
+        help="digits (no download, the default), mnist, usps, cifar_gist, mirflickr, or your own .npz with X and y; "
+        "several with commas or spaces between",
     )
     job.add_argument(
         "--protocol", choices=list(PROTOCOLS), help="how rows are split; each data set has its own default"
     )
     job.add_argument(
-        "--methods", type=_names, default=["talr", "itq", "lsh"], metavar="A,B", help=f"of {', '.join(METHODS)}"
+        "--methods",
+        type=_names,
+        default=["talr", "itq", "lsh"],
+        metavar="A,B",
+        help=f"of {', '.join(METHODS)}; or the groups {', '.join(GROUPS)}",
     )
     job.add_argument("--bits", type=_lengths, default=[16, 32, 64], metavar="16,32", help="code lengths")
     job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
-    job.add_argument("--out", metavar="FOLDER", help="also write results.json and results.md there")
+    job.add_argument(
+        "--tune",
+        type=_budget,
+        metavar="BUDGET",
+        help="compare that many candidates for the parameters of every method on held-out training rows, the defaults "
+        "among them, for every split and code length; without it the defaults are taken",
+    )
+    job.add_argument(
+        "--tune-figure", default="ap", metavar="NAME", help="what candidates are compared by: ap (default), ndcg, ..."
+    )
+    job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
+    job.add_argument("--out", metavar="FOLDER", help="also write report.html, results.md and results.json there")
+    job.add_argument("--fresh", action="store_true", help="do anew what an earlier run left in the folder of --out")
+    page = commands.add_parser(
+        "report",
+        help="write report.html again from the rows that are finished",
+        description="Write report.html again from the finished rows of a comparison, without fitting anything.",
+    )
+    page.set_defaults(job=_report)
+    page.add_argument("folder", metavar="FOLDER", help="what --out was")
     return parser
+
+
+def _datasets(texts):
+    """Names and paths, separated by commas unless a file is called so."""
+    return [
+        name.strip() for text in texts for name in ([text] if Path(text).is_file() else text.split(",")) if name.strip()
+    ]
 
 
 def _names(text):
     names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names or set(names) - METHODS.keys():
-        raise argparse.ArgumentTypeError(f"{text!r}: a comma-separated list of {', '.join(METHODS)} is wanted")
+    if not names or set(names) - METHODS.keys() - GROUPS.keys():
+        known = ", ".join([*METHODS, *GROUPS])
+        raise argparse.ArgumentTypeError(f"{text!r}: a comma-separated list of {known} is wanted")
     return names
 
 
@@ -106,8 +158,12 @@ def _lengths(text):
         ) from None
 
 
-def _count(text):
+def _count(text, least=1):
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a number of at least 1 is wanted")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number of at least {least} is wanted")
     return number
+
+
+def _budget(text):
+    return _count(text, 2)

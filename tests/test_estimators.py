@@ -25,7 +25,8 @@ import skhash
 from skhash import TALRHasher
 
 # Options that make a hasher quick, for the hashers that have them.
-QUICK = {"n_epochs": 4, "batch_size": 64, "n_relevant": 5, "n_irrelevant": 5, "tol": 0.05, "random_state": 0}
+QUICK = {"n_epochs": 4, "batch_size": 64, "tol": 0.05, "random_state": 0}
+QUICK |= {"n_relevant": 5, "n_irrelevant": 5, "n_queries": 100}
 
 # The checks that check_estimator leaves out.
 MORE_CHECKS = [

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skhash.hashers.agh import AGHHasher
+    from skhash.hashers.bre import BREHasher
+    from skhash.hashers.cghash import CGHashHasher
+    from skhash.hashers.cibhash import CIBHashHasher
     from skhash.hashers.dhn import DHNHasher
     from skhash.hashers.dpsh import DPSHHasher
     from skhash.hashers.dtsh import DTSHHasher
@@ -22,9 +25,13 @@ if TYPE_CHECKING:
     from skhash.hashers.spherical import SphericalHasher
     from skhash.hashers.structhash import StructHashHasher
     from skhash.hashers.talr import TALRHasher
+    from skhash.hashers.tbh import TBHHasher
 
 _MODULES = {
     "AGHHasher": "agh",
+    "BREHasher": "bre",
+    "CGHashHasher": "cghash",
+    "CIBHashHasher": "cibhash",
     "DHNHasher": "dhn",
     "DPSHHasher": "dpsh",
     "DTSHHasher": "dtsh",
@@ -42,9 +49,13 @@ _MODULES = {
     "SphericalHasher": "spherical",
     "StructHashHasher": "structhash",
     "TALRHasher": "talr",
+    "TBHHasher": "tbh",
 }
 __all__ = [
     "AGHHasher",
+    "BREHasher",
+    "CGHashHasher",
+    "CIBHashHasher",
     "DHNHasher",
     "DPSHHasher",
     "DTSHHasher",
@@ -62,6 +73,7 @@ __all__ = [
     "SphericalHasher",
     "StructHashHasher",
     "TALRHasher",
+    "TBHHasher",
 ]
 
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from skhash.affinity import SharedLabelsAffinity, label_matrix
-from skhash.hashers.nsh import sign
+from skhash.hashers.binarized import sign
 from skhash.hashers.quantized import QuantizedDeepHasher, QuantizedObjective
 
 
@@ -64,7 +64,7 @@ class GreedyHashHasher(QuantizedDeepHasher):
     nbits : int, default=32
         Length of a code.
     quantization_weight : float, default=None
-        alpha, the weight of the mean cubed distance of activations from their signs; see Notes
+        Weight alpha of the mean cubed distance of activations from their signs; see Notes
         for None.
     affinity : "auto", ClassAffinity or SharedLabelsAffinity, default="auto"
         What the labels in y are: classes, or a 0/1 matrix of labels. "auto" looks at y.

@@ -29,22 +29,19 @@ from numbers import Integral, Real
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, mse_loss, normalize, softplus
+from torch.nn.functional import mse_loss, normalize, softplus
 from torch.utils.checkpoint import checkpoint
 
 from skhash._compat import Interval, StrOptions
 from skhash.engine import Objective
-from skhash.engine.augment import corrupt, moco_v2, two_views
+from skhash.engine.augment import two_views
 from skhash.engine.backbones import HIDDEN, build_backbone, output_width
+from skhash.hashers.binarized import sign
+from skhash.hashers.contrast import nt_xent, view_maker
 from skhash.hashers.deep import DeepHasher
 
 VARIANTS = ("full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label")
 MAX_WEIGHTS = 2**23  # entries of the soft permutations that are formed at a time: 32 MiB
-
-
-def sign(h):
-    """Take the sign, 1 for 0; its gradient is that of the identity (straight through)."""
-    return h + (torch.where(h >= 0, 1.0, -1.0) - h).detach()
 
 
 def tied_levels(distances, max_distance):
@@ -161,13 +158,6 @@ def soft_cosines(levels, distances, items, anchors, tau):
     return torch.cat([formed_again(part[0], part[1], items, part[2], tau) for part in parts])
 
 
-def _simclr(first, second, tau):
-    """SimCLR's loss: each row finds its other view among all other rows of both views."""
-    rows = normalize(torch.cat([first, second]), dim=1, eps=1e-3)
-    logits = (rows @ rows.T / tau).fill_diagonal_(-torch.inf)
-    return cross_entropy(logits, torch.arange(len(rows), device=rows.device).roll(len(first)))
-
-
 class NSHObjective(Objective):
     """SortedNCE of two views of a batch, and the distance of activations from their signs.
 
@@ -221,7 +211,7 @@ class NSHObjective(Objective):
         nbits = codes[0].shape[1]
         if self.variant == "no_softsort":
             similarities = codes[0] @ codes[1].T / (2 * nbits) + 0.5
-            return _simclr(similarities @ codes[0], similarities @ codes[1], self.temperature)
+            return nt_xent(similarities @ codes[0], similarities @ codes[1], self.temperature)
         items, anchors = latents
         distances = (nbits - codes[1] @ codes[0].T) / 2
         n_positives = min(self.n_positives, len(X) - 1)  # one negative at least
@@ -383,10 +373,8 @@ class NSHHasher(DeepHasher):
 
     def _objective(self):
         shape = self.input_shape_
-        vectors = corrupt if len(shape) == 1 else None
-        augment = self.augment if callable(self.augment) else vectors or moco_v2(shape)
         return NSHObjective(
-            augment,
+            view_maker(self.augment, shape),
             output_width(build_backbone(self.backbone, shape), shape),
             math.prod(shape),
             self.n_latent,
