@@ -11,10 +11,10 @@ graph convolution has mixed,
     A_ij = 1 - d_H(b_i, b_j) / M = (1 + <b_i, b_j> / M) / 2,   D = diag(A 1)
     Z'   = sigmoid(N(D^-1/2 A D^-1/2 Z W)),                    x^_i = decoder(z'_i)
 
-where N takes each latent to mean 0 and variance 1 over the batch. A has a rank of at most M + 1: of a row no more than
-its bits reaches the decoder, and the latents of the batch say what each bit stands for. N is not in the paper. Without it
-the mixed latents of all rows are nearly equal, as a bit moves them by 1/M of its covariance with Z W, and decoders are
-slow to tell them apart.
+where N takes each latent to mean 0 and variance 1 over the batch. A has a rank of at most M + 1: of a row no
+more than its bits reaches the decoder, and the latents of the batch say what each bit stands for. N is not in
+the paper. Without it the mixed latents of all rows are nearly equal, as a bit moves them by 1/M of its covariance
+with Z W, and decoders are slow to tell them apart.
 
 Both bottlenecks are held to priors as in a Wasserstein auto-encoder, fair bits and uniform latents, by
 critics c_1 and c_2, linear layers that tell drawn y from encoded ones:
