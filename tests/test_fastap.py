@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from pytorch_metric_learning import losses
 from torch import nn
 from torch.nn.functional import normalize
 
@@ -71,7 +72,6 @@ def test_loss_is_the_double_loop(kind, n_bins):
 @pytest.mark.parametrize("n_bins", [5, 10, 32])
 def test_loss_and_gradient_are_those_of_pytorch_metric_learning(n_bins):
     """On unit embeddings, whose squared distances in [0, 4] fall into the same bins."""
-    losses = pytest.importorskip("pytorch_metric_learning.losses")
     y = torch.from_numpy(np.arange(25) // 2 % 8)
     theirs, ours = (draw(25, 6).requires_grad_() for _ in range(2))
     units = normalize(ours, dim=1)
