@@ -21,10 +21,7 @@ def by_dataset(rows):
     dict of (str, str) to list of dict
         The rows of each.
     """
-    groups: dict = {}
-    for row in rows:
-        groups.setdefault((row["dataset"], row["protocol"]), []).append(row)
-    return groups
+    return _grouped(rows, "dataset", "protocol")
 
 
 def by_method(rows):
@@ -40,9 +37,14 @@ def by_method(rows):
     dict of (str, int) to list of dict
         The rows of each.
     """
+    return _grouped(rows, "method", "nbits")
+
+
+def _grouped(rows, *names):
+    """Rows by their values of some keys, in the order of the first ones."""
     groups: dict = {}
     for row in rows:
-        groups.setdefault((row["method"], row["nbits"]), []).append(row)
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
     return groups
 
 
@@ -187,10 +189,7 @@ def leader_sentences(rows):
     list of str
         A sentence for each code length.
     """
-    columns: dict = {}
-    for row in rows:
-        columns.setdefault(row["nbits"], []).append(row)
-    return [column_sentence(bits, column) for bits, column in columns.items()]
+    return [column_sentence(bits, column) for (bits,), column in _grouped(rows, "nbits").items()]
 
 
 def absences(rows):

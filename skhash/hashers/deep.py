@@ -29,6 +29,7 @@ from skhash.engine import (
     resolve_device,
     seeded,
 )
+from skhash.engine.backbones import build_backbone, output_width
 from skhash.hashers.deep_parameters import CONSTRAINTS, document
 from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.named import parse_metric
@@ -215,12 +216,16 @@ class DeepHasher(BaseHasher):
     def _recipe(self):
         """Settings for the parameters that are left None; `n_steps` stands for `n_epochs`."""
 
-    def _recipe_from(self, names, recipes, sgd_rates):
-        """The recipe of the kind of encoder: `recipes` and step sizes of SGD for "linear" and "deep"."""
-        kind = "linear" if self.backbone is None else "deep"
+    def _recipe_from(self, names, recipes, sgd_rates, kind=None):
+        """The recipe of a kind, by default "linear" or "deep" as the encoder is; `sgd_rates` are step sizes of SGD."""
+        kind = kind or ("linear" if self.backbone is None else "deep")
         recipe = dict(zip(names, recipes[kind], strict=True))
         sgd = {"learning_rate": sgd_rates[kind], "weight_decay": 5e-4}
         return recipe | sgd if self.optimizer == "sgd" else recipe
+
+    def _feature_width(self):
+        """Number of outputs of the backbone, which other heads than the hash layer may take, too."""
+        return output_width(build_backbone(self.backbone, self.input_shape_), self.input_shape_)
 
     def _augmentation(self):
         """What the training loop does to each batch, None for nothing."""

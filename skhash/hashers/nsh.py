@@ -35,7 +35,7 @@ from torch.utils.checkpoint import checkpoint
 from skhash._compat import Interval, StrOptions
 from skhash.engine import Objective
 from skhash.engine.augment import two_views
-from skhash.engine.backbones import HIDDEN, build_backbone, output_width
+from skhash.engine.backbones import HIDDEN
 from skhash.hashers.binarized import sign
 from skhash.hashers.contrast import nt_xent, view_maker
 from skhash.hashers.deep import DeepHasher
@@ -375,7 +375,7 @@ class NSHHasher(DeepHasher):
         shape = self.input_shape_
         return NSHObjective(
             view_maker(self.augment, shape),
-            output_width(build_backbone(self.backbone, shape), shape),
+            self._feature_width(),
             math.prod(shape),
             self.n_latent,
             self.n_positives,

@@ -117,7 +117,7 @@ _RECIPES = {
     "distances": (1000, 500, 0.02, 2.0, 0.7, "itq"),
     "deep": (1500, 256, 0.003, 0.1, 0.7, "rotation"),
 }
-_SGD_RECIPE = {"learning_rate": 1.0, "weight_decay": 5e-4}
+_SGD_RATES = dict.fromkeys(_RECIPES, 1.0)
 
 
 def soft_metric(H, objective, relaxation="exact", k=None):
@@ -355,8 +355,7 @@ class TALRHasher(DeepHasher):
     def _recipe(self):
         by_distance = not getattr(self.affinity_, "requires_y", True)
         kind = "deep" if self.backbone is not None else "distances" if by_distance else self.objective
-        recipe = dict(zip(_SETTINGS, _RECIPES[kind], strict=True))
-        return recipe | _SGD_RECIPE if self.optimizer == "sgd" else recipe
+        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES, kind)
 
     def _score_metric(self):
         return "ap" if self.objective == "fastap" else self.objective

@@ -35,7 +35,7 @@ from torch.nn.functional import batch_norm, linear, softplus
 
 from skhash._compat import Interval
 from skhash.engine import Objective
-from skhash.engine.backbones import HIDDEN, build_backbone, output_width
+from skhash.engine.backbones import HIDDEN
 from skhash.hashers.binarized import bernoulli_sign
 from skhash.hashers.deep import DeepHasher
 
@@ -273,9 +273,8 @@ class TBHHasher(DeepHasher):
         self.random_state = random_state
 
     def _objective(self):
-        shape = self.input_shape_
-        width = output_width(build_backbone(self.backbone, shape), shape)
-        return TBHObjective(self._nbits, width, math.prod(shape), self.n_latent, self.adversarial_weight)
+        n_inputs = math.prod(self.input_shape_)
+        return TBHObjective(self._nbits, self._feature_width(), n_inputs, self.n_latent, self.adversarial_weight)
 
     def _recipe(self):
         return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES)
