@@ -6,15 +6,14 @@
 
 32 bits, protocol "5k", default settings, fitted on the training rows alone. In the
 "imbalanced" tasks the training rows of class c are thinned to a share of 0.6 ** c.
-TALR on the same splits, with the same encoders and steps, is in quality.py. Writes every
-figure to benchmarks/results/hashnet.json.
+TALR on the same splits, with the same encoders and steps, is in quality.py. Each task
+takes its place in benchmarks/results/hashnet.json.
 """
 
 import argparse
-import json
-from pathlib import Path
 
 import numpy as np
+from _rows import RESULTS, figure, keep
 
 from skhash import HashNetHasher
 from skhash.comparison import evaluate_hasher
@@ -62,10 +61,7 @@ def run_task(task, dataset, backbone, imbalanced, variants, n_seeds):
             rows.append(row)
     for variant in variants:
         chosen = [row for row in rows if row["variant"] == variant]
-        values = [row["ap"] for row in chosen]
-        worst, best = (np.mean([row[name] for row in chosen]) for name in ("ap_worst", "ap_best"))
-        spread = f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f} [{worst:.4f}, {best:.4f}]"
-        line = f"{task:26} {variant:16} AP_T {spread}"
+        line = f"{task:26} {variant:16} AP_T {figure(chosen)}"
         gaps = [100 * abs(row["quantization_gap"]) / row["binary_loss"] for row in chosen]
         print(f"{line}  gap {np.mean(gaps):.2f} % (at most {max(gaps):.2f} %) of L", flush=True)
     return rows
@@ -76,11 +72,9 @@ def main():
     parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    rows = [row for task in TASKS if options.tasks in task[0] for row in run_task(*task, options.seeds)]
-    suffix = "_" + options.tasks.replace(" ", "_") if options.tasks else ""
-    path = Path(__file__).parent / "results" / f"hashnet{suffix}.json"
-    path.write_text(json.dumps(rows, indent=1) + "\n")
-    print(f"written: {path}")
+    for task in TASKS:
+        if options.tasks in task[0]:
+            keep(RESULTS / "hashnet.json", run_task(*task, options.seeds), ("task", "variant"))
 
 
 if __name__ == "__main__":

@@ -5,15 +5,15 @@
     python benchmarks/quality.py --relaxations      # exact against paper and simplified
     python benchmarks/quality.py --tasks usps       # the tasks whose name contains usps
 
-Fitted on the training rows alone. Prints a table, and writes it to
-benchmarks/results/NAME.json with every single figure.
+Fitted on the training rows alone. Prints a table; each task takes its place, with every single
+figure, in benchmarks/results/quality.json or relaxations.json.
 """
 
 import argparse
 import json
-from pathlib import Path
 
 import numpy as np
+from _rows import RESULTS, figure, keep
 
 from skhash import ITQHasher, LSHHasher, TALRHasher
 from skhash.comparison import evaluate_hasher
@@ -34,7 +34,7 @@ TASKS = [
 ]
 
 
-def run_task(name, dataset, protocol, nbits, parameters, figure, goal, methods, n_seeds):
+def run_task(name, dataset, protocol, nbits, parameters, target, goal, methods, n_seeds):
     rows = []
     for seed in range(n_seeds):
         data = load_dataset(dataset, protocol=protocol, random_state=seed)
@@ -47,19 +47,17 @@ def run_task(name, dataset, protocol, nbits, parameters, figure, goal, methods, 
                     "nbits": nbits,
                     "method": method,
                     "seed": seed,
-                    "figure": figure,
+                    "figure": target,
                     "goal": goal,
                     **figures,
                 }
             )
     for method in methods:
         chosen = [row for row in rows if row["method"] == method]
-        values = [row[figure] for row in chosen]
-        ap, worst, best = (np.mean([row[key] for row in chosen]) for key in ("ap", "ap_worst", "ap_best"))
+        seconds = np.mean([row["fit_seconds"] for row in chosen])
         print(
-            f"{name:18} {nbits:3} bits  {method:12} {figure:4} {np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}"
-            f"  AP_T {ap:.4f} [{worst:.4f}, {best:.4f}]  fit {np.mean([row['fit_seconds'] for row in chosen]):6.1f} s"
-            f"  goal {'ITQ' if goal is None else goal}",
+            f"{name:18} {nbits:3} bits  {method:12} NDCG_T {figure(chosen, 'ndcg')}  AP_T {figure(chosen)}"
+            f"  fit {seconds:6.1f} s  goal {target} {'ITQ' if goal is None else goal}",
             flush=True,
         )
     return rows
@@ -73,14 +71,9 @@ def markdown(rows):
         cells = []
         for method in methods:
             chosen = [row for row in rows if (row["task"], row["nbits"], row["method"]) == (task, nbits, method)]
-            figure = chosen[0]["figure"]
-            values = [row[figure] for row in chosen]
-            cell = f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}"
-            if figure == "ap":
-                worst, best = (np.mean([row[name] for row in chosen]) for name in ("ap_worst", "ap_best"))
-                cell += f" ({worst:.3f} to {best:.3f})"
-            cells.append(cell)
-        lines.append(f"| {task} | {nbits} | {figure.upper()}_T | {' | '.join(cells)} |")
+            target = chosen[0]["figure"]
+            cells.append(figure(chosen, target, digits=3))
+        lines.append(f"| {task} | {nbits} | {target.upper()}_T | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -103,16 +96,10 @@ def main():
             "lsh": lambda nbits, parameters: LSHHasher(nbits),
         }
     tasks = [task for task in TASKS if options.tasks in task[0] and options.bits in (None, task[3])]
-    rows = [row for task in tasks for row in run_task(*task, methods, options.seeds)]
-    name = "relaxations" if options.relaxations else "quality"
-    path = (
-        Path(__file__).parent
-        / "results"
-        / f"{name}{'_' + options.tasks.replace(' ', '_') if options.tasks else ''}.json"
-    )
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(rows, indent=1) + "\n")
-    print(f"written: {path}\n\n{markdown(rows)}")
+    path = RESULTS / ("relaxations.json" if options.relaxations else "quality.json")
+    for task in tasks:
+        keep(path, run_task(*task, methods, options.seeds), ("task", "nbits", "method"))
+    print(f"written: {path}\n\n{markdown(json.loads(path.read_text()))}")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ benchmarks/results/structhash.json.
 """
 
 import argparse
-import json
 import time
-from pathlib import Path
 
 import numpy as np
+from _rows import RESULTS, figure, keep
 
 from skhash import ITQHasher, LSHHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity
@@ -85,14 +84,9 @@ def run_method(method, data, nbits, seed):
 
 def summary(rows):
     """Means and standard deviations over the splits, in one line."""
-
-    def spread(name):
-        values = [row[name] for row in rows]
-        return f"{np.mean(values):.4f} ± {np.std(values, ddof=1) if len(values) > 1 else 0:.4f}"
-
     mean = {name: np.mean([row[name] for row in rows]) for name, value in rows[0].items() if type(value) is not str}
-    line = f"{rows[0]['task']:16} {rows[0]['method']:27} {rows[0]['distances']:8} NDCG {spread('ndcg')}"
-    line += f"  P@100 {spread('precision_at_100')}  AP_T {spread('ap')} [{mean['ap_worst']:.4f}, {mean['ap_best']:.4f}]"
+    line = f"{rows[0]['task']:16} {rows[0]['method']:27} {rows[0]['distances']:8} NDCG {figure(rows, 'ndcg')}"
+    line += f"  P@100 {figure(rows, 'precision_at_100')}  AP_T {figure(rows)}"
     if "n_nonzero" in mean:
         line += f"  non-zero {mean['n_nonzero']:.1f}, effective {mean['effective_bits']:.1f} bits"
     return f"{line}  {mean['fit_seconds']:.1f} s"
@@ -104,8 +98,6 @@ def main():
     parser.add_argument("--methods", nargs="+", help="only these variants and rivals")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    path = Path(__file__).parent / "results" / "structhash.json"
-    everything = json.loads(path.read_text()) if path.exists() else []
     for task, dataset, protocol, nbits, variants in TASKS:
         if options.tasks not in task:
             continue
@@ -114,12 +106,10 @@ def main():
             if options.methods and method not in options.methods:
                 continue
             results = [run_method(method, data, nbits, seed) for seed, data in enumerate(splits)]
-            everything = [row for row in everything if (row["task"], row["method"]) != (task, method)]
-            for rows in zip(*results, strict=True):
-                rows = [{"task": task, **row} for row in rows]
-                everything += rows
-                print(summary(rows), flush=True)
-            path.write_text(json.dumps(everything, indent=1) + "\n")
+            rows = [{"task": task, **row} for both in results for row in both]
+            for distances in dict.fromkeys(row["distances"] for row in rows):
+                print(summary([row for row in rows if row["distances"] == distances]), flush=True)
+            keep(RESULTS / "structhash.json", rows, ("task", "method"))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ What is there already is not measured again: an interrupted run goes on where it
 """
 
 import argparse
-import importlib.util
+import importlib
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 
+from skhash.comparison.tables import mean_and_spread
 from skhash.metrics import iter_histograms
 from skhash.metrics.named import parse_metric
 
@@ -254,12 +256,12 @@ def summarize(rows):
     for setting, group in groups.items():
         entry = dict(setting) | {"n_seeds": len(group)}
         for name in (k for k, v in group[0].items() if isinstance(v, float)):
-            entry[name] = dict(zip(("mean", "std"), mean_and_spread([row[name] for row in group]), strict=True))
+            entry[name] = dict(zip(("mean", "std"), mean_and_deviation([row[name] for row in group]), strict=True))
         summary.append(entry)
     return summary
 
 
-def mean_and_spread(values):
+def mean_and_deviation(values):
     """Average values over the seeds; their standard deviation is 0 where there is a single one."""
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
@@ -277,10 +279,9 @@ def load_benchmark(name):
     module
         The script, imported.
     """
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    if str(BENCHMARKS) not in sys.path:
+        sys.path.append(str(BENCHMARKS))  # they import each other
+    return importlib.import_module(name)
 
 
 def _has(row, setting):
@@ -292,10 +293,7 @@ def _cell(value):
 
 
 def _spread(rows, figure):
-    if not rows:
-        return "-"
-    mean, std = mean_and_spread([row[figure] for row in rows])
-    return f"{mean:.3f} ± {std:.3f}" if len(rows) > 1 else f"{mean:.3f}"
+    return mean_and_spread([row[figure] for row in rows]) if rows else "-"
 
 
 def _tie_range(rows, figure):

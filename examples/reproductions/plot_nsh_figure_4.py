@@ -21,7 +21,7 @@ scikit-learn's digits; the full form takes about 35 minutes on two cores (``--on
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from _common import Study, load_benchmark, mean_and_spread, rank
+from _common import Study, load_benchmark, mean_and_deviation, rank
 
 from skhash.datasets import load_dataset
 
@@ -71,7 +71,7 @@ for ax, change in zip(axes, CHANGES, strict=True):
         for row in rows:
             if row["method"] == method:
                 groups.setdefault(row["value"].split()[1], []).append(row)
-        means, spreads = np.transpose([mean_and_spread([row["ap"] for row in group]) for group in groups.values()])
+        means, spreads = np.transpose([mean_and_deviation([row["ap"] for row in group]) for group in groups.values()])
         worst, best = (
             [np.mean([row[name] for row in group]) for group in groups.values()] for name in ("ap_worst", "ap_best")
         )

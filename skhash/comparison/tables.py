@@ -75,18 +75,20 @@ def ranked_methods(rows, figure="ap"):
     return sorted(values, key=lambda method: -np.mean(values[method]) if values[method] else np.inf)
 
 
-def mean_and_spread(values):
+def mean_and_spread(values, digits=3):
     """Write the mean of values over the seeds, and behind ± their standard deviation.
 
     Parameters
     ----------
     values : sequence of float
         One a seed.
+    digits : int, default=3
+        Digits behind the point.
 
     Returns
     -------
     str
-        To three digits.
+        The text.
 
     Examples
     --------
@@ -94,8 +96,8 @@ def mean_and_spread(values):
     >>> mean_and_spread([0.25, 0.75]), mean_and_spread([0.5])
     ('0.500 ± 0.354', '0.500')
     """
-    deviation = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.3f}{deviation}"
+    deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{deviation}"
 
 
 def summarize(rows):

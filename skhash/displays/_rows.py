@@ -63,7 +63,7 @@ def methods_of(rows):
     return list(dict.fromkeys(row["method"] for row in rows))
 
 
-def mean_and_spread(rows, figure, **chosen):
+def mean_and_deviation(rows, figure, **chosen):
     """Mean of a figure over the rows with the chosen values, and its standard deviation (NaN where it has none)."""
     values = [row[figure] for row in rows if all(row[name] == value for name, value in chosen.items())]
     mean = float(np.mean(values)) if values else np.nan

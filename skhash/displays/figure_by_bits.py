@@ -3,7 +3,7 @@
 import numpy as np
 
 from skhash.displays._base import figure_label, given_style, legend, one_axes, styles, tidy
-from skhash.displays._rows import choose_rows, mean_and_spread, methods_of
+from skhash.displays._rows import choose_rows, mean_and_deviation, methods_of
 
 
 class FigureByBitsDisplay:
@@ -80,7 +80,7 @@ class FigureByBitsDisplay:
         """
         rows = choose_rows(rows, [figure], dataset=dataset)
         names, nbits = methods_of(rows), sorted({row["nbits"] for row in rows})
-        cells = [[mean_and_spread(rows, figure, method=name, nbits=bits) for bits in nbits] for name in names]
+        cells = [[mean_and_deviation(rows, figure, method=name, nbits=bits) for bits in nbits] for name in names]
         mean, spread = np.moveaxis(np.array(cells), -1, 0)
         return cls(np.array(nbits), mean, spread, names, figure).plot(ax=ax, **kwargs)
 

@@ -5,7 +5,7 @@ import numpy as np
 from skhash.displays._base import figure_label, given_style, one_axes, styles, tidy
 from skhash.displays._curves import check_histograms
 from skhash.displays._estimators import estimator_name, ranked_histogram
-from skhash.displays._rows import choose_rows, mean_and_spread, methods_of
+from skhash.displays._rows import choose_rows, mean_and_deviation, methods_of
 from skhash.metrics.named import evaluate, parse_metric
 
 ORDERS = ("average", "worst", "best")
@@ -120,7 +120,7 @@ class TieRangeDisplay:
         rows = choose_rows(rows, figures, nbits=nbits, dataset=dataset)
         names = methods_of(rows)
         average, worst, best = (
-            np.array([mean_and_spread(rows, figure, method=name)[0] for name in names]) for figure in figures
+            np.array([mean_and_deviation(rows, figure, method=name)[0] for name in names]) for figure in figures
         )
         figure_name = f"{figure_label(metric, '')} at {rows[0]['nbits']} bits"
         return cls(names, average, worst, best, figure_name).plot(ax=ax, **kwargs)
