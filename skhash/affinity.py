@@ -41,8 +41,7 @@ class ClassAffinity:
     def __call__(self, y_a, y_b):
         """Levels of all pairs, uint8 of shape (len a, len b)."""
         y_a, y_b = _column(y_a), _column(y_b)
-        kinds = {"number" if y.dtype.kind in "biuf" else y.dtype.kind for y in (y_a, y_b)}
-        if "number" in kinds and "U" in kinds:
+        if len(_kinds_of_classes(y_a) | _kinds_of_classes(y_b)) > 1:
             raise ValueError(f"y holds {y_a.dtype} and {y_b.dtype} on its two sides; classes of one kind are wanted.")
         return (y_a[:, None] == y_b[None, :]).astype(np.uint8)
 
@@ -388,7 +387,8 @@ def _check_labels(y):
     if kind.startswith("continuous"):
         raise ValueError(
             f"y is of kind {kind!r}, and affinity='auto' compares class labels or a 0/1 matrix of labels. For other "
-            "targets pass affinity=DistanceAffinity() or any function of two sets of rows of y."
+            "targets pass affinity=DistanceAffinity() or any function of two sets of rows of y; for a data set take "
+            "protocol 'labelme'."
         )
 
 
@@ -397,8 +397,15 @@ def _column(y):
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
-        raise ValueError(f"y has shape {y.shape}; one value a row, shape (n,), is wanted.")
+        raise ValueError(f"y has rows of shape {y.shape[1:]}; one value a row, y of shape (n,), is wanted.")
     return y
+
+
+def _kinds_of_classes(y):
+    """What classes are: "number", "U" for text, ...; arrays of objects, as pandas makes them, hold several."""
+    examples = {type(value): value for value in y}.values() if y.dtype.kind == "O" else [y]
+    kinds = {np.asarray(value).dtype.kind for value in examples}
+    return {"number" if kind in "biuf" else kind for kind in kinds}
 
 
 def _indicator(y):
@@ -406,7 +413,8 @@ def _indicator(y):
     stored = y.data if sparse.issparse(y) else np.asarray(y)
     if rows.ndim != 2 or stored.dtype.kind not in "biuf" or not ((stored == 0) | (stored == 1)).all():
         raise ValueError(
-            f"y has shape {rows.shape} and is no 0/1 matrix of labels (n, n_labels), as SharedLabelsAffinity wants."
+            f"y has rows of shape {rows.shape[1:]}, type {stored.dtype}, and is no 0/1 matrix of labels (n, n_labels), "
+            "as SharedLabelsAffinity wants."
         )
     return rows.astype(np.int64) if stored.dtype.kind == "b" else rows
 

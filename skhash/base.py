@@ -243,6 +243,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """
         from skhash.metrics.scorers import RetrievalScorer
 
+        check_is_fitted(self)
         return RetrievalScorer(self._score_metric())(self, X, y)
 
     def _score_metric(self):

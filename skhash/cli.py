@@ -1,6 +1,7 @@
 """The command line: ``skhash compare`` is the main job, ``skhash report`` writes its page again."""
 
 import argparse
+import os
 import shlex
 import sys
 from concurrent.futures.process import BrokenProcessPool
@@ -41,6 +42,9 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         return options.job(options, shlex.join(["skhash", *arguments]))
+    except BrokenPipeError:  # the reader, a pager or head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, TypeError, OSError, ImportError, FloatingPointError, BrokenProcessPool) as error:
         print(f"skhash: error: {error}", file=sys.stderr)
         return 2
@@ -50,8 +54,12 @@ def main(arguments=None):
 
 
 def _compare(options, command):
+    if options.fresh and options.out is None:
+        raise ValueError("--fresh without --out: nothing of an earlier run is used; name its folder by --out.")
+    if options.tune_figure is not None and options.tune is None:
+        raise ValueError(f"--tune-figure {options.tune_figure} without --tune: nothing is tuned; give --tune a budget.")
     store = Store(options.out)  # its folder had better not fail after the last fit
-    tuning = None if options.tune is None else Tuning(options.tune, options.tune_figure)
+    tuning = None if options.tune is None else Tuning(options.tune, options.tune_figure or "ap")
     tasks = plan(
         _datasets(options.datasets), options.protocol, options.methods, options.bits, options.seeds, tuning, command
     )
@@ -107,9 +115,11 @@ def _parser():
         type=_names,
         default=["talr", "itq", "lsh"],
         metavar="A,B",
-        help=f"of {', '.join(METHODS)}; or the groups {', '.join(GROUPS)}",
+        help=f"of {', '.join(METHODS)}; or the groups {', '.join(GROUPS)} (default talr,itq,lsh)",
     )
-    job.add_argument("--bits", type=_lengths, default=[16, 32, 64], metavar="16,32", help="code lengths")
+    job.add_argument(
+        "--bits", type=_lengths, default=[16, 32, 64], metavar="N,N", help="code lengths (default 16,32,64)"
+    )
     job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
     job.add_argument(
         "--tune",
@@ -118,9 +128,7 @@ def _parser():
         help="compare that many candidates for the parameters of every method on held-out training rows, the defaults "
         "among them, for every split and code length; without it the defaults are taken",
     )
-    job.add_argument(
-        "--tune-figure", default="ap", metavar="NAME", help="what candidates are compared by: ap (default), ndcg, ..."
-    )
+    job.add_argument("--tune-figure", metavar="NAME", help="what candidates are compared by: ap (default), ndcg, ...")
     job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
     job.add_argument("--out", metavar="FOLDER", help="also write report.html, results.md and results.json there")
     job.add_argument("--fresh", action="store_true", help="do anew what an earlier run left in the folder of --out")

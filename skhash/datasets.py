@@ -405,7 +405,10 @@ def _read_npz(path):
             arrays = {key: file[key] for key in ("X", "y", "scale") if key in file}
             found = ", ".join(file)
     except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: an .npz archive of plain arrays (no objects) is wanted; {error}") from error
+        raise ValueError(
+            f"{path} is no .npz archive of plain arrays; write it by numpy.savez(path, X=X, y=y), an array of objects "
+            "as y.astype(str)."
+        ) from error
     if "X" not in arrays:
         raise ValueError(f"{path} holds {found or 'nothing'}; an array named X is wanted.")
     return arrays

@@ -142,7 +142,7 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
         (lambda: resolve_affinity("auto", np.eye(4)), "y is a symmetric 4 x 4 matrix.*PrecomputedAffinity"),
         (lambda: resolve_affinity("auto", sparse.eye_array(4).tocsr()), "y is a symmetric 4 x 4 .*PrecomputedAffinity"),
         (lambda: SharedLabelsAffinity()([[0, 1]], [[0, 1, 1]]), "2 and 3 labels; the same labels"),
-        (lambda: ClassAffinity()([[0, 1]], [0]), r"y has shape \(1, 2\); one value a row"),
+        (lambda: ClassAffinity()([[0, 1]], [0]), r"y has rows of shape \(2,\); one value a row"),
         (lambda: DistanceAffinity()([[0.0]], [[0.0]]), "DistanceAffinity holds no thresholds: call its fit"),
         (lambda: DistanceAffinity().fit([[0.0]]), "y has 1 row; DistanceAffinity .* at least 2"),
         (lambda: DistanceAffinity().fit([[0.0], [np.nan]]), "DistanceAffinity wants finite rows"),
@@ -197,5 +197,8 @@ def test_class_labels_of_any_kind_are_grouped(dtype):
 
 
 def test_classes_of_two_kinds_are_refused():
-    with pytest.raises(ValueError, match="classes of one kind"):
-        ClassAffinity()(["1", "2"], [1, 2])
+    for other in ([1, 2], np.array([1, 2], dtype=object), np.array([b"1", b"2"])):
+        for text in (["1", "2"], np.array(["1", "2"], dtype=object)):  # pandas makes arrays of objects
+            with pytest.raises(ValueError, match="classes of one kind"):
+                ClassAffinity()(text, other)
+    assert_array_equal(ClassAffinity()(np.array(["1", "2"], dtype=object), ["2", "1"]), [[0, 1], [1, 0]])

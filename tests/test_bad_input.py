@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 
-from skhash import ITQHasher, NSHHasher, TALRHasher
+from skhash import ITQHasher, NSHHasher, TALRHasher, hashers
 from skhash.affinity import PrecomputedAffinity
 from skhash.metrics import RetrievalScorer, relevance_histogram
 
@@ -75,7 +75,7 @@ def test_other_features_than_in_fit(fit, Hasher, digits, method):
 
 
 @pytest.mark.parametrize("method", ["transform", "encode", "project", "score"])
-@every_hasher
+@pytest.mark.parametrize("Hasher", [getattr(hashers, name) for name in hashers.__all__])
 def test_before_fit(Hasher, digits, method):
     y = (digits.y_query,) if method == "score" else ()
     with pytest.raises(NotFittedError, match="not fitted yet"):
@@ -219,7 +219,7 @@ def test_codes_and_targets_of_other_shapes():
     codes = np.zeros((4, 8), dtype=np.uint8)
     with pytest.raises(ValueError, match="query_codes have 8 bits and database_codes 7"):
         relevance_histogram(codes, codes[:, :7], [0, 0, 1, 1])
-    with pytest.raises(ValueError, match="query_y has 3 rows and the query 4"):
+    with pytest.raises(ValueError, match="query_y has 3 rows, query_codes 4"):
         relevance_histogram(codes, codes, [0, 0, 1], [0, 0, 1, 1])
 
 

@@ -415,10 +415,13 @@ def test_users_own_file(tmp_path, capsys):
     y = rng.integers(0, 3, 200)
     name = str(tmp_path / "mine, of May.npz")
     np.savez(name, X=rng.standard_normal((3, 8))[y] + 0.1 * rng.standard_normal((200, 8)), y=y)
-    assert main(["compare", name, "digits,digits", "--methods", "itq", "--bits", "8", "--seeds", "1"]) == 0
+    assert main(["compare", name, "digits,digits", "--methods", "itq", "--bits", "8,8", "--seeds", "1"]) == 0
     output = capsys.readouterr()
     assert "itq" in output.out
     assert "[2/2] itq, 8 bits, seed 0 of digits" in output.err
+    np.savez(name, X=rng.standard_normal((200, 8)), y=np.zeros(200))
+    assert main(["compare", name, "--methods", "itq"]) == 2
+    assert "holds a single class" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -428,6 +431,9 @@ def test_users_own_file(tmp_path, capsys):
         (["compare", "digits", "--protocol", "mirflickr"], "mirflickr"),
         (["compare", "digits", "--tune", "2", "--tune-figure", "magic"], "metric='magic'"),
         (["compare", ","], "at least one data set"),
+        (["compare", "--fresh"], "--fresh without --out"),
+        (["compare", "--tune-figure", "ndcg"], "--tune-figure ndcg without --tune"),
+        (["compare", "--out", __file__], "is a file; a folder is wanted"),
         (["report", "nowhere"], "nowhere has no rows"),
     ],
 )

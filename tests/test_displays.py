@@ -308,6 +308,11 @@ def test_code_map_is_the_embedding_of_scikit_learn(digits, itq):
     assert len({(points.get_facecolor().tobytes(), len(points.get_paths()[0])) for points in display.points_}) == 10
 
 
+def test_code_map_of_collapsed_codes():
+    display = CodeMapDisplay.from_codes(np.zeros((40, 8), np.uint8))
+    assert np.isfinite(display.embedding).all()
+
+
 def test_code_map_draws_numbers_by_a_scale_and_nothing_in_grey():
     rng = np.random.default_rng(0)
     points, values = rng.standard_normal((50, 2)), rng.random(50)

@@ -42,6 +42,9 @@ def test_gains_do_not_saturate_and_levels_may_be_real():
     assert ten_first[0] == 1
     H = RelevanceHistogram(np.array([[[0, 1, 0], [1, 0, 1]]], dtype=np.int8), np.array([0, 0.5, 10]))
     assert ndcg(H) == pytest.approx(oracles.ndcg(np.array([[0.5, 10, 0], [0.5, 0, 10]])).mean(), abs=1e-12)
+    counts = np.array([[[900, 40], [800, 30], [0, 30]]])
+    low, high = (ndcg(RelevanceHistogram(counts, [0, level])) for level in (1, 1023))  # sums above the largest float
+    assert high == pytest.approx(low, abs=1e-12)
 
 
 @pytest.mark.parametrize("k", [None, 5])

@@ -15,6 +15,7 @@ from skhash.metrics import (
     precision_recall_curve,
     r_precision,
     recall,
+    relevance_histogram,
 )
 
 AT_RANK = {precision: oracles.precision, recall: oracles.recall}
@@ -99,6 +100,20 @@ def test_curve_treats_empty_queries_by_one_policy_and_one_warning(empty, expecte
     assert [str(w.message)[:12] for w in caught] == ["1 of 2 queri"] * (empty == "skip")
 
 
+@pytest.mark.parametrize("weights", [[0.3], [0.7, 0.1], [0.1, 0.2, 1 / 3], [1e-3, 1e3]])
+def test_a_radius_includes_its_distance_whatever_the_rounding_of_weights(weights):
+    zeros, ones = np.zeros((1, len(weights)), int), np.ones((1, len(weights)), int)
+    H = relevance_histogram(zeros, ones, [0], [0], bit_weights=weights)
+    assert precision(H, radius=sum(weights)) == recall(H, radius=sum(weights)) == 1
+    assert recall(H, radius=sum(weights) * (1 - 1e-9)) == 0
+    assert [float(values[0]) for values in precision_recall_curve(H, radii=sum(weights))[:2]] == [1, 1]
+
+
+def test_a_curve_wants_a_histogram():
+    with pytest.raises(TypeError, match="H is a ndarray; a RelevanceHistogram is wanted"):
+        precision_recall_curve(np.zeros((2, 3)))
+
+
 @pytest.mark.parametrize("metric", [precision, recall])
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -107,6 +122,8 @@ def test_curve_treats_empty_queries_by_one_policy_and_one_warning(empty, expecte
         ({"k": 1, "radius": 2}, "k=1 and radius=2: exactly one"),
         ({"k": 0}, "k=0; None or an integer of at least 1"),
         ({"k": 1, "ties": "random"}, "ties='random'; one of"),
+        ({"radius": "2"}, "radius='2'; a number is wanted"),
+        ({"radius": float("nan")}, "radius=nan; a number is wanted"),
     ],
 )
 def test_unclear_options_are_refused(metric, options, message):

@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer, StandardScaler
 
@@ -289,6 +290,9 @@ def test_an_estimator_that_is_no_hasher(digits):
     pca = PCA(4).fit(digits.X)
     with pytest.raises((TypeError, ValueError), match="PCA"):
         RetrievalScorer()(pca, digits.X_query, digits.y_query)
+    classifier = make_pipeline(PCA(8), KNeighborsClassifier()).fit(digits.X, digits.y)
+    with pytest.raises(TypeError, match="KNeighborsClassifier has no transform that gives codes"):
+        RetrievalScorer()(classifier, digits.X_query, digits.y_query)
     binary = make_pipeline(PCA(8, random_state=0), Binarizer()).fit(digits.X)  # whose transform gives bits
     assert RetrievalScorer(database="fold")(binary, digits.X_query, digits.y_query) > 0.2
 

@@ -124,7 +124,7 @@ def plan(datasets, protocol, methods, nbits, n_seeds, tuning=None, command=None)
         Task(source, method, bits, seed, tuning, command)
         for source in sources
         for seed in range(n_seeds)
-        for bits in nbits
+        for bits in dict.fromkeys(nbits)
         for method in methods
     ]
 

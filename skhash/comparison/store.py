@@ -54,6 +54,8 @@ class Store:
     def __init__(self, folder=None):
         self.folder = None if folder is None else Path(folder)
         if self.folder is not None:
+            if self.folder.is_file():
+                raise NotADirectoryError(f"out={str(folder)!r} is a file; a folder is wanted.")
             for kind in ("rows", "tuning"):
                 (self.folder / kind).mkdir(parents=True, exist_ok=True)
 

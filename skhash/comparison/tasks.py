@@ -8,7 +8,10 @@ from functools import lru_cache, partial
 from importlib.metadata import version
 from platform import python_version
 
+import numpy as np
+
 from skhash import __version__
+from skhash.affinity import ClassAffinity
 from skhash.comparison.evaluation import FIGURES, evaluate_hasher
 from skhash.comparison.methods import METHODS, SPACES, make_hasher, why_not
 from skhash.comparison.tuning import best_candidate, tune
@@ -121,10 +124,17 @@ def identify(source, protocol):
     -------
     DataSource
         The data set.
+
+    Raises
+    ------
+    ValueError
+        If it has a single class.
     """
     import joblib
 
     data = load(source, protocol, 0)
+    if isinstance(data.affinity, ClassAffinity) and len(np.unique(data.y_database)) == 1:
+        raise ValueError(f"dataset={source!r} holds a single class, so that every row is relevant; two are wanted.")
     digest = joblib.hash([data.X_query, data.y_query, data.X_database, data.y_database, data.train_index])
     facts = {"dataset": data.name, "protocol": str(data.protocol), "description": data.DESCR, "data": digest}
     return DataSource(source, protocol, tuple(facts.items()))

@@ -8,7 +8,8 @@ from skhash.displays._base import given_style, legend, one_axes, styles, tidy
 def check_histograms(histograms):
     """Raise unless there are histograms by name."""
     if not isinstance(histograms, dict) or not histograms:
-        raise ValueError(f"histograms={histograms!r}; a dict of histograms by name, not empty, is wanted.")
+        given = "{}" if histograms == {} else f"a {type(histograms).__name__}"
+        raise ValueError(f"histograms is {given}; a dict of histograms by name, not empty, is wanted.")
 
 
 def curves_of(histograms, curve):

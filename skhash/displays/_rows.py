@@ -31,6 +31,8 @@ def choose_rows(rows, figures, **wanted):
         If there are none, if several are meant by None, or a figure is not there.
     """
     rows = list(rows)
+    if not all(isinstance(row, dict) for row in rows):
+        raise TypeError("rows holds what is no dict; rows as compare returns them, or of its results.json, are wanted.")
     for name, value in (wanted | {"protocol": None}).items():
         there = list(dict.fromkeys(row.get(name) for row in rows))
         if value is None and len(there) > 1:

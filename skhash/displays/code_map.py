@@ -77,7 +77,9 @@ class CodeMapDisplay:
         pyplot()
         bits = unpack(*as_packed(codes, nbits))
         _check_targets(y, len(bits))
-        tsne = TSNE(perplexity=perplexity, metric="hamming", random_state=random_state)
+        collapsed = (bits == bits[0]).all()  # no principal axis to start from: scikit-learn divides by 0 and crashes
+        init = "random" if collapsed else "pca"
+        tsne = TSNE(perplexity=perplexity, metric="hamming", init=init, random_state=random_state)
         return cls(tsne.fit_transform(bits), y).plot(ax=ax, **kwargs)
 
     @classmethod

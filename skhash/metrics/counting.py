@@ -184,7 +184,7 @@ class _PairLevels:
                 raise ValueError(f"{name}_y is None; one target for each of the {len(codes)} rows is wanted.")
             if n_rows(y) != len(codes):
                 raise ValueError(
-                    f"{name}_y has {n_rows(y)} rows and the {name} {len(codes)}; one target a row is wanted."
+                    f"{name}_y has {n_rows(y)} rows, {name}_codes {len(codes)}; one target a code is wanted."
                 )
         if not len(queries) or not len(database):
             raise ValueError(

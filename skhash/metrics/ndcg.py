@@ -86,7 +86,8 @@ def _gains(levels, discount):
         return (levels > 0).astype(np.float64)
     if levels[-1] > 1023:
         raise ValueError(f"H has a level of {levels[-1]:g}, and 2^v - 1 overflows; levels up to 1023 are wanted.")
-    return np.exp2(levels) - 1
+    shift = max(levels[-1] - 512, 0)  # NDCG is a ratio: sums of the highest gains stay finite
+    return np.exp2(levels - shift) - np.exp2(-shift)
 
 
 def expected_gain(ranking, k=None, discount="log2"):

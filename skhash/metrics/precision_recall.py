@@ -4,11 +4,15 @@ At a rank the tie on the boundary counts in proportion, which is the exact
 expectation over its orders. Within a radius there are no ties to break.
 """
 
+import math
+from numbers import Real
+
 import numpy as np
 from array_api_compat import array_namespace
 
 from skhash.metrics.ties import (
     check_cutoff,
+    check_histogram,
     check_options,
     divide,
     mean_over_queries,
@@ -160,10 +164,12 @@ def precision_recall_curve(H, *, radii=None, empty="skip"):
     >>> precision_recall_curve(H)
     (array([1.        , 0.66666667, 0.66666667]), array([0.5, 1. , 1. ]), array([0, 1, 2]))
     """
+    check_histogram(H)
     if radii is None and H.is_ragged:
         radii = np.linspace(H.distances.min(), H.distances.max(), 101)
     elif radii is None:
         radii = np.arange(H.counts.shape[1])
+    radii = np.atleast_1d(radii)
     if H.is_ragged or not isinstance(H.counts, np.ndarray):
         metrics = [[metric(H, radius=r, empty=empty, average=False) for r in radii] for metric in (precision, recall)]
         per_query = np.moveaxis(np.array(metrics), -1, 0)
@@ -171,7 +177,7 @@ def precision_recall_curve(H, *, radii=None, empty="skip"):
         check_options("average", empty)
         per_query = np.concatenate([_within_each(radii, merge_relevant(c, H.levels), d) for c, d in H.dense_blocks()])
         per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
-    return *mean_over_queries(per_query, empty), np.asarray(radii)
+    return *mean_over_queries(per_query, empty), radii
 
 
 def _within_each(radii, counts, distances):
@@ -188,6 +194,9 @@ def _fraction(H, k, radius, ties, empty, average, of_retrieved):
     check_cutoff(k)
     if (k is None) == (radius is None):
         raise ValueError(f"k={k!r} and radius={radius!r}: exactly one of them is wanted.")
+    if radius is not None:
+        check_histogram(H)
+        reach = _reach(radius, H)
 
     def per_block(counts, distances):
         counts = merge_relevant(counts, H.levels)
@@ -198,11 +207,18 @@ def _fraction(H, k, radius, ties, empty, average, of_retrieved):
             hits = _relevant_until(n, p, k)
         else:
             relevant = counts[..., 1].sum(-1)
-            inside = array_namespace(counts).asarray(distances <= radius, device=counts.device)
+            inside = array_namespace(counts).asarray(distances <= reach, device=counts.device)
             retrieved, hits = (counts.sum(-1) * inside).sum(-1), (counts[..., 1] * inside).sum(-1)
         return divide(hits, retrieved if of_retrieved else relevant), relevant > 0
 
     return over_queries(H, per_block, empty, average)
+
+
+def _reach(radius, H):
+    """Largest distance within a radius: weighted distances are rounded, by far less than this."""
+    if isinstance(radius, bool) or not isinstance(radius, Real) or math.isnan(radius):
+        raise ValueError(f"radius={radius!r}; a number is wanted.")
+    return radius + (1e-12 * float(np.abs(H.distances).max(initial=0)) if H.is_ragged else 0)
 
 
 def _relevant_until(n, p, k):

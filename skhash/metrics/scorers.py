@@ -139,6 +139,8 @@ class RetrievalScorer:
         True
         """
         hasher = last_step(estimator)
+        if not hasattr(estimator, "transform"):
+            raise TypeError(f"{type(hasher).__name__} has no transform that gives codes; a hasher of skhash is wanted.")
         queries = np.asarray(estimator.transform(X))
         query_y = self._targets(estimator, hasher, X, y)
         if isinstance(self.database, tuple):
@@ -192,7 +194,7 @@ class RetrievalScorer:
             return y
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         if getattr(affinity, "requires_y", True):
-            raise ValueError(f"y is None, and the affinity {affinity!r} compares targets: pass y.")
+            raise ValueError(f"y is None, and the affinity {affinity or 'auto'!r} compares targets: pass y.")
         return rows_for_hasher(estimator, X)
 
     def _accept_sample_weight(self):

@@ -177,6 +177,15 @@ def check_cutoff(k):
         raise ValueError(f"k={k!r}; None or an integer of at least 1 is wanted.")
 
 
+def check_histogram(histogram):
+    """Raise TypeError unless this is a RelevanceHistogram."""
+    if not hasattr(histogram, "dense_blocks"):
+        raise TypeError(
+            f"H is a {type(histogram).__name__}; a RelevanceHistogram is wanted, made by relevance_histogram from "
+            "codes or by histogram_from_distances from distances (or -scores)."
+        )
+
+
 def over_queries(histogram, per_block, empty, average, what="relevant item"):
     """Evaluate a metric on every block of queries and apply the policy for empty ones.
 
@@ -198,11 +207,7 @@ def over_queries(histogram, per_block, empty, average, what="relevant item"):
     float or array of shape (n_queries,)
         The metric.
     """
-    if not hasattr(histogram, "dense_blocks"):
-        raise TypeError(
-            f"H is a {type(histogram).__name__}; a RelevanceHistogram is wanted, made by relevance_histogram from "
-            "codes or by histogram_from_distances from distances (or -scores)."
-        )
+    check_histogram(histogram)
     blocks = [per_block(*block) for block in histogram.dense_blocks()]
     xp = array_namespace(blocks[0][0])
     values, defined = (xp.concat(parts) for parts in zip(*blocks, strict=True))
