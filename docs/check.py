@@ -13,7 +13,15 @@ from urllib.parse import unquote, urlsplit
 from skhash import hashers
 
 #: tags that make a browser load something, and the attribute that says what
-LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "video": "src"}
+LOADED = {
+    "script": "src",
+    "link": "href",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "object": "data",
+}
 
 
 class Page(HTMLParser):
@@ -32,6 +40,7 @@ class Page(HTMLParser):
             self.links.append(attributes["href"])
         if tag in LOADED and attributes.get(LOADED[tag]) and attributes.get("rel") not in ("canonical", "next", "prev"):
             self.loaded.append(attributes[LOADED[tag]])
+        self.loaded += [choice.split()[0] for choice in (attributes.get("srcset") or "").split(",") if choice.strip()]
 
 
 def find_faults(root):

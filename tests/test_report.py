@@ -13,7 +13,7 @@ import pytest
 from skhash import __version__
 from skhash.cli import main
 from skhash.comparison import compare, find_lead, markdown_table, pictures, write_report
-from skhash.comparison.leaders import Lead, column_sentence
+from skhash.comparison.leaders import NAMES, Lead, column_sentence
 from skhash.comparison.store import Store
 
 ROWS = {"talr": [0.9, 0.8, 0.85], "itq": [0.6, 0.55, 0.5], "lsh": [0.3, 0.2, 0.1]}
@@ -78,7 +78,7 @@ def test_who_has_not_finished_every_seed_does_not_compete():
     rows = hand_made({"good": [0.9, 0.9, None], "itq": [0.6, 0.5, 0.5], "lsh": [0.1, 0.2, 0.3]})
     lead, left_out = find_lead(rows)
     assert (lead.leader, left_out) == ("itq", ["good"])
-    assert column_sentence(16, rows).endswith("Not all seeds of good are there, which is left out here.")
+    assert column_sentence(16, rows).endswith("Left out, as not all of their seeds are there: good.")
 
 
 # --- tables
@@ -245,6 +245,11 @@ def test_failures_are_escaped_and_have_their_cell(tmp_path):
     assert "c (16 bits, seed 0, 1): failed: ValueError: <no> & no." in page.text["li"]
     assert "1 of 2 seeds" in page.text["small"]
     assert page.text["td"].count("failed") == 2 + 1
+
+
+def test_a_method_with_fewer_seeds_than_the_others_says_so_in_every_table(tmp_path):
+    page = Page(write_report(tmp_path, hand_made({"a": [0.5, 0.25], "b": [0.5]}, description="")) / "report.html")
+    assert page.text["small"].count("1 of 2 seeds") == len(NAMES)
 
 
 def test_the_page_is_built_again_from_the_rows(folder, tmp_path, capsys, monkeypatch):

@@ -108,7 +108,7 @@ def column_sentence(bits, rows):
         if lead is None:
             return f"{bits} bits: no method has figures."
         parts.append(_clause(lead))
-    note = f" Not all seeds of {', '.join(left_out)} are there, which is left out here." if left_out else ""
+    note = f" Left out, as not all of their seeds are there: {', '.join(left_out)}." if left_out else ""
     return f"{bits} bits: {'; '.join(parts)}.{note}"
 
 

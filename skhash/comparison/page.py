@@ -98,19 +98,20 @@ def _section(name, rows, description, can_draw):
 def _matrix(figure, rows):
     """One line a method, the best first, and one column a code length."""
     groups = by_method(rows)
+    n_seeds = len({row["seed"] for row in rows})
     columns = {bits: [row for row in rows if row["nbits"] == bits] for bits in sorted({row["nbits"] for row in rows})}
     leads = {bits: find_lead(column, figure)[0] for bits, column in columns.items()}
     lines = []
     for method in ranked_methods(rows, figure):
         cells = []
         for bits, lead in leads.items():
-            cell = _cell(figure, groups.get((method, bits), []))
+            cell = _cell(figure, groups.get((method, bits), []), n_seeds)
             cells.append(cell | {"kind": "best"} if lead is not None and lead.leader == method else cell)
         lines.append({"method": method, "cells": cells})
     return {"name": NAMES[figure] + (" and its tie range" if figure == "ap" else ""), "lines": lines}
 
 
-def _cell(figure, rows):
+def _cell(figure, rows, n_seeds):
     """Text of a cell, what stands small below it, and its class."""
     done = [row for row in rows if row["ap"] is not None]
     if not done:
@@ -119,8 +120,8 @@ def _cell(figure, rows):
     small = []
     if figure == "ap":
         small.append(" to ".join(f"{np.mean([row[end] for row in done]):.3f}" for end in ("ap_worst", "ap_best")))
-    if len(done) < len(rows):
-        small.append(f"{len(done)} of {len(rows)} seeds")
+    if len(done) < n_seeds:
+        small.append(f"{len(done)} of {n_seeds} seeds")
     return {"text": mean_and_spread([row[figure] for row in done]), "small": small, "kind": ""}
 
 
