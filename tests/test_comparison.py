@@ -24,7 +24,7 @@ from skhash.metrics import precision, recall, relevance_histogram
 
 COLUMNS = {"dataset", "protocol", "description", "method", "nbits", "seed", *FIGURES, "fit_seconds", "codes_per_second"}
 COLUMNS |= {"codes_sha256", "curves", "parameters", "n_candidates", "tuning_seconds", "not_applicable", "error"}
-COLUMNS |= {"seconds"}
+COLUMNS |= {"seconds", "source"}
 
 
 def decided(rows):

@@ -332,7 +332,9 @@ def test_bad_files(folder):
     with pytest.raises(ValueError, match=r"none\.npz holds data; an array named X is wanted"):
         load_dataset("none")
     for name in ("objects", "text", "empty"):
-        with pytest.raises(ValueError, match=rf"{name}.npz is no .npz archive of plain arrays; write it by numpy.savez"):
+        with pytest.raises(
+            ValueError, match=rf"{name}.npz is no .npz archive of plain arrays; write it by numpy.savez"
+        ):
             load_dataset(name)
     with pytest.raises(ValueError, match=r"y has shape \(29,\)"):
         load_dataset("short")

@@ -26,7 +26,7 @@ _SNIPPET = """import hashlib
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 
-data = load_dataset({dataset!r}, protocol={protocol!r}, random_state={seed})
+data = load_dataset({source!r}, protocol={protocol!r}, random_state={seed})
 hasher = make_hasher({method!r}, {nbits}, {seed}, data.affinity{given})
 codes = hasher.fit(data.X_train, data.y_train).encode(data.X_database)
 print(hashlib.sha256(codes).hexdigest()[:{digits}])  # {digest}"""
@@ -144,7 +144,8 @@ def _snippet(rows):
         return None
     own = METHODS[row["method"]][1]
     given = _keywords({name: value for name, value in row["parameters"].items() if name not in own})
-    return _SNIPPET.format(**row, given=given and f", {given}", digits=DIGITS, digest=row["codes_sha256"][:DIGITS])
+    about = {"source": row["dataset"]} | row  # an own file is known by its path alone; older rows do not tell it
+    return _SNIPPET.format(**about, given=given and f", {given}", digits=DIGITS, digest=row["codes_sha256"][:DIGITS])
 
 
 def _keywords(parameters):

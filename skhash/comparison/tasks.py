@@ -158,7 +158,7 @@ def run_task(task, store):
     """
     start = time.perf_counter()
     facts = dict(task.data.facts)
-    about = {name: facts[name] for name in ("dataset", "protocol", "description")}
+    about = {"source": task.data.source} | {name: facts[name] for name in ("dataset", "protocol", "description")}
     row: dict = about | {"method": task.method, "nbits": task.nbits, "seed": task.seed} | dict.fromkeys(RESULTS)
     row |= {"parameters": METHODS[task.method][1], "n_candidates": 1, "tuning_seconds": 0.0}
     row |= {"not_applicable": None, "error": None}
