@@ -35,6 +35,15 @@ def test_rows_of_little_variety(Hasher, nbits):
     assert_array_equal(fit(Hasher, X[[0, -1]], nbits=nbits).transform(X).shape, (11, nbits))
 
 
+@pytest.mark.parametrize("Hasher", [AGHHasher, SphericalHasher])
+def test_float32_rows_have_the_codes_of_float64(Hasher):
+    tags = np.random.default_rng(0).random((300, 40)) < 0.04  # with many equal rows, which make pivots fly far out
+    wide, narrow = (tags.astype(dtype) for dtype in (np.float64, np.float32))
+    codes = fit(Hasher, wide, nbits=8).encode(wide)
+    assert_array_equal(codes, fit(Hasher, narrow, nbits=8).encode(narrow))
+    assert len(np.unique(codes)) > 2
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1e6 / 3])
 @pytest.mark.parametrize("Hasher", HASHERS)
 def test_equal_rows(Hasher, value):

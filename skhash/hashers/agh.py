@@ -234,6 +234,7 @@ class AGHHasher(BaseHasher):
     0.8
     """
 
+    _dtypes = [np.float64]  # nearest anchors, and so the codes, are not those of rounded distances
     _parameter_constraints = BaseHasher._parameter_constraints | {
         "n_layers": [Interval(Integral, 1, 2, closed="both")],
         "n_anchors": [Interval(Integral, 2, None, closed="left")],

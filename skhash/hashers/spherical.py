@@ -186,6 +186,7 @@ class SphericalHasher(BaseHasher):
     0.4
     """
 
+    _dtypes = [np.float64]  # pivots may move so far out that float32 no longer tells distances apart
     _parameter_constraints = BaseHasher._parameter_constraints | {
         "eps_m": [Interval(Real, 0, None, closed="neither")],
         "eps_s": [Interval(Real, 0, None, closed="neither")],
