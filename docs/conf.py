@@ -24,6 +24,7 @@ extensions = [
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",  # for README.md and CHANGELOG.md, parts of which are pages here
     "numpydoc",
+    "phone",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.linkcode",
@@ -38,6 +39,7 @@ templates_path = ["_templates"]
 default_role = "literal"
 smartquotes = False  # "relevant" is a value, and stays what one types
 suppress_warnings = ["myst.header"]  # the parts that are included begin below the title
+toc_object_entries_show_parents = "hide"  # plot(), not SomeLongDisplay.plot(), in a narrow column
 nitpicky = True
 
 # --- the network is not needed; SKHASH_DOCS_INTERSPHINX=1 links to the pages of other projects
@@ -88,7 +90,13 @@ plot_html_show_formats = False
 plot_html_show_source_link = False  # the pages name the scripts
 plot_basedir = "plots"
 plot_working_directory = str(HERE / "plots")
-plot_rcparams = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "path"}
+plot_rcparams = {
+    "font.size": 12,  # large enough on a phone
+    "legend.fontsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "path",
+}
 plot_apply_rcparams = True
 
 sphinx_gallery_conf = {
@@ -120,7 +128,8 @@ html_theme_options = {
         "methods/*": [],
         "index": [],
         **{
-            page: ["page-toc"] for page in ("start", "figures", "contributing", "guide/*", "api/**", "auto_examples/**")
+            page: ["page-toc"]
+            for page in ("start", "figures", "comparators", "contributing", "guide/*", "api/**", "auto_examples/**")
         },
     },
     "footer_start": ["copyright"],
@@ -128,6 +137,8 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {page: [] for page in ("index", "start", "figures", "contributing", "changelog", "citing")}
+html_sidebars = {
+    page: [] for page in ("index", "start", "figures", "comparators", "contributing", "changelog", "citing")
+}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
