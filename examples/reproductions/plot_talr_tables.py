@@ -27,7 +27,7 @@ on two cores (``--only cifar_gist`` and ``--only mnist`` halve it)::
 from functools import lru_cache
 
 import matplotlib.pyplot as plt
-from _common import Study, rank
+from _common import Study, load_benchmark, rank
 
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -97,20 +97,8 @@ study.table("ap", ties=True, paper={"CIFAR-10 images, VGG-F, MAP": {"talr": {}} 
 # which features of CIFAR-10 they used, the table does not say.
 
 SHALLOW = {
-    "cifar_gist": {
-        "ksh": (0.303, 0.337, 0.346, 0.356),
-        "itq-cca": (0.264, 0.282, 0.288, 0.295),
-        "itq": (0.162, 0.169, 0.172, 0.175),
-        "spectral": (0.131, 0.135, 0.133, 0.130),
-        "lsh": (0.121, 0.126, 0.120, 0.120),
-    },
-    "mnist": {
-        "ksh": (0.872, 0.891, 0.897, 0.900),
-        "itq-cca": (0.659, 0.694, 0.714, 0.726),
-        "itq": (0.388, 0.436, 0.422, 0.429),
-        "spectral": (0.265, 0.267, 0.259, 0.250),
-        "lsh": (0.187, 0.209, 0.235, 0.243),
-    },
+    task.dataset: {method: published.figures for method, published in task.methods.items()}
+    for task in map(load_benchmark("_published").TASKS.get, ("cifar gist", "mnist"))
 }
 for k in CUTS:
     printed = {dataset: by_bits(values) for dataset, values in SHALLOW.items()} if k == 5000 else None
