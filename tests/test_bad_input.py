@@ -219,7 +219,7 @@ def test_codes_and_targets_of_other_shapes():
     codes = np.zeros((4, 8), dtype=np.uint8)
     with pytest.raises(ValueError, match="query_codes have 8 bits and database_codes 7"):
         relevance_histogram(codes, codes[:, :7], [0, 0, 1, 1])
-    with pytest.raises(ValueError, match="query_y has 3 rows, query_codes 4"):
+    with pytest.raises(ValueError, match="query_y has 3 rows for 4 queries"):
         relevance_histogram(codes, codes, [0, 0, 1], [0, 0, 1, 1])
 
 

@@ -127,8 +127,8 @@ def test_aliases_of_keywords_do_not_clash():
         (lambda: PrecisionRecallDisplay([CURVE, CURVE], [CURVE], ["a", "b"]).plot(), "1 and 2 curves"),
         (lambda: PrecisionRecallDisplay([CURVE], [CURVE], ["a", "b"]).plot(), "with 2 names"),
         (lambda: PrecisionAtNDisplay([1, 2, 3], CURVE).plot(), r"of \[3\] and \[2\] points"),
-        (lambda: PrecisionAtNDisplay.from_histograms({}), "histograms={}; a dict of histograms by name"),
-        (lambda: TieRangeDisplay.from_histograms([1]), r"histograms=\[1\]; a dict"),
+        (lambda: PrecisionAtNDisplay.from_histograms({}), "histograms is {}; a dict of histograms by name"),
+        (lambda: TieRangeDisplay.from_histograms([1]), r"histograms is a list; a dict"),
         (
             lambda: TieRangeDisplay.from_histograms({"a": 1}, metric="ap_best"),
             "metric='ap_best' is of one order of ties",

@@ -179,12 +179,13 @@ class _PairLevels:
     """Levels of query-item pairs, computed once for each pair of distinct targets."""
 
     def __init__(self, queries, database, query_y, database_y, affinity, exclude_self):
-        for name, y, codes in (("query", query_y, queries), ("database", database_y, database)):
+        sides = ("query", "queries", query_y, queries), ("database", "database items", database_y, database)
+        for name, what, y, codes in sides:
             if y is None:
                 raise ValueError(f"{name}_y is None; one target for each of the {len(codes)} rows is wanted.")
             if n_rows(y) != len(codes):
                 raise ValueError(
-                    f"{name}_y has {n_rows(y)} rows, {name}_codes {len(codes)}; one target a code is wanted."
+                    f"{name}_y has {n_rows(y)} rows for {len(codes)} {what}; one target for each is wanted."
                 )
         if not len(queries) or not len(database):
             raise ValueError(
