@@ -42,7 +42,7 @@ class Task:
         Sizes of the split.
     own_rows : bool, default=False
         Rank the training rows themselves.
-    parameters : dict, optional
+    parameters : tuple of (str, value), optional
         Of the hashers, where they are not the defaults.
     """
 

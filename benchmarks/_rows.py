@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-import numpy as np
-
-from skhash.comparison.tables import mean_and_spread
+from skhash.comparison.store import write_json
+from skhash.comparison.tables import mean_and_spread, tie_range
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -26,13 +25,12 @@ def keep(path, new, by):
     rows = json.loads(path.read_text()) if path.exists() else []
     rows = [row for row in rows if tuple(row[name] for name in by) not in measured] + new
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(path, rows)
 
 
 def figure(rows, name="ap", digits=4):
     """Mean of a figure over the splits, its standard deviation, and for AP_T its tie range."""
     text = mean_and_spread([row[name] for row in rows], digits)
     if name == "ap":
-        worst, best = (np.mean([row[end] for row in rows]) for end in ("ap_worst", "ap_best"))
-        text += f" ({worst:.{digits}f} to {best:.{digits}f})"
+        text += f" ({tie_range(rows, name, digits)})"
     return text

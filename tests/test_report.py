@@ -226,20 +226,22 @@ def test_pictures_are_whole_svg_files(folder):
         assert not re.search(r'(href|src)="(?!#)', svg)
 
 
+def assert_snippet_gives_the_codes(page, capsys):
+    snippet = next(text for text in Page(page).text["code"] if text.startswith("import hashlib"))
+    exec(compile(snippet, "snippet", "exec"), {})
+    assert capsys.readouterr().out.strip() == snippet.rpartition("# ")[2]
+
+
 def test_snippet_of_the_page_gives_the_codes_of_an_own_file(tmp_path, capsys):
     name, rng = str(tmp_path / "mine.npz"), np.random.default_rng(0)
     np.savez(name, X=rng.standard_normal((200, 8)), y=np.arange(200) % 2)
     assert main(["compare", name, "--methods", "itq", "--bits", "8", "--seeds", "1", "--out", str(tmp_path)]) == 0
     capsys.readouterr()
-    snippet = next(text for text in Page(tmp_path / "report.html").text["code"] if text.startswith("import hashlib"))
-    exec(compile(snippet, "snippet", "exec"), {})
-    assert capsys.readouterr().out.strip() == snippet.rpartition("# ")[2]
+    assert_snippet_gives_the_codes(tmp_path / "report.html", capsys)
 
 
 def test_snippet_of_the_page_gives_the_codes(folder, capsys):
-    snippet = next(text for text in Page(folder / "report.html").text["code"] if text.startswith("import hashlib"))
-    exec(compile(snippet, "snippet", "exec"), {})
-    assert capsys.readouterr().out.strip() == snippet.rpartition("# ")[2]
+    assert_snippet_gives_the_codes(folder / "report.html", capsys)
 
 
 def test_without_matplotlib_there_are_no_pictures_and_the_page_says_so(rows, tmp_path, monkeypatch):

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skhash.comparison.tables import mean_and_spread
+from skhash.comparison.store import write_json
+from skhash.comparison.tables import mean_and_spread, tie_range
 from skhash.metrics import iter_histograms
 from skhash.metrics.named import parse_metric
 
@@ -194,9 +195,7 @@ class Study:
         rows = [row for row in self.kept if not _has(row, setting)] + new
         self.path.parent.mkdir(parents=True, exist_ok=True)
         content = {"title": self.title, "summary": summarize(rows), "rows": rows}
-        whole = self.path.with_suffix(".part")
-        whole.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        whole.replace(self.path)
+        write_json(self.path, content)
 
 
 def rank(hasher, data, names, weighted=True):
@@ -299,8 +298,7 @@ def _spread(rows, figure):
 def _tie_range(rows, figure):
     if not rows or f"{figure}_worst" not in rows[0]:
         return "-"
-    worst, best = (np.mean([row[f"{figure}_{order}"] for row in rows]) for order in ("worst", "best"))
-    return f"{worst:.3f} to {best:.3f}"
+    return tie_range(rows, figure)
 
 
 def _print_aligned(lines):

@@ -3,8 +3,6 @@
 import re
 from importlib.resources import files
 
-import numpy as np
-
 from skhash.comparison import pictures
 from skhash.comparison.leaders import NAMES, find_lead
 from skhash.comparison.methods import METHODS
@@ -18,6 +16,7 @@ from skhash.comparison.tables import (
     mean_and_spread,
     ranked_methods,
     summarize,
+    tie_range,
 )
 
 DIGITS = 12  # of a hash, as shown
@@ -119,7 +118,7 @@ def _cell(figure, rows, n_seeds):
         return {"text": text, "small": [], "kind": "none"}
     small = []
     if figure == "ap":
-        small.append(" to ".join(f"{np.mean([row[end] for row in done]):.3f}" for end in ("ap_worst", "ap_best")))
+        small.append(tie_range(done))
     if len(done) < n_seeds:
         small.append(f"{len(done)} of {n_seeds} seeds")
     return {"text": mean_and_spread([row[figure] for row in done]), "small": small, "kind": ""}

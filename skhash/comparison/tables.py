@@ -100,6 +100,32 @@ def mean_and_spread(values, digits=3):
     return f"{np.mean(values):.{digits}f}{deviation}"
 
 
+def tie_range(rows, figure="ap", digits=3):
+    """Write the means of a figure over the seeds in the worst and in the best order of ties.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Each with the figure's name and "_worst", "_best".
+    figure : str, default="ap"
+        The figure.
+    digits : int, default=3
+        Digits behind the point.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from skhash.comparison.tables import tie_range
+    >>> tie_range([{"ap_worst": 0.25, "ap_best": 0.5}, {"ap_worst": 0.35, "ap_best": 0.7}])
+    '0.300 to 0.600'
+    """
+    return " to ".join(f"{np.mean([row[f'{figure}_{end}'] for row in rows]):.{digits}f}" for end in ("worst", "best"))
+
+
 def summarize(rows):
     """Average the rows of each method and code length over the seeds.
 
@@ -135,7 +161,7 @@ def summarize(rows):
                 method,
                 str(bits),
                 mean_and_spread(values["ap"]),
-                f"{means['ap_worst']:.3f} to {means['ap_best']:.3f}",
+                tie_range(done),
                 mean_and_spread(values["ndcg"]),
                 *(f"{means[name]:.3f}" for name in ("precision_at_100", "precision_radius_2")),
                 f"{means['fit_seconds']:.1f}",
