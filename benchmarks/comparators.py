@@ -21,8 +21,9 @@ from _published import FIVE_K, TASKS
 from _rows import RESULTS, figure, keep
 
 from skhash.comparison import make_hasher
+from skhash.comparison.tables import lay_out
 from skhash.datasets import load_dataset
-from skhash.metrics import average_precision, relevance_histogram
+from skhash.metrics import relevance_histogram
 from skhash.metrics.named import evaluate
 
 PATH = RESULTS / "comparators.json"
@@ -41,10 +42,8 @@ def load(task, seed):
 def rank(queries, database, data, nbits, cut=None):
     """AP_T and its tie range, precision in radius 2, and AP of the first `cut` over the relevant items among them."""
     H = relevance_histogram(queries, database, data.y_query, data.y_database, affinity=data.affinity, nbits=nbits)
-    row = evaluate([H], ["ap", "ap_worst", "ap_best", "precision_radius_2"])
-    if cut:
-        row[f"ap_at_{cut}_retrieved"] = float(average_precision(H, k=cut, normalizer="retrieved"))
-    return row
+    cut_figure = [f"ap_at_{cut}_retrieved"] if cut else []
+    return evaluate([H], ["ap", "ap_worst", "ap_best", "precision_radius_2", *cut_figure])
 
 
 def run_task(name, n_seeds):
@@ -108,10 +107,6 @@ def beyond(printed, rows):
     return max(printed - best, 0.0) + min(printed - worst, 0.0)
 
 
-def table(columns, lines):
-    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *lines))
-
-
 def task_page(task, rows):
     """One setting in Markdown, its source, each printed figure beside ours; and how far each AP is `beyond` ours."""
     lines, distances, cut_figure = [], [], f"ap_at_{task.cut}_retrieved"
@@ -134,7 +129,7 @@ def task_page(task, rows):
     name, lies = ("AP_T, tie range", "printed lies") if task.figure == "ap" else (task.figure, "printed less ours")
     cut = [f"ours, AP@{task.cut:,}"] if task.cut else []
     columns = ["method", "bits", "printed", f"ours ({name})", *cut, lies, "what differs"]
-    return f"**{task.title}.** Printed: {task.source}.\n\n{table(columns, lines)}", distances
+    return f"**{task.title}.** Printed: {task.source}.\n\n{lay_out([columns, *lines])}", distances
 
 
 def faiss_page(rows):
@@ -149,7 +144,7 @@ def faiss_page(rows):
     title = (
         f"**FAISS {versions}, protocol 5k, rows relative to the mean of the training rows.** AP_T with its tie range."
     )
-    return f"{title}\n\n{table(['data', 'method', 'bits', 'FAISS', 'ours'], lines)}"
+    return f"{title}\n\n{lay_out([['data', 'method', 'bits', 'FAISS', 'ours'], *lines])}"
 
 
 def main():

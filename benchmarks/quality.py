@@ -17,6 +17,7 @@ from _rows import RESULTS, figure, keep
 
 from skhash import ITQHasher, LSHHasher, TALRHasher
 from skhash.comparison import evaluate_hasher
+from skhash.comparison.tables import lay_out
 from skhash.datasets import load_dataset
 
 MLP = {"backbone": "mlp"}
@@ -66,15 +67,16 @@ def run_task(name, dataset, protocol, nbits, parameters, target, goal, methods, 
 def markdown(rows):
     """Means and standard deviations over the splits, one line a task."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    lines = [f"| task | bits | figure | {' | '.join(methods)} |", "|---" * (3 + len(methods)) + "|"]
+    lines = [["task", "bits", "figure", *methods]]
     for task, nbits in dict.fromkeys((row["task"], row["nbits"]) for row in rows):
-        cells = []
-        for method in methods:
-            chosen = [row for row in rows if (row["task"], row["nbits"], row["method"]) == (task, nbits, method)]
-            target = chosen[0]["figure"]
-            cells.append(figure(chosen, target, digits=3))
-        lines.append(f"| {task} | {nbits} | {target.upper()}_T | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        groups = [
+            [row for row in rows if (row["task"], row["nbits"], row["method"]) == (task, nbits, method)]
+            for method in methods
+        ]
+        target = groups[0][0]["figure"]
+        cells = [figure(chosen, target, digits=3) for chosen in groups]
+        lines.append([task, str(nbits), f"{target.upper()}_T", *cells])
+    return lay_out(lines)
 
 
 def main():

@@ -108,10 +108,18 @@ def test_tie_range_of_an_estimator_ranks_as_its_score(digits, itq, structhash):
     assert_allclose(display.best, ndcg(by_weights, ties="best"), rtol=1e-12)
 
 
-def test_tie_range_takes_metrics_with_options(digits, itq):
+@pytest.mark.parametrize(
+    ("name", "metric", "options"),
+    [
+        ("ndcg_at_20_structhash", ndcg, {"k": 20, "discount": "structhash"}),
+        ("ap_at_20_retrieved", average_precision, {"k": 20, "normalizer": "retrieved"}),
+        ("ap_at_20", average_precision, {"k": 20}),
+    ],
+)
+def test_tie_range_takes_metrics_with_options(digits, itq, name, metric, options):
     H = histogram(itq, digits)
-    display = TieRangeDisplay.from_histograms({"itq": H}, metric="ndcg_at_20_structhash")
-    expected = [ndcg(H, k=20, discount="structhash", ties=ties) for ties in ("worst", "average", "best")]
+    display = TieRangeDisplay.from_histograms({"itq": H}, metric=name)
+    expected = [metric(H, ties=ties, **options) for ties in ("worst", "average", "best")]
     assert_allclose([display.worst[0], display.average[0], display.best[0]], expected, rtol=1e-12)
 
 

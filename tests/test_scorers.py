@@ -308,6 +308,8 @@ def test_an_estimator_that_is_no_hasher(digits):
         ("ap_worst", "average_precision", {"ties": "worst"}),
         ("ndcg_at_10_best", "ndcg", {"k": 10, "ties": "best"}),
         ("ndcg_at_100_structhash", "ndcg", {"k": 100, "discount": "structhash"}),
+        ("ap_at_100_retrieved", "average_precision", {"k": 100, "normalizer": "retrieved"}),
+        ("ap_at_5_worst_min", "average_precision", {"k": 5, "ties": "worst", "normalizer": "min"}),
         ("precision_radius_2", "precision", {"radius": 2.0}),
         ("recall_radius_2.5_worst", "recall", {"radius": 2.5, "ties": "worst"}),
         ("r_precision", "r_precision", {}),
@@ -322,7 +324,22 @@ def test_names(name, function, options):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "AP", "ap_", "ap_at_", "ap_at_0", "ap_at_-1", "ap_best_at_5", "mean_ap", "ap_at_5_radius_2", "ap_structhash"],
+    [
+        "",
+        "AP",
+        "ap_",
+        "ap_at_",
+        "ap_at_0",
+        "ap_at_-1",
+        "ap_best_at_5",
+        "mean_ap",
+        "ap_at_5_radius_2",
+        "ap_structhash",
+        "ap_retrieved",
+        "ndcg_at_5_min",
+        "precision_at_5_retrieved",
+        "ap_at_5_retrieved_min",
+    ],
 )
 def test_names_that_say_no_metric(name):
     with pytest.raises(ValueError, match="metric="):

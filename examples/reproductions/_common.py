@@ -19,7 +19,7 @@ import numpy as np
 from skhash.comparison.store import write_json
 from skhash.comparison.tables import mean_and_spread, tie_range
 from skhash.metrics import iter_histograms
-from skhash.metrics.named import parse_metric
+from skhash.metrics.named import evaluate
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 NOT_AT_HAND = "not at hand"
@@ -208,8 +208,7 @@ def rank(hasher, data, names, weighted=True):
     data : Bunch
         As :func:`skhash.datasets.load_dataset` returns it.
     names : list of str
-        Metrics as :func:`skhash.metrics.named.parse_metric` reads them; ``_retrieved`` behind
-        AP@k divides by the relevant items among the first k, as most papers do.
+        Metrics as :func:`skhash.metrics.named.parse_metric` reads them.
     weighted : bool, default=True
         Use the weights of its bits, if the hasher has learned any.
 
@@ -218,20 +217,11 @@ def rank(hasher, data, names, weighted=True):
     dict of str to float
         Means over the queries that something is relevant to.
     """
-    metrics = {name: parse_metric(name.removesuffix("_retrieved")) for name in names}
-    for name in names:
-        if name.endswith("_retrieved"):
-            metrics[name][1]["normalizer"] = "retrieved"
     codes = hasher.encode(data.X_query), hasher.encode(data.X_database)
     options = {"affinity": data.affinity, "nbits": hasher.nbits}
     if weighted:
         options["bit_weights"] = getattr(hasher, "bit_weights_", None)
-    values = {name: [] for name in names}
-    for histogram in iter_histograms(*codes, data.y_query, data.y_database, **options):
-        H = histogram.by_ranks()
-        for name, (metric, how) in metrics.items():
-            values[name].append(metric(H, average=False, **how))
-    return {name: float(np.nanmean(np.concatenate(parts))) for name, parts in values.items()}
+    return evaluate(iter_histograms(*codes, data.y_query, data.y_database, **options), names)
 
 
 def summarize(rows):

@@ -195,8 +195,31 @@ def markdown_table(rows):
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
-    cells = [list(COLUMNS), *summarize(rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    return lay_out([COLUMNS, *summarize(rows)])
+
+
+def lay_out(cells):
+    """Lay out cells as a Markdown table, columns aligned for plain reading.
+
+    Parameters
+    ----------
+    cells : list of sequences of str
+        The head, then the lines.
+
+    Returns
+    -------
+    str
+        The table.
+
+    Examples
+    --------
+    >>> from skhash.comparison.tables import lay_out
+    >>> print(lay_out([["method", "AP_T"], ["itq", ".431"]]))
+    | method | AP_T |
+    |--------|------|
+    | itq    | .431 |
+    """
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells
     ]

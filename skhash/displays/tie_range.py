@@ -1,5 +1,7 @@
 """The range of a metric over the orders of ties (He et al., CVPR 2018, figure 3)."""
 
+import re
+
 import numpy as np
 
 from skhash.displays._base import figure_label, given_style, one_axes, styles, tidy
@@ -196,5 +198,5 @@ class TieRangeDisplay:
 
 def _in_order(metric, ties):
     """Name of a metric in an order of ties."""
-    stem, discount, _ = metric.partition("_structhash")
-    return stem + {"average": ""}.get(ties, f"_{ties}") + discount
+    stem, *ending = re.split("(?=_structhash$|_min$|_retrieved$)", metric)
+    return "".join([stem, {"average": ""}.get(ties, f"_{ties}"), *ending])

@@ -22,7 +22,8 @@ METRICS = {
 _CUT = ("ap", "ndcg", "precision", "recall")
 _NAME = re.compile(
     rf"(?P<metric>{'|'.join(sorted(METRICS, key=len, reverse=True))})"
-    r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?(_(?P<discount>structhash))?"
+    r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
+    r"(_(?P<discount>structhash)|_(?P<normalizer>min|retrieved))?"
 )
 
 
@@ -35,7 +36,8 @@ def parse_metric(name, k=None):
         ``ap``, ``ndcg``, ``precision``, ``recall``, ``r_precision``, ``reciprocal_rank``
         or ``roc_auc``; then ``_at_K`` or ``_radius_R`` where the metric has one; then
         ``_best`` or ``_worst`` for the order inside the ties; for ``ndcg`` then
-        ``_structhash`` for that discount.
+        ``_structhash`` for that discount, for ``ap`` with a cut-off ``_min`` or
+        ``_retrieved`` for that normaliser.
     k : int, default=None
         Cut-off for a name that carries none.
 
@@ -56,12 +58,14 @@ def parse_metric(name, k=None):
     >>> from skhash.metrics.named import parse_metric
     >>> parse_metric("precision_at_100_worst")[1]
     {'k': 100, 'ties': 'worst'}
+    >>> parse_metric("ap_at_5000_retrieved")[1]  # what many papers call mAP@5000
+    {'k': 5000, 'normalizer': 'retrieved'}
     """
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         raise ValueError(
             f"metric={name!r}; one of {', '.join(METRICS)} is wanted, with _at_K or _radius_R "
-            "and _best or _worst, and for ndcg _structhash, appended."
+            "and _best or _worst, for ndcg _structhash, and for ap_at_K _min or _retrieved, appended."
         )
     metric = match["metric"]
     options: dict = {}
@@ -75,6 +79,10 @@ def parse_metric(name, k=None):
         options["discount"] = match["discount"]
         if metric != "ndcg":
             raise ValueError(f"metric={name!r}: {metric} has no discount.")
+    if match["normalizer"]:
+        options["normalizer"] = match["normalizer"]
+        if metric != "ap" or "k" not in options:
+            raise ValueError(f"metric={name!r}: only ap with a cut-off has this normaliser.")
     ranked = metric in ("precision", "recall")
     if (match["k"] and metric not in _CUT) or (match["radius"] and not ranked):
         raise ValueError(f"metric={name!r}: {metric} has no such cut-off.")
