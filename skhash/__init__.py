@@ -12,6 +12,8 @@ from skhash import hashers
 if TYPE_CHECKING:
     from skhash.hashers import (
         AGHHasher,
+        BREHasher,
+        CGHashHasher,
         CIBHashHasher,
         DHNHasher,
         DPSHHasher,
@@ -37,6 +39,8 @@ __version__ = "0.1.0.dev0"
 _SUBMODULES = ("affinity", "callbacks", "codes", "datasets", "displays", "metrics", "persistence")
 __all__ = [
     "AGHHasher",
+    "BREHasher",
+    "CGHashHasher",
     "CIBHashHasher",
     "DHNHasher",
     "DPSHHasher",

@@ -12,7 +12,7 @@ import numpy as np
 def binarize(activations):
     """Threshold real activations into bits: 1 where ``activation >= 0``.
 
-    This is the only threshold of the library, so that ``sign(0) = +1`` everywhere.
+    Every code of the library comes from here; ``sign(0) = +1``, as in the signs that hashers train on.
 
     Parameters
     ----------

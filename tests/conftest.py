@@ -10,6 +10,7 @@ import os
 os.environ["SCIPY_ARRAY_API"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it torch refuses deterministic products on a GPU
 
 import numpy as np
 import pytest

@@ -2,14 +2,19 @@
 
 import pickle
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_info
 from torch import nn
 
-from skhash.engine import Encoder, Objective, Schedule, Trainer, resolve_device, seeded
+from skhash._threads import _loaded, _set_limits
+from skhash.engine import Encoder, Objective, Schedule, Trainer, one_thread, resolve_device, seeded
+from skhash.engine.runtime import generator_states, restore_generators
 
 CPU = torch.device("cpu")
 
@@ -239,11 +244,74 @@ def test_an_objective_says_what_it_must():
         objective(nn.Identity(), torch.zeros(2, 1), None, np.arange(2))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_the_generator_of_the_device_is_left_alone_as_well():
-    device = torch.device("cuda")
-    before = torch.cuda.get_rng_state(device)
-    with seeded(0, device):
-        torch.rand(3, device=device)
-    assert torch.equal(torch.cuda.get_rng_state(device), before)
+def test_seeding_a_body_on_the_cpu_touches_no_gpu(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    with seeded(0, CPU):
+        torch.rand(3)
+    assert seeds == []
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("mode", ["default", "warn", "error"])
+def test_the_users_deterministic_mode_is_left_alone(mode, deterministic):
+    torch.set_deterministic_debug_mode(mode)
+    try:
+        before = torch.get_deterministic_debug_mode()
+        with seeded(0, CPU, deterministic):
+            assert torch.get_deterministic_debug_mode() == (2 if deterministic else before)
+        assert torch.get_deterministic_debug_mode() == before
+    finally:
+        torch.set_deterministic_debug_mode("default")
+
+
+def test_generators_of_a_gpu_are_restored_without_one():
+    states = generator_states(CPU)
+    numbers = torch.rand(3)
+    restore_generators(states | {"cuda": states["torch"]}, CPU)  # of a checkpoint that was written on a GPU
+    assert torch.equal(torch.rand(3), numbers)
+
+
+def test_one_thread_leaves_the_limits_of_all_libraries():
+    before = threadpool_info()
+    with one_thread():
+        assert {library["num_threads"] for library in threadpool_info()} == {1}
+    assert threadpool_info() == before
+
+
+def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+
+    def limits():
+        return torch.get_num_threads(), *(library.num_threads for library in libraries)
+
+    def first():
+        with one_thread():
+            first_is_in.set()
+            assert second_is_in.wait(60)
+        first_is_out.set()
+        return torch.get_num_threads()
+
+    def second():
+        assert first_is_in.wait(60)
+        with one_thread():
+            second_is_in.set()
+            assert first_is_out.wait(60)
+            with one_thread():
+                pass
+            inside = limits()
+        return inside, torch.get_num_threads()
+
+    blas = _loaded("blas")
+    libraries, before = blas.lib_controllers, (torch.get_num_threads(), blas.info())
+    torch.set_num_threads(2)
+    _set_limits(blas, 2)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            running = [threads.submit(body) for body in (first, second)]
+            assert [body.result() for body in running] == [2, ((1,) * (1 + len(libraries)), 2)]
+            assert limits() == (2,) * (1 + len(libraries))
+            assert threads.submit(limits).result() == limits()
+    finally:
+        torch.set_num_threads(before[0])
+        _set_limits(blas, {library["filepath"]: library["num_threads"] for library in before[1]})

@@ -12,9 +12,21 @@ import skhash
 HOUSE = Path(skhash.__file__).parent
 
 # Each room may import itself and those above it; the engine knows torch and, but for files, no other room.
-ROOMS = ["_compat", "_files", "_kernels", "codes", "rows", "affinity", "metrics", "base", "engine", "hashers"]
+ROOMS = [
+    "_compat",
+    "_files",
+    "_kernels",
+    "_threads",
+    "codes",
+    "rows",
+    "affinity",
+    "metrics",
+    "base",
+    "engine",
+    "hashers",
+]
 ROOMS += ["search", "displays", "callbacks", "datasets", "persistence", "comparison", "cli", "__main__"]
-ALONE = {"_compat": set(), "_files": set(), "_kernels": set(), "engine": {"_files"}}
+ALONE = {"_compat": set(), "_files": set(), "_kernels": set(), "_threads": set(), "engine": {"_files", "_threads"}}
 modules = sorted(path for path in HOUSE.rglob("*.py") if path != HOUSE / "__init__.py")
 
 
@@ -63,6 +75,8 @@ def test_heavy_libraries_are_loaded_at_first_use(statement):
 
 def test_every_public_name_is_there():
     assert set(skhash.__all__) <= set(dir(skhash))
+    assert set(skhash.__all__) == {*skhash.hashers.__all__, "__version__"}
+    assert skhash.hashers.__all__ == list(skhash.hashers._MODULES)
     for name in skhash.hashers.__all__:
         assert getattr(skhash, name) is getattr(skhash.hashers, name)
     for module in (skhash, skhash.hashers):

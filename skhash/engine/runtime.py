@@ -1,12 +1,14 @@
 """Devices and seeds: where training runs, and what alone decides its result."""
 
+import functools
 import random
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
+
+from skhash._threads import SharedLimit, one_blas_thread, one_openmp_thread
 
 _GENERATORS = threading.RLock()
 
@@ -17,7 +19,8 @@ def resolve_device(device):
     Parameters
     ----------
     device : "auto" or str
-        "auto" takes a CUDA device if there is one; otherwise any name that torch knows.
+        "auto" takes a CUDA device if there is one; otherwise "cpu", "cuda" or "cuda:1" and the like.
+        Other kinds lack the float64 that counts need.
 
     Returns
     -------
@@ -39,7 +42,7 @@ def resolve_device(device):
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-        if resolved.type not in ("cpu", "cuda", "mps", "xpu"):
+        if resolved.type not in ("cpu", "cuda"):
             raise NotImplementedError
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
@@ -86,16 +89,23 @@ def seeded(seed, device, deterministic=False):
 
 @contextmanager
 def _seeded(seed, device, deterministic):
-    before, was_deterministic = generator_states(device), torch.are_deterministic_algorithms_enabled()
-    torch.manual_seed(seed)
+    before, mode = generator_states(device), torch.get_deterministic_debug_mode()
+    torch.set_rng_state(_seeded_state("cpu", seed))  # manual_seed would seed every GPU of the process as well
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(_seeded_state(device, seed), device)
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)
-    torch.use_deterministic_algorithms(deterministic or was_deterministic)
+    if deterministic:
+        torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(was_deterministic)
+        torch.set_deterministic_debug_mode(mode)
         restore_generators(before, device)
+
+
+def _seeded_state(device, seed):
+    return torch.Generator(device).manual_seed(seed).get_state()
 
 
 def generator_states(device):
@@ -121,12 +131,12 @@ def generator_states(device):
 
 
 def restore_generators(states, device):
-    """Set the global generators to what :func:`generator_states` returned."""
+    """Set the global generators to what :func:`generator_states` returned, for this kind of device or another."""
     name, key, *rest = states["numpy"]
     torch.set_rng_state(states["torch"])
     np.random.set_state((name, key.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     random.setstate(states["python"])
-    if "cuda" in states:
+    if "cuda" in states and device.type == "cuda":
         torch.cuda.set_rng_state(states["cuda"], device)
 
 
@@ -136,7 +146,7 @@ def one_thread(wanted=True):
 
     Sums that a team of threads shares are rounded by the size of the team. Besides,
     waking a team costs more than a small step takes, and many times more while other
-    processes want the same cores.
+    processes want the same cores. Bodies may overlap in several threads.
 
     Parameters
     ----------
@@ -156,11 +166,61 @@ def one_thread(wanted=True):
     ...     torch.get_num_threads()
     1
     """
-    n_threads = torch.get_num_threads()
-    if wanted:
-        torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1 if wanted else None, user_api="blas"):
-            yield
-    finally:
-        torch.set_num_threads(n_threads)
+    if not wanted:
+        yield
+        return
+    before = torch.get_num_threads()
+    with one_blas_thread():
+        of_this_thread = one_openmp_thread()
+        with _ONE_TORCH_THREAD(before):
+            try:
+                yield
+            finally:
+                of_this_thread.restore_original_limits()
+
+
+def full_precision(device):
+    """Multiply float32 as float32 inside the body, not as the TF32 of a GPU, whose bits are not those of a CPU.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where the body computes.
+
+    Returns
+    -------
+    context manager
+        To enter.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine import full_precision
+    >>> with full_precision(torch.device("cuda")):
+    ...     torch.backends.cudnn.conv.fp32_precision
+    'ieee'
+    """
+    return _NO_TF32() if device.type == "cuda" else nullcontext()
+
+
+def _forbid_tf32():
+    before = [part.fp32_precision for part in _MULTIPLIERS]
+    _set_precision(["ieee"] * len(_MULTIPLIERS))
+    return functools.partial(_set_precision, before)
+
+
+def _set_precision(values):
+    for part, value in zip(_MULTIPLIERS, values, strict=True):
+        part.fp32_precision = value
+
+
+_MULTIPLIERS = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
+_NO_TF32 = SharedLimit(_forbid_tf32)
+
+
+def _limit_torch(before):
+    torch.set_num_threads(1)
+    return functools.partial(torch.set_num_threads, before)
+
+
+_ONE_TORCH_THREAD = SharedLimit(_limit_torch)

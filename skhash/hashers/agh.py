@@ -41,9 +41,9 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from skhash._compat import Interval
+from skhash._threads import one_blas_thread, one_openmp_thread
 from skhash.base import BaseHasher
 from skhash.hashers.linear import mean_row, orthonormal_map
 
@@ -267,7 +267,7 @@ class AGHHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    @threadpool_limits.wrap(limits=1)  # k-means sums in OpenMP threads, too
+    @one_blas_thread()
     def _fit(self, X, targets):
         rng = check_random_state(self.random_state)
         self.mean_ = mean_row(X)
@@ -284,7 +284,7 @@ class AGHHasher(BaseHasher):
     def _draw_anchors(self, X, rng):
         m = min(self.n_anchors, max(len(X) // ROWS_PER_ANCHOR, 2))
         kmeans = KMeans(m, n_init=1, max_iter=self.n_iter, random_state=rng)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), one_openmp_thread():  # k-means sums in those threads
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
             return np.unique(kmeans.fit(X).cluster_centers_, axis=0)
 

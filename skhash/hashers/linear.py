@@ -3,12 +3,9 @@
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from sklearn.decomposition import PCA
-from threadpoolctl import threadpool_limits
 
+from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
-
-#: Sums that a team of threads shares are rounded by the size of the team, and small ones take it longer.
-one_blas_thread = threadpool_limits.wrap(limits=1, user_api="blas")
 
 
 class LinearHasher(BaseHasher):
@@ -108,7 +105,7 @@ def orthonormal_map(n_inputs, n_outputs, rng):
     return q if n_inputs >= n_outputs else q.T
 
 
-@one_blas_thread
+@one_blas_thread()
 def principal_map(X, nbits, rng):
     """Map centred rows to their leading principal components.
 

@@ -16,8 +16,9 @@ eps is, so that eps need not be known.
 
 import numpy as np
 
+from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
-from skhash.hashers.linear import mean_row, one_blas_thread, principal_map
+from skhash.hashers.linear import mean_row, principal_map
 
 
 def smoothest_eigenfunctions(lengths, nbits):
@@ -106,7 +107,7 @@ class SpectralHasher(BaseHasher):
         self.affinity = affinity
         self.store_database = store_database
 
-    @one_blas_thread
+    @one_blas_thread()
     def _fit(self, X, targets):
         self.mean_ = mean_row(X)
         # as many directions as there are at most: none is drawn at random
