@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 from skhash import HashNetHasher, TALRHasher
-from skhash.engine import Checkpoint
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity
+from skhash.engine import Checkpoint, fingerprint
 from skhash.metrics import RetrievalScorer
 
 
@@ -103,6 +105,39 @@ def test_other_rows_and_parameters_have_files_of_their_own(digits, tmp_path):
     hasher(tmp_path).fit(digits.X, (digits.y + 1) % 10)
     hasher(tmp_path, store_database=False).fit(digits.X, digits.y)  # the first one's
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def backbone(width=8):
+    return torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 8))
+
+
+def test_what_pickle_keeps_of_a_parameter_tells_trainings_apart():
+    rows = np.zeros((3, 2))
+    S = np.eye(3)
+    values = [
+        PrecomputedAffinity(S),
+        PrecomputedAffinity(S[::-1].copy()),
+        DistanceAffinity(),
+        DistanceAffinity((9,), (1,)),
+    ]
+    values += [partial(torch.optim.SGD, lr=0.1), partial(torch.optim.SGD, lr=0.2), torch.optim.SGD, torch.optim.Adam]
+    values += [backbone(8), backbone(9), np.random.RandomState(0), np.random.RandomState(1), None, 1, "1"]
+    names = [fingerprint({"parameter": value}, rows, None) for value in values]
+    assert len(set(names)) == len(values)
+    assert names[0] == fingerprint({"parameter": PrecomputedAffinity(S.copy())}, rows, None)
+    assert names[8] == fingerprint({"parameter": backbone(8)}, rows, None)  # other first weights
+    assert fingerprint({"parameter": lambda x: x}, rows, None) != names[0]
+
+
+def test_another_matrix_of_affinities_resumes_nothing(digits, tmp_path):
+    rows = np.arange(300)
+    first, second = (
+        PrecomputedAffinity((labels[:300, None] == labels[:300]).astype(float)) for labels in (digits.y, digits.y % 2)
+    )
+    hasher(tmp_path, affinity=first).fit(digits.X[:300], rows)
+    resumed = hasher(tmp_path, affinity=second).fit(digits.X[:300], rows, resume=True)
+    fresh = hasher(None, affinity=second).fit(digits.X[:300], rows)
+    assert_array_equal(resumed.weights_["hash.weight"], fresh.weights_["hash.weight"])
 
 
 def test_clones_of_a_search_share_a_folder(digits, tmp_path):

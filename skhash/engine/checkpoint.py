@@ -1,11 +1,12 @@
 """Checkpoints: the whole state of a training, written whole or not at all."""
 
 import hashlib
+import pickle
 from pathlib import Path
 
+import joblib
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
 from torch import nn
 
 from skhash._files import whole_file
@@ -72,7 +73,8 @@ def fingerprint(params, X, targets):
     Parameters
     ----------
     params : dict
-        Parameters of the estimator; callables, modules and estimators count by their names.
+        Parameters of the estimator. A module counts by the names and shapes of its
+        tensors, another object by all that pickle keeps of it, a function by its name.
     X : array or DatasetRows of shape (n_samples, ...)
         Training rows.
     targets : array of shape (n_samples, ...) or None
@@ -105,12 +107,15 @@ def fingerprint(params, X, targets):
 
 
 def _describe(value):
-    if isinstance(value, np.random.RandomState):
-        return repr(value.get_state())
-    if isinstance(value, nn.Module | BaseEstimator) or (callable(value) and not hasattr(value, "__dataclass_fields__")):
-        kind = value if hasattr(value, "__qualname__") else type(value)
-        return f"{kind.__module__}.{kind.__qualname__}"
-    return repr(value)
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, nn.Module):  # first weights are drawn anew in each process
+        return kind + repr([(name, tuple(tensor.shape)) for name, tensor in value.state_dict().items()])
+    try:
+        return kind + joblib.hash(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return kind
 
 
 def as_arrays(state):
