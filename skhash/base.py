@@ -281,7 +281,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         # a missing y is looked at here, any other one below
         X = self._check_input(X, y=None if y is None else "no_validation", reset=first, ensure_min_samples=2)
         if y is None:
-            targets = X if given and not getattr(self.affinity, "requires_y", True) else None
+            # X[:], for rows of a Dataset are read by that
+            targets = X[:] if given and not getattr(self.affinity, "requires_y", True) else None
         else:
             targets = check_array(
                 y,

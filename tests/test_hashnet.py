@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 
 from skhash import HashNetHasher
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity
@@ -59,6 +60,16 @@ def test_the_loss_of_shared_labels_is_the_double_loop(similarity, class_ratio):
     expected = likelihood(g, (y @ y.T) > 0, jaccard, 0.7, class_ratio)
     objective = HashNetObjective(SharedLabelsAffinity(), 0.7, class_ratio, similarity)
     assert objective.likelihood(torch.tensor(g), y).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_continuous_similarity_asks_the_affinity_what_targets_are():
+    y = np.array(LABELS)
+    g = torch.tensor(np.tanh(np.random.default_rng(1).normal(size=(len(y), 4))))
+    shared = HashNetObjective(SharedLabelsAffinity(), 1.0, similarity="continuous")
+    assert shared.likelihood(g, csr_array(y)).item() == shared.likelihood(g, y).item()
+    classes = np.arange(len(y)) % 2
+    same = HashNetObjective(ClassAffinity(), 1.0, similarity="continuous")
+    assert same.likelihood(g, classes[:, None]).item() == same.likelihood(g, classes).item()
 
 
 def test_continuous_similarity_of_graded_levels():

@@ -109,6 +109,14 @@ def test_a_radius_includes_its_distance_whatever_the_rounding_of_weights(weights
     assert [float(values[0]) for values in precision_recall_curve(H, radii=sum(weights))[:2]] == [1, 1]
 
 
+def test_a_curve_of_soft_counts_with_a_gradient():
+    counts = torch.rand((3, 5, 2), dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    curve = precision_recall_curve(RelevanceHistogram(counts, np.array([0, 1])))
+    expected = precision_recall_curve(RelevanceHistogram(counts.detach().numpy(), np.array([0, 1])))
+    for values, same in zip(curve, expected, strict=True):
+        assert_allclose(values, same, rtol=1e-12)
+
+
 def test_a_curve_wants_a_histogram():
     with pytest.raises(TypeError, match="H is a ndarray; a RelevanceHistogram is wanted"):
         precision_recall_curve(np.zeros((2, 3)))

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from torch import nn
 
 from skhash import HashNetHasher, TALRHasher
-from skhash.engine import Encoder, crop_and_flip
+from skhash.affinity import DistanceAffinity
+from skhash.engine import DatasetRows, Encoder, crop_and_flip
 
 SHAPE = (3, 8, 8)
 OPTIONS = {"n_epochs": 3, "batch_size": 20, "random_state": 0}
@@ -93,6 +95,66 @@ def test_a_dataset_with_targets_is_not_read_for_them(images):
     data = Images(X, np.zeros(len(X)))
     data.targets = y
     assert_array_equal(TALRHasher(8, **OPTIONS).fit(data).database_y_, y)
+
+
+def test_a_dataset_of_rows_alone_has_no_targets(images):
+    X, y = images
+    rows = torch.utils.data.StackDataset(torch.from_numpy(X))  # tuples of one
+    vectors = list(torch.from_numpy(X).float().flatten(1))
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(vectors)
+
+        def __getitem__(self, i):
+            return vectors[i]
+
+    with pytest.raises(ValueError, match=r"y=None, and X is a Rows of rows alone; targets, or pairs"):
+        TALRHasher(8, **OPTIONS).fit(Rows())
+    with pytest.raises(ValueError, match=r"y=None, and X is a StackDataset of rows alone"):
+        TALRHasher(8, **OPTIONS).fit(rows)
+    hasher = TALRHasher(8, **OPTIONS).fit(Rows(), y)
+    assert_array_equal(hasher.encode(Rows()), hasher.encode(np.stack(vectors)))
+
+
+def test_an_affinity_of_rows_compares_those_of_a_dataset(images):
+    X, y = images
+    vectors = (X.reshape(60, -1) / 255).astype(np.float32)
+    options = OPTIONS | {"affinity": DistanceAffinity(percentiles=(20,), levels=(1,))}
+    expected = TALRHasher(8, **options).fit(vectors)
+    hasher = TALRHasher(8, **options).fit(Images(vectors, y))
+    assert_array_equal(hasher.database_codes_, expected.database_codes_)
+    assert hasher.score(vectors) == expected.score(vectors)
+
+
+def test_a_dataset_without_a_length_is_refused():
+    class Endless(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            yield np.zeros(3), 0
+
+    with pytest.raises(ValueError, match="X is a Endless, which has no length"):
+        TALRHasher(8).fit(Endless())
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_rows_of_a_dataset_are_read_by_slices(early_stopping):
+    X = np.random.default_rng(0).normal(size=(9000, 3)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    read = []
+
+    class Counted(DatasetRows):
+        def __getitem__(self, rows):
+            part = super().__getitem__(rows)
+            read.append(len(part))
+            return part
+
+    hasher = TALRHasher(4, early_stopping=early_stopping, **OPTIONS | {"n_epochs": 1, "batch_size": 500})
+    expected = clone(hasher).fit(X, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skhash.hashers.deep.DatasetRows", Counted)
+        codes = hasher.fit(Images(X, y), y).database_codes_
+    assert_array_equal(codes, expected.database_codes_)
+    assert max(read) <= 4096
 
 
 def test_augmentation_of_images(images):
@@ -192,6 +254,18 @@ def test_a_fit_forgets_the_stream(digits):
     fresh = TALRHasher(16, n_epochs=2, random_state=0).fit(digits.X, digits.y)
     streamed = TALRHasher(16, n_epochs=2, random_state=0).partial_fit(digits.X, digits.y).fit(digits.X, digits.y)
     assert_array_equal(fresh.database_codes_, streamed.database_codes_)
+
+
+@pytest.mark.parametrize("after", ["fit", "partial_fit"])
+@pytest.mark.parametrize(("name", "value"), [("nbits", 16), ("backbone", "mlp"), ("optimizer", "sgd")])
+def test_a_stream_goes_on_with_the_same_model(digits, after, name, value):
+    hasher = TALRHasher(8, n_epochs=1, random_state=0)
+    getattr(hasher, after)(digits.X, digits.y).set_params(**{name: value})
+    if (after, name) == ("fit", "optimizer"):  # fit keeps no state of its optimizer
+        assert len(hasher.partial_fit(digits.X, digits.y).history_) == 2
+    else:
+        with pytest.raises(ValueError, match=rf"{name}={value!r}, but the weights were learned with"):
+            hasher.partial_fit(digits.X, digits.y)
 
 
 def test_bad_rows_of_a_stream_change_nothing(digits):

@@ -26,7 +26,7 @@ class DSHObjective(QuantizedObjective):
         Weight alpha of the penalty.
     """
 
-    def fit(self, u, targets):
+    def data_loss(self, u, targets):
         """Compute the mean over the pairs of different rows."""
         index, _ = level_indices(self.affinity, targets, targets)
         similar = torch.from_numpy(index > 0).to(u.device)

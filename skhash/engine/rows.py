@@ -11,12 +11,17 @@ class DatasetRows:
     ----------
     dataset : torch.utils.data.Dataset
         With a length; an item is a row or a pair of row and target, the row a tensor,
-        an array or an image.
+        an array or an image, the pair a tuple or a list.
 
     Attributes
     ----------
     shape : tuple of int
         Number of rows, and the shape of one.
+
+    Raises
+    ------
+    ValueError
+        If the dataset has no length: rows are read by their numbers.
 
     Examples
     --------
@@ -27,6 +32,10 @@ class DatasetRows:
     """
 
     def __init__(self, dataset):
+        if not hasattr(dataset, "__len__"):
+            raise ValueError(
+                f"X is a {type(dataset).__name__}, which has no length; a Dataset of numbered rows is wanted."
+            )
         self.dataset = dataset
         self.shape = (len(dataset), *(self._row(0).shape if len(dataset) else ()))
         self.ndim = len(self.shape)
@@ -50,10 +59,56 @@ class DatasetRows:
         -------
         ndarray of shape (n_samples, ...)
             Targets.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
         """
         if hasattr(self.dataset, "targets"):
             return np.asarray(self.dataset.targets)
+        if len(self) and not (isinstance(self.dataset[0], tuple | list) and len(self.dataset[0]) > 1):
+            raise ValueError(
+                f"y=None, and X is a {type(self.dataset).__name__} of rows alone; targets, or pairs (row, target), "
+                "are wanted."
+            )
         return np.stack([np.asarray(self.dataset[number][1]) for number in range(len(self))])
+
+
+class ChosenRows:
+    """Some rows of an array or of DatasetRows, read from there when they are asked for.
+
+    Parameters
+    ----------
+    X : array or DatasetRows of shape (n_samples, ...)
+        Where the rows are.
+    numbers : ndarray of int
+        Which ones.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of chosen rows, and the shape of one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.engine import ChosenRows
+    >>> rows = ChosenRows(np.arange(8.0).reshape(4, 2), np.array([0, 3]))
+    >>> rows.shape, rows[1:]
+    ((2, 2), array([[6., 7.]]))
+    """
+
+    def __init__(self, X, numbers):
+        self.X, self.numbers = X, numbers
+        self.shape = (len(numbers), *X.shape[1:])
+        self.ndim = len(self.shape)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        return self.X[self.numbers[rows]]
 
 
 def batch_tensor(X, rows, device):

@@ -78,11 +78,6 @@ class CIBHashObjective(Objective):
         return contrast + self.kl_weight * symmetric_kl(*logits.chunk(2))
 
 
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay")
-_RECIPES = {"linear": (5000, 64, 3e-3, 1e-4), "deep": (5000, 64, 3e-3, 1e-4)}
-_SGD_RATES = {"linear": 0.3, "deep": 0.3}
-
-
 class CIBHashHasher(DeepHasher):
     """Contrastive information bottleneck: unsupervised codes that two views of a row share.
 
@@ -154,6 +149,10 @@ class CIBHashHasher(DeepHasher):
         "augment": [StrOptions({"auto"}), callable],
     }
 
+    _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
+    _recipes = {"linear": (5000, 64, 3e-3, 1e-4), "deep": (5000, 64, 3e-3, 1e-4)}
+    _sgd_rates = {"linear": 0.3, "deep": 0.3}
+
     def __init__(
         self,
         nbits=32,
@@ -212,6 +211,3 @@ class CIBHashHasher(DeepHasher):
 
     def _augmentation(self):
         return None  # two views are drawn by the objective
-
-    def _recipe(self):
-        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES)

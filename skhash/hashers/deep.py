@@ -16,6 +16,7 @@ from skhash.base import ENCODE_ROWS, BaseHasher
 from skhash.codes import binarize
 from skhash.engine import (
     Checkpoint,
+    ChosenRows,
     DatasetRows,
     Encoder,
     Schedule,
@@ -25,6 +26,7 @@ from skhash.engine import (
     batch_tensor,
     crop_and_flip,
     fingerprint,
+    full_precision,
     one_thread,
     resolve_device,
     seeded,
@@ -43,8 +45,10 @@ EPOCHS = (30, 125)  # fewest and most epochs that a budget of steps is turned in
 class DeepHasher(BaseHasher):
     """A hasher whose activations are a torch encoder's.
 
-    A subclass lists the parameters in its `__init__`, implements `_objective`, and
-    gives in `_recipe` what stands for the parameters that are left None.
+    A subclass lists the parameters in its `__init__`, implements `_objective`, and gives
+    what stands for the parameters that are left None: `_settings` names them, with `n_steps`
+    for `n_epochs`, `_recipes` has the values for "linear" and "deep", and `_sgd_rates` the
+    step sizes of SGD.
 
     Examples
     --------
@@ -57,6 +61,9 @@ class DeepHasher(BaseHasher):
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
     _dtypes = [np.float32]  # larger values would overflow in the encoder: validation refuses them
+    _settings: tuple
+    _recipes: dict
+    _sgd_rates: dict
     settings_: dict
     history_: list
     _stream: dict  # the trainer's state between calls of partial_fit
@@ -112,7 +119,7 @@ class DeepHasher(BaseHasher):
         """
         if resume and self.checkpoint is None:
             raise ValueError("resume=True with checkpoint=None; a folder that holds the checkpoint is wanted.")
-        if y is None and isinstance(X, Dataset) and self._supervised:
+        if y is None and isinstance(X, Dataset) and self._supervised and getattr(self.affinity, "requires_y", True):
             y = DatasetRows(X).targets()
         return self._run_fit(X, y, resume=resume)
 
@@ -140,7 +147,8 @@ class DeepHasher(BaseHasher):
         Raises
         ------
         ValueError
-            If the rows cannot be learned from, or are not like the first ones.
+            If the rows cannot be learned from, or are not like the first ones; if `nbits`, `backbone`
+            or `optimizer` is no longer what it was.
 
         Examples
         --------
@@ -155,6 +163,8 @@ class DeepHasher(BaseHasher):
         """
         with self._kept_on_failure():
             first = not hasattr(self, "weights_")
+            if not first:
+                self._check_same_model()
             X, targets = self._validate_training_data(X, y, first)
             if first:
                 self._prepare(X)
@@ -171,9 +181,24 @@ class DeepHasher(BaseHasher):
                 self.history_ = [*self.history_, {"epoch": len(self.history_) + 1, "loss": trainer.run_epoch()}]
                 state = trainer.state_dict() | {"n_epochs_done": 0}
             self._keep_weights(state.pop("encoder"))
-            self._stream, self.n_epochs_ = as_arrays(state), len(self.history_)
+            self._stream, self.n_epochs_ = (
+                as_arrays(state) | {"optimizer_parameter": self.optimizer},
+                len(self.history_),
+            )
             self._store_database(X, targets)
         return self
+
+    def _check_same_model(self):
+        """Raise for parameters that were set anew since the weights were learned, and decide their shapes or steps."""
+        kept = {name: self._architecture[name] for name in ("nbits", "backbone")}
+        if hasattr(self, "_stream"):
+            kept["optimizer"] = self._stream["optimizer_parameter"]
+        for name, value in kept.items():
+            given = getattr(self, name)
+            if given is not value and given != value:
+                raise ValueError(
+                    f"{name}={given!r}, but the weights were learned with {value!r}; a new hasher is wanted."
+                )
 
     def score(self, X, y=None):
         """Rank the rows of fit for each row of `X` as a query, and average the metric.
@@ -212,16 +237,16 @@ class DeepHasher(BaseHasher):
     def _objective(self):
         """The Objective to minimise; `affinity_` is fitted by now."""
 
-    @abstractmethod
     def _recipe(self):
-        """Settings for the parameters that are left None; `n_steps` stands for `n_epochs`."""
-
-    def _recipe_from(self, names, recipes, sgd_rates, kind=None):
-        """The recipe of a kind, by default "linear" or "deep" as the encoder is; `sgd_rates` are step sizes of SGD."""
-        kind = kind or ("linear" if self.backbone is None else "deep")
-        recipe = dict(zip(names, recipes[kind], strict=True))
-        sgd = {"learning_rate": sgd_rates[kind], "weight_decay": 5e-4}
+        """Settings for the parameters that are left None."""
+        kind = self._kind()
+        recipe = dict(zip(self._settings, self._recipes[kind], strict=True))
+        sgd = {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         return recipe | sgd if self.optimizer == "sgd" else recipe
+
+    def _kind(self):
+        """Which recipe is meant."""
+        return "linear" if self.backbone is None else "deep"
 
     def _feature_width(self):
         """Number of outputs of the backbone, which other heads than the hash layer may take, too."""
@@ -299,7 +324,7 @@ class DeepHasher(BaseHasher):
         order = np.random.default_rng(seed)
         learned, held_out = self._split(len(X), order)
         with seeded(seed, device, self.deterministic), self._threads():
-            rows = X if held_out is None else X[learned]
+            rows = X if held_out is None else ChosenRows(X, learned)
             row_targets = targets if held_out is None or targets is None else targets[learned]
             encoder = self._new_encoder(rows, rng)
             trainer = self._trainer(encoder, rows, row_targets, self._schedule(), order, device)
@@ -310,7 +335,9 @@ class DeepHasher(BaseHasher):
                 trainer.load_state_dict(state["trainer"])
                 self.history_, self._best = state["history"], tuple(state["best"])
                 self._keep_weights(state["weights"])
-            validation = None if held_out is None else (X[held_out], targets[held_out], rows, row_targets)
+            validation = None
+            if held_out is not None:
+                validation = ChosenRows(X, held_out), targets[held_out], rows, row_targets
             try:
                 self._follow(trainer, X, targets, validation, checkpoint)
             except KeyboardInterrupt as interrupt:
@@ -453,6 +480,7 @@ class DeepHasher(BaseHasher):
 @torch.no_grad()
 def _activations(encoder, X):
     encoder.eval()
-    slices = gen_batches(len(X), ENCODE_ROWS)
-    parts = [encoder(batch_tensor(X, rows, encoder.mean.device)) for rows in slices]
+    device, slices = encoder.mean.device, gen_batches(len(X), ENCODE_ROWS)
+    with full_precision(device):
+        parts = [encoder(batch_tensor(X, rows, device)) for rows in slices]
     return torch.cat(parts).cpu().numpy()

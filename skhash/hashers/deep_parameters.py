@@ -66,15 +66,18 @@ PARAMETERS = """
     checkpoint : path-like, default=None
         Folder where the state of the training is kept, epoch by epoch, for
         ``fit(X, y, resume=True)``; each combination of parameters and rows has its own file.
+        A `random_state` that is an instance moves on with every fit, and finds it in a new
+        process only.
     store_database : bool, default=True
         Keep the codes and targets of the training rows for :meth:`score`.
     device : str, default="auto"
-        "auto" takes a GPU if there is one; or any torch device.
+        "auto" takes a CUDA device if there is one; otherwise "cpu", "cuda" or "cuda:1" and the like.
     mixed_precision : bool, default=False
         Train the backbone in bfloat16, which large ones on a GPU gain from.
     deterministic : bool, default=False
         Restrict torch to deterministic algorithms, which matters on a GPU, and a backbone
-        that is handed in to one CPU thread; the others run on one thread anyway.
+        that is handed in to one CPU thread; the others run on one thread anyway. On a GPU
+        torch may ask for ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in the environment.
     random_state : int, RandomState instance or None, default=None
         Decides the result alone; the global generators are left untouched.
 """.strip()

@@ -30,7 +30,7 @@ class PairwiseObjective(QuantizedObjective):
         super().__init__(affinity, quantization_weight)
         self.pairs = HashNetObjective(affinity, scale=0.5, class_ratio=1.0)
 
-    def fit(self, u, targets):
+    def data_loss(self, u, targets):
         """Compute the mean over pairs of softplus(theta) - s theta."""
         return self.pairs.likelihood(u, targets)
 

@@ -41,7 +41,7 @@ class DTSHObjective(QuantizedObjective):
         super().__init__(affinity, quantization_weight)
         self.margin, self.max_triplets = margin, max_triplets
 
-    def fit(self, u, targets):
+    def data_loss(self, u, targets):
         """Compute the mean over triplets of softplus(margin - theta_qp + theta_qn), 0 without any."""
         index, _ = level_indices(self.affinity, targets, targets)
         similar = torch.from_numpy(index > 0).to(u.device)
@@ -174,5 +174,5 @@ class DTSHHasher(QuantizedDeepHasher):
         self.margin = margin
 
     def _objective(self):
-        margin = self.nbits / 2 if self.margin is None else self.margin
+        margin = self._nbits / 2 if self.margin is None else self.margin
         return DTSHObjective(self.affinity_, self.settings_["quantization_weight"], margin)

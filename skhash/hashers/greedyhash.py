@@ -42,7 +42,7 @@ class GreedyHashObjective(QuantizedObjective):
         self.classes = classes
         self.classifier = nn.Linear(nbits, len(classes))
 
-    def fit(self, u, targets):
+    def data_loss(self, u, targets):
         """Compute the mean cross-entropy of the classifier on sign(u)."""
         logits = self.classifier(sign(u))
         # what a row shares with each class alone are its labels

@@ -22,7 +22,7 @@ import torch
 from torch.nn.functional import softplus
 
 from skhash._compat import Interval, StrOptions
-from skhash.affinity import level_indices
+from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
 from skhash.engine import Objective
 from skhash.hashers.deep import DeepHasher
 
@@ -88,7 +88,7 @@ class HashNetObjective(Objective):
             ratio = self.class_ratio
         weights = np.where(similar, ratio, 1.0) * others
         if self.similarity == "continuous":
-            weights[similar] *= _continuous_similarity(targets, levels[index])[similar]
+            weights[similar] *= _continuous_similarity(self.affinity, targets, levels[index])[similar]
         return similar, weights
 
     def gap(self, z, targets):
@@ -117,23 +117,14 @@ class HashNetObjective(Objective):
         }
 
 
-def _continuous_similarity(targets, levels):
-    """Jaccard index of the label sets, for other targets the level over the highest one."""
-    if targets.ndim == 2 and not hasattr(targets, "toarray") and np.isin(targets, (0, 1)).all():
-        labels = targets.astype(np.float64)
+def _continuous_similarity(affinity, targets, levels):
+    """Jaccard index of the label sets, for other affinities the level over the highest one."""
+    if isinstance(affinity, SharedLabelsAffinity):
+        labels = label_matrix(affinity, targets)
         shared = labels @ labels.T
         sizes = labels.sum(axis=1)
         return shared / np.maximum(sizes[:, None] + sizes - shared, 1)
     return levels / max(levels.max(), 1e-300)
-
-
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "max_beta", "last_beta")
-_RECIPES = {
-    # a linear map that cannot fit the pairs loses ranking by more saturation, though the loss L falls
-    "linear": (2500, 256, 0.02, 0.5, 5.0, 5.0),
-    "deep": (1500, 256, 0.003, 0.1, 5.0, 100.0),
-}
-_SGD_RATES = {"linear": 1.0, "deep": 0.1}
 
 
 class HashNetHasher(DeepHasher):
@@ -219,6 +210,14 @@ class HashNetHasher(DeepHasher):
         "similarity": [StrOptions({"binary", "continuous"})],
     }
 
+    _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "max_beta", "last_beta")
+    _recipes = {
+        # a linear map that cannot fit the pairs loses ranking by more saturation, though the loss L falls
+        "linear": (2500, 256, 0.02, 0.5, 5.0, 5.0),
+        "deep": (1500, 256, 0.003, 0.1, 5.0, 100.0),
+    }
+    _sgd_rates = {"linear": 1.0, "deep": 0.1}
+
     def __init__(
         self,
         nbits=32,
@@ -281,15 +280,12 @@ class HashNetHasher(DeepHasher):
         self.random_state = random_state
 
     def _objective(self):
-        scale = SCALE / self.nbits if self.scale is None else self.scale
+        scale = SCALE / self._nbits if self.scale is None else self.scale
         rising = np.linspace(0, 1, max(self.n_stages - 1, 1)) ** 2
         betas = (1 + (self.settings_["max_beta"] - 1) * rising).tolist()
         if self.n_stages > 1:
             betas.append(max(float(self.settings_["last_beta"]), betas[-1]))
         return HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
-
-    def _recipe(self):
-        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES)
 
     def _n_stages(self):
         return self.n_stages

@@ -76,11 +76,6 @@ class MIHashObjective(TALRObjective):
         return -mutual_information(H.counts).sum() / has_both.sum().clamp_min(1)
 
 
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
-_RECIPES = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 0.7)}
-_SGD_RATES = {"linear": 1.0, "deep": 1.0}
-
-
 class MIHashHasher(DeepHasher):
     """Hashing with mutual information: distances that tell what is relevant.
 
@@ -141,6 +136,10 @@ class MIHashHasher(DeepHasher):
         "n_bins": [Interval(Integral, 1, None, closed="left"), None],
     }
 
+    _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
+    _recipes = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 0.7)}
+    _sgd_rates = {"linear": 1.0, "deep": 1.0}
+
     def __init__(
         self,
         nbits=32,
@@ -196,6 +195,3 @@ class MIHashHasher(DeepHasher):
 
     def _objective(self):
         return MIHashObjective(self.affinity_, self.settings_["alpha"], self.n_bins)
-
-    def _recipe(self):
-        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES)

@@ -18,11 +18,9 @@ from skhash._compat import Interval
 from skhash.engine import Objective
 from skhash.hashers.deep import DeepHasher
 
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "quantization_weight")
-
 
 class QuantizedObjective(Objective):
-    """The fit of a batch, which a subclass gives, and the penalty of its activations.
+    """The data loss of a batch, which a subclass gives, and the penalty of its activations.
 
     Parameters
     ----------
@@ -51,7 +49,7 @@ class QuantizedObjective(Objective):
     def forward(self, encoder, X, targets, rows):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         u = self.activate(encoder(X))
-        return self.fit(u, targets) + self.quantization_weight * self.penalty(u.abs() - 1).mean()
+        return self.data_loss(u, targets) + self.quantization_weight * self.penalty(u.abs() - 1).mean()
 
     def activate(self, f):
         """Map the outputs of the encoder to activations: left as they are, unless a paper squashes them.
@@ -69,7 +67,7 @@ class QuantizedObjective(Objective):
         return f
 
     @abstractmethod
-    def fit(self, u, targets):
+    def data_loss(self, u, targets):
         """Compute the loss of the activations without the penalty.
 
         Parameters
@@ -133,7 +131,7 @@ class QuantizedDeepHasher(DeepHasher):
     """
 
     _supervised = True
-    _recipes: dict
+    _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "quantization_weight")
     _sgd_rates = {"linear": 0.1, "deep": 0.1}
     _parameter_constraints = DeepHasher._parameter_constraints | {
         "quantization_weight": [Interval(Real, 0, None, closed="left"), None],
@@ -189,6 +187,3 @@ class QuantizedDeepHasher(DeepHasher):
         self.mixed_precision = mixed_precision
         self.deterministic = deterministic
         self.random_state = random_state
-
-    def _recipe(self):
-        return self._recipe_from(_SETTINGS, self._recipes, self._sgd_rates)

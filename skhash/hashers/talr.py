@@ -33,7 +33,7 @@ from skhash.hashers.fastap import fast_ap
 from skhash.hashers.itq import quantizing_rotation
 from skhash.hashers.linear import orthonormal_map, principal_map
 from skhash.metrics import average_precision, ndcg
-from skhash.metrics.ndcg import expected_gain
+from skhash.metrics.ndcg import expected_gain, level_gains
 from skhash.metrics.soft_histogram import soft_histogram
 from skhash.metrics.ties import (
     cumulative_discount,
@@ -108,16 +108,6 @@ _RELAXED = {
 }
 
 MAX_LEVELS = 256  # the soft histogram has one plane a level
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha", "init")
-_RECIPES = {
-    "ap": (2500, 256, 0.1, 0.5, 1.0, "rotation"),
-    "ndcg": (1000, 500, 0.05, 0.3, 2.0, "rotation"),
-    "fastap": (2500, 256, 0.1, 1.5, 0.7, "rotation"),
-    # distances between the rows themselves: ITQ is a good answer already, and is easily overfitted away
-    "distances": (1000, 500, 0.02, 2.0, 0.7, "itq"),
-    "deep": (1500, 256, 0.003, 0.1, 0.7, "rotation"),
-}
-_SGD_RATES = dict.fromkeys(_RECIPES, 1.0)
 
 
 def soft_metric(H, objective, relaxation="exact", k=None):
@@ -147,7 +137,7 @@ def soft_metric(H, objective, relaxation="exact", k=None):
     relaxed = _RELAXED[objective, relaxation]
     if objective == "ap":
         return relaxed(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))
-    gains = np.exp2(np.asarray(H.levels, dtype=np.float64)) - 1
+    gains = level_gains(H.levels)
     ideal = expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
     return divide(relaxed(*tied_ranking(H.counts, gains)), ideal)
 
@@ -287,6 +277,17 @@ class TALRHasher(DeepHasher):
         "init": [StrOptions({"rotation", "itq"}), None],
     }
 
+    _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha", "init")
+    _recipes = {
+        "ap": (2500, 256, 0.1, 0.5, 1.0, "rotation"),
+        "ndcg": (1000, 500, 0.05, 0.3, 2.0, "rotation"),
+        "fastap": (2500, 256, 0.1, 1.5, 0.7, "rotation"),
+        # distances between the rows themselves: ITQ is a good answer already, and is easily overfitted away
+        "distances": (1000, 500, 0.02, 2.0, 0.7, "itq"),
+        "deep": (1500, 256, 0.003, 0.1, 0.7, "rotation"),
+    }
+    _sgd_rates = dict.fromkeys(_recipes, 1.0)
+
     def __init__(
         self,
         nbits=32,
@@ -352,10 +353,9 @@ class TALRHasher(DeepHasher):
         alpha = self.settings_["alpha"]
         return TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, alpha, self.n_bins)
 
-    def _recipe(self):
+    def _kind(self):
         by_distance = not getattr(self.affinity_, "requires_y", True)
-        kind = "deep" if self.backbone is not None else "distances" if by_distance else self.objective
-        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES, kind)
+        return "deep" if self.backbone is not None else "distances" if by_distance else self.objective
 
     def _score_metric(self):
         return "ap" if self.objective == "fastap" else self.objective

@@ -152,11 +152,6 @@ class TBHObjective(Objective):
         return reconstruction + self.adversarial_weight * adversarial
 
 
-_SETTINGS = ("n_steps", "batch_size", "learning_rate", "weight_decay")
-_RECIPES = {"linear": (1000, 256, 1e-3, 1e-4), "deep": (2000, 256, 3e-3, 1e-4)}
-_SGD_RATES = {"linear": 0.1, "deep": 0.1}
-
-
 class TBHHasher(DeepHasher):
     """Twin-bottleneck hashing: unsupervised codes, the graph over which an auto-encoder mixes its latents.
 
@@ -219,6 +214,10 @@ class TBHHasher(DeepHasher):
         "adversarial_weight": [Interval(Real, 0, None, closed="left")],
     }
 
+    _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
+    _recipes = {"linear": (1000, 256, 1e-3, 1e-4), "deep": (2000, 256, 3e-3, 1e-4)}
+    _sgd_rates = {"linear": 0.1, "deep": 0.1}
+
     def __init__(
         self,
         nbits=32,
@@ -275,6 +274,3 @@ class TBHHasher(DeepHasher):
     def _objective(self):
         n_inputs = math.prod(self.input_shape_)
         return TBHObjective(self._nbits, self._feature_width(), n_inputs, self.n_latent, self.adversarial_weight)
-
-    def _recipe(self):
-        return self._recipe_from(_SETTINGS, _RECIPES, _SGD_RATES)

@@ -70,7 +70,7 @@ def ndcg(H, *, k=None, ties="average", discount="log2", empty="skip", average=Tr
     check_cutoff(k)
 
     def per_block(counts, distances):
-        gains = _gains(H.levels, discount)
+        gains = level_gains(H.levels, discount)
         xp = array_namespace(counts)
         level_totals = xp.sum(counts, axis=1)[:, None, :]
         reached = expected_gain(tied_ranking(counts, gains, ties), k, discount)
@@ -80,13 +80,38 @@ def ndcg(H, *, k=None, ties="average", discount="log2", empty="skip", average=Tr
     return over_queries(H, per_block, empty, average)
 
 
-def _gains(levels, discount):
+def level_gains(levels, discount="log2"):
+    """Compute the gain of each level, up to a factor: NDCG is a ratio.
+
+    Parameters
+    ----------
+    levels : array-like of shape (n_levels,)
+        Levels, ascending.
+    discount : "log2" or "structhash", default="log2"
+        The latter takes binary gains.
+
+    Returns
+    -------
+    float64 array of shape (n_levels,)
+        Gains 2^v - 1, or these times a power of two where their sums would overflow.
+
+    Raises
+    ------
+    ValueError
+        For a level above 1023.
+
+    Examples
+    --------
+    >>> from skhash.metrics.ndcg import level_gains
+    >>> level_gains([0, 1, 2])
+    array([0., 1., 3.])
+    """
     levels = np.asarray(levels, dtype=np.float64)
     if discount == "structhash":
         return (levels > 0).astype(np.float64)
     if levels[-1] > 1023:
         raise ValueError(f"H has a level of {levels[-1]:g}, and 2^v - 1 overflows; levels up to 1023 are wanted.")
-    shift = max(levels[-1] - 512, 0)  # NDCG is a ratio: sums of the highest gains stay finite
+    shift = max(levels[-1] - 512, 0)  # sums of the highest gains stay finite
     return np.exp2(levels - shift) - np.exp2(-shift)
 
 

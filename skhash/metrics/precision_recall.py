@@ -172,12 +172,17 @@ def precision_recall_curve(H, *, radii=None, empty="skip"):
     radii = np.atleast_1d(radii)
     if H.is_ragged or not isinstance(H.counts, np.ndarray):
         metrics = [[metric(H, radius=r, empty=empty, average=False) for r in radii] for metric in (precision, recall)]
-        per_query = np.moveaxis(np.array(metrics), -1, 0)
+        per_query = np.moveaxis(np.array([[_as_numpy(v) for v in values] for values in metrics]), -1, 0)
     else:
         check_options("average", empty)
         per_query = np.concatenate([_within_each(radii, merge_relevant(c, H.levels), d) for c, d in H.dense_blocks()])
         per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
     return *mean_over_queries(per_query, empty), radii
+
+
+def _as_numpy(values):
+    """Values of queries, from torch, any device and a graph of gradients, too."""
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
 def _within_each(radii, counts, distances):
