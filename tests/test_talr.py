@@ -17,8 +17,8 @@ from torch import nn
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
-from skhash.hashers.talr import TALRObjective
-from skhash.metrics import ap_scorer, average_precision, ndcg, relevance_histogram
+from skhash.hashers.talr import TALRObjective, soft_metric
+from skhash.metrics import RelevanceHistogram, ap_scorer, average_precision, ndcg, relevance_histogram
 from skhash.metrics.soft_histogram import soft_histogram
 
 OBJECTIVES, RELAXATIONS = ("ap", "ndcg"), ("exact", "paper", "simplified")
@@ -369,3 +369,14 @@ def test_callbacks_inside_a_search(digits, capsys):
     stopped = quick(early_stopping=True).set_callbacks(Callback(stop_at=2))
     search = GridSearchCV(stopped, {"alpha": [0.5, 1.0]}, cv=KFold(2), n_jobs=2).fit(digits.X, digits.y)
     assert search.best_estimator_.n_epochs_ == 2
+
+
+@pytest.mark.parametrize("relaxation", ["exact", "paper", "simplified"])
+def test_ndcg_of_high_levels_is_that_of_lower_ones(relaxation):
+    counts = torch.tensor(np.random.default_rng(0).uniform(0, 2, (4, 6, 3)))
+    high, low = (
+        soft_metric(RelevanceHistogram(counts, np.array(levels)), "ndcg", relaxation)
+        for levels in ([0, 1022, 1023], [0, 511, 512])
+    )
+    assert torch.isfinite(high).all()
+    torch.testing.assert_close(high, low, rtol=1e-9, atol=0)
