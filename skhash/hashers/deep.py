@@ -6,7 +6,7 @@ from abc import abstractmethod
 import numpy as np
 import torch
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches, get_tags
 from sklearn.utils.validation import validate_data
 from torch import nn
 from torch.utils.data import Dataset
@@ -119,7 +119,7 @@ class DeepHasher(BaseHasher):
         """
         if resume and self.checkpoint is None:
             raise ValueError("resume=True with checkpoint=None; a folder that holds the checkpoint is wanted.")
-        if y is None and isinstance(X, Dataset) and self._supervised and getattr(self.affinity, "requires_y", True):
+        if y is None and isinstance(X, Dataset) and get_tags(self).target_tags.required:
             y = DatasetRows(X).targets()
         return self._run_fit(X, y, resume=resume)
 
@@ -179,12 +179,9 @@ class DeepHasher(BaseHasher):
                 if hasattr(self, "_stream"):
                     trainer.load_state_dict(as_tensors(self._stream) | {"encoder": encoder.state_dict()})
                 self.history_ = [*self.history_, {"epoch": len(self.history_) + 1, "loss": trainer.run_epoch()}]
-                state = trainer.state_dict() | {"n_epochs_done": 0}
+                state = trainer.state_dict() | {"n_epochs_done": 0, "optimizer_parameter": self.optimizer}
             self._keep_weights(state.pop("encoder"))
-            self._stream, self.n_epochs_ = (
-                as_arrays(state) | {"optimizer_parameter": self.optimizer},
-                len(self.history_),
-            )
+            self._stream, self.n_epochs_ = as_arrays(state), len(self.history_)
             self._store_database(X, targets)
         return self
 
