@@ -9,6 +9,7 @@ and which levels can occur (`possible_levels`).
 
 import warnings
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -41,8 +42,9 @@ class ClassAffinity:
     def __call__(self, y_a, y_b):
         """Levels of all pairs, uint8 of shape (len a, len b)."""
         y_a, y_b = _column(y_a), _column(y_b)
-        if len(_kinds_of_classes(y_a) | _kinds_of_classes(y_b)) > 1:
-            raise ValueError(f"y holds {y_a.dtype} and {y_b.dtype} on its two sides; classes of one kind are wanted.")
+        kinds = _kinds_of_classes(y_a) | _kinds_of_classes(y_b)
+        if len(kinds) > 1:
+            raise ValueError(f"y holds {' and '.join(sorted(kinds))} on its two sides; classes of one kind are wanted.")
         return (y_a[:, None] == y_b[None, :]).astype(np.uint8)
 
 
@@ -130,6 +132,14 @@ class DistanceAffinity:
                 "percentiles must descend within (0, 100] and levels ascend above 0; "
                 f"got {self.percentiles} and {self.levels}."
             )
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, Integral) or self.max_rows < 2:
+            raise ValueError(f"max_rows={self.max_rows!r}; an integer of at least 2 is wanted.")
+        if self.thresholds is not None:
+            t = np.asarray(self.thresholds, dtype=float)
+            if t.shape != v.shape or not np.isfinite(t).all() or (np.diff(t) > 0).any() or t[-1] < 0:
+                raise ValueError(
+                    f"thresholds={self.thresholds}; {len(v)} finite distances, one a level, descending, are wanted."
+                )
 
     def fit(self, y):
         """Return a copy that holds the distance percentiles of the rows of `y`."""
@@ -258,10 +268,15 @@ def resolve_affinity(affinity, y):
         return ClassAffinity()
     rows = _indicator(rows)
     n, m = rows.shape
-    if n == m and n > 2 and abs(rows - rows.T).sum() == 0:
-        raise ValueError(
-            f"y is a symmetric {n} x {n} matrix, an affinity rather than labels. Pass "
-            "affinity=PrecomputedAffinity(matrix) and y=numpy.arange(n)."
+    if n == m and n > 2:
+        wanted = "affinity=PrecomputedAffinity(matrix) and y=numpy.arange(n)"
+        if abs(rows - rows.T).sum() == 0:
+            raise ValueError(f"y is a symmetric {n} x {n} matrix, an affinity rather than labels. Pass {wanted}.")
+        warnings.warn(
+            f"y is a {n} x {n} matrix and is taken for {n} labels of each row. If it says which rows are relevant to "
+            f"which, pass {wanted}.",
+            UserWarning,
+            stacklevel=2,
         )
     return SharedLabelsAffinity()
 
@@ -401,11 +416,19 @@ def _column(y):
     return y
 
 
+_KINDS = dict.fromkeys("biuf", "numbers") | {"U": "text", "S": "bytes"}
+
+
 def _kinds_of_classes(y):
-    """What classes are: "number", "U" for text, ...; arrays of objects, as pandas makes them, hold several."""
-    examples = {type(value): value for value in y}.values() if y.dtype.kind == "O" else [y]
-    kinds = {np.asarray(value).dtype.kind for value in examples}
-    return {"number" if kind in "biuf" else kind for kind in kinds}
+    """What classes are: numbers, text, ...; arrays of objects, as pandas makes them, hold several kinds."""
+    examples = {type(value): value for value in y} if y.dtype.kind == "O" else {y.dtype.type: y}
+    floats = np.asarray([v for v in y if isinstance(v, float | np.floating)]) if y.dtype.kind == "O" else y
+    if {"NoneType", "NAType"} & {kind.__name__ for kind in examples} or (
+        floats.dtype.kind == "f" and not np.isfinite(floats).all()
+    ):
+        raise ValueError("y holds None, NaN or infinity; a class for each row is wanted.")
+    kinds = {np.asarray(value).dtype.kind for value in examples.values()}
+    return {_KINDS.get(kind, f"type {kind!r}") for kind in kinds}
 
 
 def _indicator(y):
@@ -429,7 +452,8 @@ def _real_rows(y):
 def _euclidean(rows_a, rows_b):
     from sklearn.metrics.pairwise import euclidean_distances
 
-    return euclidean_distances(rows_a, rows_b)
+    centre = rows_b.mean(axis=0)  # |a|^2 + |b|^2 - 2 a.b loses the digits of rows that are far from the origin
+    return euclidean_distances(rows_a - centre, rows_b - centre)
 
 
 def _check_levels(values, name):

@@ -188,7 +188,9 @@ def quantize_weights(bit_weights, nbits):
     if weights.shape != (nbits,):
         raise ValueError(f"bit_weights has shape {weights.shape}; one weight a bit is wanted, shape ({nbits},).")
     if not np.isfinite(weights.sum()) or (weights < 0).any() or not weights.any():
-        raise ValueError("bit_weights must be non-negative with a finite sum, and at least one above zero.")
+        raise ValueError(
+            f"bit_weights={bit_weights}; weights >= 0 with a finite sum, and at least one above zero, are wanted."
+        )
     unit = 2.0 ** max(np.ceil(np.log2(weights.sum()) - 51), -1074)  # the least power of two of a float64
     return np.rint(weights / unit).astype(np.int64), unit
 

@@ -87,6 +87,18 @@ def test_distances_at_a_threshold_belong_to_its_level():
     assert affinity([[0.0]], np.array([[0, 1, 1.5, 2, 2.1]]).T).tolist() == [[2, 2, 1, 1, 0]]
 
 
+def test_distances_keep_their_digits_far_from_the_origin():
+    rows = np.random.default_rng(0).permutation(np.arange(300.0))[:, None]
+    near, far = (DistanceAffinity((5, 1), (1, 2)).fit(rows + offset) for offset in (0, 1_700_000_000))  # seconds
+    assert_array_equal(near.thresholds, far.thresholds)
+    assert_array_equal(near(rows[:50], rows), far(rows[:50] + 1_700_000_000, rows + 1_700_000_000))
+
+
+def test_as_many_labels_as_rows_are_told():
+    with pytest.warns(UserWarning, match="3 x 3 matrix and is taken for 3 labels of each row.*PrecomputedAffinity"):
+        assert resolve_affinity("auto", [[0, 1, 0], [1, 1, 0], [1, 0, 1]]) == SharedLabelsAffinity()
+
+
 def test_evenly_spaced_rows_give_the_thresholds_of_a_large_training_set():
     rows = np.random.default_rng(0).normal(size=(50, 2))
     few, all_of_them = DistanceAffinity(max_rows=25).fit(rows), DistanceAffinity(max_rows=25).fit(rows[::2])
@@ -149,6 +161,14 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
         (lambda: DistanceAffinity(percentiles=(1, 5), levels=(1, 2)), "percentiles must descend"),
         (lambda: DistanceAffinity(levels=(-1, 0, 1, 2)), "levels ascend above 0"),
         (lambda: DistanceAffinity(levels=(1, 2)), "one level a percentile"),
+        (lambda: DistanceAffinity(max_rows=1), "max_rows=1; an integer of at least 2"),
+        (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1, 2]), r"thresholds=\[1, 2\]; 2 finite .* descending"),
+        (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[np.nan, 1]), "thresholds=.*; 2 finite distances"),
+        (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1]), "thresholds=.*; 2 finite distances, one a level"),
+        (lambda: ClassAffinity()([np.nan], [1.0]), "y holds None, NaN or infinity; a class for each row"),
+        (lambda: ClassAffinity()(["a"], np.array(["a", None], object)), "y holds None, NaN or infinity; a class"),
+        (lambda: ClassAffinity()(["a"], np.array(["a", np.nan], object)), "y holds None, NaN or infinity; a class"),
+        (lambda: ClassAffinity()(["a"], np.array(["a", 1], object)), "y holds numbers and text on its two sides"),
         (lambda: PrecomputedAffinity(np.eye(3)[:2]), r"matrix has shape \(2, 3\); a square matrix"),
         (lambda: PrecomputedAffinity([[0, -1], [1, 0]]), "matrix gives levels from -1 to 1; finite levels >= 0"),
         (lambda: PrecomputedAffinity(sparse.csr_array(np.eye(3) * np.nan)), "matrix gives levels.*finite levels >= 0"),

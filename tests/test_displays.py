@@ -88,6 +88,12 @@ def test_tie_range_of_histograms_is_that_of_the_metric(digits, itq):
         assert bottom > 1 > 0 > top  # the first method at the top
 
 
+def test_tie_range_of_one_histogram_is_that_of_several(digits, itq):
+    H = histogram(itq, digits)
+    alone, named = TieRangeDisplay.from_histogram(H, "itq"), TieRangeDisplay.from_histograms({"itq": H})
+    assert (alone.names, alone.worst, alone.best) == (named.names, named.worst, named.best)
+
+
 def test_tie_range_of_rows_averages_the_seeds(rows):
     display = TieRangeDisplay.from_rows(rows, nbits=8)
     assert display.names == ["itq", "lsh"]

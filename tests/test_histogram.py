@@ -230,9 +230,17 @@ def test_bad_input_is_named(changes, message):
         relevance_histogram(**(good | changes))
 
 
-@pytest.mark.parametrize("distances", [[0.0, 1.0], [[0.0, np.nan]], [[0.0, np.inf]]], ids=str)
-def test_distances_must_be_a_finite_matrix(distances):
-    with pytest.raises(ValueError, match=r"distances has shape .* a finite matrix \(n_queries, n_items\)"):
+@pytest.mark.parametrize(
+    ("distances", "message"),
+    [
+        ([0.0, 1.0], r"distances has shape \(2,\); a matrix \(n_queries, n_items\)"),
+        ([[0.0, np.nan]], "distances holds NaN or infinity"),
+        ([[0.0, np.inf]], "distances holds NaN or infinity"),
+    ],
+    ids=str,
+)
+def test_distances_must_be_a_finite_matrix(distances, message):
+    with pytest.raises(ValueError, match=message):
         histogram_from_distances(distances, [0], [0, 1])
 
 

@@ -137,3 +137,8 @@ def test_a_curve_wants_a_histogram():
 def test_unclear_options_are_refused(metric, options, message):
     with pytest.raises(ValueError, match=message):
         metric(oracles.histogram([(0, 1)]), **options)
+
+
+def test_a_histogram_of_no_query_is_refused():
+    with pytest.raises(ValueError, match="H counts no query"):
+        precision(RelevanceHistogram(np.zeros((0, 9, 2)), np.array([0, 1])), k=1)

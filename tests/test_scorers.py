@@ -1,5 +1,6 @@
 """Scorers: what cross-validation and searches see of the metrics."""
 
+import math
 import pickle
 import warnings
 from unittest.mock import patch
@@ -20,7 +21,7 @@ from sklearn.model_selection import (
 )
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Binarizer, StandardScaler
+from sklearn.preprocessing import Binarizer, MinMaxScaler, StandardScaler
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
@@ -221,7 +222,8 @@ def test_row_numbers_of_a_precomputed_affinity_survive_cross_validation(digits):
 
 def test_can_be_copied_and_shown():
     scorer = RetrievalScorer(["ap", "ndcg"], database=([[0.0]], [0]), k=5, empty="zero")
-    assert repr(scorer) == "RetrievalScorer(['ap', 'ndcg'], database=(X, y), k=5, empty='zero', weighted=True)"
+    options = "affinity='auto', k=5, empty='zero', weighted=True"
+    assert repr(scorer) == f"RetrievalScorer(['ap', 'ndcg'], database=(X, y), {options})"
     search = clone(GridSearchCV(ITQHasher(), {}, scoring=pickle.loads(pickle.dumps(scorer))))
     assert repr(search.scoring) == repr(scorer)
 
@@ -278,6 +280,7 @@ def test_training_fold_of_a_single_class_is_told(digits):
         ({"database": [1, 2]}, r"database is a list; 'fit', 'fold' or a tuple \(X, y\)"),
         ({"empty": "ignore"}, "empty='ignore'; one of 'skip', 'zero', 'one', 'nan'"),
         ({"k": 0}, "k=0; None or an integer of at least 1"),
+        ({"k": 5, "metric": ["roc_auc", "precision_radius_2"]}, "k=5, and metric=.* has no cut-off that it could be"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
@@ -355,6 +358,36 @@ def test_weights_of_bits_are_used_unless_told_otherwise(digits):
     H = relevance_histogram(codes, database, digits.y_query, digits.y)
     assert ap_scorer(hasher, digits.X_query, digits.y_query) == pytest.approx(average_precision(H))
     assert average_precision(H) < plain
+
+
+def test_a_radius_counts_bits_whatever_they_weigh(digits):
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y)
+    plain = precision_radius_2_scorer(hasher, digits.X_query, digits.y_query)
+    hasher.bit_weights_ = np.full(8, 0.1)  # a ball of radius 2 in weighted distances would hold everything
+    assert precision_radius_2_scorer(hasher, digits.X_query, digits.y_query) == plain
+    values = RetrievalScorer(["recall_radius_1", "ap"])(hasher, digits.X_query, digits.y_query)
+    assert list(values) == ["recall_radius_1", "ap"]
+    assert values["ap"] == pytest.approx(ap_scorer(hasher, digits.X_query, digits.y_query))
+
+
+@pytest.mark.filterwarnings("ignore:.*have no relevant item")
+def test_rows_reach_the_hasher_through_pipelines_within_pipelines(digits):
+    affinity = DistanceAffinity(percentiles=(30,), levels=(1,))
+    steps = MinMaxScaler(), StandardScaler(), ITQHasher(nbits=8, affinity=affinity, random_state=0)
+    flat = make_pipeline(*steps).fit(digits.X)
+    nested = make_pipeline(steps[0], make_pipeline(make_pipeline(*steps[1:]))).fit(digits.X)
+    assert ap_scorer(nested, digits.X_query) == ap_scorer(flat, digits.X_query) == nested.score(digits.X_query)
+
+
+def test_each_kind_of_query_without_a_value_is_told_once():
+    one_kind = relevance_histogram([[0, 0], [0, 1]], [[0, 1], [1, 1]], [7, 5], [7, 7])
+    with pytest.warns(UserWarning, match="queries have no") as warned:
+        values = evaluate([one_kind], ["roc_auc", "ap", "ndcg"])
+    assert [str(w.message).split(" in the")[0] for w in warned] == [
+        "2 of 2 queries have no pair of a relevant and an irrelevant item",
+        "1 of 2 queries have no relevant item",
+    ]
+    assert math.isnan(values["roc_auc"])
 
 
 @pytest.mark.parametrize("n_levels", [2, 3])

@@ -8,7 +8,7 @@ import numpy as np
 
 from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import RelevanceHistogram, concatenate
-from skhash.metrics.named import evaluate
+from skhash.metrics.named import by_distance, evaluate
 from skhash.metrics.precision_recall import precision_recall_curve
 from skhash.metrics.ties import merge_relevant
 
@@ -53,14 +53,9 @@ def evaluate_hasher(hasher, data, *, details=False):
     start = time.perf_counter()
     database = hasher.encode(data.X_database)
     encode_seconds = time.perf_counter() - start
-    weights = getattr(hasher, "bit_weights_", None)
     names = [*FIGURES, *(f"precision_at_{k}" for k in RANKS if details)]
-    passes: list = [(None, names)]
-    if weights is not None:  # but a radius counts bits: weights would give it another meaning
-        within = [name for name in names if "radius" in name]
-        passes = [(weights, [name for name in names if name not in within]), (None, within)]
     values: dict = {}
-    for bit_weights, wanted in passes:
+    for bit_weights, wanted in by_distance(names, getattr(hasher, "bit_weights_", None)):
         options = {"affinity": data.affinity, "bit_weights": bit_weights, "nbits": hasher.nbits}
         histograms = iter_histograms(queries, database, data.y_query, data.y_database, **options)
         relevant: list = []  # in the end, those of plain distances

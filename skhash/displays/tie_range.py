@@ -67,6 +67,30 @@ class TieRangeDisplay:
         self.figure_name = figure_name
 
     @classmethod
+    def from_histogram(cls, H, name=None, *, metric="ap", ax=None, **kwargs):
+        """Draw the range of a metric of a histogram.
+
+        Parameters
+        ----------
+        H : RelevanceHistogram
+            Counts.
+        name : str, default=None
+            Name of the method.
+        metric : str, default="ap"
+            As in :meth:`from_histograms`.
+        ax : Axes, default=None
+            Where to draw; None makes a figure.
+        **kwargs : dict
+            Passed to ``Axes.plot`` for the points.
+
+        Returns
+        -------
+        TieRangeDisplay
+            Drawn.
+        """
+        return cls.from_histograms({name or "": H}, metric=metric, ax=ax, **kwargs)
+
+    @classmethod
     def from_histograms(cls, histograms, *, metric="ap", ax=None, **kwargs):
         """Draw the range of a metric of several histograms.
 
@@ -155,7 +179,7 @@ class TieRangeDisplay:
             Drawn.
         """
         name = estimator_name(estimator) if name is None else name
-        return cls.from_histograms({name: ranked_histogram(estimator, X, y)}, metric=metric, ax=ax, **kwargs)
+        return cls.from_histogram(ranked_histogram(estimator, X, y), name, metric=metric, ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
         """Draw the ranges, the first method at the top.

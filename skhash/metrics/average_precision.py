@@ -37,7 +37,7 @@ from skhash.metrics.ties import (
 NORMALIZERS = ("relevant", "min", "retrieved")
 
 
-def average_precision(H, *, k=None, normalizer="relevant", ties="average", empty="skip", average=True):
+def average_precision(H, k=None, *, normalizer="relevant", ties="average", empty="skip", average=True):
     """Average precision, its expectation over the orders inside the ties.
 
     Parameters

@@ -18,8 +18,8 @@ def relevance_histogram(
     database_codes,
     query_y,
     database_y=None,
-    *,
     affinity="auto",
+    *,
     bit_weights=None,
     exclude_self=False,
     nbits=None,
@@ -82,8 +82,8 @@ def iter_histograms(
     database_codes,
     query_y,
     database_y=None,
-    *,
     affinity="auto",
+    *,
     bit_weights=None,
     exclude_self=False,
     nbits=None,
@@ -130,7 +130,7 @@ def iter_histograms(
         yield _count_ragged(distances, rows, targets)
 
 
-def histogram_from_distances(distances, query_y, database_y=None, *, affinity="auto", exclude_self=False):
+def histogram_from_distances(distances, query_y, database_y=None, affinity="auto", *, exclude_self=False):
     """Count the items of every query by distances of any kind.
 
     Scores rank the other way: pass ``-scores``.
@@ -166,8 +166,10 @@ def histogram_from_distances(distances, query_y, database_y=None, *, affinity="a
     0.8333
     """
     distances = np.asarray(distances, dtype=np.float64)
-    if distances.ndim != 2 or not np.isfinite(distances).all():
-        raise ValueError(f"distances has shape {distances.shape}; a finite matrix (n_queries, n_items) is wanted.")
+    if distances.ndim != 2:
+        raise ValueError(f"distances has shape {distances.shape}; a matrix (n_queries, n_items) is wanted.")
+    if not np.isfinite(distances).all():
+        raise ValueError("distances holds NaN or infinity; finite distances are wanted.")
     database_y = query_y if database_y is None else database_y
     targets = _PairLevels(distances, distances.T, query_y, database_y, affinity, exclude_self)
     return concatenate(

@@ -8,7 +8,7 @@ from skhash.metrics.average_precision import average_precision
 from skhash.metrics.ndcg import ndcg
 from skhash.metrics.precision_recall import precision, r_precision, recall
 from skhash.metrics.ranking import reciprocal_rank, roc_auc
-from skhash.metrics.ties import mean_over_queries
+from skhash.metrics.ties import NOTHING_TO_COMPARE, NOTHING_TO_FIND, mean_over_queries
 
 METRICS = {
     "ap": average_precision,
@@ -128,8 +128,38 @@ def evaluate(histograms, names, *, k=None, empty="skip"):
             H = histogram if "radius" in options else ranked
             values[name].append(metric(H, empty=empty, average=False, **options))
     means: dict[str, float] = {}
+    told: set = set()
     for name, parts in values.items():
-        joined = np.concatenate(parts)
         # all metrics but the area under the curve leave out the same queries: one warning is enough
-        means[name] = mean_over_queries(joined, empty, warn=not means)
+        lacking = NOTHING_TO_COMPARE if metrics[name][0] is roc_auc else NOTHING_TO_FIND
+        means[name] = mean_over_queries(np.concatenate(parts), empty, lacking, warn=lacking not in told)
+        told.add(lacking)
     return means
+
+
+def by_distance(names, bit_weights):
+    """Divide metrics by the distance that ranks for them: a radius counts bits, whatever they weigh.
+
+    Parameters
+    ----------
+    names : list of str
+        Names that :func:`parse_metric` reads.
+    bit_weights : array-like of shape (nbits,), or None
+        Weights of the bits that a hasher has learned.
+
+    Returns
+    -------
+    list of (array-like or None, list of str)
+        Weights, and the names of the metrics that take them.
+
+    Examples
+    --------
+    >>> from skhash.metrics.named import by_distance
+    >>> by_distance(["ap", "recall_radius_2"], [0.5, 1.0])
+    [([0.5, 1.0], ['ap']), (None, ['recall_radius_2'])]
+    """
+    if bit_weights is None:
+        return [(None, names)]
+    within = [name for name in names if "_radius_" in name]
+    passes = [(bit_weights, [name for name in names if name not in within]), (None, within)]
+    return [(weights, some) for weights, some in passes if some]

@@ -25,7 +25,7 @@ from skhash.metrics.ties import (
 DISCOUNTS = ("log2", "structhash")
 
 
-def ndcg(H, *, k=None, ties="average", discount="log2", empty="skip", average=True):
+def ndcg(H, k=None, *, ties="average", discount="log2", empty="skip", average=True):
     """Normalised discounted cumulative gain, its expectation over tie orders.
 
     Parameters

@@ -23,7 +23,7 @@ from skhash.metrics.ties import (
 )
 
 
-def precision(H, *, k=None, radius=None, ties="average", empty="skip", average=True):
+def precision(H, k=None, *, radius=None, ties="average", empty="skip", average=True):
     """Precision among the first k items, or within a radius.
 
     Parameters
@@ -61,7 +61,7 @@ def precision(H, *, k=None, radius=None, ties="average", empty="skip", average=T
     return _fraction(H, k, radius, ties, empty, average, of_retrieved=True)
 
 
-def recall(H, *, k=None, radius=None, ties="average", empty="skip", average=True):
+def recall(H, k=None, *, radius=None, ties="average", empty="skip", average=True):
     """Share of the relevant items among the first k items, or within a radius.
 
     Parameters

@@ -4,6 +4,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from skhash.metrics.ties import (
+    NOTHING_TO_COMPARE,
     check_options,
     divide,
     items_before,
@@ -51,7 +52,7 @@ def roc_auc(H, *, ties="average", empty="skip", average=True):
         pairs = xp.sum(p, axis=-1) * total[:, 0]
         return divide(ordered, pairs), pairs > 0
 
-    return over_queries(H, per_block, empty, average, what="pair of a relevant and an irrelevant item")
+    return over_queries(H, per_block, empty, average, what=NOTHING_TO_COMPARE)
 
 
 def reciprocal_rank(H, *, ties="average", empty="skip", average=True):

@@ -6,7 +6,7 @@ import numpy as np
 
 from skhash.affinity import ClassAffinity, resolve_affinity
 from skhash.metrics.counting import iter_histograms
-from skhash.metrics.named import evaluate, parse_metric
+from skhash.metrics.named import by_distance, evaluate, parse_metric
 from skhash.metrics.ties import check_cutoff, check_options
 
 
@@ -30,7 +30,7 @@ class RetrievalScorer:
         Value of queries with nothing relevant in the database.
     weighted : bool, default=True
         Rank by the weighted Hamming distance of a hasher that has learned weights of its
-        bits; False ranks by the plain one.
+        bits; False ranks by the plain one. A radius counts bits, whatever they weigh.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class RetrievalScorer:
     ['fit_time', 'score_time', 'test_ap', 'test_ndcg']
     """
 
-    def __init__(self, metric="ap", *, database="fit", affinity="auto", k=None, empty="skip", weighted=True):
+    def __init__(self, metric="ap", database="fit", *, affinity="auto", k=None, empty="skip", weighted=True):
         self.metric = metric
         self.database = database
         self.affinity = affinity
@@ -55,12 +55,13 @@ class RetrievalScorer:
         check_options("average", empty)
         check_cutoff(k)
         self._names = list(metric) if isinstance(metric, list | tuple) else [metric]
-        for name in self._names:
-            parse_metric(name, k)
+        options = [parse_metric(name, k)[1] for name in self._names]
         if not (callable(affinity) or (isinstance(affinity, str) and affinity == "auto")):
             raise ValueError(f"affinity={affinity!r}; 'auto' or a callable on rows is wanted, see skhash.affinity.")
         if not self._names:
             raise ValueError("metric is an empty list; at least one name is wanted.")
+        if k is not None and not any("k" in chosen for chosen in options):
+            raise ValueError(f"k={k}, and metric={metric!r} has no cut-off that it could be.")
         if isinstance(database, str) and database not in ("fit", "fold"):
             raise ValueError(f"database={database!r}; 'fit', 'fold' or a tuple (X, y) is wanted.")
         if not isinstance(database, str) and not (isinstance(database, tuple) and len(database) == 2):
@@ -68,7 +69,7 @@ class RetrievalScorer:
 
     def __repr__(self):
         database = repr(self.database) if isinstance(self.database, str) else "(X, y)"
-        options = f"k={self.k!r}, empty={self.empty!r}, weighted={self.weighted!r}"
+        options = f"affinity={self.affinity!r}, k={self.k!r}, empty={self.empty!r}, weighted={self.weighted!r}"
         return f"RetrievalScorer({self.metric!r}, database={database}, {options})"
 
     def __call__(self, estimator, X, y=None):
@@ -106,9 +107,12 @@ class RetrievalScorer:
         >>> RetrievalScorer("ap")(hasher, X[1000:], y[1000:]) == hasher.score(X[1000:], y[1000:])
         True
         """
-        histograms = iter_histograms(**self.ranking(estimator, X, y))
-        values = evaluate(histograms, self._names, k=self.k, empty=self.empty)
-        return values[self.metric] if isinstance(self.metric, str) else values
+        ranking = self.ranking(estimator, X, y)
+        values: dict = {}
+        for weights, names in by_distance(self._names, ranking.pop("bit_weights")):
+            histograms = iter_histograms(**ranking, bit_weights=weights)
+            values |= evaluate(histograms, names, k=self.k, empty=self.empty)
+        return values[self.metric] if isinstance(self.metric, str) else {name: values[name] for name in self._names}
 
     def ranking(self, estimator, X, y=None):
         """Settle what is ranked for the rows of `X` as queries, and how.
@@ -258,9 +262,10 @@ def rows_for_hasher(estimator, X):
     """
     if hasattr(estimator, "best_estimator_"):
         return rows_for_hasher(estimator.best_estimator_, X)
-    if hasattr(estimator, "steps") and len(estimator.steps) > 1:
-        return np.asarray(estimator[:-1].transform(X))
-    return np.asarray(X)
+    if not hasattr(estimator, "steps"):
+        return np.asarray(X)
+    earlier, last = estimator[:-1], estimator.steps[-1][1]
+    return rows_for_hasher(last, earlier.transform(X) if len(earlier) else X)
 
 
 ap_scorer = RetrievalScorer("ap")

@@ -184,9 +184,16 @@ def check_histogram(histogram):
             f"H is a {type(histogram).__name__}; a RelevanceHistogram is wanted, made by relevance_histogram from "
             "codes or by histogram_from_distances from distances (or -scores)."
         )
+    if not len(histogram.counts):
+        raise ValueError("H counts no query; at least one is wanted.")
 
 
-def over_queries(histogram, per_block, empty, average, what="relevant item"):
+#: what a query lacks that has no value
+NOTHING_TO_FIND = "relevant item"
+NOTHING_TO_COMPARE = "pair of a relevant and an irrelevant item"
+
+
+def over_queries(histogram, per_block, empty, average, what=NOTHING_TO_FIND):
     """Evaluate a metric on every block of queries and apply the policy for empty ones.
 
     Parameters
@@ -235,7 +242,7 @@ def require_whole(n, p, where):
         raise ValueError(f"{where} needs whole counts; H holds soft ones.")
 
 
-def mean_over_queries(values, empty="skip", what="relevant item", warn=True):
+def mean_over_queries(values, empty="skip", what=NOTHING_TO_FIND, warn=True):
     """Average one value a query; under "skip" those that are NaN are left out.
 
     Parameters

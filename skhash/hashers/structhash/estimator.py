@@ -202,7 +202,8 @@ class StructHashHasher(ColumnGenerationHasher):
         first = oracle.reversed_rankings()
         if not first.offset > 0:
             raise ValueError(
-                f"loss={self.loss!r} with k={self.k} is 0 for reversed rankings, too; nothing can be learned."
+                f"loss={self.loss!r} with k={self.k} is 0 for reversed rankings of these lists, too; nothing can be "
+                "learned. Take longer lists, loss='ap', or discount='log2'."
             )
 
         def master(C):
