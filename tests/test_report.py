@@ -74,6 +74,11 @@ def test_small_columns():
     assert not Lead("ap", "a", 0.5, "b", 0.25).is_clear
 
 
+@pytest.mark.parametrize(("errors", "is_clear"), [(1.5, False), (2.5, True)])
+def test_a_clear_lead_is_of_two_standard_errors(errors, is_clear):
+    assert Lead("ap", "a", 0.5, "b", errors * 0.1, 0.1).is_clear is is_clear
+
+
 def test_who_has_not_finished_every_seed_does_not_compete():
     rows = hand_made({"good": [0.9, 0.9, None], "itq": [0.6, 0.5, 0.5], "lsh": [0.1, 0.2, 0.3]})
     lead, left_out = find_lead(rows)
