@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch
 
 from skhash import PCAHasher, hashers
@@ -18,7 +19,7 @@ from skhash.comparison import FIGURES, GROUPS, METHODS, compare, evaluate_hasher
 from skhash.comparison.methods import NEED_LABELS, SPACES, Times
 from skhash.comparison.progress import time_left
 from skhash.comparison.store import Store
-from skhash.comparison.tuning import best_candidate, settled_value, tune
+from skhash.comparison.tuning import best_candidate, divide_training_rows, settled_value, tune
 from skhash.datasets import load_dataset
 from skhash.metrics import precision, recall, relevance_histogram
 
@@ -250,6 +251,14 @@ def test_tuning_looks_at_training_rows_only(misleading):
         assert best_candidate(candidates)["parameters"] == {}
         other = next(candidate for candidate in candidates if candidate["parameters"] == {"column": 1})
         assert other["score"] < candidates[0]["score"] - 0.2
+
+
+def test_training_rows_are_divided_evenly_over_the_classes():
+    y = np.arange(100) % 20
+    data = Bunch(X_train=np.zeros((100, 1)), y_train=y, affinity=ClassAffinity())
+    learned, held = divide_training_rows(data, 0)
+    assert_array_equal(np.bincount(y[learned]), [4] * 20)
+    assert_array_equal(np.bincount(y[held]), [1] * 20)
 
 
 def test_tuning_finds_what_is_better_than_the_default(misleading):
