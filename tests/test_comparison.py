@@ -463,7 +463,17 @@ def test_bad_options_are_refused_by_the_parser(arguments, capsys):
     assert arguments[0] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("options", "message"), [({"tune": 1}, "tune=1; the default"), ({"n_jobs": 0}, "n_jobs=0")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tune": 1}, "tune=1; the default"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"n_seeds": 0}, "n_seeds=0; at least one"),
+        ({"methods": []}, r"methods=\[\]; at least one"),
+        ({"nbits": []}, r"nbits=\[\]; code lengths"),
+        ({"nbits": [8, 0]}, r"nbits=\[8, 0\]; code lengths"),
+    ],
+)
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        compare(methods=["lsh"], nbits=[8], n_seeds=1, **options)
+        compare(**{"methods": ["lsh"], "nbits": [8], "n_seeds": 1} | options)
