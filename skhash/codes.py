@@ -36,6 +36,28 @@ def binarize(activations):
     return (np.asarray(activations) >= 0).astype(np.uint8)
 
 
+def signs(bits):
+    """Turn bits into the signs that hashers compute with: -1 for 0.
+
+    Parameters
+    ----------
+    bits : array-like of int
+        Bits, 0 or 1.
+
+    Returns
+    -------
+    float64 array
+        Of -1 and 1, of the shape of `bits`.
+
+    Examples
+    --------
+    >>> from skhash.codes import signs
+    >>> signs([0, 1, 1])
+    array([-1.,  1.,  1.])
+    """
+    return 2.0 * np.asarray(bits) - 1.0
+
+
 def pack(codes):
     """Pack bits into bytes, first bit highest (``numpy.packbits`` order).
 

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 
 from skhash._compat import Interval
 from skhash.affinity import level_indices
-from skhash.codes import binarize
+from skhash.codes import binarize, signs
 from skhash.hashers.kernel import KernelHasher, draw_rows
 from skhash.hashers.linear import ridged_cholesky
 from skhash.rows import take_rows
@@ -105,7 +105,7 @@ def best_bit(K, R, n_iter):
     start = eigh(K.T @ (R @ K), subset_by_index=largest)[1][:, 0]
     start *= np.sqrt(len(K)) / max(np.linalg.norm(K @ start), 1e-300)
     end = minimize(smoothed_loss, start, (K, R), method="L-BFGS-B", jac=True, options={"maxiter": n_iter}).x
-    bits = [(a, 2.0 * binarize(K @ a) - 1.0) for a in (end, start)]
+    bits = [(a, signs(binarize(K @ a))) for a in (end, start)]
     return max(bits, key=lambda bit: bit[1] @ (R @ bit[1]))
 
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._compat import HasMethods, Interval, StrOptions
 from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
-from skhash.codes import is_count, pack, unpack
+from skhash.codes import is_count, pack, signs, unpack
 from skhash.hashers.structhash.functions import (
     ClassifierFunctions,
     KernelFunctions,
@@ -178,7 +178,7 @@ class ColumnGenerationHasher(BaseHasher):
                     break
             context = self._callback_fit_ctx.subcontext(task_name="bit")
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
-            known = np.column_stack([known, 2.0 * bits - 1])
+            known = np.column_stack([known, signs(bits)])
             parameters.append(found)
             master.add_bit(bits)
             master.optimize()
