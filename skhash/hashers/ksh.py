@@ -100,6 +100,16 @@ def best_bit(K, R, n_iter):
         Its weights.
     h : ndarray of shape (l,), float64
         Its values, -1 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.ksh import best_bit
+    >>> K = np.array([[2.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-2.0, 1.0]])
+    >>> R = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((2, 2)))  # two rows like each other, and two
+    >>> a, h = best_bit(K, R, n_iter=50)
+    >>> bool(h[0] == h[1] == -h[2] == -h[3]), float(h @ R @ h)
+    (True, 16.0)
     """
     largest = [K.shape[1] - 1] * 2
     start = eigh(K.T @ (R @ K), subset_by_index=largest)[1][:, 0]

@@ -132,6 +132,14 @@ def expected_gain(ranking, k=None, discount="log2"):
     -------
     float64 array of shape (n_queries,)
         The expected discounted gain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.metrics.ndcg import expected_gain
+    >>> n, gain = np.array([[2.0, 1.0]]), np.array([[1.0, 3.0]])  # a gain of 1 at rank 1 or 2, one of 3 at rank 3
+    >>> expected_gain((n, gain)).round(4)  # (1 + 1 / log2(3)) / 2 + 3 / 2
+    array([2.3155])
     """
     n, gain = ranking
     xp = array_namespace(n)

@@ -312,6 +312,20 @@ def best_new_bit(functions, A, known, rng, enough=0.0):
         Of the training rows.
     parameters : dict or None
         What computes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from skhash.codes import signs
+    >>> from skhash.hashers.structhash.functions import StumpFunctions, best_new_bit
+    >>> halves = np.array([0, 0, 1, 1])
+    >>> A = csr_array((halves[:, None] != halves).astype(float))  # 8 pairs to tell apart
+    >>> stumps, rng = StumpFunctions(np.arange(4.0)[:, None]), np.random.RandomState(0)
+    >>> best_new_bit(stumps, A, np.zeros((4, 0)), rng)[:2]
+    (8.0, array([0, 0, 1, 1], dtype=uint8))
+    >>> best_new_bit(stumps, A, signs(halves[:, None]), rng)[:2]  # that one is known
+    (4.0, array([0, 1, 1, 1], dtype=uint8))
     """
     best = (-np.inf, None, None)
     total = A.sum()
