@@ -73,7 +73,7 @@ numpydoc_validation_checks = {
 numpydoc_validation_exclude = {
     r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, told once: the user guide on affinities
     r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
-    r"\.(is_ragged|n_queries|per_class|requires_y|stage_ended|n_iter_)$",  # properties, said in a line
+    r"\.(is_ragged|n_queries|requires_y|stage_ended|n_iter_)$",  # properties, said in a line
     r"engine\.Objective$",  # takes what torch.nn.Module takes
     # methods that the example of their class shows at work
     r"(Trainer|Checkpoint|Encoder|DatasetRows|Objective|Display|Store)\.\w+$",

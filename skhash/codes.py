@@ -6,6 +6,8 @@ with zeros in the unused tail, which leaves every Hamming distance unchanged.
 All arithmetic on codes lives here: on ``uint8`` a plain subtraction wraps around.
 """
 
+import math
+
 import numpy as np
 
 
@@ -32,6 +34,28 @@ def binarize(activations):
     array([[0, 1, 1]], dtype=uint8)
     """
     return (np.asarray(activations) >= 0).astype(np.uint8)
+
+
+def signs(bits):
+    """Turn bits into the signs that hashers compute with: -1 for 0.
+
+    Parameters
+    ----------
+    bits : array-like of int
+        Bits, 0 or 1.
+
+    Returns
+    -------
+    float64 array
+        Of -1 and 1, of the shape of `bits`.
+
+    Examples
+    --------
+    >>> from skhash.codes import signs
+    >>> signs([0, 1, 1])
+    array([-1.,  1.,  1.])
+    """
+    return 2.0 * np.asarray(bits) - 1.0
 
 
 def pack(codes):
@@ -332,6 +356,30 @@ def check_same_length(nbits_a, nbits_b, name_a, name_b):
         raise ValueError(f"{name_a} have {nbits_a} bits and {name_b} {nbits_b}; codes of one length are wanted.")
 
 
+def is_count(value, most=math.inf):
+    """Tell whether an argument is an integer from 1 to `most`; True is not, for all that Python says.
+
+    Parameters
+    ----------
+    value : object
+        What came.
+    most : int, default=inf
+        The largest one.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+
+    Examples
+    --------
+    >>> from skhash.codes import is_count
+    >>> [is_count(value, 64) for value in (64, 65, 0, 8.0, True)]
+    [True, False, False, False, False]
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= most
+
+
 def _some_bits(codes, nbits):
     """Bits of one code at least, given as bits or packed."""
     bits = unpack(*as_packed(codes, nbits))
@@ -363,7 +411,7 @@ def _check_bits(codes, name):
 
 def _check_packed(packed, nbits, name):
     packed = np.asarray(packed)
-    if isinstance(nbits, bool) or not isinstance(nbits, int | np.integer) or nbits < 1:
+    if not is_count(nbits):
         raise ValueError(f"nbits={nbits!r}; an integer of at least 1 is wanted.")
     n_bytes = -(-nbits // 8)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != n_bytes:

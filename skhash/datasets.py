@@ -120,11 +120,6 @@ class Protocol:
         return self.name
 
     @property
-    def per_class(self):
-        """Whether the training rows are balanced over the classes."""
-        return self.draw_train is _evenly
-
-    @property
     def requires_y(self):
         """Whether labels are needed."""
         return getattr(self.affinity, "requires_y", True)

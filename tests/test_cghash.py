@@ -172,12 +172,14 @@ def test_a_solver_that_is_not_precise_is_told_of(monkeypatch):
 
     def rough(margins, C, solver):
         weights, duals = triplet_program(margins, C, solver)
-        return 1.01 * weights + 0.01, duals
+        return 1.01 * weights + 0.01, 1.001 * duals
 
     monkeypatch.setattr(cghash, "triplet_program", rough)
     with pytest.warns(ConvergenceWarning, match=r"bit 1: solver='HIGHS' left the objective .* above its lower bound"):
         master.optimize()
     assert master.solution.bound < master.solution.objective
+    assert master.solution.bound <= by_linprog(master.margins, 1.0).fun * (1 + 1e-9)
+    assert (master.solution.duals @ master.margins <= 1 + 1e-12).all()
 
 
 # --- the hasher

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch
 
 from skhash import PCAHasher, hashers
@@ -18,7 +19,7 @@ from skhash.comparison import FIGURES, GROUPS, METHODS, compare, evaluate_hasher
 from skhash.comparison.methods import NEED_LABELS, SPACES, Times
 from skhash.comparison.progress import time_left
 from skhash.comparison.store import Store
-from skhash.comparison.tuning import best_candidate, settled_value, tune
+from skhash.comparison.tuning import best_candidate, divide_training_rows, settled_value, tune
 from skhash.datasets import load_dataset
 from skhash.metrics import precision, recall, relevance_histogram
 
@@ -252,6 +253,14 @@ def test_tuning_looks_at_training_rows_only(misleading):
         assert other["score"] < candidates[0]["score"] - 0.2
 
 
+def test_training_rows_are_divided_evenly_over_the_classes():
+    y = np.arange(100) % 20
+    data = Bunch(X_train=np.zeros((100, 1)), y_train=y, affinity=ClassAffinity())
+    learned, held = divide_training_rows(data, 0)
+    assert_array_equal(np.bincount(y[learned]), [4] * 20)
+    assert_array_equal(np.bincount(y[held]), [1] * 20)
+
+
 def test_tuning_finds_what_is_better_than_the_default(misleading):
     candidates = tune(partial(ColumnHasher, 1), {"column": [1, 0]}, misleading, 3)
     assert candidates[0]["parameters"] == {}
@@ -454,7 +463,17 @@ def test_bad_options_are_refused_by_the_parser(arguments, capsys):
     assert arguments[0] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("options", "message"), [({"tune": 1}, "tune=1; the default"), ({"n_jobs": 0}, "n_jobs=0")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tune": 1}, "tune=1; the default"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"n_seeds": 0}, "n_seeds=0; at least one"),
+        ({"methods": []}, r"methods=\[\]; at least one"),
+        ({"nbits": []}, r"nbits=\[\]; code lengths"),
+        ({"nbits": [8, 0]}, r"nbits=\[8, 0\]; code lengths"),
+    ],
+)
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        compare(methods=["lsh"], nbits=[8], n_seeds=1, **options)
+        compare(**{"methods": ["lsh"], "nbits": [8], "n_seeds": 1} | options)

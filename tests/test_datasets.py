@@ -175,7 +175,6 @@ def test_labelme_draws_its_rows_from_a_larger_file():
 def test_protocols_say_what_they_are():
     assert list(PROTOCOLS) == ["holdout", "5k", "struct", "labelme", "mirflickr"]
     assert all(name == protocol.name == str(protocol) for name, protocol in PROTOCOLS.items())
-    assert [name for name, protocol in PROTOCOLS.items() if protocol.per_class] == ["5k"]
     assert [name for name, protocol in PROTOCOLS.items() if not protocol.requires_y] == ["labelme"]
     assert PROTOCOLS["5k"].sizes(70_000) == (70_000, 1_000, 5_000)
     assert PROTOCOLS["struct"].sizes(9_298) == (9_298, 2_000, 2_000)

@@ -1,3 +1,6 @@
+import math
+
+import mpmath
 import numpy as np
 import oracles
 import pytest
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 from skhash.metrics import RelevanceHistogram, ndcg
+from skhash.metrics.ndcg import TABLE
 
 cutoffs = st.none() | st.integers(1, 10)
 
@@ -63,6 +67,18 @@ def test_soft_counts_interpolate_the_sum_of_discounts(discount, k):
     for as_array in (np.array, torch.tensor):
         H = RelevanceHistogram(as_array(counts[None]), np.arange(3))
         assert float(ndcg(H, k=k, discount=discount)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("discount", ["log2", "structhash"])
+def test_ranks_beyond_the_table_are_summed_as_well(discount):
+    shift, n, most = int(discount == "log2"), 3_000_000, 10**12
+    discounts = 1 / np.log2(np.maximum(np.arange(1, n + 1) + shift, 2))
+    few, table, many = (math.fsum(discounts[:x]) for x in (1000, TABLE, n))
+    with mpmath.workdps(30):  # by more terms of Euler and Maclaurin
+        most_discounts = table + float(mpmath.sumem(lambda t: mpmath.ln2 / mpmath.log(t + shift), [TABLE + 1, most]))
+    for n_items, expected in [(TABLE, table), (n, many), (most, most_discounts)]:
+        H = RelevanceHistogram(np.array([[[n_items - 1000, 1000]]]), np.array([0, 1]))  # one tie
+        assert ndcg(H, discount=discount) == pytest.approx(1000 / n_items * expected / few, rel=1e-12)
 
 
 @pytest.mark.parametrize("options", [{}, {"k": 5}, {"k": 2}, {"discount": "structhash", "k": 5}], ids=str)

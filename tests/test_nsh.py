@@ -294,6 +294,17 @@ def test_moco_v2(channels, size):
     assert 0 <= first.min() <= first.max() <= 1 + 1e-6
 
 
+def test_moco_v2_flips_half_of_the_images_and_blurs_half():
+    pytest.importorskip("kornia")
+    column = torch.arange(28).expand(400, 1, 28, 28)
+    with seeded(0, torch.device("cpu")):
+        slopes, stripes = (moco_v2((1, 28, 28))(batch) for batch in (column / 27, (column // 2 % 2).float()))
+    falls = slopes[..., -1] < slopes[..., 0]
+    assert 0.4 < falls.float().mean() < 0.6
+    swings = stripes.flatten(1).max(1).values - stripes.flatten(1).min(1).values  # enlarging alone leaves them at 1
+    assert 0.2 < (swings < 0.99).float().mean() < 0.6
+
+
 # --- the hasher
 
 

@@ -15,6 +15,7 @@ from skhash.cli import main
 from skhash.comparison import compare, find_lead, markdown_table, pictures, write_report
 from skhash.comparison.leaders import NAMES, Lead, column_sentence
 from skhash.comparison.store import Store
+from skhash.datasets import Protocol
 
 ROWS = {"talr": [0.9, 0.8, 0.85], "itq": [0.6, 0.55, 0.5], "lsh": [0.3, 0.2, 0.1]}
 
@@ -72,6 +73,11 @@ def test_small_columns():
     assert "level with b" in column_sentence(8, hand_made({"a": [0.5, 0.25], "b": [0.25, 0.5]}))
     assert column_sentence(8, hand_made({"a": [None]})) == "8 bits: no method has figures."
     assert not Lead("ap", "a", 0.5, "b", 0.25).is_clear
+
+
+@pytest.mark.parametrize(("errors", "is_clear"), [(1.5, False), (2.5, True)])
+def test_a_clear_lead_is_of_two_standard_errors(errors, is_clear):
+    assert Lead("ap", "a", 0.5, "b", errors * 0.1, 0.1).is_clear is is_clear
 
 
 def test_who_has_not_finished_every_seed_does_not_compete():
@@ -242,6 +248,18 @@ def test_snippet_of_the_page_gives_the_codes_of_an_own_file(tmp_path, capsys):
 
 def test_snippet_of_the_page_gives_the_codes(folder, capsys):
     assert_snippet_gives_the_codes(folder / "report.html", capsys)
+
+
+def test_a_protocol_of_ones_own_has_no_snippet(tmp_path):
+    own = Protocol("small", "a fifth are queries", 0.2)
+    rows, _ = compare(protocol=own, methods=["lsh"], nbits=[8], n_seeds=1)
+    assert "import hashlib" not in (write_report(tmp_path, rows) / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_report_of_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"rows=\[\]; at least one row"):
+        write_report(tmp_path / "new", [])
+    assert not (tmp_path / "new").exists()
 
 
 def test_without_matplotlib_there_are_no_pictures_and_the_page_says_so(rows, tmp_path, monkeypatch):

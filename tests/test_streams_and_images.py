@@ -11,7 +11,7 @@ from torch import nn
 
 from skhash import HashNetHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
-from skhash.engine import DatasetRows, Encoder, crop_and_flip
+from skhash.engine import DatasetRows, Encoder, crop_and_flip, seeded
 
 SHAPE = (3, 8, 8)
 OPTIONS = {"n_epochs": 3, "batch_size": 20, "random_state": 0}
@@ -167,6 +167,16 @@ def test_augmentation_of_images(images):
     runs = [TALRHasher(8, backbone="conv", augment=a, **OPTIONS).fit(X, y) for a in (None, "auto", "auto")]
     assert_array_equal(runs[1].database_codes_, runs[2].database_codes_)
     assert runs[0].history_ != runs[1].history_
+
+
+def test_half_of_the_images_are_flipped_and_they_move_by_an_eighth():
+    batch = torch.arange(1.0, 9.0).expand(400, *SHAPE)
+    with seeded(0, torch.device("cpu")):
+        versions = crop_and_flip(SHAPE)(batch)
+    assert 0.4 < (versions[..., 4, 5] < versions[..., 4, 3]).float().mean() < 0.6
+    border = versions == 0
+    assert border[..., 0, :].any()
+    assert not border[..., 1:-1, 1:-1].any()
 
 
 def test_mixed_precision(images):

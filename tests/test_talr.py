@@ -17,7 +17,7 @@ from torch import nn
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
-from skhash.hashers.talr import TALRObjective, soft_metric
+from skhash.hashers.talr import MAX_LEVELS, TALRObjective, soft_metric
 from skhash.metrics import RelevanceHistogram, ap_scorer, average_precision, ndcg, relevance_histogram
 from skhash.metrics.soft_histogram import soft_histogram
 
@@ -203,6 +203,16 @@ def test_options_of_the_objective(digits, options):
 def test_a_cutoff_wants_the_exact_objective(digits):
     with pytest.raises(ValueError, match="k=10 with relaxation='paper'"):
         quick(k=10, relaxation="paper").fit(digits.X, digits.y)
+
+
+def test_only_ndcg_limits_the_number_of_levels():
+    def loss(objective, n):  # rows of n levels
+        return loss_of(TALRObjective(lambda a, b: np.abs(a[:, None] - b), objective), draw(n, 4), np.arange(n))
+
+    assert loss("ndcg", MAX_LEVELS) > 0
+    assert loss("ap", MAX_LEVELS + 1) >= 0
+    with pytest.raises(ValueError, match=f"gives 257 levels in a batch; at most {MAX_LEVELS} are wanted"):
+        loss("ndcg", 257)
 
 
 def test_starts_from_itq(digits):

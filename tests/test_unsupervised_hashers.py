@@ -239,6 +239,12 @@ def test_spherical_activations_are_radius_less_distance(digits):
     assert_allclose(hasher.project(digits.X), hasher.radii_ - distances, atol=1e-9)
 
 
+def test_rows_equal_to_the_one_at_the_border_are_well_inside():
+    X = np.repeat(np.random.default_rng(0).standard_normal((3, 4)), [7, 2, 1], axis=0)
+    hasher = SphericalHasher(nbits=16, random_state=0).fit(X)
+    assert (hasher.project(X[:1]) > 1e-9 * hasher.radii_.max()).all()
+
+
 @pytest.mark.parametrize("n", [2, 3, 10, 11])
 def test_radii_hold_half_of_the_rows(n):
     distances = np.random.default_rng(n).random((n, 4))

@@ -18,6 +18,7 @@ from skhash.comparison.tables import (
     summarize,
     tie_range,
 )
+from skhash.datasets import PROTOCOLS
 
 DIGITS = 12  # of a hash, as shown
 NO_PICTURES = 'There are no pictures, as matplotlib is not installed: pip install "skhash[report]".'
@@ -137,8 +138,8 @@ def _fit(row):
 
 
 def _snippet(rows):
-    """Code that makes the codes of a row again, for the first row that has a hash."""
-    row = next((row for row in rows if row.get("codes_sha256")), None)
+    """Code that makes the codes of a row again, for the first row that has a hash and a protocol known by its name."""
+    row = next((row for row in rows if row.get("codes_sha256") and row["protocol"] in PROTOCOLS), None)
     if row is None:
         return None
     own = METHODS[row["method"]][1]

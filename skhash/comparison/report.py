@@ -53,6 +53,11 @@ def write_report(folder, rows, description="", about=None):
     Path
         The folder.
 
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+
     Examples
     --------
     >>> import tempfile
@@ -61,6 +66,8 @@ def write_report(folder, rows, description="", about=None):
     >>> sorted(path.name for path in write_report(tempfile.mkdtemp(), rows, description).iterdir())
     ['report.html', 'results.json', 'results.md']
     """
+    if not rows:
+        raise ValueError(f"rows={rows!r}; at least one row of a comparison is wanted.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder, rows)

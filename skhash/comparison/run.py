@@ -105,10 +105,16 @@ def plan(datasets, protocol, methods, nbits, n_seeds, tuning=None, command=None)
     Raises
     ------
     ValueError
-        If a method or a data set is unknown, two data sets have one name, or tuning is given fewer
-        than two candidates.
+        If a method or a data set is unknown, two data sets have one name, tuning is given fewer
+        than two candidates, or there is nothing to do.
     """
-    methods = expand_methods(methods)
+    methods, nbits = expand_methods(methods), list(dict.fromkeys(nbits))
+    if not methods:
+        raise ValueError(f"methods={methods}; at least one method is wanted.")
+    if not nbits or min(nbits) < 1:
+        raise ValueError(f"nbits={nbits}; code lengths of at least 1 are wanted.")
+    if n_seeds < 1:
+        raise ValueError(f"n_seeds={n_seeds}; at least one seed is wanted.")
     if tuning is not None:
         parse_metric(tuning.figure)
         if tuning.budget < 2:
@@ -124,7 +130,7 @@ def plan(datasets, protocol, methods, nbits, n_seeds, tuning=None, command=None)
         Task(source, method, bits, seed, tuning, command)
         for source in sources
         for seed in range(n_seeds)
-        for bits in dict.fromkeys(nbits)
+        for bits in nbits
         for method in methods
     ]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skhash.affinity import level_indices
-from skhash.codes import hamming_distances
+from skhash.codes import hamming_distances, is_count
 from skhash.displays._base import one_axes, pyplot
 from skhash.displays._images import as_images, stretch
 from skhash.metrics import RetrievalScorer
@@ -125,11 +125,7 @@ class RetrievedImagesDisplay:
         for name, images, X in (("query", queries, X_query), ("database", items, X_database)):
             if len(images) != len(X):
                 raise ValueError(f"images_{name} holds {len(images)} images and X_{name} {len(X)} rows; one each.")
-        if (
-            isinstance(n_neighbors, bool)
-            or not isinstance(n_neighbors, int | np.integer)
-            or not 1 <= n_neighbors <= len(items)
-        ):
+        if not is_count(n_neighbors, len(items)):
             raise ValueError(f"n_neighbors={n_neighbors!r}; an integer from 1 to {len(items)} items is wanted.")
         ranking = RetrievalScorer(database=(X_database, y_database)).ranking(estimator, X_query, y_query)
         distances, order = _nearest(ranking, n_neighbors)

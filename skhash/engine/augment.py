@@ -40,6 +40,14 @@ def corrupt(batch, share=0.1, noise=0.1):
     -------
     tensor of shape (n, n_features)
         The version.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine.augment import corrupt
+    >>> batch = torch.arange(8.0).reshape(4, 2)  # the first feature is even, the second odd
+    >>> (corrupt(batch, share=0.5, noise=0.0) % 2).tolist()
+    [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     """
     others = batch[torch.randperm(len(batch), device=batch.device)]
     batch = torch.where(torch.rand_like(batch) < share, others, batch)
@@ -100,6 +108,15 @@ def moco_v2(shape):
         If the rows are no images.
     ImportError
         Without kornia.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine.augment import moco_v2
+    >>> [type(step).__name__ for step in moco_v2((1, 28, 28)).children()]
+    ['RandomResizedCrop', 'RandomGaussianBlur', 'RandomHorizontalFlip']
+    >>> moco_v2((3, 32, 32))(torch.rand(4, 3, 32, 32)).shape
+    torch.Size([4, 3, 32, 32])
     """
     kornia = _kornia(shape)
     channels, *size = shape

@@ -34,6 +34,15 @@ def build_backbone(backbone, shape, input_dropout=0.0, hidden_dropout=0.0):
     ------
     ValueError
         For "conv" and rows that are no images.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine.backbones import build_backbone
+    >>> build_backbone("conv", (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 256])
+    >>> build_backbone(None, (3, 32, 32))  # the hash layer alone
+    Flatten(start_dim=1, end_dim=-1)
     """
     if isinstance(backbone, nn.Module):
         return copy.deepcopy(backbone).cpu()

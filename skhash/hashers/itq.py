@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
 from skhash._threads import one_blas_thread
-from skhash.codes import binarize
+from skhash.codes import binarize, signs
 from skhash.hashers.linear import LinearHasher, orthonormal_map, principal_map
 
 
@@ -48,7 +48,7 @@ def quantizing_rotation(V, n_iter, rng):
     """
     rotation = orthonormal_map(V.shape[1], V.shape[1], rng)
     for _ in range(n_iter):
-        corners = 2.0 * binarize(V @ rotation) - 1.0
+        corners = signs(binarize(V @ rotation))
         rotation = orthogonal_procrustes(V, corners)[0]
     return rotation
 

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 
 from skhash._compat import Interval
 from skhash.affinity import level_indices
-from skhash.codes import binarize
+from skhash.codes import binarize, signs
 from skhash.hashers.kernel import KernelHasher, draw_rows
 from skhash.hashers.linear import ridged_cholesky
 from skhash.rows import take_rows
@@ -100,12 +100,22 @@ def best_bit(K, R, n_iter):
         Its weights.
     h : ndarray of shape (l,), float64
         Its values, -1 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.ksh import best_bit
+    >>> K = np.array([[2.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-2.0, 1.0]])
+    >>> R = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((2, 2)))  # two rows like each other, and two
+    >>> a, h = best_bit(K, R, n_iter=50)
+    >>> bool(h[0] == h[1] == -h[2] == -h[3]), float(h @ R @ h)
+    (True, 16.0)
     """
     largest = [K.shape[1] - 1] * 2
     start = eigh(K.T @ (R @ K), subset_by_index=largest)[1][:, 0]
     start *= np.sqrt(len(K)) / max(np.linalg.norm(K @ start), 1e-300)
     end = minimize(smoothed_loss, start, (K, R), method="L-BFGS-B", jac=True, options={"maxiter": n_iter}).x
-    bits = [(a, 2.0 * binarize(K @ a) - 1.0) for a in (end, start)]
+    bits = [(a, signs(binarize(K @ a))) for a in (end, start)]
     return max(bits, key=lambda bit: bit[1] @ (R @ bit[1]))
 
 

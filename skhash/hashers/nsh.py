@@ -61,6 +61,14 @@ def tied_levels(distances, max_distance):
         differentiable, each the mean of its tie.
     counts : tensor of shape (n, n_levels)
         Items at each of them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.nsh import tied_levels
+    >>> levels, counts = tied_levels(torch.tensor([[2.0, 0.0, 2.0, 3.0]]), max_distance=8)
+    >>> levels.tolist(), counts.tolist()
+    ([[0.0, 2.0, 3.0]], [[1.0, 2.0, 1.0]])
     """
     whole = distances.detach().round().long()
     taken = torch.zeros(len(whole), max_distance + 1, dtype=torch.long, device=whole.device).scatter_(1, whole, 1)
@@ -86,6 +94,18 @@ def soft_permutation(levels, distances, tau=1.0):
     -------
     tensor of shape (n, n_levels, n_items)
         Weights, of sum 1 over the items.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.nsh import soft_permutation
+    >>> distances, levels = torch.tensor([[2.0, 0.0, 2.0]]), torch.tensor([[0.0, 2.0]])
+    >>> soft_permutation(levels, distances, tau=0.1)[0].round(decimals=2)
+    tensor([[0.0000, 1.0000, 0.0000],
+            [0.5000, 0.0000, 0.5000]])
+    >>> soft_permutation(levels, distances, tau=2.0)[0].round(decimals=2)
+    tensor([[0.2100, 0.5800, 0.2100],
+            [0.4200, 0.1600, 0.4200]])
     """
     return torch.softmax(-(levels[:, :, None] - distances[:, None, :]).abs() / tau, dim=-1)
 
@@ -110,6 +130,14 @@ def sorted_nce(cosines, counts, n_positives, tau=0.2, *, all_in_denominator=Fals
     -------
     tensor without axes
         The mean over positives and anchors.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.nsh import sorted_nce
+    >>> counts = torch.tensor([[1.0, 3.0]])  # one positive, and three ranks behind it
+    >>> [round(sorted_nce(torch.tensor([cosines]), counts, 1).item(), 3) for cosines in ([1.0, 0.0], [0.0, 1.0])]
+    [0.02, 6.101]
     """
     positives = torch.minimum((n_positives - counts.cumsum(1) + counts).clamp_min(0), counts)
     others = counts if all_in_denominator else counts - positives

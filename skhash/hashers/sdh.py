@@ -22,7 +22,7 @@ from scipy.linalg import cho_solve, solve
 
 from skhash._compat import Interval
 from skhash.affinity import label_matrix
-from skhash.codes import binarize
+from skhash.codes import binarize, signs
 from skhash.hashers.kernel import KernelHasher
 from skhash.hashers.linear import ridged_cholesky
 
@@ -60,7 +60,7 @@ def descend_bits(B, W, Q):
     for _ in range(MAX_SWEEPS):
         changed = False
         for b, w, q in zip(B.T, W, Q.T, strict=True):
-            new = 2.0 * binarize(q - fitted @ w + b * (w @ w)) - 1.0
+            new = signs(binarize(q - fitted @ w + b * (w @ w)))
             if (new != b).any():
                 fitted += np.outer(new - b, w)
                 b[:] = new

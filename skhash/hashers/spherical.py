@@ -217,15 +217,14 @@ class SphericalHasher(BaseHasher):
     @one_blas_thread()
     def _fit(self, X, targets):
         self.mean_ = mean_row(X)
-        centred = (X - self.mean_).astype(np.float64, copy=False)
+        centred = X - self.mean_
         first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, FIRST_ROWS))
-        pivots, self.n_iter_ = spread_pivots(
+        self.pivots_, self.n_iter_ = spread_pivots(
             centred, centred[first].mean(axis=1), self.eps_m, self.eps_s, self.max_iter
         )
-        radii = balancing_radii(euclidean_distances(centred, pivots))
+        radii = balancing_radii(euclidean_distances(centred, self.pivots_))
         # a little more, so that rows equal to the one at the border are inside however their distances are rounded
-        radii += max(1e-8, 8 * np.finfo(X.dtype).eps) * radii.max()
-        self.pivots_, self.radii_ = pivots.astype(X.dtype), radii.astype(X.dtype)
+        self.radii_ = radii + 1e-8 * radii.max()
 
     def _project(self, X):
         return self.radii_ - euclidean_distances(X - self.mean_, self.pivots_)

@@ -128,6 +128,19 @@ def soft_metric(H, objective, relaxation="exact", k=None):
     -------
     float64 tensor of shape (n_queries,)
         Values; on whole counts "exact" is the metric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.hashers.talr import soft_metric
+    >>> from skhash.metrics import RelevanceHistogram
+    >>> counts = torch.tensor([[[0.25, 0.75], [0.75, 0.25]]], requires_grad=True)  # a relevant item, mostly nearer
+    >>> value = soft_metric(RelevanceHistogram(counts, np.array([0, 1])), "ap")
+    >>> round(value.item(), 3)
+    0.863
+    >>> (torch.autograd.grad(value.sum(), counts)[0][0, 0] > 0).tolist()  # what nearer items are worth
+    [False, True]
     """
     if objective == "fastap":
         return fast_ap(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))

@@ -23,6 +23,7 @@ from skhash.metrics.ties import (
 )
 
 DISCOUNTS = ("log2", "structhash")
+TABLE = 2**20  # ranks whose discounts are summed one by one; beyond, the sum is an integral but for 1e-14 of it
 
 
 def ndcg(H, k=None, *, ties="average", discount="log2", empty="skip", average=True):
@@ -131,8 +132,32 @@ def expected_gain(ranking, k=None, discount="log2"):
     -------
     float64 array of shape (n_queries,)
         The expected discounted gain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.metrics.ndcg import expected_gain
+    >>> n, gain = np.array([[2.0, 1.0]]), np.array([[1.0, 3.0]])  # a gain of 1 at rank 1 or 2, one of 3 at rank 3
+    >>> expected_gain((n, gain)).round(4)  # (1 + 1 / log2(3)) / 2 + 3 / 2
+    array([2.3155])
     """
     n, gain = ranking
     xp = array_namespace(n)
-    discounts = xp.diff(cumulative_discount(ranks_within(n, k), discount), axis=-1)
+    discounts = xp.diff(_summed_discounts(ranks_within(n, k), discount), axis=-1)
     return xp.sum(per_item(gain, n) * discounts, axis=-1)
+
+
+def _summed_discounts(x, discount):
+    """S(x), in memory that does not grow with the ranks; soft counts, those of a batch, are never so many."""
+    if not isinstance(x, np.ndarray) or x.max(initial=0) <= TABLE:
+        return cumulative_discount(x, discount)
+    beyond = _integral(np.maximum(x, TABLE), discount) - _integral(TABLE, discount)
+    return cumulative_discount(np.minimum(x, TABLE), discount) + beyond
+
+
+def _integral(x, discount):
+    """Integral of D up to x and D(x) / 2, the first terms of Euler and Maclaurin; that of ln 2 / ln t is ln 2 li(t)."""
+    from scipy.special import expi
+
+    log = np.log(x + 1.0 if discount == "log2" else x)
+    return np.log(2) * (expi(log) + 0.5 / log)  # li(t) = Ei(ln t)

@@ -16,6 +16,8 @@ import warnings
 import numpy as np
 from array_api_compat import array_namespace, is_torch_namespace
 
+from skhash.codes import is_count
+
 TIES = ("average", "best", "worst")
 EMPTY = ("skip", "zero", "one", "nan")
 
@@ -173,7 +175,7 @@ def check_options(ties, empty, **more):
 
 def check_cutoff(k):
     """Raise ValueError unless `k` is None or an integer >= 1."""
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1):
+    if k is not None and not is_count(k):
         raise ValueError(f"k={k!r}; None or an integer of at least 1 is wanted.")
 
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._compat import HasMethods, Interval, StrOptions
 from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
-from skhash.codes import pack, unpack
+from skhash.codes import is_count, pack, signs, unpack
 from skhash.hashers.structhash.functions import (
     ClassifierFunctions,
     KernelFunctions,
@@ -120,7 +120,7 @@ class ColumnGenerationHasher(BaseHasher):
         True
         """
         check_is_fitted(self)
-        if isinstance(nbits, bool) or not isinstance(nbits, int | np.integer) or not 1 <= nbits <= self._nbits:
+        if not is_count(nbits, self._nbits):
             raise ValueError(f"nbits={nbits!r}; an integer from 1 to {self._nbits} is wanted.")
         shorter = clone(self).set_params(nbits=int(nbits))
         shorter.__dict__.update({name: value for name, value in vars(self).items() if name not in self.get_params()})
@@ -178,7 +178,7 @@ class ColumnGenerationHasher(BaseHasher):
                     break
             context = self._callback_fit_ctx.subcontext(task_name="bit")
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
-            known = np.column_stack([known, 2.0 * bits - 1])
+            known = np.column_stack([known, signs(bits)])
             parameters.append(found)
             master.add_bit(bits)
             master.optimize()

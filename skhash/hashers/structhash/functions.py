@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import has_fit_parameter
 
-from skhash.codes import binarize
+from skhash.codes import binarize, signs
 from skhash.hashers.kernel import draw_rows, kernel_width
 
 #: L-BFGS steps: a few fit the training pairs, many their noise
@@ -220,7 +220,7 @@ class ClassifierFunctions:
             bits = descend(A, binarize(start))
             if bits.min() == bits.max():
                 continue
-            pull = np.abs(A @ (2.0 * bits - 1))
+            pull = np.abs(A @ signs(bits))
             options = {"sample_weight": pull / pull.mean()} if self._weighted and pull.any() else {}
             classifier = clone(self.classifier)
             for name in sorted(classifier.get_params()):
@@ -273,7 +273,7 @@ def descend(A, bits):
     >>> descend(A, np.array([1, 1, 1], dtype=np.uint8))
     array([1, 0, 1], dtype=uint8)
     """
-    s = 2.0 * bits - 1
+    s = signs(bits)
     diagonal = A.diagonal()
     pull = A @ s - diagonal * s
     tolerance = 1e-12 * np.abs(A.data).max(initial=0)
@@ -312,12 +312,26 @@ def best_new_bit(functions, A, known, rng, enough=0.0):
         Of the training rows.
     parameters : dict or None
         What computes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from skhash.codes import signs
+    >>> from skhash.hashers.structhash.functions import StumpFunctions, best_new_bit
+    >>> halves = np.array([0, 0, 1, 1])
+    >>> A = csr_array((halves[:, None] != halves).astype(float))  # 8 pairs to tell apart
+    >>> stumps, rng = StumpFunctions(np.arange(4.0)[:, None]), np.random.RandomState(0)
+    >>> best_new_bit(stumps, A, np.zeros((4, 0)), rng)[:2]
+    (8.0, array([0, 0, 1, 1], dtype=uint8))
+    >>> best_new_bit(stumps, A, signs(halves[:, None]), rng)[:2]  # that one is known
+    (4.0, array([0, 1, 1, 1], dtype=uint8))
     """
     best = (-np.inf, None, None)
     total = A.sum()
     for more in (1,) if functions.best_first else (1, MORE_STARTS):
         for bits, parameters in functions.propose(A, rng, more):
-            s = 2.0 * bits - 1
+            s = signs(bits)
             is_known = (np.abs(s @ known) == len(s)).any() or abs(s.sum()) == len(s)
             gain = float(total - s @ (A @ s)) / 2
             if not is_known and gain > best[0]:
