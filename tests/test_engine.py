@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
 from skhash._threads import _loaded, _set_limits
@@ -280,12 +280,13 @@ def test_one_thread_leaves_the_limits_of_all_libraries():
 
 
 def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
-    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+    second_has_begun, first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(4))
 
     def limits():
         return torch.get_num_threads(), *(library.num_threads for library in libraries)
 
     def first():
+        assert second_has_begun.wait(60)
         with one_thread():
             first_is_in.set()
             assert second_is_in.wait(60)
@@ -293,6 +294,8 @@ def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
         return torch.get_num_threads()
 
     def second():
+        torch.get_num_threads()  # a thread that begins in the body of another has one thread from then on
+        second_has_begun.set()
         assert first_is_in.wait(60)
         with one_thread():
             second_is_in.set()
@@ -315,3 +318,68 @@ def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
     finally:
         torch.set_num_threads(before[0])
         _set_limits(blas, {library["filepath"]: library["num_threads"] for library in before[1]})
+
+
+def in_new_thread(function):
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(function).result()
+
+
+def test_a_thread_that_begins_under_the_limit_of_another_does_not_pass_it_on():
+    def serve():
+        with one_thread():
+            return torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(1) as served:
+            for _ in range(2):
+                with one_thread():
+                    assert served.submit(serve).result() == torch.get_num_threads() == 1
+                for _ in range(2):
+                    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == 2
+                    assert served.submit(serve).result() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_leaves_a_limit_of_the_calling_thread_to_it():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(1):
+            with one_thread():
+                pass
+            assert (torch.get_num_threads(), in_new_thread(torch.get_num_threads)) == (1, 2)
+        assert (torch.get_num_threads(), in_new_thread(torch.get_num_threads)) == (2, 2)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_limits_what_torch_multiplies_with():
+    """MKL keeps a number of its own for each thread that torch was set in, which limits of OpenMP leave as it is."""
+
+    def of_mkl():
+        lines = torch.__config__.parallel_info().splitlines()
+        return [line.split()[-1] for line in lines if "mkl_get_max_threads" in line] or [expected]
+
+    def begun_before():
+        torch.set_num_threads(2)
+        assert torch.get_num_threads() == 2  # from now on the number is this thread's
+        has_begun.set()
+        assert other_is_in.wait(60)
+        with one_thread():
+            return of_mkl()
+
+    expected, before = "1", torch.get_num_threads()
+    has_begun, other_is_in = threading.Event(), threading.Event()
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(begun_before)
+            assert has_begun.wait(60)
+            with one_thread():
+                other_is_in.set()
+                assert running.result() == [expected]
+    finally:
+        torch.set_num_threads(before)
