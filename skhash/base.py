@@ -11,6 +11,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._threads import one_blas_thread
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
 from skhash.codes import binarize, pack
 from skhash.rows import take_rows
@@ -96,7 +97,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 _check_both_kinds(self.affinity_, targets)
             context = self._init_callback_context(max_subtasks=self._prepare(X))
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            interrupt = self._fit(X, targets, **options)
+            with self._threads():
+                interrupt = self._fit(X, targets, **options)
             self._store_database(X, targets)
             if interrupt is None:
                 context.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -305,7 +307,12 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _by_slices(self, X, function):
         """A function of the activations of validated rows, a slice of rows at a time."""
-        return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
+        with self._threads():
+            return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
+
+    def _threads(self):
+        """What learning and hashing are limited to: one thread, for codes that do not depend on their number."""
+        return one_blas_thread()
 
     def _store_database(self, X, targets):
         """Keep the codes and targets of the training rows: the database of `score`."""

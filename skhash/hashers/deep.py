@@ -320,7 +320,7 @@ class DeepHasher(BaseHasher):
         rng, seed = self._draw_seed()
         order = np.random.default_rng(seed)
         learned, held_out = self._split(len(X), order)
-        with seeded(seed, device, self.deterministic), self._threads():
+        with seeded(seed, device, self.deterministic):
             rows = X if held_out is None else ChosenRows(X, learned)
             row_targets = targets if held_out is None or targets is None else targets[learned]
             encoder = self._new_encoder(rows, rng)
@@ -373,7 +373,7 @@ class DeepHasher(BaseHasher):
         return encoder
 
     def _threads(self):
-        """One thread, for codes that do not depend on their number; a given backbone is free unless told."""
+        """Limit torch as well; a given backbone is free unless told."""
         return one_thread(self.deterministic or not isinstance(self.backbone, nn.Module))
 
     def _follow(self, trainer, X, targets, validation, checkpoint):
@@ -462,10 +462,6 @@ class DeepHasher(BaseHasher):
 
     def _project(self, X):
         return _activations(self._module(), X)
-
-    def _by_slices(self, X, function):
-        with self._threads():
-            return super()._by_slices(X, function)
 
     def __getstate__(self):
         state = super().__getstate__()
