@@ -66,6 +66,7 @@ PARAMETERS = """
     checkpoint : path-like, default=None
         Folder where the state of the training is kept, epoch by epoch, for
         ``fit(X, y, resume=True)``; each combination of parameters and rows has its own file.
+        Parameters that can be pickled are wanted then.
         A `random_state` that is an instance moves on with every fit, and finds it in a new
         process only.
     store_database : bool, default=True
