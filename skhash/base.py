@@ -53,6 +53,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _supervised = False
     #: what rows are converted to; the first one unless they are of another already
     _dtypes: list = [np.float64, np.float32]
+    #: private attributes that belong to a fitted hasher
+    _kept: tuple = ()
     history_: list  # of a method that learns in epochs or bit by bit
 
     @with_callbacks
@@ -93,8 +95,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Validate, learn, store the database; `options` go to `_fit`."""
         with self._kept_on_failure():
             X, targets = self._validate_training_data(X, y)
-            if self._supervised:
-                _check_both_kinds(self.affinity_, targets)
+            if self._supervised and (lack := lack_of_pairs(self.affinity_, targets)):
+                raise ValueError("; ".join(lack))
             context = self._init_callback_context(max_subtasks=self._prepare(X))
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             with self._threads():
@@ -327,7 +329,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         if weights is not None:
             snapshot._keep_weights(weights)
         snapshot._store_database(X, targets)
-        return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name == "_architecture"}
+        return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name in self._kept}
 
     @contextmanager
     def _kept_on_failure(self):
@@ -349,8 +351,33 @@ def _binarize_and_pack(activations):
     return pack(binarize(activations))
 
 
-def _check_both_kinds(affinity, targets, step=16):
-    """Raise unless there are a relevant pair of different rows and an irrelevant pair."""
+def lack_of_pairs(affinity, targets, step=16):
+    """Say what hashing cannot be learned from: rows without a relevant pair of different ones, or an irrelevant pair.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    targets : array of shape (n_samples, ...)
+        What it compares.
+    step : int, default=16
+        Rows that are compared with all at a time; a few tell, as a rule.
+
+    Returns
+    -------
+    tuple of str or None
+        What is the matter, and what is wanted; None if there are both kinds of pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.base import lack_of_pairs
+    >>> lack_of_pairs(ClassAffinity(), np.array([0, 0]))[0]
+    'y makes every pair of rows relevant (a single class?)'
+    >>> lack_of_pairs(ClassAffinity(), np.array([0, 0, 1])) is None
+    True
+    """
     n = targets.shape[0]
     relevant = irrelevant = False
     for rows in gen_batches(n, step):
@@ -360,13 +387,13 @@ def _check_both_kinds(affinity, targets, step=16):
         relevant |= bool((indices[others] > 0).any())
         irrelevant |= bool((indices[others] == 0).any())
         if relevant and irrelevant:
-            return
+            return None
     if relevant:
-        raise ValueError(
-            "y makes every pair of rows relevant (a single class?); at least two classes are wanted. In "
-            "cross-validation, sorted labels do this: use StratifiedKFold(shuffle=True)."
+        return "y makes every pair of rows relevant (a single class?)", (
+            "at least two classes are wanted. In cross-validation, sorted labels do this: use "
+            "StratifiedKFold(shuffle=True)."
         )
-    raise ValueError(
-        "y makes no pair of different rows relevant (every row a class of its own?); at least one class "
-        "with two rows is wanted."
+    return (
+        "y makes no pair of different rows relevant (every row a class of its own?)",
+        "at least one class with two rows is wanted.",
     )

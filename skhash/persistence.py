@@ -237,6 +237,7 @@ class _Decoder:
 
     def __init__(self, path, tensors, given):
         self.path, self.tensors, self.given, self.used = path, tensors, given, set()
+        self._affinities = {}  # what was one object before is one again
 
     def decode(self, value):
         match value:
@@ -260,7 +261,7 @@ class _Decoder:
             case {"$dict": pairs}:
                 return dict(self.decode(pairs))
             case {"$affinity": kind, "fields": fields} if kind in AFFINITIES:
-                return getattr(affinities, kind)(**self.decode(fields))
+                return self._affinities.setdefault(json.dumps(value), getattr(affinities, kind)(**self.decode(fields)))
             case {"$random_state": state}:
                 generator = np.random.RandomState()
                 generator.set_state(self.decode(state))

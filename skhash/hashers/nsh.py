@@ -300,6 +300,7 @@ class NSHHasher(DeepHasher):
 
     _batch_norm = True  # keeps the bits balanced
     _epochs = (10, 300)
+    _of_objective = ("n_latent", "variant")
     _parameter_constraints = DeepHasher._parameter_constraints | {
         "n_latent": [Interval(Integral, 1, None, closed="left")],
         "n_positives": [Interval(Integral, 1, None, closed="left")],
