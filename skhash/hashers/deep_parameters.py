@@ -87,7 +87,7 @@ ATTRIBUTES = """
     weights_ : dict of str to ndarray
         The trained encoder.
     settings_ : dict
-        The values that stood for parameters left None.
+        The values of the parameters that may be left None: what was given, or what stood for None.
     history_ : list of dict
         For each epoch its number, mean loss, and validation metric if there is one.
     n_epochs_ : int
