@@ -14,6 +14,7 @@ from torch import nn
 
 from skhash._threads import _loaded, _set_limits
 from skhash.engine import Encoder, Objective, Schedule, Trainer, one_thread, resolve_device, seeded
+from skhash.engine.encoder import FastDropoutLinear
 from skhash.engine.runtime import generator_states, restore_generators
 
 CPU = torch.device("cpu")
@@ -122,6 +123,49 @@ def test_backbones():
     for bad in (nn.Flatten(0), nn.Unflatten(1, (3, 1)), nn.LSTM(3, 2)):
         with pytest.raises(ValueError, match=r"backbone must map rows \(n, n_features\)"):
             Encoder(3, 2, bad)
+
+
+def test_fast_dropout_has_the_mean_and_variance_of_dropout():
+    n, p = 40_000, 0.3
+    X = torch.randn(5, 20, generator=torch.Generator().manual_seed(0))
+    with seeded(0, CPU), torch.no_grad():
+        layer = FastDropoutLinear(20, 4, p)
+        outputs = layer(X.expand(n, 5, 20))
+        exact = X @ layer.weight.T + layer.bias
+        variance = p / (1 - p) * X**2 @ (layer.weight**2).T  # of sum_j x_j w_kj m_j / (1 - p), m_j in {0, 1}
+        assert (((outputs.mean(0) - exact).abs() / (variance / n).sqrt()) < 5).all()
+        assert_allclose(outputs.var(0), variance, rtol=5 * np.sqrt(2 / n))
+        assert_array_equal(layer.eval()(X), nn.functional.linear(X, layer.weight, layer.bias))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "shape", "shares", "of_outputs"),
+    [
+        (None, (8,), [], 0.2),
+        ("mlp", (8,), [0.2, 0.4, 0.4], 0.0),
+        ("conv", (3, 8, 8), [0.4], 0.0),
+        (nn.Sequential(nn.Linear(8, 5), nn.Dropout(0.1)), (8,), [0.1], 0.0),
+    ],
+    ids=["None", "mlp", "conv", "given"],
+)
+def test_shares_of_dropout(backbone, shape, shares, of_outputs):
+    with seeded(0, CPU):
+        encoder = Encoder(shape, 3, backbone, input_dropout=0.2, hidden_dropout=0.4)
+        X = torch.randn(6, *shape)
+        assert [module.p for module in encoder.modules() if isinstance(module, nn.Dropout)] == shares
+        assert encoder.hash.dropout == of_outputs
+        assert not torch.equal(encoder.train()(X), encoder(X))
+        assert torch.equal(encoder.eval()(X), encoder(X))
+
+
+def test_mixed_precision_is_for_training_alone():
+    with seeded(0, CPU):
+        exact, mixed = Encoder(8, 3, "mlp"), Encoder(8, 3, "mlp", mixed_precision=True)
+        mixed.load_state_dict(exact.state_dict())
+        X = torch.randn(6, 8)
+        assert not torch.equal(exact.train()(X), mixed.train()(X))
+        mixed.load_state_dict(exact.state_dict())  # the running statistics as well
+        assert torch.equal(exact.eval()(X), mixed.eval()(X))
 
 
 # --- the loop
