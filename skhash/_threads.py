@@ -27,11 +27,11 @@ class SharedLimit:
         self._make, self._lock, self._bodies = make, threading.Lock(), 0
 
     @contextmanager
-    def __call__(self, *args):
-        """Hold the setting; `args` go to `make` if nobody holds it yet."""
+    def __call__(self):
+        """Hold the setting."""
         with self._lock:
             if not self._bodies:
-                self._undo = self._make(*args)
+                self._undo = self._make()
             self._bodies += 1
         try:
             yield

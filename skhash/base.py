@@ -11,6 +11,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._threads import one_blas_thread
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
 from skhash.codes import binarize, pack
 from skhash.rows import take_rows
@@ -52,6 +53,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _supervised = False
     #: what rows are converted to; the first one unless they are of another already
     _dtypes: list = [np.float64, np.float32]
+    #: private attributes that belong to a fitted hasher
+    _kept: tuple = ()
     history_: list  # of a method that learns in epochs or bit by bit
 
     @with_callbacks
@@ -92,11 +95,12 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Validate, learn, store the database; `options` go to `_fit`."""
         with self._kept_on_failure():
             X, targets = self._validate_training_data(X, y)
-            if self._supervised:
-                _check_both_kinds(self.affinity_, targets)
+            if self._supervised and (lack := lack_of_pairs(self.affinity_, targets)):
+                raise ValueError("; ".join(lack))
             context = self._init_callback_context(max_subtasks=self._prepare(X))
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            interrupt = self._fit(X, targets, **options)
+            with self._threads():
+                interrupt = self._fit(X, targets, **options)
             self._store_database(X, targets)
             if interrupt is None:
                 context.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -305,7 +309,12 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _by_slices(self, X, function):
         """A function of the activations of validated rows, a slice of rows at a time."""
-        return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
+        with self._threads():
+            return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
+
+    def _threads(self):
+        """What learning and hashing are limited to: one thread, for codes that do not depend on their number."""
+        return one_blas_thread()
 
     def _store_database(self, X, targets):
         """Keep the codes and targets of the training rows: the database of `score`."""
@@ -320,7 +329,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         if weights is not None:
             snapshot._keep_weights(weights)
         snapshot._store_database(X, targets)
-        return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name == "_architecture"}
+        return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name in self._kept}
 
     @contextmanager
     def _kept_on_failure(self):
@@ -342,8 +351,33 @@ def _binarize_and_pack(activations):
     return pack(binarize(activations))
 
 
-def _check_both_kinds(affinity, targets, step=16):
-    """Raise unless there are a relevant pair of different rows and an irrelevant pair."""
+def lack_of_pairs(affinity, targets, step=16):
+    """Say what hashing cannot be learned from: rows without a relevant pair of different ones, or an irrelevant pair.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    targets : array of shape (n_samples, ...)
+        What it compares.
+    step : int, default=16
+        Rows that are compared with all at a time; a few tell, as a rule.
+
+    Returns
+    -------
+    tuple of str or None
+        What is the matter, and what is wanted; None if there are both kinds of pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.base import lack_of_pairs
+    >>> lack_of_pairs(ClassAffinity(), np.array([0, 0]))[0]
+    'y makes every pair of rows relevant (a single class?)'
+    >>> lack_of_pairs(ClassAffinity(), np.array([0, 0, 1])) is None
+    True
+    """
     n = targets.shape[0]
     relevant = irrelevant = False
     for rows in gen_batches(n, step):
@@ -353,13 +387,13 @@ def _check_both_kinds(affinity, targets, step=16):
         relevant |= bool((indices[others] > 0).any())
         irrelevant |= bool((indices[others] == 0).any())
         if relevant and irrelevant:
-            return
+            return None
     if relevant:
-        raise ValueError(
-            "y makes every pair of rows relevant (a single class?); at least two classes are wanted. In "
-            "cross-validation, sorted labels do this: use StratifiedKFold(shuffle=True)."
+        return "y makes every pair of rows relevant (a single class?)", (
+            "at least two classes are wanted. In cross-validation, sorted labels do this: use "
+            "StratifiedKFold(shuffle=True)."
         )
-    raise ValueError(
-        "y makes no pair of different rows relevant (every row a class of its own?); at least one class "
-        "with two rows is wanted."
+    return (
+        "y makes no pair of different rows relevant (every row a class of its own?)",
+        "at least one class with two rows is wanted.",
     )

@@ -4,6 +4,8 @@ scikit-learn's own callbacks work with every hasher: ``ProgressBar`` shows the e
 ``ScoringMonitor`` scores the training rows. What they lack is a look at other rows.
 """
 
+import numpy as np
+
 from skhash.metrics.scorers import RetrievalScorer
 
 
@@ -19,12 +21,17 @@ class RetrievalMonitor:
     scoring : str or RetrievalScorer, default="ap"
         A metric's name, or a scorer that gives a float.
     patience : int, default=None
-        Stop after that many epochs without a better value; None never stops.
+        Stop after that many epochs without a better value, 1 at least; None never stops.
 
     Attributes
     ----------
     log_ : list of dict
         Epoch and score, from 1 on; emptied when a fit begins.
+
+    Raises
+    ------
+    ValueError
+        For an unknown `scoring`, one of several metrics, or a `patience` below 1.
 
     Examples
     --------
@@ -46,6 +53,11 @@ class RetrievalMonitor:
         self.scoring = scoring
         self.patience = patience
         self.log_ = []
+        if not (patience is None or (isinstance(patience, int | np.integer) and patience >= 1)):
+            raise ValueError(f"patience={patience!r}; None or an integer of at least 1 is wanted.")
+        self._scorer = scoring if callable(scoring) else RetrievalScorer(scoring)
+        if not isinstance(getattr(self._scorer, "metric", ""), str):
+            raise ValueError(f"scoring has the metrics {self._scorer.metric}; a single one is wanted.")
 
     def setup(self, estimator, context):
         """Begin a new log."""
@@ -61,7 +73,6 @@ class RetrievalMonitor:
         """Score the hasher as it is after an epoch; say whether to stop."""
         if fitted_estimator is None:
             return False
-        scorer = RetrievalScorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
-        self.log_.append({"epoch": len(self.log_) + 1, "score": scorer(fitted_estimator, self.X, self.y)})
+        self.log_.append({"epoch": len(self.log_) + 1, "score": self._scorer(fitted_estimator, self.X, self.y)})
         best = max(self.log_, key=lambda entry: entry["score"])["epoch"]
         return self.patience is not None and len(self.log_) - best >= self.patience

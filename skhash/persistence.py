@@ -113,8 +113,8 @@ def load(path, *, backbone=None, affinity=None, device=None):
         The affinity that the hasher was given, if it is none of :mod:`skhash.affinity`;
         as it was fitted, ``hasher.affinity_``, if it learns.
     device : str or torch.device, default=None
-        Where a deep hasher computes. None takes the device that it was saved with, or
-        "auto" if that is not there.
+        Where a deep hasher computes; others take none. None takes the device that it was saved
+        with, or "auto" if that is not there.
 
     Returns
     -------
@@ -125,8 +125,8 @@ def load(path, *, backbone=None, affinity=None, device=None):
     Raises
     ------
     ValueError
-        If the file is none that this version can read, or a module or an affinity is
-        missing, superfluous or of another shape.
+        If the file is none that this version can read, a module or an affinity is missing,
+        superfluous or of another shape, or a device is superfluous or not there.
 
     Examples
     --------
@@ -152,6 +152,8 @@ def load(path, *, backbone=None, affinity=None, device=None):
                 params[name] = decoder.decode(value)
         if "device" in params:
             params["device"] = _device(params["device"], device)
+        elif device is not None:
+            raise ValueError(f"{path} wants no device, and {device!r} came; device=None is wanted.")
         hasher = getattr(hashers, header["class"])(**params)
         vars(hasher).update(decoder.decode(header["fitted"]))
     except (AttributeError, KeyError, TypeError) as error:
@@ -237,6 +239,7 @@ class _Decoder:
 
     def __init__(self, path, tensors, given):
         self.path, self.tensors, self.given, self.used = path, tensors, given, set()
+        self._affinities = {}  # what was one object before is one again
 
     def decode(self, value):
         match value:
@@ -260,7 +263,7 @@ class _Decoder:
             case {"$dict": pairs}:
                 return dict(self.decode(pairs))
             case {"$affinity": kind, "fields": fields} if kind in AFFINITIES:
-                return getattr(affinities, kind)(**self.decode(fields))
+                return self._affinities.setdefault(json.dumps(value), getattr(affinities, kind)(**self.decode(fields)))
             case {"$random_state": state}:
                 generator = np.random.RandomState()
                 generator.set_state(self.decode(state))

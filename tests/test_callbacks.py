@@ -32,6 +32,39 @@ def test_patience_stops_the_fit():
     assert len(monitor.log_) == 3
 
 
+@pytest.mark.parametrize(("patience", "n_epochs"), [(1, 3), (2, 4)])
+def test_patience_counts_from_the_best_epoch(patience, n_epochs):
+    scores = iter([0.1, 0.5, 0.3, 0.4])
+    monitor = RetrievalMonitor(X[:9], y[:9], scoring=lambda estimator, X, y: next(scores), patience=patience)
+    assert fit_with(monitor).n_epochs_ == n_epochs
+
+
+def test_each_fit_begins_a_new_log():
+    monitor = RetrievalMonitor(X[600:900], y[600:900])
+    fit_with(monitor)
+    first = monitor.log_
+    fit_with(monitor)
+    assert monitor.log_ == first
+    assert len(first) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"patience": 0}, "patience=0; None or an integer of at least 1 is wanted"),
+        ({"patience": -3}, "patience=-3; None or an integer"),
+        ({"patience": 1.5}, "patience=1.5; None or an integer"),
+        ({"scoring": "nope"}, "nope"),
+        ({"scoring": ["ap", "ndcg"]}, r"scoring has the metrics \['ap', 'ndcg'\]; a single one is wanted"),
+        ({"scoring": RetrievalScorer(["ap"])}, r"scoring has the metrics \['ap'\]; a single one is wanted"),
+    ],
+    ids=str,
+)
+def test_options_that_no_epoch_could_be_judged_by(options, message):
+    with pytest.raises(ValueError, match=message):
+        RetrievalMonitor(X[:9], y[:9], **options)
+
+
 def test_scorer_may_be_given():
     monitor = RetrievalMonitor(X[600:900], y[600:900], scoring=RetrievalScorer("ndcg", database="fold"))
     hasher = fit_with(monitor)

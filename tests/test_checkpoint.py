@@ -140,6 +140,24 @@ def test_another_matrix_of_affinities_resumes_nothing(digits, tmp_path):
     assert_array_equal(resumed.weights_["hash.weight"], fresh.weights_["hash.weight"])
 
 
+class Modulo:
+    """An affinity that pickle cannot keep."""
+
+    def __init__(self, n):
+        self.label = lambda y: y % n
+
+    def __call__(self, a, b):
+        return np.equal.outer(self.label(a), self.label(b)).astype(float)
+
+
+def test_parameters_that_cannot_be_told_apart_are_refused(digits, tmp_path):
+    folder = tmp_path / "checkpoints"
+    with pytest.raises(TypeError, match=r"affinity is a test_checkpoint\.Modulo that cannot be pickled .*checkpoint"):
+        hasher(folder, affinity=Modulo(10)).fit(digits.X, digits.y)
+    assert not folder.exists()
+    assert hasher(None, affinity=Modulo(10)).fit(digits.X, digits.y).n_epochs_ == 6
+
+
 def test_clones_of_a_search_share_a_folder(digits, tmp_path):
     X, y = digits.X[:300], digits.y[:300]
     search = GridSearchCV(

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
 from skhash._threads import _loaded, _set_limits
 from skhash.engine import Encoder, Objective, Schedule, Trainer, one_thread, resolve_device, seeded
+from skhash.engine.encoder import FastDropoutLinear
 from skhash.engine.runtime import generator_states, restore_generators
 
 CPU = torch.device("cpu")
@@ -122,6 +123,49 @@ def test_backbones():
     for bad in (nn.Flatten(0), nn.Unflatten(1, (3, 1)), nn.LSTM(3, 2)):
         with pytest.raises(ValueError, match=r"backbone must map rows \(n, n_features\)"):
             Encoder(3, 2, bad)
+
+
+def test_fast_dropout_has_the_mean_and_variance_of_dropout():
+    n, p = 40_000, 0.3
+    X = torch.randn(5, 20, generator=torch.Generator().manual_seed(0))
+    with seeded(0, CPU), torch.no_grad():
+        layer = FastDropoutLinear(20, 4, p)
+        outputs = layer(X.expand(n, 5, 20))
+        exact = X @ layer.weight.T + layer.bias
+        variance = p / (1 - p) * X**2 @ (layer.weight**2).T  # of sum_j x_j w_kj m_j / (1 - p), m_j in {0, 1}
+        assert (((outputs.mean(0) - exact).abs() / (variance / n).sqrt()) < 5).all()
+        assert_allclose(outputs.var(0), variance, rtol=5 * np.sqrt(2 / n))
+        assert_array_equal(layer.eval()(X), nn.functional.linear(X, layer.weight, layer.bias))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "shape", "shares", "of_outputs"),
+    [
+        (None, (8,), [], 0.2),
+        ("mlp", (8,), [0.2, 0.4, 0.4], 0.0),
+        ("conv", (3, 8, 8), [0.4], 0.0),
+        (nn.Sequential(nn.Linear(8, 5), nn.Dropout(0.1)), (8,), [0.1], 0.0),
+    ],
+    ids=["None", "mlp", "conv", "given"],
+)
+def test_shares_of_dropout(backbone, shape, shares, of_outputs):
+    with seeded(0, CPU):
+        encoder = Encoder(shape, 3, backbone, input_dropout=0.2, hidden_dropout=0.4)
+        X = torch.randn(6, *shape)
+        assert [module.p for module in encoder.modules() if isinstance(module, nn.Dropout)] == shares
+        assert encoder.hash.dropout == of_outputs
+        assert not torch.equal(encoder.train()(X), encoder(X))
+        assert torch.equal(encoder.eval()(X), encoder(X))
+
+
+def test_mixed_precision_is_for_training_alone():
+    with seeded(0, CPU):
+        exact, mixed = Encoder(8, 3, "mlp"), Encoder(8, 3, "mlp", mixed_precision=True)
+        mixed.load_state_dict(exact.state_dict())
+        X = torch.randn(6, 8)
+        assert not torch.equal(exact.train()(X), mixed.train()(X))
+        mixed.load_state_dict(exact.state_dict())  # the running statistics as well
+        assert torch.equal(exact.eval()(X), mixed.eval()(X))
 
 
 # --- the loop
@@ -280,12 +324,13 @@ def test_one_thread_leaves_the_limits_of_all_libraries():
 
 
 def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
-    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+    second_has_begun, first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(4))
 
     def limits():
         return torch.get_num_threads(), *(library.num_threads for library in libraries)
 
     def first():
+        assert second_has_begun.wait(60)
         with one_thread():
             first_is_in.set()
             assert second_is_in.wait(60)
@@ -293,6 +338,8 @@ def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
         return torch.get_num_threads()
 
     def second():
+        torch.get_num_threads()  # a thread that begins in the body of another has one thread from then on
+        second_has_begun.set()
         assert first_is_in.wait(60)
         with one_thread():
             second_is_in.set()
@@ -315,3 +362,68 @@ def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
     finally:
         torch.set_num_threads(before[0])
         _set_limits(blas, {library["filepath"]: library["num_threads"] for library in before[1]})
+
+
+def in_new_thread(function):
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(function).result()
+
+
+def test_a_thread_that_begins_under_the_limit_of_another_does_not_pass_it_on():
+    def serve():
+        with one_thread():
+            return torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(1) as served:
+            for _ in range(2):
+                with one_thread():
+                    assert served.submit(serve).result() == torch.get_num_threads() == 1
+                for _ in range(2):
+                    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == 2
+                    assert served.submit(serve).result() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_leaves_a_limit_of_the_calling_thread_to_it():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(1):
+            with one_thread():
+                pass
+            assert (torch.get_num_threads(), in_new_thread(torch.get_num_threads)) == (1, 2)
+        assert (torch.get_num_threads(), in_new_thread(torch.get_num_threads)) == (2, 2)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_limits_what_torch_multiplies_with():
+    """MKL keeps a number of its own for each thread that torch was set in, which limits of OpenMP leave as it is."""
+
+    def of_mkl():
+        lines = torch.__config__.parallel_info().splitlines()
+        return [line.split()[-1] for line in lines if "mkl_get_max_threads" in line] or [expected]
+
+    def begun_before():
+        torch.set_num_threads(2)
+        assert torch.get_num_threads() == 2  # from now on the number is this thread's
+        has_begun.set()
+        assert other_is_in.wait(60)
+        with one_thread():
+            return of_mkl()
+
+    expected, before = "1", torch.get_num_threads()
+    has_begun, other_is_in = threading.Event(), threading.Event()
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(begun_before)
+            assert has_begun.wait(60)
+            with one_thread():
+                other_is_in.set()
+                assert running.result() == [expected]
+    finally:
+        torch.set_num_threads(before)

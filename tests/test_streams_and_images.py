@@ -1,17 +1,20 @@
 """Rows of other kinds: streams, images, memmaps, torch datasets; backbones for them."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from skhash import HashNetHasher, TALRHasher
-from skhash.affinity import DistanceAffinity
+from skhash import CIBHashHasher, HashNetHasher, NSHHasher, TALRHasher, TBHHasher
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.engine import DatasetRows, Encoder, crop_and_flip, seeded
+from skhash.persistence import load, save
 
 SHAPE = (3, 8, 8)
 OPTIONS = {"n_epochs": 3, "batch_size": 20, "random_state": 0}
@@ -125,6 +128,21 @@ def test_an_affinity_of_rows_compares_those_of_a_dataset(images):
     hasher = TALRHasher(8, **options).fit(Images(vectors, y))
     assert_array_equal(hasher.database_codes_, expected.database_codes_)
     assert hasher.score(vectors) == expected.score(vectors)
+    for data in (Images(vectors, y), torch.utils.data.StackDataset(torch.from_numpy(vectors))):
+        assert hasher.score(data) == expected.score(vectors)
+
+
+@pytest.mark.parametrize("affinity", ["auto", DistanceAffinity((20,), (1,))], ids=type)
+def test_an_unsupervised_hasher_is_scored_by_the_labels_of_a_dataset_unless_rows_are_compared(images, affinity):
+    X, y = images
+    vectors = (X.reshape(60, -1) / 255).astype(np.float32)
+    hasher = CIBHashHasher(8, **OPTIONS | {"affinity": affinity}).fit(vectors, y if affinity == "auto" else None)
+    assert hasher.score(Images(vectors, y)) == hasher.score(vectors, y if affinity == "auto" else None)
+
+
+def test_a_dataset_is_not_scored_before_fit(images):
+    with pytest.raises(NotFittedError):
+        TALRHasher(8).score(Images(*images))
 
 
 def test_a_dataset_without_a_length_is_refused():
@@ -267,15 +285,81 @@ def test_a_fit_forgets_the_stream(digits):
 
 
 @pytest.mark.parametrize("after", ["fit", "partial_fit"])
-@pytest.mark.parametrize(("name", "value"), [("nbits", 16), ("backbone", "mlp"), ("optimizer", "sgd")])
-def test_a_stream_goes_on_with_the_same_model(digits, after, name, value):
-    hasher = TALRHasher(8, n_epochs=1, random_state=0)
+@pytest.mark.parametrize(
+    ("Hasher", "name", "value"),
+    [
+        (TALRHasher, "nbits", 16),
+        (TALRHasher, "backbone", None),
+        (TALRHasher, "affinity", SharedLabelsAffinity()),
+        (TALRHasher, "optimizer", "sgd"),
+        (TALRHasher, "backbone_lr_scale", 0),
+        (TBHHasher, "n_latent", 7),
+        (NSHHasher, "n_latent", 7),
+        (NSHHasher, "variant", "decoding"),
+    ],
+)
+def test_a_stream_goes_on_with_the_same_model(digits, after, Hasher, name, value):
+    hasher = Hasher(8, backbone="mlp", n_epochs=1, random_state=0)
     getattr(hasher, after)(digits.X, digits.y).set_params(**{name: value})
-    if (after, name) == ("fit", "optimizer"):  # fit keeps no state of its optimizer
+    if after == "fit" and name not in ("nbits", "backbone", "affinity"):  # fit keeps no more than weights
         assert len(hasher.partial_fit(digits.X, digits.y).history_) == 2
     else:
-        with pytest.raises(ValueError, match=rf"{name}={value!r}, but the weights were learned with"):
+        with pytest.raises(ValueError, match=rf"{name}={re.escape(repr(value))}, but the weights were learned with"):
             hasher.partial_fit(digits.X, digits.y)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", torch.optim.SGD], ids=["adam", "sgd", "factory"])
+def test_step_sizes_and_decay_of_a_stream_may_be_set_anew(digits, optimizer):
+    hasher = TALRHasher(8, backbone="mlp", optimizer=optimizer, weight_decay=0.5, learning_rate=0.1, random_state=0)
+    before = hasher.partial_fit(digits.X, digits.y).weights_
+    hasher.set_params(learning_rate=1e-12, weight_decay=0, backbone_lr_scale=0.5).partial_fit(digits.X, digits.y)
+    for name in ("backbone.1.weight", "hash.weight"):
+        assert_allclose(hasher.weights_[name], before[name], rtol=0, atol=1e-9)
+    rates = {(group["lr"], group["weight_decay"]) for group in hasher._stream["optimizer"]["param_groups"]}
+    assert rates == {(1e-12, 0.0), (5e-13, 0.0)}
+
+
+def sgd(groups):
+    return torch.optim.SGD(groups, momentum=0.9)
+
+
+@pytest.mark.parametrize("affinity", ["auto", DistanceAffinity((20,), (1,)), PrecomputedAffinity(np.eye(10))], ids=type)
+def test_a_stream_goes_on_after_a_file(digits, tmp_path, affinity):
+    y = digits.y if getattr(affinity, "requires_y", True) else None
+    hasher = TALRHasher(8, optimizer=sgd, affinity=affinity, random_state=0).partial_fit(digits.X, y)
+    save(hasher, tmp_path / "hasher")
+    with pytest.warns(UserWarning, match="optimizer is 'adam' now"):
+        loaded = load(tmp_path / "hasher")
+    with pytest.raises(ValueError, match=r"optimizer='adam', but the weights were learned with 'torch.*SGD'; that, or"):
+        loaded.partial_fit(digits.X, y)
+    loaded.set_params(optimizer=sgd).partial_fit(digits.X, y)
+    assert_array_equal(loaded.project(digits.X), hasher.partial_fit(digits.X, y).project(digits.X))
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (np.zeros(20, dtype=int), r"y makes every pair of rows relevant \(a single class\?\)"),
+        (np.arange(20), "y makes no pair of different rows relevant"),
+    ],
+)
+def test_rows_of_a_stream_that_teach_nothing(digits, y, said):
+    hasher = TALRHasher(8, random_state=0)
+    for rows in (slice(0, 20), slice(20, 40)):
+        with pytest.warns(UserWarning, match=said + ".*teaches little or nothing"):
+            hasher.partial_fit(digits.X[rows], y)
+    assert hasher.partial_fit(digits.X[:20], digits.y[:20]).history_[-1]["loss"] > 0
+    CIBHashHasher(8, random_state=0).partial_fit(digits.X[:20], y)  # y does not teach
+
+
+def test_a_stream_of_datasets(images):
+    X, y = images
+    expected, hasher = (TALRHasher(8, **OPTIONS) for _ in range(2))
+    for rows in (slice(0, 30), slice(30, 60)):
+        expected.partial_fit(X[rows], y[rows])
+        hasher.partial_fit(Images(X[rows], y[rows]))
+    assert_array_equal(hasher.database_codes_, expected.database_codes_)
+    assert_array_equal(hasher.database_y_, y[30:])
 
 
 def test_bad_rows_of_a_stream_change_nothing(digits):

@@ -329,6 +329,17 @@ def test_early_stopping_keeps_the_best_epoch(digits):
     assert len(hasher.database_y_) == len(digits.y)  # held-out rows can be found, too
 
 
+def test_held_out_rows_that_find_nothing_relevant_count_as_zero(digits):
+    hasher = quick(n_epochs=2).fit(digits.X, digits.y)
+    rows, y = digits.X_query[:100], np.where(np.arange(100) < 50, digits.y_query[:100], 10)
+    values = [
+        hasher._validate(hasher._module(), rows[i], y[i], digits.X, digits.y) for i in np.split(np.arange(100), 2)
+    ]
+    assert values[0] > 0.2
+    assert values[1] == 0
+    assert hasher._validate(hasher._module(), rows, y, digits.X, digits.y) == pytest.approx(values[0] / 2)
+
+
 def test_early_stopping_stops_when_nothing_improves(digits):
     hasher = quick(early_stopping=True, n_iter_no_change=2, learning_rate=1e-12, validation_fraction=0.3)
     assert hasher.fit(digits.X, digits.y).n_epochs_ == 3

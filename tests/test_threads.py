@@ -2,7 +2,16 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from test_estimators import quick
+from threadpoolctl import threadpool_limits
+
+import skhash
+from skhash.hashers.deep import DeepHasher
+
+SHALLOW = [name for name in skhash.hashers.__all__ if not issubclass(getattr(skhash, name), DeepHasher)]
 
 SCRIPT = """
 import hashlib, numpy as np, skhash
@@ -38,3 +47,17 @@ def test_codes_do_not_depend_on_the_number_of_threads():
     codes = codes_by_threads(1)
     assert len(codes.splitlines()) >= 9
     assert codes == codes_by_threads(2)
+
+
+@pytest.mark.parametrize("name", SHALLOW)
+def test_activations_do_not_depend_on_the_number_of_threads(name):
+    """Nor does what was learned: to the last bit, so that rows at the border between two codes keep their side."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 2000)
+    X = rng.standard_normal((5, 784))[y] + rng.standard_normal((2000, 784))
+    n_learned = 100 if name in ("BREHasher", "CGHashHasher", "StructHashHasher") else 2000
+    activations = []
+    for n in (1, 2):
+        with threadpool_limits(n):
+            activations.append(quick(name, nbits=8, n_iter=5).fit(X[:n_learned], y[:n_learned]).project(X))
+    assert_array_equal(*activations)

@@ -85,6 +85,11 @@ def fingerprint(params, X, targets):
     str
         Of 16 hexadecimal digits.
 
+    Raises
+    ------
+    TypeError
+        If a parameter cannot be pickled: two trainings with such parameters could not be told apart.
+
     Examples
     --------
     >>> import numpy as np
@@ -95,7 +100,7 @@ def fingerprint(params, X, targets):
     """
     digest = hashlib.sha256()
     for name, value in sorted(params.items()):
-        digest.update(f"{name}={_describe(value)};".encode())
+        digest.update(f"{name}={_describe(name, value)};".encode())
     for values in (X, targets):
         if values is not None:
             rows = np.unique(np.linspace(0, values.shape[0] - 1, SAMPLED_ROWS).astype(np.int64))
@@ -106,7 +111,7 @@ def fingerprint(params, X, targets):
     return digest.hexdigest()[:16]
 
 
-def _describe(value):
+def _describe(name, value):
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -114,8 +119,10 @@ def _describe(value):
         return kind + repr([(name, tuple(tensor.shape)) for name, tensor in value.state_dict().items()])
     try:
         return kind + joblib.hash(value)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return kind
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise TypeError(
+            f"{name} is a {kind} that cannot be pickled ({error}); with a checkpoint, parameters that can are wanted."
+        ) from error
 
 
 def as_arrays(state):

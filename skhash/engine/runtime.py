@@ -2,6 +2,7 @@
 
 import functools
 import random
+import re
 import threading
 from contextlib import contextmanager, nullcontext
 
@@ -169,14 +170,26 @@ def one_thread(wanted=True):
     if not wanted:
         yield
         return
-    before = torch.get_num_threads()
-    with one_blas_thread():
-        of_this_thread = one_openmp_thread()
-        with _ONE_TORCH_THREAD(before):
-            try:
-                yield
-            finally:
-                of_this_thread.restore_original_limits()
+    n_threads = _torch_threads()
+    with one_blas_thread(), one_openmp_thread():
+        if n_threads == 1:  # of this thread alone, maybe: what it set back would be the number of new threads
+            yield
+            return
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(n_threads)
+
+
+def _torch_threads():
+    """Number of threads of torch in the calling thread: MKL has one of its own there, deaf to limits of OpenMP.
+
+    ``set_num_threads`` sets both, and the number of the process, which a thread takes for its own when it first
+    computes. One that does so in the body of another has a number of 1 from then on.
+    """
+    of_mkl = re.findall(r"mkl_get_max_threads\(\) : (\d+)", torch.__config__.parallel_info())
+    return max([torch.get_num_threads(), *map(int, of_mkl)])
 
 
 def full_precision(device):
@@ -216,11 +229,3 @@ def _set_precision(values):
 
 _MULTIPLIERS = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
 _NO_TF32 = SharedLimit(_forbid_tf32)
-
-
-def _limit_torch(before):
-    torch.set_num_threads(1)
-    return functools.partial(torch.set_num_threads, before)
-
-
-_ONE_TORCH_THREAD = SharedLimit(_limit_torch)

@@ -43,7 +43,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._threads import one_blas_thread, one_openmp_thread
+from skhash._threads import one_openmp_thread
 from skhash.base import BaseHasher
 from skhash.hashers.linear import mean_row, orthonormal_map
 
@@ -267,7 +267,6 @@ class AGHHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    @one_blas_thread()
     def _fit(self, X, targets):
         rng = check_random_state(self.random_state)
         self.mean_ = mean_row(X)

@@ -1,18 +1,19 @@
 """DeepHasher: an estimator around the torch engine, for methods that give an objective."""
 
 import math
+import warnings
 from abc import abstractmethod
 
 import numpy as np
 import torch
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state, gen_batches, get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
-from skhash.base import ENCODE_ROWS, BaseHasher
+from skhash.base import ENCODE_ROWS, BaseHasher, lack_of_pairs
 from skhash.codes import binarize
 from skhash.engine import (
     Checkpoint,
@@ -21,8 +22,6 @@ from skhash.engine import (
     Encoder,
     Schedule,
     Trainer,
-    as_arrays,
-    as_tensors,
     batch_tensor,
     crop_and_flip,
     fingerprint,
@@ -33,6 +32,7 @@ from skhash.engine import (
 )
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.hashers.deep_parameters import CONSTRAINTS, document
+from skhash.hashers.stream import FIXED, check_same_model, go_on, stream_state
 from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.named import parse_metric
 
@@ -66,9 +66,11 @@ class DeepHasher(BaseHasher):
     _sgd_rates: dict
     settings_: dict
     history_: list
-    _stream: dict  # the trainer's state between calls of partial_fit
+    _stream: dict  # what partial_fit goes on from
     _batch_norm = False  # whether each bit is normalised over the batch
     _epochs = EPOCHS
+    _of_objective: tuple = ()  # parameters that decide which weights the objective has
+    _kept = ("_architecture", "_fixed")
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -119,25 +121,23 @@ class DeepHasher(BaseHasher):
         """
         if resume and self.checkpoint is None:
             raise ValueError("resume=True with checkpoint=None; a folder that holds the checkpoint is wanted.")
-        if y is None and isinstance(X, Dataset) and get_tags(self).target_tags.required:
-            y = DatasetRows(X).targets()
-        return self._run_fit(X, y, resume=resume)
+        return self._run_fit(X, self._targets_to_learn(X, y), resume=resume)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
         """Pass once over more rows of a stream, starting from the weights as they are.
 
         The first call settles the centre and scale, the affinity and the parameters left
-        None from its rows. The step size is constant, a continuation stays in its first
-        stage, and the state of the optimizer is kept from call to call. Callbacks,
-        checkpoints and early stopping belong to :meth:`fit`.
+        None from its rows. The step size is constant, and may be set anew between the calls;
+        a continuation stays in its first stage, and the state of the optimizer is kept from
+        call to call. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
             The next rows, two at least.
         y : array-like of shape (n_samples, ...), default=None
-            Their targets.
+            Their targets. None takes those of a Dataset, where learning needs them.
 
         Returns
         -------
@@ -147,8 +147,15 @@ class DeepHasher(BaseHasher):
         Raises
         ------
         ValueError
-            If the rows cannot be learned from, or are not like the first ones; if `nbits`, `backbone`
-            or `optimizer` is no longer what it was.
+            If the rows cannot be learned from, or are not like the first ones; if a parameter is no
+            longer what it was that decides which weights there are, what is relevant (`affinity`), or
+            what the optimizer keeps.
+
+        Warns
+        -----
+        UserWarning
+            If a supervised hasher is given rows of one class, or of one row a class: other than in
+            :meth:`fit`, they may be a part of a stream, but they teach little or nothing.
 
         Examples
         --------
@@ -164,8 +171,14 @@ class DeepHasher(BaseHasher):
         with self._kept_on_failure():
             first = not hasattr(self, "weights_")
             if not first:
-                self._check_same_model()
-            X, targets = self._validate_training_data(X, y, first)
+                check_same_model(self)
+            X, targets = self._validate_training_data(X, self._targets_to_learn(X, y), first)
+            if self._supervised and (lack := lack_of_pairs(self.affinity_, targets)):
+                warnings.warn(
+                    f"{lack[0]}, which teaches little or nothing; a stream of mixed rows is wanted.",
+                    UserWarning,
+                    stacklevel=3,
+                )
             if first:
                 self._prepare(X)
                 self.history_ = []
@@ -177,25 +190,18 @@ class DeepHasher(BaseHasher):
                 schedule = self._schedule(n_epochs=1, n_stages=1, lr_schedule="constant")
                 trainer = self._trainer(encoder, X, targets, schedule, np.random.default_rng(seed), device)
                 if hasattr(self, "_stream"):
-                    trainer.load_state_dict(as_tensors(self._stream) | {"encoder": encoder.state_dict()})
+                    go_on(self, trainer)
                 self.history_ = [*self.history_, {"epoch": len(self.history_) + 1, "loss": trainer.run_epoch()}]
-                state = trainer.state_dict() | {"n_epochs_done": 0, "optimizer_parameter": self.optimizer}
-            self._keep_weights(state.pop("encoder"))
-            self._stream, self.n_epochs_ = as_arrays(state), len(self.history_)
+                self._stream = stream_state(self, trainer)
+            self._keep_weights(encoder.state_dict())
+            self.n_epochs_ = len(self.history_)
             self._store_database(X, targets)
         return self
 
-    def _check_same_model(self):
-        """Raise for parameters that were set anew since the weights were learned, and decide their shapes or steps."""
-        kept = {name: self._architecture[name] for name in ("nbits", "backbone")}
-        if hasattr(self, "_stream"):
-            kept["optimizer"] = self._stream["optimizer_parameter"]
-        for name, value in kept.items():
-            given = getattr(self, name)
-            if given is not value and given != value:
-                raise ValueError(
-                    f"{name}={given!r}, but the weights were learned with {value!r}; a new hasher is wanted."
-                )
+    def _targets_to_learn(self, X, y):
+        """`y`, or the targets of a Dataset, where learning needs them."""
+        wanted = y is None and isinstance(X, Dataset) and get_tags(self).target_tags.required
+        return DatasetRows(X).targets() if wanted else y
 
     def score(self, X, y=None):
         """Rank the rows of fit for each row of `X` as a query, and average the metric.
@@ -228,7 +234,11 @@ class DeepHasher(BaseHasher):
         >>> TALRHasher(16, n_epochs=5, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.6
         True
         """
-        return super().score(X, DatasetRows(X).targets() if y is None and isinstance(X, Dataset) else y)
+        check_is_fitted(self)
+        if y is None and isinstance(X, Dataset):
+            rows = DatasetRows(X)
+            y = rows.targets() if getattr(self.affinity_, "requires_y", True) else rows[:]
+        return super().score(X, y)
 
     @abstractmethod
     def _objective(self):
@@ -302,6 +312,7 @@ class DeepHasher(BaseHasher):
 
     def _prepare(self, X):
         self._check_options()
+        self._fixed = {name: getattr(self, name) for name in FIXED}
         self.settings_ = self._settle(X)
         return self.settings_["n_epochs"]
 
@@ -320,7 +331,7 @@ class DeepHasher(BaseHasher):
         rng, seed = self._draw_seed()
         order = np.random.default_rng(seed)
         learned, held_out = self._split(len(X), order)
-        with seeded(seed, device, self.deterministic), self._threads():
+        with seeded(seed, device, self.deterministic):
             rows = X if held_out is None else ChosenRows(X, learned)
             row_targets = targets if held_out is None or targets is None else targets[learned]
             encoder = self._new_encoder(rows, rng)
@@ -373,7 +384,7 @@ class DeepHasher(BaseHasher):
         return encoder
 
     def _threads(self):
-        """One thread, for codes that do not depend on their number; a given backbone is free unless told."""
+        """Limit torch as well; a given backbone is free unless told."""
         return one_thread(self.deterministic or not isinstance(self.backbone, nn.Module))
 
     def _follow(self, trainer, X, targets, validation, checkpoint):
@@ -462,10 +473,6 @@ class DeepHasher(BaseHasher):
 
     def _project(self, X):
         return _activations(self._module(), X)
-
-    def _by_slices(self, X, function):
-        with self._threads():
-            return super()._by_slices(X, function)
 
     def __getstate__(self):
         state = super().__getstate__()

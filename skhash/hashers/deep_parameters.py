@@ -66,6 +66,7 @@ PARAMETERS = """
     checkpoint : path-like, default=None
         Folder where the state of the training is kept, epoch by epoch, for
         ``fit(X, y, resume=True)``; each combination of parameters and rows has its own file.
+        Parameters that can be pickled are wanted then.
         A `random_state` that is an instance moves on with every fit, and finds it in a new
         process only.
     store_database : bool, default=True
@@ -86,7 +87,7 @@ ATTRIBUTES = """
     weights_ : dict of str to ndarray
         The trained encoder.
     settings_ : dict
-        The values that stood for parameters left None.
+        The values of the parameters that may be left None: what was given, or what stood for None.
     history_ : list of dict
         For each epoch its number, mean loss, and validation metric if there is one.
     n_epochs_ : int

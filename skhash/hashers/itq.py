@@ -15,12 +15,10 @@ from scipy.linalg import orthogonal_procrustes
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._threads import one_blas_thread
 from skhash.codes import binarize, signs
 from skhash.hashers.linear import LinearHasher, orthonormal_map, principal_map
 
 
-@one_blas_thread()
 def quantizing_rotation(V, n_iter, rng):
     """Find the rotation that brings rows nearest to the corners of the cube.
 

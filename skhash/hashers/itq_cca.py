@@ -17,13 +17,11 @@ from scipy.linalg import solve_triangular, svd
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._threads import one_blas_thread
 from skhash.affinity import label_matrix
 from skhash.hashers.itq import ITQHasher, quantizing_rotation
 from skhash.hashers.linear import ridged_cholesky
 
 
-@one_blas_thread()
 def canonical_directions(X, Y, ridge):
     """Find the directions of rows that correlate most with labels.
 

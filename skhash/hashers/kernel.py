@@ -12,7 +12,6 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
 
 
@@ -40,7 +39,6 @@ class KernelHasher(BaseHasher):
         "random_state": ["random_state"],
     }
 
-    @one_blas_thread()
     def _fit(self, X, targets):
         rng = check_random_state(self.random_state)
         rows = X.astype(np.float64, copy=False)
@@ -52,7 +50,6 @@ class KernelHasher(BaseHasher):
         self.projection_, added = self._learn(features, targets, rng)
         self.intercept_ = added - mean @ self.projection_
 
-    @one_blas_thread()
     def _project(self, X):
         return rbf_kernel(X, self.anchors_, self.gamma_) @ self.projection_ + self.intercept_
 

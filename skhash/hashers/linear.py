@@ -4,7 +4,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from sklearn.decomposition import PCA
 
-from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
 
 
@@ -105,7 +104,6 @@ def orthonormal_map(n_inputs, n_outputs, rng):
     return q if n_inputs >= n_outputs else q.T
 
 
-@one_blas_thread()
 def principal_map(X, nbits, rng):
     """Map centred rows to their leading principal components.
 

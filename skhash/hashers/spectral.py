@@ -16,7 +16,6 @@ eps is, so that eps need not be known.
 
 import numpy as np
 
-from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
 from skhash.hashers.linear import mean_row, principal_map
 
@@ -107,7 +106,6 @@ class SpectralHasher(BaseHasher):
         self.affinity = affinity
         self.store_database = store_database
 
-    @one_blas_thread()
     def _fit(self, X, targets):
         self.mean_ = mean_row(X)
         # as many directions as there are at most: none is drawn at random

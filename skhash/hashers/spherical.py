@@ -21,7 +21,6 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
 from skhash.hashers.linear import mean_row
 
@@ -83,7 +82,6 @@ def overlap_excess(X, pivots):
     return inside.T @ inside / (len(X) / 4) - 1
 
 
-@one_blas_thread()
 def spread_pivots(X, pivots, eps_m, eps_s, max_iter):
     """Move pivots until balanced spheres overlap as those of independent bits.
 
@@ -214,7 +212,6 @@ class SphericalHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    @one_blas_thread()
     def _fit(self, X, targets):
         self.mean_ = mean_row(X)
         centred = X - self.mean_

@@ -214,6 +214,7 @@ class TBHHasher(DeepHasher):
         "adversarial_weight": [Interval(Real, 0, None, closed="left")],
     }
 
+    _of_objective = ("n_latent",)
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {"linear": (1000, 256, 1e-3, 1e-4), "deep": (2000, 256, 3e-3, 1e-4)}
     _sgd_rates = {"linear": 0.1, "deep": 0.1}

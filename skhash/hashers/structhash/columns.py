@@ -20,7 +20,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions
-from skhash._threads import one_blas_thread
 from skhash.base import BaseHasher
 from skhash.codes import is_count, pack, signs, unpack
 from skhash.hashers.structhash.functions import (
@@ -152,7 +151,6 @@ class ColumnGenerationHasher(BaseHasher):
         """What `history_` keeps of a bit beyond what all methods do."""
         return {}
 
-    @one_blas_thread()
     def _fit(self, X, targets):
         rows = X.astype(np.float64, copy=False)
         rng = check_random_state(self.random_state)
@@ -232,7 +230,6 @@ class ColumnGenerationHasher(BaseHasher):
         self.bit_weights_path_, self.bit_weights_ = path, path[-1].copy()
         self.effective_bits_ = float(path[-1].sum() ** 2 / (path[-1] @ path[-1]))
 
-    @one_blas_thread()
     def _project(self, X):
         learned = _family_of(self.hash_function).activations(self.functions_, X)
         surplus = np.ones((len(X), self._nbits - learned.shape[1]))
