@@ -104,10 +104,10 @@ def test_what_is_neither_bits_nor_packed_codes_is_refused(codes, nbits, message)
     [
         ([1], r"bit_weights has shape \(1,\); one weight a bit is wanted, shape \(2,\)"),
         ([[1, 1]], r"bit_weights has shape \(1, 2\)"),
-        ([0, 0], "bit_weights must be non-negative with a finite sum, and at least one above zero"),
-        ([1, -1], "bit_weights must be non-negative"),
-        ([1, np.nan], "bit_weights must be non-negative"),
-        ([1, np.inf], "bit_weights must be non-negative"),
+        ([0, 0], "bit_weights=.*; weights >= 0 with a finite sum, and at least one above zero, are wanted"),
+        ([1, -1], "bit_weights=.*; weights >= 0 with a finite sum"),
+        ([1, np.nan], "bit_weights=.*; weights >= 0 with a finite sum"),
+        ([1, np.inf], "bit_weights=.*; weights >= 0 with a finite sum"),
     ],
 )
 def test_bad_bit_weights_are_refused(weights, message):
