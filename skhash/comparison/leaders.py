@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 NAMES = {"ap": "AP_T", "ndcg": "NDCG_T"}
+_COLUMNS = NAMES | {"precision_at_100": "P@100", "precision_radius_2": "P@radius 2"}
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,8 @@ class Lead:
 
     Parameters
     ----------
-    figure : "ap" or "ndcg"
-        By which figure.
+    figure : str
+        By which figure, a key of the rows.
     leader : str
         The method of the highest mean.
     value : float
@@ -51,8 +52,8 @@ def find_lead(rows, figure="ap"):
     ----------
     rows : list of dict
         Rows of one data set and code length.
-    figure : "ap" or "ndcg", default="ap"
-        The figure.
+    figure : str, default="ap"
+        The figure, a key of the rows.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def find_lead(rows, figure="ap"):
 
 
 def column_sentence(bits, rows):
-    """Say who leads at a code length by AP_T and by NDCG_T.
+    """Say who leads at a code length, in each column of the table.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def column_sentence(bits, rows):
         A sentence.
     """
     parts, left_out = [], []
-    for figure in NAMES:
+    for figure in _COLUMNS:
         lead, left_out = find_lead(rows, figure)
         if lead is None:
             return f"{bits} bits: no method has figures."
@@ -113,7 +114,7 @@ def column_sentence(bits, rows):
 
 
 def _clause(lead):
-    text = f"{lead.leader} leads {NAMES[lead.figure]} with {lead.value:.3f}"
+    text = f"{lead.leader} leads {_COLUMNS[lead.figure]} with {lead.value:.3f}"
     if lead.runner_up is None:
         return f"{text}, without a rival"
     if lead.lead == 0:
