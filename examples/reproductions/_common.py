@@ -86,7 +86,7 @@ class Study:
         return [row for row in self.rows if _has(row, setting)]
 
     def panels(self, width=6.4, height=4.4, **setting):
-        """Axes for the rows of each data set, side by side.
+        """Axes for the rows of each data set, two side by side.
 
         Parameters
         ----------
@@ -106,8 +106,10 @@ class Study:
 
         datasets = list(dict.fromkeys(row["dataset"] for row in self.select(**setting)))
         n = max(1, len(datasets))
-        axes = pyplot.figure(figsize=(width * n, height), layout="constrained").subplots(1, n, squeeze=False)[0]
-        for dataset, ax in zip(datasets, axes, strict=False):
+        columns, lines = min(2, n), -(-n // 2)
+        figure = pyplot.figure(figsize=(width * columns, height * lines), layout="constrained")
+        for place, dataset in enumerate(datasets, 1):
+            ax = figure.add_subplot(lines, columns, place)
             ax.set_title(dataset)
             yield self.select(dataset=dataset, **setting), ax
 
