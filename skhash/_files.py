@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the names that they keep."""
 
 import os
 from contextlib import contextmanager
@@ -31,3 +31,9 @@ def whole_file(path):
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def class_name(value):
+    """Name a class or a function, or the class of an object, as files keep it: with its module."""
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"

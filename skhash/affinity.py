@@ -9,11 +9,11 @@ and which levels can occur (`possible_levels`).
 
 import warnings
 from dataclasses import dataclass, replace
-from numbers import Integral
 
 import numpy as np
 from scipy import sparse
 
+from skhash.codes import is_count
 from skhash.rows import n_rows
 
 
@@ -132,7 +132,7 @@ class DistanceAffinity:
                 "percentiles must descend within (0, 100] and levels ascend above 0; "
                 f"got {self.percentiles} and {self.levels}."
             )
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, Integral) or self.max_rows < 2:
+        if not is_count(self.max_rows) or self.max_rows < 2:
             raise ValueError(f"max_rows={self.max_rows!r}; an integer of at least 2 is wanted.")
         if self.thresholds is not None:
             t = np.asarray(self.thresholds, dtype=float)

@@ -4,8 +4,7 @@ scikit-learn's own callbacks work with every hasher: ``ProgressBar`` shows the e
 ``ScoringMonitor`` scores the training rows. What they lack is a look at other rows.
 """
 
-import numpy as np
-
+from skhash.codes import is_count
 from skhash.metrics.scorers import RetrievalScorer
 
 
@@ -53,7 +52,7 @@ class RetrievalMonitor:
         self.scoring = scoring
         self.patience = patience
         self.log_ = []
-        if not (patience is None or (isinstance(patience, int | np.integer) and patience >= 1)):
+        if not (patience is None or is_count(patience)):
             raise ValueError(f"patience={patience!r}; None or an integer of at least 1 is wanted.")
         self._scorer = scoring if callable(scoring) else RetrievalScorer(scoring)
         if not isinstance(getattr(self._scorer, "metric", ""), str):

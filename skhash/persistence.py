@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__, hashers
 from skhash import affinity as affinities
-from skhash._files import whole_file
+from skhash._files import class_name, whole_file
 
 FORMAT = 1
 HEADER = {"format", "version", "class", "nbits", "bit_order", "params", "fitted"}
@@ -82,12 +82,12 @@ def save(hasher, path):
     kind = type(hasher).__name__
     if kind not in hashers.__all__ or type(hasher) is not getattr(hashers, kind):
         wanted = f"one of {', '.join(hashers.__all__)} is wanted; for other classes and pipelines use skops or joblib."
-        raise TypeError(f"hasher is a {_class_name(hasher)}; {wanted}")
+        raise TypeError(f"hasher is a {class_name(hasher)}; {wanted}")
     check_is_fitted(hasher)
     encoder, params = _Encoder(), hasher.get_params(deep=False)
     header = {"format": FORMAT, "version": __version__, "class": kind, "nbits": hasher._nbits, "bit_order": "big"}
     header["params"] = {
-        name: {"$default": _class_name(value)} if callable(value) and name not in GIVEN else encoder.encode(value, name)
+        name: {"$default": class_name(value)} if callable(value) and name not in GIVEN else encoder.encode(value, name)
         for name, value in params.items()
     }
     header["fitted"] = {
@@ -161,7 +161,7 @@ def load(path, *, backbone=None, affinity=None, device=None):
         raise ValueError(f"{path}, {by}, is damaged or does not suit skhash {__version__}: {error!r}") from error
     for name, value in decoder.given.items():
         if value is not None and name not in decoder.used:
-            raise ValueError(f"{path} wants no {name}, and {_class_name(value)} came; {name}=None is wanted.")
+            raise ValueError(f"{path} wants no {name}, and {class_name(value)} came; {name}=None is wanted.")
     if backbone is not None:
         try:
             hasher._module()
@@ -196,7 +196,7 @@ class _Encoder:
             if id(value) not in self._arrays:
                 self._arrays[id(value)] = (self._encode_array(value, where), value)
             return self._arrays[id(value)][0]
-        if isinstance(value, os.PathLike) or _class_name(value) == "torch.device":
+        if isinstance(value, os.PathLike) or class_name(value) == "torch.device":
             return str(value)
         if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
             return {"$scalar": value.item(), "dtype": value.dtype.str}
@@ -209,8 +209,8 @@ class _Encoder:
             fields = {name: field for name, field in vars(value).items() if name[0] != "_"}
             return {"$affinity": kind.__name__, "fields": self.encode(fields, where)}
         if callable(value) and (name := where.split(".")[-1].rstrip("_")) in GIVEN:
-            return {"$given": _class_name(value), "name": name}
-        raise TypeError(f"{where} is a {_class_name(value)}, which a file without code cannot hold.")
+            return {"$given": class_name(value), "name": name}
+        raise TypeError(f"{where} is a {class_name(value)}, which a file without code cannot hold.")
 
     def _encode_array(self, array, where):
         while where in self.tensors:
@@ -328,8 +328,3 @@ def _device(saved, given):
 def _is_scikit_learns(name):
     """Whether an attribute is scikit-learn's own and of this process: callbacks, version, routing."""
     return "callback" in name or name in ("_sklearn_version", "_metadata_request")
-
-
-def _class_name(value):
-    kind = value if hasattr(value, "__qualname__") else type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skhash._files import whole_file
+from skhash._files import class_name, whole_file
 
 SAMPLED_ROWS = 1000  # of the training rows enter the fingerprint
 
@@ -112,9 +112,9 @@ def fingerprint(params, X, targets):
 
 
 def _describe(name, value):
+    kind = class_name(value)
     if hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        return kind
     if isinstance(value, nn.Module):  # first weights are drawn anew in each process
         return kind + repr([(name, tuple(tensor.shape)) for name, tensor in value.state_dict().items()])
     try:

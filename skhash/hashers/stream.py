@@ -1,5 +1,6 @@
 """What goes from call to call of partial_fit: the same model, and the state of its training."""
 
+from skhash._files import class_name
 from skhash.engine import as_arrays, as_tensors
 
 FIXED = ("nbits", "backbone", "affinity")  # what decides the weights of the encoder, and what is relevant
@@ -45,7 +46,7 @@ def stream_state(hasher, trainer):
     fixed = {name: getattr(hasher, name) for name in ("backbone_lr_scale", *hasher._of_objective)}
     state = as_arrays(trainer.state_dict()) | {"n_epochs_done": 0, "fixed": fixed}
     del state["encoder"]
-    return state | {"optimizer_class": _class_name(trainer.optimizer)}
+    return state | {"optimizer_class": class_name(trainer.optimizer)}
 
 
 def go_on(hasher, trainer):
@@ -64,7 +65,7 @@ def go_on(hasher, trainer):
         If the state is another optimizer's.
     """
     optimizer, learned_by = trainer.optimizer, hasher._stream["optimizer_class"]
-    if _class_name(optimizer) != learned_by:
+    if class_name(optimizer) != learned_by:
         raise _another_model("optimizer", hasher.optimizer, learned_by)
     now = [{name: group[name] for name in ("lr", "weight_decay")} for group in optimizer.param_groups]
     trainer.load_state_dict(as_tensors(hasher._stream) | {"encoder": trainer.encoder.state_dict()})
@@ -76,7 +77,3 @@ def _another_model(name, given, value):
     return ValueError(
         f"{name}={given!r}, but the weights were learned with {value!r}; that, or a new hasher, is wanted."
     )
-
-
-def _class_name(value):
-    return f"{type(value).__module__}.{type(value).__qualname__}"
