@@ -88,6 +88,7 @@ def test_the_notes_say_what_stands_for_none(name, kind):
     expected["n_epochs"] = min(max(n_epochs, EPOCHS[name][0]), EPOCHS[name][1])
     noise = 4 * 20 / 400
     expected["input_dropout"] = OWN_DROPOUT.get(name, pytest.approx(noise / (1 + noise)))
+    expected["smoothing"] = 0.0
     assert settled(name, kind) == expected
     sgd = {"learning_rate": SGD_RATES[name][kind == "any backbone"], "weight_decay": 5e-4}
     assert settled(name, kind, optimizer="sgd") == expected | sgd
@@ -104,6 +105,7 @@ def test_noise_is_bounded():
 
 def test_what_is_given_stays():
     given = {"n_epochs": 2, "batch_size": 33, "learning_rate": 0.5, "weight_decay": 0.0, "input_dropout": 0.25}
+    given["smoothing"] = 0.5
     assert settled("TALRHasher", 'linear, "ap"', **given, alpha=3) == given | {"alpha": 3, "init": "rotation"}
 
 

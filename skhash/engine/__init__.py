@@ -4,7 +4,7 @@ from skhash.engine.augment import crop_and_flip
 from skhash.engine.checkpoint import Checkpoint, as_arrays, as_tensors, fingerprint
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
-from skhash.engine.rows import ChosenRows, DatasetRows, batch_tensor
+from skhash.engine.rows import ChosenRows, DatasetRows, batch_tensor, spaced
 from skhash.engine.runtime import full_precision, one_thread, resolve_device, seeded
 from skhash.engine.training import Schedule, Trainer
 
@@ -25,4 +25,5 @@ __all__ = [
     "one_thread",
     "resolve_device",
     "seeded",
+    "spaced",
 ]

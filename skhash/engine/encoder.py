@@ -6,7 +6,8 @@ from sklearn.utils import gen_batches
 from torch import nn
 
 from skhash.engine.backbones import build_backbone, output_width
-from skhash.engine.rows import batch_tensor
+from skhash.engine.rows import batch_tensor, spaced
+from skhash.engine.smoothing import LEARNED_FROM, Smoothing
 
 CPU = torch.device("cpu")
 
@@ -34,6 +35,8 @@ class Encoder(nn.Module):
         Normalise each output over the batch, which keeps the bits balanced.
     mixed_precision : bool, default=False
         Run the backbone in bfloat16 while training.
+    n_directions : int, default=0
+        Without a backbone: directions along which the rows are smoothed.
 
     Examples
     --------
@@ -59,12 +62,17 @@ class Encoder(nn.Module):
         *,
         batch_norm=False,
         mixed_precision=False,
+        n_directions=0,
     ):
         super().__init__()
         shape = tuple(np.atleast_1d(shape).tolist())
         self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
         self.scale = nn.Buffer(torch.ones(()))
-        self.backbone = build_backbone(backbone, shape, input_dropout, hidden_dropout)
+        self.backbone = (
+            Smoothing(shape[0], n_directions)
+            if n_directions
+            else build_backbone(backbone, shape, input_dropout, hidden_dropout)
+        )
         width = output_width(self.backbone, shape)
         self.hash = FastDropoutLinear(width, nbits, input_dropout if backbone is None else 0.0)
         nn.init.orthogonal_(self.hash.weight)
@@ -136,6 +144,28 @@ class Encoder(nn.Module):
         variance = sum(((batch_tensor(X, rows, CPU).double() - mean) ** 2).sum().item() for rows in slices) / n_values
         self.mean.copy_(mean)
         self.scale.fill_(variance**0.5 if variance > 0 else 1.0)
+
+    def learn_smoothing(self, X, exponent, rng):
+        """Take the directions to smooth along from training rows; mean and scale are known by now.
+
+        Parameters
+        ----------
+        X : array or DatasetRows of shape (n_samples, n_features)
+            Training rows.
+        exponent : float
+            How much, see :mod:`skhash.engine.smoothing`.
+        rng : numpy.random.RandomState
+            Source of what is drawn.
+        """
+        rows = batch_tensor(X, spaced(len(X), LEARNED_FROM), CPU)
+        self.backbone.learn((rows - self.mean) / self.scale, exponent, rng)
+
+    def fold(self):
+        """Fold smoothing, which training alone has need of, into the hash layer; return the encoder itself."""
+        if isinstance(self.backbone, Smoothing):
+            self.hash.weight.data = self.backbone(self.hash.weight.data)
+            self.backbone = nn.Identity()
+        return self
 
 
 class FastDropoutLinear(nn.Linear):

@@ -111,6 +111,11 @@ class ChosenRows:
         return self.X[self.numbers[rows]]
 
 
+def spaced(n_rows, most):
+    """Row numbers, evenly spaced, at most that many: int64 array, ascending."""
+    return np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))
+
+
 def batch_tensor(X, rows, device):
     """Read some rows as a float32 tensor; bytes of images become values in [0, 1].
 

@@ -170,6 +170,7 @@ class CIBHashHasher(DeepHasher):
         optimizer="adam",
         weight_decay=None,
         input_dropout=0.0,
+        smoothing=None,
         hidden_dropout=0.0,
         early_stopping=False,
         validation_fraction=0.1,
@@ -195,6 +196,7 @@ class CIBHashHasher(DeepHasher):
         self.optimizer = optimizer
         self.weight_decay = weight_decay
         self.input_dropout = input_dropout
+        self.smoothing = smoothing
         self.hidden_dropout = hidden_dropout
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction

@@ -18,6 +18,7 @@ CONSTRAINTS = {
     "optimizer": [StrOptions({"adam", "sgd"}), callable],
     "weight_decay": [Interval(Real, 0, None, closed="left"), None],
     "input_dropout": [Interval(Real, 0, 1, closed="left"), None],
+    "smoothing": [Interval(Real, 0, 1, closed="both"), None],
     "hidden_dropout": [Interval(Real, 0, 1, closed="left")],
     "augment": [StrOptions({"auto"}), callable, None],
     "early_stopping": ["boolean"],
@@ -55,6 +56,11 @@ PARAMETERS = """
         Share p of the features set to zero in training, for a linear hasher (as Gaussian
         noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
         at most 3.
+    smoothing : float, default=None
+        For a linear hasher of rows of features: how much those that occur together act together
+        in training, the power of the principal variances in :mod:`skhash.engine.smoothing`. None
+        takes 0.4 where tags are learned from shared labels (fewer than one entry in twenty is not
+        zero), and 0, which is none, otherwise.
     hidden_dropout : float, default={hidden_dropout}
         Share of the hidden units of "mlp" and "conv" set to zero in training.
     early_stopping : bool, default=False

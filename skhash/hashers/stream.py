@@ -3,7 +3,7 @@
 from skhash._files import class_name
 from skhash.engine import as_arrays, as_tensors
 
-FIXED = ("nbits", "backbone", "affinity")  # what decides the weights of the encoder, and what is relevant
+FIXED = ("nbits", "backbone", "affinity", "smoothing")  # what decides the weights of the encoder, and what is relevant
 
 
 def check_same_model(hasher):

@@ -321,6 +321,7 @@ class TALRHasher(DeepHasher):
         optimizer="adam",
         weight_decay=None,
         input_dropout=None,
+        smoothing=None,
         hidden_dropout=0.3,
         augment=None,
         early_stopping=False,
@@ -350,6 +351,7 @@ class TALRHasher(DeepHasher):
         self.optimizer = optimizer
         self.weight_decay = weight_decay
         self.input_dropout = input_dropout
+        self.smoothing = smoothing
         self.hidden_dropout = hidden_dropout
         self.augment = augment
         self.early_stopping = early_stopping

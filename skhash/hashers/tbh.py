@@ -235,6 +235,7 @@ class TBHHasher(DeepHasher):
         optimizer="adam",
         weight_decay=None,
         input_dropout=0.0,
+        smoothing=None,
         hidden_dropout=0.0,
         augment=None,
         early_stopping=False,
@@ -260,6 +261,7 @@ class TBHHasher(DeepHasher):
         self.optimizer = optimizer
         self.weight_decay = weight_decay
         self.input_dropout = input_dropout
+        self.smoothing = smoothing
         self.hidden_dropout = hidden_dropout
         self.augment = augment
         self.early_stopping = early_stopping
