@@ -42,7 +42,7 @@ from skhash.metrics.named import parse_metric
 # Input noise by default: the ratio p / (1 - p) of dropout grows with the features a row, as a penalty should.
 # Chosen by validation on training rows of MNIST and USPS, for 1,000 to 25,000 rows.
 NOISE, MAX_NOISE = 4.0, 3.0
-SMOOTHING = 0.4  # of tags; chosen on training rows of MIRFlickr, for AP and NDCG
+SMOOTHING = 0.4  # of tags: benchmarks/smoothing.py
 EPOCHS = (30, 125)  # fewest and most epochs that a budget of steps is turned into
 
 
@@ -304,11 +304,9 @@ class DeepHasher(BaseHasher):
         recipe, n_rows = self._recipe(), len(X)
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
         noise = min(NOISE * math.prod(X.shape[1:]) / n_rows, MAX_NOISE)
-        n_epochs = math.ceil(recipe["n_steps"] / math.ceil(n_rows / batch_size))
+        n_epochs = math.ceil(recipe.pop("n_steps") / math.ceil(n_rows / batch_size))
         recipe |= {"n_epochs": int(np.clip(n_epochs, *self._epochs)), "input_dropout": noise / (1 + noise)}
-        recipe["smoothing"] = SMOOTHING if self._learns_labels_of_tags(X) else 0.0
-        recipe.pop("n_steps")
-        return self._given(recipe)
+        return self._given(recipe | {"smoothing": SMOOTHING if self._learns_labels_of_tags(X) else 0.0})
 
     def _learns_labels_of_tags(self, X):
         linear = self.backbone is None and X.ndim == 2
@@ -391,9 +389,8 @@ class DeepHasher(BaseHasher):
     def _new_encoder(self, X, rng):
         smoothing = self.settings_["smoothing"]
         n_directions = min(DIRECTIONS, min(X.shape) // 2) if smoothing else 0
-        self._architecture = {"shape": self.input_shape_, "nbits": self.nbits, "backbone": self.backbone}
-        self._architecture |= {"batch_norm": self._batch_norm, "n_directions": n_directions}
-        encoder = Encoder(**self._architecture, **self._training_options())
+        options = self._training_options() | {"batch_norm": self._batch_norm, "n_directions": n_directions}
+        encoder = Encoder(X.shape[1:], self.nbits, self.backbone, **options)
         encoder.set_statistics(X)
         if n_directions:
             encoder.learn_smoothing(X, smoothing, rng)
@@ -466,13 +463,16 @@ class DeepHasher(BaseHasher):
 
     def _keep_weights(self, state):
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in state.items()}
+        self._architecture = {"shape": self.input_shape_, "nbits": self._nbits, "backbone": self.backbone}
+        n_directions = len(state.get("backbone.gains", ())) if self.backbone is None else 0
+        self._architecture |= {"batch_norm": self._batch_norm, "n_directions": n_directions}
 
     def _module(self):
         """The encoder in evaluation mode on its device, built from `weights_` once."""
         device = resolve_device(self.device)
         cached = getattr(self, "_cache", None)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
-            self._cache = cached = (self.weights_, device, self._rebuild(device).fold().eval())
+            self._cache = cached = (self.weights_, device, self._rebuild(torch.device("cpu")).fold().to(device).eval())
         return cached[2]
 
     def _rebuild(self, device, **options):
