@@ -112,7 +112,26 @@ class ChosenRows:
 
 
 def spaced(n_rows, most):
-    """Row numbers, evenly spaced, at most that many: int64 array, ascending."""
+    """Choose row numbers, evenly spaced from the first to the last.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows, 1 or more.
+    most : int
+        How many are chosen; all, if there are no more.
+
+    Returns
+    -------
+    int64 array
+        The numbers, ascending.
+
+    Examples
+    --------
+    >>> from skhash.engine import spaced
+    >>> spaced(10, 3), spaced(2, 3)
+    (array([0, 4, 9]), array([0, 1]))
+    """
     return np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))
 
 
