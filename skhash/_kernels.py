@@ -35,6 +35,25 @@ def _block_distances(database, start, stop, query, distances):
                 distances[i] += np.uint32(popcount(row[i] ^ word))
 
 
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _tally(cell, offset, items, lanes):
+    whole = len(items) // LANES * LANES
+    for i in range(0, whole, LANES):
+        for lane in range(LANES):
+            lanes[lane, np.uint64(offset + cell[i + lane])] += items[i + lane]
+    for i in range(whole, len(items)):
+        lanes[0, np.uint64(offset + cell[i])] += items[i]
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _add_lanes(lanes, counts):
+    n_distances, n_levels = counts.shape
+    for d in range(n_distances):
+        for v in range(n_levels):
+            for lane in range(LANES):
+                counts[d, v] += lanes[lane, v * n_distances + d]
+
+
 @nb.njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def hamming_histogram(queries, database, multiplicity, group, table, query_group, counts):
     """Add to ``counts[q, d, level]`` the database items at distance d of query q.
@@ -68,17 +87,33 @@ def hamming_histogram(queries, database, multiplicity, group, table, query_group
             columns = group[start:stop]
             for i in range(stop - start):
                 cell[i] += level[np.uint64(columns[i])] * np.uint32(n_distances)
-            items = multiplicity[start:stop]
-            whole = (stop - start) // LANES * LANES
-            for i in range(0, whole, LANES):
-                for lane in range(LANES):
-                    lanes[lane, np.uint64(cell[i + lane])] += items[i + lane]
-            for i in range(whole, stop - start):
-                lanes[0, np.uint64(cell[i])] += items[i]
-        for d in range(n_distances):
-            for v in range(n_levels):
-                for lane in range(LANES):
-                    counts[q, d, v] += lanes[lane, v * n_distances + d]
+            _tally(cell, np.uint32(0), multiplicity[start:stop], lanes)
+        _add_lanes(lanes, counts[q])
+
+
+@nb.njit(parallel=True, nogil=True, cache=True, error_model="numpy")
+def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
+    """Do what `hamming_histogram` does for a database in the order of its groups, which looks no level up.
+
+    Parameters
+    ----------
+    queries, database, multiplicity, table, query_group, counts : array
+        As there.
+    bounds : int64 array of shape (n_groups + 1,)
+        Where the items of each group begin, and the end of the last.
+    """
+    n_distances, n_levels = counts.shape[1:]
+    for q in nb.prange(len(queries)):
+        lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
+        distances = np.empty(BLOCK, np.uint32)
+        level = table[query_group[q]]
+        for g in range(len(level)):
+            offset = np.uint32(level[g] * n_distances)
+            for start in range(bounds[g], bounds[g + 1], BLOCK):
+                stop = min(start + BLOCK, bounds[g + 1])
+                _block_distances(database, start, stop, queries[q], distances)
+                _tally(distances, offset, multiplicity[start:stop], lanes)
+        _add_lanes(lanes, counts[q])
 
 
 @nb.njit(parallel=True, nogil=True, cache=True)

@@ -130,6 +130,21 @@ def test_repeated_codes_are_merged_without_changing_a_count(kind, monkeypatch):
     assert as_dict(merged) == oracles.naive_counts(queries, database, query_y, database_y, level)
 
 
+@pytest.mark.parametrize("nbits", [9, 70])  # codes that repeat and are merged, and two words a code
+@pytest.mark.parametrize("n_classes", [2, 40])  # longer than a block of the kernel, and just long enough
+def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypatch):
+    rng = np.random.default_rng(0)
+    codes, y = (rng.integers(0, 2, (3000, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3000))
+    graded = {"affinity": lambda a, b: np.maximum(2 - abs(a[:, None] - b), 0)}
+    by_group = relevance_histogram(codes[:120], codes, y[:120], y, **graded)
+    monkeypatch.setattr(counting, "LONG", 3001)
+    assert_same(by_group, relevance_histogram(codes[:120], codes, y[:120], y, **graded))
+    level = graded["affinity"](y[:1], y)[0]
+    expected = np.zeros((nbits + 1, 3))
+    np.add.at(expected, ((codes[0] != codes).sum(axis=1), level), 1)
+    assert_array_equal(by_group.counts[0], expected[:, by_group.levels.astype(int)])
+
+
 @both_layouts
 @every_affinity
 def test_a_small_working_memory_changes_nothing(kind, weights):

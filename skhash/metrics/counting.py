@@ -12,6 +12,9 @@ from skhash.codes import as_packed, as_words, check_same_length, hamming_distanc
 from skhash.metrics.histogram import RelevanceHistogram, concatenate, ragged_histogram, row_chunks
 from skhash.rows import distinct_rows, n_rows, take_rows
 
+MANY = 100  # queries from which it pays to put the database in order
+LONG = 64  # items of a group from which a scan group by group is the faster one
+
 
 def relevance_histogram(
     query_codes,
@@ -215,15 +218,21 @@ class _PairLevels:
 
 
 def _count_plain(queries, database, nbits, targets):
-    from skhash._kernels import hamming_histogram
+    from skhash._kernels import grouped_histogram, hamming_histogram
 
     codes, group, multiplicity = _merge_equal(as_words(database), targets.database_group, len(queries))
-    group = group.astype(np.uint32)
+    kernel, groups = hamming_histogram, group.astype(np.uint32)
+    if len(queries) >= MANY and len(group) >= LONG * targets.n_groups:
+        order = np.argsort(
+            group.astype(np.min_scalar_type(targets.n_groups)), kind="stable"
+        )  # small numbers sort quicker
+        codes, multiplicity = np.ascontiguousarray(codes[:, order]), multiplicity[order]
+        kernel, groups = grouped_histogram, np.searchsorted(group[order], np.arange(targets.n_groups + 1))
     query_words = np.ascontiguousarray(as_words(queries).T)
     for rows in row_chunks(len(queries), 24 * targets.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = targets.table(rows)
         counts = np.zeros((len(query_group), nbits + 1, len(levels)), dtype=np.int64)
-        hamming_histogram(query_words[rows], codes, multiplicity, group, table, query_group, counts)
+        kernel(query_words[rows], codes, multiplicity, groups, table, query_group, counts)
         if targets.exclude_self:
             own = table[query_group, targets.database_group[rows]]
             distance = np.bitwise_count(queries[rows] ^ database[rows]).sum(axis=1, dtype=np.int64)
@@ -245,7 +254,7 @@ def _merge_equal(words, group, n_queries):
     ones = np.ones(n_items, dtype=np.int64)
     sample = slice(None, None, -(-n_items // 16_384))  # a look at some items tells whether codes repeat at all
     n_sampled = len(group[sample])
-    if n_queries < 100 or _n_distinct(words[:, sample], group[sample]) > 0.97 * n_sampled:
+    if n_queries < MANY or _n_distinct(words[:, sample], group[sample]) > 0.97 * n_sampled:
         return words, group, ones
     if _n_distinct(words, group) > n_items / 2:
         return words, group, ones
