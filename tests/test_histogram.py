@@ -145,6 +145,17 @@ def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypat
     assert_array_equal(by_group.counts[0], expected[:, by_group.levels.astype(int)])
 
 
+@pytest.mark.parametrize("memory", [1024, 0.05])  # MiB; the latter makes chunks of queries
+def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
+    rng = np.random.default_rng(0)
+    codes, y = rng.integers(0, 2, (20_000, 12), dtype=np.uint8), np.arange(20_000) % 300
+    with sklearn.config_context(working_memory=memory):
+        by_group = relevance_histogram(codes, codes, y, exclude_self=True)
+    assert by_group.counts.sum() == 20_000 * 19_999
+    monkeypatch.setattr(counting, "LONG", 20_001)
+    assert_same(by_group, relevance_histogram(codes, codes, y, exclude_self=True))
+
+
 @both_layouts
 @every_affinity
 def test_a_small_working_memory_changes_nothing(kind, weights):

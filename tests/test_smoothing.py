@@ -49,11 +49,71 @@ def test_fewer_rows_than_features_share_what_variance_is_left():
     assert_allclose(smoothing.gains + 1, np.sqrt(variances[:5] / variances[5:9].mean()), rtol=1e-3)
 
 
-@pytest.mark.parametrize("X", [np.ones((6, 4)), np.outer(np.arange(6.0), np.ones(4))])
-def test_rows_of_rank_0_and_1(X):
-    smoothing = Smoothing(4, 2).learn(torch.tensor(X), 0.5, np.random.RandomState(0)).double()
-    smoothed = smoothing(torch.tensor(X)).numpy()
-    assert_allclose(smoothed, X, rtol=1e-4, atol=1e-6)  # a single direction has nothing to be scaled against
+@pytest.mark.parametrize("X", [np.ones((6, 4)), np.outer(np.arange(6.0), np.ones(4)), np.eye(2, 4)])
+def test_rows_of_few_dimensions_say_nothing_of_the_others(X):
+    smoothing = Smoothing(4, 1 if len(X) == 2 else 2).learn(torch.tensor(X), 0.5, np.random.RandomState(0))
+    assert_array_equal(smoothing(torch.eye(4)), np.eye(4))
+
+
+def test_ratios_of_variances_are_bounded():
+    X = np.random.default_rng(1).normal(size=(200, 6)) * [1e4, 1, 1, 1, 1, 1]
+    smoothing = Smoothing(6, 1).learn(torch.tensor(X), 0.5, np.random.RandomState(0))
+    assert_allclose(smoothing.gains + 1, [1000**0.5], rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*teaches little or nothing")
+def test_a_stream_may_begin_with_two_rows():
+    X, y = tags()
+    streams = [TALRHasher(8, smoothing=p, random_state=0).partial_fit(X[:2], y[:2]) for p in (0.0, 0.4)]
+    codes = [hasher.partial_fit(X, y).encode(X) for hasher in streams]
+    assert_array_equal(*codes)
+
+
+@pytest.mark.parametrize(("shape", "backbone"), [(4, "mlp"), ((1, 2, 2), None)])
+def test_an_encoder_of_other_rows_has_no_directions(shape, backbone):
+    with pytest.raises(ValueError, match=r"n_directions=2 with backbone=.*; 0 is wanted, but for rows of features"):
+        Encoder(shape, 3, backbone, n_directions=2)
+    with pytest.raises(ValueError, match="n_directions=0; an encoder of some directions is wanted"):
+        Encoder(4, 3).learn_smoothing(np.eye(4), 0.5, np.random.RandomState(0))
+
+
+def test_mixed_precision_leaves_the_rows_of_a_linear_hasher_alone():
+    X = torch.tensor(np.random.default_rng(0).normal(size=(50, 9)).astype(np.float32))
+    encoder = Encoder(9, 3, mixed_precision=True, n_directions=4).train()
+    encoder.learn_smoothing(X.numpy(), 0.5, np.random.RandomState(0))
+    assert_array_equal(encoder.features(X), encoder.eval().features(X))
+
+
+def test_the_look_for_tags_is_spared_where_smoothing_is_given():
+    class Rows(torch.utils.data.Dataset):
+        reads = 0
+        X, targets = tags()
+
+        def __len__(self):
+            return len(self.X)
+
+        def __getitem__(self, row):
+            type(self).reads += 1
+            return self.X[row]
+
+    reads = []
+    for smoothing in (0.0, None):
+        Rows.reads = 0
+        hasher = TALRHasher(8, smoothing=smoothing, n_epochs=1, random_state=0).fit(Rows())
+        reads.append(Rows.reads)
+    assert reads[1] > reads[0]
+    assert_array_equal(hasher.encode(Rows.X), TALRHasher(8, n_epochs=1, random_state=0).fit(*tags()).encode(Rows.X))
+
+
+def test_early_stopping_and_another_length_after_it():
+    X, y = tags()
+    hasher = TALRHasher(8, n_epochs=3, early_stopping=True, random_state=0).fit(X, y)
+    best = max(entry["validation"] for entry in hasher.history_)
+    assert best > 0.5
+    state = np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
+    assert hasher.set_params(nbits=5, early_stopping=False).fit(X, y).transform(X).shape == (300, 5)
+    assert hasher.set_params(backbone="mlp").fit(X, y).transform(X).shape == (300, 5)
+    assert (np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == state  # noqa: NPY002
 
 
 def test_folding_changes_nothing():

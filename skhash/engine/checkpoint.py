@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from skhash._files import class_name, whole_file
+from skhash.engine.rows import spaced
 
 SAMPLED_ROWS = 1000  # of the training rows enter the fingerprint
 
@@ -103,8 +104,7 @@ def fingerprint(params, X, targets):
         digest.update(f"{name}={_describe(name, value)};".encode())
     for values in (X, targets):
         if values is not None:
-            rows = np.unique(np.linspace(0, values.shape[0] - 1, SAMPLED_ROWS).astype(np.int64))
-            part = values[rows]
+            part = values[spaced(values.shape[0], SAMPLED_ROWS)]
             part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
             digest.update(f"{values.shape}{part.dtype}".encode())
             digest.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())

@@ -68,6 +68,11 @@ class Encoder(nn.Module):
         shape = tuple(np.atleast_1d(shape).tolist())
         self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
         self.scale = nn.Buffer(torch.ones(()))
+        if n_directions and (backbone is not None or len(shape) > 1):
+            raise ValueError(
+                f"n_directions={n_directions} with backbone={backbone!r} and shape={shape}; 0 is wanted, but for rows "
+                "of features without a backbone."
+            )
         self.backbone = (
             Smoothing(shape[0], n_directions)
             if n_directions
@@ -109,7 +114,8 @@ class Encoder(nn.Module):
             Outputs.
         """
         X = (X - self.mean) / self.scale
-        with torch.autocast(X.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training):
+        mixed = self.mixed_precision and self.training and not isinstance(self.backbone, Smoothing)
+        with torch.autocast(X.device.type, torch.bfloat16, enabled=mixed):
             return self.backbone(X).float()
 
     def head(self, features):
@@ -153,15 +159,28 @@ class Encoder(nn.Module):
         X : array or DatasetRows of shape (n_samples, n_features)
             Training rows.
         exponent : float
-            How much, see :mod:`skhash.engine.smoothing`.
+            How much, see :class:`~skhash.engine.smoothing.Smoothing`.
         rng : numpy.random.RandomState
             Source of what is drawn.
+
+        Raises
+        ------
+        ValueError
+            For an encoder without directions.
         """
+        if not isinstance(self.backbone, Smoothing):
+            raise ValueError("n_directions=0; an encoder of some directions is wanted.")
         rows = batch_tensor(X, spaced(len(X), LEARNED_FROM), CPU)
         self.backbone.learn((rows - self.mean) / self.scale, exponent, rng)
 
     def fold(self):
-        """Fold smoothing, which training alone has need of, into the hash layer; return the encoder itself."""
+        """Fold smoothing, which training alone has need of, into the hash layer.
+
+        Returns
+        -------
+        self : Encoder
+            The encoder, changed in place.
+        """
         if isinstance(self.backbone, Smoothing):
             self.hash.weight.data = self.backbone(self.hash.weight.data)
             self.backbone = nn.Identity()

@@ -1,13 +1,8 @@
-r"""Smoothing of features that occur together, as tags do.
+"""Smoothing of features that occur together, as tags do: see Smoothing for the map.
 
-With the principal directions v_i of the training rows, their variances lambda_i, and the
-mean tau of the variances beyond the r largest ones, the rows a hash layer sees are
-
-    x -> c [x + sum_{i <= r} ((lambda_i / tau)^p - 1) v_i <v_i, x>],
-
-c keeping the mean variance. A linear hasher of these rows is a linear hasher still: the
-map changes the metric in which its weights are learned, and folds into them afterwards.
-A rare tag then moves with the tags beside which it stands, instead of on its own.
+A linear hasher of smoothed rows is a linear hasher still: the map changes the metric in
+which its weights are learned, and folds into them afterwards. A rare tag then moves with
+the tags beside which it stands, instead of on its own.
 """
 
 import numpy as np
@@ -16,6 +11,7 @@ from torch import nn
 
 DIRECTIONS = 128  # r at most; half of the features, or of the rows, if these are fewer
 LEARNED_FROM = 5000  # rows that the directions are learned from, at most
+MOST = 1000.0  # largest ratio of variances
 TAGS = 0.05  # rows of tags are those with a smaller share of entries that are not zero
 
 
@@ -43,14 +39,26 @@ def are_tags(rows):
 
 
 class Smoothing(nn.Module):
-    """The map above; the identity until it has learned.
+    r"""A linear map of rows that stretches them along their leading principal directions.
 
     Parameters
     ----------
     n_features : int
         Width of a row.
     n_directions : int
-        How many directions are scaled, r.
+        How many directions are stretched, r.
+
+    Notes
+    -----
+    With the principal directions :math:`v_i` of some rows, their variances :math:`\lambda_i`, the mean
+    :math:`\tau` of the variances beyond the r largest and the exponent p,
+
+    .. math::
+
+       x \mapsto c \Bigl[x + \sum_{i \le r} \bigl((\lambda_i / \tau)^p - 1\bigr) v_i \langle v_i, x \rangle\Bigr],
+
+    c keeping the mean variance. The ratio stops at 1000, and rows that span no more than r
+    dimensions say nothing of the others: they leave the map the identity, as it begins.
 
     Examples
     --------
@@ -70,7 +78,18 @@ class Smoothing(nn.Module):
         self.factor = nn.Buffer(torch.ones(()))
 
     def forward(self, X):
-        """Smooth rows of shape (n, n_features)."""
+        """Smooth rows.
+
+        Parameters
+        ----------
+        X : tensor of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        tensor of shape (n, n_features)
+            The smoothed rows.
+        """
         return self.factor * (X + (X @ self.directions.T * self.gains) @ self.directions)
 
     def learn(self, X, exponent, rng):
@@ -87,20 +106,22 @@ class Smoothing(nn.Module):
 
         Returns
         -------
-        Smoothing
-            Itself.
+        self : Smoothing
+            The module, changed in place.
         """
         from sklearn.decomposition import PCA
 
         rows = X.double().numpy()
         total = rows.var(axis=0, ddof=1).sum()
-        if total == 0:
+        n_rest = min(len(rows) - 1, rows.shape[1]) - len(self.gains)  # centred rows span one dimension less
+        if total == 0 or n_rest < 1:
             return self
         pca = PCA(len(self.gains), svd_solver="randomized", random_state=rng).fit(rows)
         leading = pca.explained_variance_
-        n_rest = min(len(rows) - 1, rows.shape[1]) - len(leading)  # centred rows span one dimension less
-        rest = max((total - leading.sum()) / max(n_rest, 1), 1e-6 * leading[0])
-        scales = (leading / rest) ** exponent
+        rest = (total - leading.sum()) / n_rest
+        if rest <= 1e-9 * total:
+            return self
+        scales = np.minimum(leading / rest, MOST) ** exponent
         self.directions.copy_(torch.from_numpy(pca.components_))
         self.gains.copy_(torch.from_numpy(scales - 1))
         self.factor.fill_((total / (total + ((scales**2 - 1) * leading).sum())) ** 0.5)

@@ -34,7 +34,7 @@ from skhash.engine import (
 )
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.smoothing import DIRECTIONS, are_tags
-from skhash.hashers.deep_parameters import CONSTRAINTS, document
+from skhash.hashers.deep_parameters import CONSTRAINTS, check_smoothing, document
 from skhash.hashers.stream import FIXED, check_same_model, go_on, stream_state
 from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.named import parse_metric
@@ -131,10 +131,11 @@ class DeepHasher(BaseHasher):
     def partial_fit(self, X, y=None):
         """Pass once over more rows of a stream, starting from the weights as they are.
 
-        The first call settles the centre and scale, the affinity and the parameters left
-        None from its rows. The step size is constant, and may be set anew between the calls;
-        a continuation stays in its first stage, and the state of the optimizer is kept from
-        call to call. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
+        The first call settles the centre and scale, the directions of smoothing, the affinity
+        and the parameters left None from its rows, which had better be like the later ones.
+        The step size is constant, and may be set anew between the calls; a continuation stays
+        in its first stage, and the state of the optimizer is kept from call to call. Callbacks,
+        checkpoints and early stopping belong to :meth:`fit`.
 
         Parameters
         ----------
@@ -310,11 +311,8 @@ class DeepHasher(BaseHasher):
 
     def _learns_labels_of_tags(self, X):
         linear = self.backbone is None and X.ndim == 2
-        if self.smoothing and not linear:
-            rows = f"backbone={self.backbone!r} and rows of shape {self.input_shape_}"
-            raise ValueError(f"smoothing={self.smoothing} with {rows}: only linear hashers smooth, 0 is wanted.")
         by_labels = self._supervised and isinstance(self.affinity_, SharedLabelsAffinity)
-        return linear and by_labels and are_tags(X[spaced(len(X), 1000)])
+        return self.smoothing is None and linear and by_labels and are_tags(X[spaced(len(X), 1000)])
 
     def _given(self, settings):
         """Settings with the parameters that are not None in place of theirs."""
@@ -323,6 +321,7 @@ class DeepHasher(BaseHasher):
 
     def _prepare(self, X):
         self._check_options()
+        check_smoothing(self)
         self._fixed = {name: getattr(self, name) for name in FIXED}
         self.settings_ = self._settle(X)
         return self.settings_["n_epochs"]

@@ -53,12 +53,12 @@ PARAMETERS = """
     weight_decay : float, default=None
         Weight decay, for Adam decoupled and multiplied by the step size; see Notes for None.
     input_dropout : float, default={input_dropout}
-        Share p of the features set to zero in training, for a linear hasher (as Gaussian
-        noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
+        Share p of the features (smoothed ones, where they are) set to zero in training, for a
+        linear hasher (as Gaussian noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
         at most 3.
     smoothing : float, default=None
         For a linear hasher of rows of features: how much those that occur together act together
-        in training, the power of the principal variances in :mod:`skhash.engine.smoothing`. None
+        in training, the power of the principal variances in :class:`~skhash.engine.smoothing.Smoothing`. None
         takes 0.4 where tags are learned from shared labels (fewer than one entry in twenty is not
         zero), and 0, which is none, otherwise.
     hidden_dropout : float, default={hidden_dropout}
@@ -91,7 +91,7 @@ PARAMETERS = """
 
 ATTRIBUTES = """
     weights_ : dict of str to ndarray
-        The trained encoder.
+        The trained encoder; with smoothing its "hash.weight" is for smoothed rows.
     settings_ : dict
         The values of the parameters that may be left None: what was given, or what stood for None.
     history_ : list of dict
@@ -109,6 +109,15 @@ ATTRIBUTES = """
     n_features_in_ : int
         Number of features of the training rows, where these are vectors.
 """.strip()
+
+
+def check_smoothing(hasher):
+    """Raise ValueError for smoothing that is asked of other hashers than linear ones of rows of features."""
+    if hasher.smoothing and (hasher.backbone is not None or len(hasher.input_shape_) > 1):
+        raise ValueError(
+            f"smoothing={hasher.smoothing} with backbone={hasher.backbone!r} and rows of shape {hasher.input_shape_}: "
+            "only linear hashers smooth, 0 is wanted."
+        )
 
 
 def document(cls):

@@ -19,7 +19,7 @@ def check_same_model(hasher):
     ValueError
         If there is one.
     """
-    fixed = hasher._fixed | getattr(hasher, "_stream", {"fixed": {}})["fixed"]
+    fixed = dict.fromkeys(FIXED) | hasher._fixed | getattr(hasher, "_stream", {"fixed": {}})["fixed"]
     for name, value in fixed.items():
         given = getattr(hasher, name)
         if name == "backbone_lr_scale" and given and value:

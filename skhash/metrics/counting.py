@@ -221,13 +221,13 @@ def _count_plain(queries, database, nbits, targets):
     from skhash._kernels import grouped_histogram, hamming_histogram
 
     codes, group, multiplicity = _merge_equal(as_words(database), targets.database_group, len(queries))
-    kernel, groups = hamming_histogram, group.astype(np.uint32)
     if len(queries) >= MANY and len(group) >= LONG * targets.n_groups:
-        order = np.argsort(
-            group.astype(np.min_scalar_type(targets.n_groups)), kind="stable"
-        )  # small numbers sort quicker
-        codes, multiplicity = np.ascontiguousarray(codes[:, order]), multiplicity[order]
-        kernel, groups = grouped_histogram, np.searchsorted(group[order], np.arange(targets.n_groups + 1))
+        if (group[1:] < group[:-1]).any():  # merged items are in order
+            order = np.argsort(group.astype(np.min_scalar_type(targets.n_groups)), kind="stable")  # radix, if small
+            codes, group, multiplicity = np.ascontiguousarray(codes[:, order]), group[order], multiplicity[order]
+        kernel, groups = grouped_histogram, np.searchsorted(group, np.arange(targets.n_groups + 1))
+    else:
+        kernel, groups = hamming_histogram, group.astype(np.uint32)
     query_words = np.ascontiguousarray(as_words(queries).T)
     for rows in row_chunks(len(queries), 24 * targets.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = targets.table(rows)
