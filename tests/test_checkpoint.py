@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from interruption import StopAfter
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
@@ -18,26 +19,6 @@ from skhash import HashNetHasher, TALRHasher
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
 from skhash.engine import Checkpoint, fingerprint
 from skhash.metrics import RetrievalScorer
-
-
-class StopAfter:
-    """A callback that interrupts the training, as a user does, after some epochs."""
-
-    def __init__(self, n_epochs):
-        self.n_epochs = n_epochs
-
-    def setup(self, estimator, context):
-        self.seen = 0
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
-
-    def on_fit_task_end(self, estimator, context):
-        self.seen += 1
-        if self.seen == self.n_epochs:
-            raise KeyboardInterrupt
-
 
 OPTIONS = {
     "linear": {},

@@ -6,6 +6,7 @@ Without one these tests are skipped; ``pytest -m gpu`` runs them alone.
 import numpy as np
 import pytest
 import torch
+from interruption import StopAfter
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -63,17 +64,9 @@ def test_images(mixed_precision):
 
 
 def test_a_checkpoint_of_a_gpu_goes_on_without_one(digits, tmp_path):
-    class Stop:
-        def setup(self, estimator, context): ...
-        def teardown(self, estimator, context): ...
-        def on_fit_task_begin(self, estimator, context, **kwargs): ...
-        def on_fit_task_end(self, estimator, context, **kwargs):
-            if context.task_name == "epoch":
-                raise KeyboardInterrupt
-
     hasher = make("TALRHasher", checkpoint=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        clone(hasher).set_callbacks(Stop()).fit(digits.X, digits.y)
+        clone(hasher).set_callbacks(StopAfter(1)).fit(digits.X, digits.y)
     resumed = clone(hasher).set_params(device="cpu").fit(digits.X, digits.y, resume=True)
     assert [entry["epoch"] for entry in resumed.history_] == [1, 2]
     assert resumed.score(digits.X_query, digits.y_query) > 0.3

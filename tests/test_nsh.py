@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from interruption import StopAfter
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -391,24 +392,8 @@ def test_backbones(digits, backbone):
 
 
 def test_goes_on_from_a_checkpoint(digits, tmp_path):
-    class Stop:
-        """Interrupt the fit after its second epoch."""
-
-        done = 0
-
-        def setup(self, estimator, context): ...
-
-        def teardown(self, estimator, context): ...
-
-        def on_fit_task_begin(self, estimator, context): ...
-
-        def on_fit_task_end(self, estimator, context):
-            self.done += 1
-            if self.done == 2:
-                raise KeyboardInterrupt
-
     whole = quick().fit(digits.X)
-    stopped = quick(checkpoint=tmp_path).set_callbacks(Stop())
+    stopped = quick(checkpoint=tmp_path).set_callbacks(StopAfter(2))
     with pytest.raises(KeyboardInterrupt):
         stopped.fit(digits.X)
     resumed = quick(checkpoint=tmp_path).fit(digits.X, resume=True)
