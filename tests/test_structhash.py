@@ -156,8 +156,8 @@ def test_a_small_c_is_an_error_that_names_one(few):
     "options",
     [
         pytest.param({"C": 1.005}, id="C barely enough"),
-        pytest.param({"C": 1.3, "max_iter": 1, "tol": 1e-4}, id="too few cuts"),
         pytest.param({"loss": "precision", "k": 8}, id="k = all items"),
+        pytest.param({"k": 1, "nbits": 1}, id="one bit does not settle who is first"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -166,6 +166,22 @@ def test_weights_that_are_all_zero_are_an_error(few, fitted, options):
         options = options | {"C": options["C"] * fitted("stump").C_ / estimator.SLACK}
     with pytest.raises(ValueError):
         quick(hash_function="stump", **options).fit(few.X, few.y)
+
+
+def test_with_a_cut_off_the_first_bit_waits_for_others(few):
+    monitor = RetrievalMonitor(few.X_query, few.y_query)
+    hasher = quick(k=1, hash_function="stump", nbits=12).set_callbacks(monitor).fit(few.X, few.y)
+    n_weighted = [entry["n_nonzero"] for entry in hasher.history_]
+    assert n_weighted[0] == 0 < n_weighted[-1]
+    assert hasher.history_[0]["effective_bits"] == 0 < hasher.effective_bits_
+    assert hasher.score(few.X_query, few.y_query) > 0.3
+    bits, bits_query = (hasher.transform(X)[:, :1] for X in (few.X, few.X_query))
+    plain = average_precision(relevance_histogram(bits_query, bits, few.y_query, few.y))
+    assert monitor.log_[0]["score"] == pytest.approx(plain)
+    first = n_weighted.count(0) + 1
+    assert hasher.truncate(first).bit_weights_.any()
+    with pytest.raises(ValueError, match=f"nbits={first - 1}; the first {first - 1} bits have no weight"):
+        hasher.truncate(first - 1)
 
 
 def test_an_unknown_solver_is_refused_before_any_work(few, monkeypatch):

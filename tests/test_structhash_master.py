@@ -223,7 +223,7 @@ def test_room_for_more_cuts_is_made(monkeypatch):
 
 
 def test_the_newest_weight_alone():
-    oracle, bits = problem(n_bits=4)
+    oracle, bits = problem(n_bits=4, seed=1)
     solutions = learned(oracle, bits, fully_corrective=False)[1]
     best = learned(oracle, bits)[1]
     for m in range(1, 4):
@@ -240,6 +240,17 @@ def test_the_newest_weight_alone():
         assert solutions[m].objective - solutions[m].bound <= C * 1e-4
         assert solutions[m].objective >= best[m].bound - 1e-9
     assert (np.diff([solution.objective for solution in solutions]) <= 0).all()
+
+
+def test_where_the_newest_weight_alone_is_stuck_all_are_solved_for():
+    oracle, bits = problem(n_bits=3)
+    bits = bits[:, [0, 1, 2, 2]]  # the last one again has nothing to add
+    solutions = learned(oracle, bits, fully_corrective=False)[1]
+    assert_array_equal(solutions[2].weights[:2], solutions[1].weights)
+    assert np.abs(solutions[3].weights[:2] - solutions[1].weights).min() > 0
+    least, _ = optimum("ap", oracle.lists, bits)
+    assert solutions[3].bound <= least + 1e-6 < solutions[2].objective
+    assert solutions[3].objective - solutions[3].bound <= C * 1e-4
 
 
 def test_too_few_iterations_are_told():

@@ -187,6 +187,20 @@ def test_reversed_rankings_are_the_loss_without_weights(name):
 
 
 @each_loss
+def test_the_mildest_worst_rankings_are_found_by_enumeration(name):
+    gain, measure = LOSSES[name]
+    lists, *_ = cases(60, most=4)
+    cut = RankingOracle(lists, gain).mildest_worst_rankings()
+    for size, counts in zip(lists.sizes, cut.misordered, strict=True):
+        rankings, misordered = interleavings(*size)
+        values = measure(rankings)
+        fewest = misordered[values <= values.min() + 1e-12].sum(axis=(1, 2)).min()
+        # no item of a kind comes before another one of it, in the mean
+        assert_allclose(counts[real_items(size, 4)], np.repeat([-fewest, fewest] / size, size))
+        assert np.abs(counts).sum() == pytest.approx(2 * fewest)
+
+
+@each_loss
 def test_padding_does_not_matter(name):
     lists, differences, weights, _ = cases()
     oracle = RankingOracle(lists, LOSSES[name][0])

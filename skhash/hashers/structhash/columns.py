@@ -106,7 +106,7 @@ class ColumnGenerationHasher(BaseHasher):
         Raises
         ------
         ValueError
-            If there are not that many bits.
+            If there are not that many bits, or they have no weight yet.
 
         Examples
         --------
@@ -121,6 +121,8 @@ class ColumnGenerationHasher(BaseHasher):
         check_is_fitted(self)
         if not is_count(nbits, self._nbits):
             raise ValueError(f"nbits={nbits!r}; an integer from 1 to {self._nbits} is wanted.")
+        if not self.bit_weights_path_[nbits - 1].any():
+            raise ValueError(f"nbits={nbits}; the first {nbits} bits have no weight, at C={self.C_:g}.")
         shorter = clone(self).set_params(nbits=int(nbits))
         shorter.__dict__.update({name: value for name, value in vars(self).items() if name not in self.get_params()})
         shorter._nbits, shorter.history_ = int(nbits), self.history_[:nbits]
@@ -180,21 +182,24 @@ class ColumnGenerationHasher(BaseHasher):
             parameters.append(found)
             master.add_bit(bits)
             master.optimize()
-            if not master.solution.weights.any():
-                raise ValueError(
-                    f"C={self.C_:g} leaves all bit weights at 0, to within tol={self.tol:g}; a larger C is wanted."
-                )
             path[bit:, : bit + 1] = master.solution.weights  # until the next bit, all later rows are the same
             self.functions_ = functions.collect(parameters)
             self._keep_weights(path)
             self.history_.append(self._record(bit + 1, gain, master, start))
+            # callbacks rank by plain distances as long as no bit has a weight
+            seen = path.copy() if path.any() else np.where(np.arange(self.nbits) <= bit, 1.0, path)
             if context.call_on_fit_task_end(
                 estimator=self,
                 X=X,
                 y=targets,
-                reconstruction_attributes=partial(self._snapshot, X, targets, path.copy()),
+                reconstruction_attributes=partial(self._snapshot, X, targets, seen),
             ):
                 break
+        if not self.bit_weights_.any():
+            raise ValueError(
+                f"C={self.C_:g} leaves the weights of all {len(parameters)} bits at 0, to within tol={self.tol:g}; "
+                "a larger C or more bits are wanted."
+            )
 
     def _family(self, X, rng):
         """Prepare the search for hash functions on the training rows."""
@@ -228,7 +233,7 @@ class ColumnGenerationHasher(BaseHasher):
 
     def _keep_weights(self, path):
         self.bit_weights_path_, self.bit_weights_ = path, path[-1].copy()
-        self.effective_bits_ = float(path[-1].sum() ** 2 / (path[-1] @ path[-1]))
+        self.effective_bits_ = float(path[-1].sum() ** 2 / max(path[-1] @ path[-1], np.finfo(np.float64).tiny))
 
     def _project(self, X):
         learned = _family_of(self.hash_function).activations(self.functions_, X)

@@ -43,8 +43,8 @@ class StructHashHasher(ColumnGenerationHasher):
     discount : {"structhash", "log2"}, default="structhash"
         Discount of "ndcg": the paper's 1 / log2(max(t, 2)), or 1 / log2(t + 1).
     C : float, default=None
-        Weight of the loss against \|w\|_1; None takes 15 times the smallest one at which
-        the first bit has a weight.
+        Weight of the loss against \|w\|_1; None takes 15 times the one below which no bit
+        found has a weight.
     n_relevant : int, default=50
         At most that many relevant rows are drawn for each query.
     n_irrelevant : int, default=50
@@ -65,7 +65,8 @@ class StructHashHasher(ColumnGenerationHasher):
     n_starts : int, default=2
         Starts of the search for a bit; more are tried when none improves.
     fully_corrective : bool, default=True
-        Solve for all weights after each bit; False for the newest one only, which is quicker.
+        Solve for all weights after each bit; False for the newest one alone, which is quicker,
+        and for all where that one would be 0.
     tol : float, default=1e-3
         How far the loss may be from that of the proven lower bound, in units of the loss.
     max_iter : int, default=200
@@ -199,8 +200,7 @@ class StructHashHasher(ColumnGenerationHasher):
 
         self._metric = "ndcg" if self.loss == "ndcg" else "ap"
         oracle = RankingOracle(lists, self._gain())
-        first = oracle.reversed_rankings()
-        if not first.offset > 0:
+        if not oracle.reversed_rankings().offset > 0:
             raise ValueError(
                 f"loss={self.loss!r} with k={self.k} is 0 for reversed rankings of these lists, too; nothing can be "
                 "learned. Take longer lists, loss='ap', or discount='log2'."
@@ -209,7 +209,7 @@ class StructHashHasher(ColumnGenerationHasher):
         def master(C):
             return Master(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
 
-        return oracle.pair_matrix([first], [1.0]), master
+        return oracle.pair_matrix([oracle.mildest_worst_rankings()], [1.0]), master
 
     def _gain(self):
         if callable(self.loss):

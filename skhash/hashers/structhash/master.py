@@ -42,7 +42,7 @@ class Master:
     solver : str
         cvxpy's name of the solver of the linear programs.
     fully_corrective : bool
-        Whether all weights are solved for, or the newest one alone.
+        Whether all weights are solved for, or the newest one alone while that helps.
     """
 
     def __init__(self, oracle, n_bits, C, tol, max_iter, solver, fully_corrective=True):
@@ -66,9 +66,21 @@ class Master:
 
     def optimize(self):
         """Solve for the weights until the gap is closed to C * tol, and keep them in `solution`."""
+        newest = len(self.solution.weights) - 1
+        if self.fully_corrective:
+            self._solve(0)
+        else:
+            self._solve(newest)
+            if newest and self.solution.weights[newest] == 0:  # one weight at a time is stuck at a kink
+                n_iter = self.solution.n_iter
+                self._solve(0)
+                self.solution.n_iter += n_iter
+        self._retire()
+
+    def _solve(self, first):
+        """Solve for the weights from `first` on; those before it stay."""
         best, n_iter = self.solution, 0
-        free = slice(0 if self.fully_corrective else len(best.weights) - 1, None)
-        fixed = best.weights[: free.start]
+        free, fixed = slice(first, None), self.solution.weights[:first]
         programs = None
         while True:
             slopes, offsets = self._cuts_over(free, fixed)
@@ -91,11 +103,10 @@ class Master:
                 f"bit {len(best.weights)}: after max_iter={n_iter} cuts the loss is {gap / self.C:.2g} from its "
                 f"lower bound; tol={self.tol:g} is wanted.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         best.bound, best.duals, best.n_iter = bound, duals, n_iter
         self.solution = best
-        self._retire()
 
     def pair_matrix(self):
         """Weigh the pairs of training rows by the duals: what the next bit is learned from."""

@@ -97,6 +97,21 @@ class RankingOracle:
         kept = self._gains[self._kind, :, last].sum(axis=1)
         return Cut(misordered, float(np.mean(1 - kept)))
 
+    def mildest_worst_rankings(self):
+        """Build the mean of all rankings with the greatest loss and the fewest misordered pairs.
+
+        At weights next to 0 the most violated ranking has the greatest loss, and misorders no
+        more than these do in the mean. With a cut-off they are not the reversed rankings.
+        """
+        cut = self.reversed_rankings()
+        n_relevant, n_irrelevant = self.lists.sizes[:, 0], self.lists.sizes[:, 1]
+        lowest = np.take_along_axis(self._gains[self._kind], n_irrelevant[:, None, None], axis=2)
+        before = np.argmax(self._gains[self._kind] <= lowest + 1e-12, axis=2)
+        before = np.maximum.accumulate(before, axis=1)
+        before[np.arange(before.shape[1]) >= n_relevant[:, None]] = 0
+        shares = before.sum(axis=1) / (n_relevant * n_irrelevant)
+        return Cut(cut.misordered * shares[:, None], cut.offset)
+
     def coefficients(self, cut, differences):
         """Compute (1/m) sum_i c_i delta-psi_i of some bits.
 
