@@ -31,6 +31,7 @@ VARIANTS = {
     "structhash, linear, AUC loss": {"hash_function": "linear", "loss": "auc"},
     "structhash, AP loss": {"loss": "ap"},
     "structhash, precision loss": {"loss": "precision"},
+    "structhash, NDCG@10 loss": {"k": 10},
     "structhash, trees": {"hash_function": "trees"},
     "structhash, stumps": {"hash_function": "stump"},
     "structhash, stage-wise": {"fully_corrective": False},

@@ -251,7 +251,7 @@ def test_the_end_of_stumps_is_the_optimum_over_all_stumps(iris):
 
 def test_the_smallest_c_that_gives_a_weight(few, fitted):
     smallest = fitted("stump").C_ / 4
-    with pytest.raises(ValueError, match=r"C=.* leaves all bit weights at 0; a C well above \d"):
+    with pytest.raises(ValueError, match=r"C=.* leaves the first bit at weight 0; a C well above \d"):
         quick(hash_function="stump", C=0.999 * smallest).fit(few.X, few.y)
     assert quick(hash_function="stump", C=1.05 * smallest).fit(few.X, few.y).bit_weights_.any()
 

@@ -148,24 +148,54 @@ def test_the_end_of_stumps_is_the_optimum_over_all_stumps(iris):
 
 
 def test_a_small_c_is_an_error_that_names_one(few):
-    with pytest.raises(ValueError, match=r"C=1e-05 leaves all bit weights at 0; a C well above \d"):
+    with pytest.raises(ValueError, match=r"C=1e-05 leaves the first bit at weight 0; a C well above \d"):
         quick(C=1e-5).fit(few.X, few.y)
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "match"),
     [
-        pytest.param({"C": 1.005}, id="C barely enough"),
-        pytest.param({"loss": "precision", "k": 8}, id="k = all items"),
-        pytest.param({"k": 1, "nbits": 1}, id="one bit does not settle who is first"),
+        pytest.param({"C": 1.005}, r"all bits, \d so far, at 0 .* no other bit improves on that", id="C barely enough"),
+        pytest.param({"loss": "precision", "k": 8}, "is 0 for reversed rankings", id="k = all items"),
+        pytest.param(
+            {"k": 1, "nbits": 1}, "all bits, 1 so far, at 0 .* more bits", id="one bit does not settle the first"
+        ),
     ],
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_weights_that_are_all_zero_are_an_error(few, fitted, options):
+def test_weights_that_are_all_zero_are_an_error(few, fitted, options, match):
     if "C" in options:
         options = options | {"C": options["C"] * fitted("stump").C_ / estimator.SLACK}
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=match):
         quick(hash_function="stump", **options).fit(few.X, few.y)
+
+
+def test_a_stop_before_any_weight_is_told(few):
+    monitor = RetrievalMonitor(few.X_query, few.y_query, scoring=lambda *_: 0.5, patience=1)
+    with pytest.raises(ValueError, match=r"all bits, 2 so far, .* a callback stopped the fit"):
+        quick(k=1, hash_function="stump", nbits=12).set_callbacks(monitor).fit(few.X, few.y)
+
+
+def test_c_is_scaled_by_the_mildest_of_the_worst_rankings(few):
+    whole_list = quick(hash_function="stump").fit(few.X, few.y)
+    # one of four irrelevant items on top is all that the loss of the first rank can ask for
+    first_rank = quick(k=1, hash_function="stump", nbits=12).fit(few.X, few.y)
+    assert pytest.approx(4 * whole_list.C_) == first_rank.C_
+    with pytest.raises(ValueError, match="leaves the first bit at weight 0"):
+        first_rank.set_params(C=first_rank.C_ / estimator.SLACK / 1.01).fit(few.X, few.y)
+
+
+def test_stage_wise_ends_only_where_all_weights_leave_nothing_to_improve(iris):
+    hasher = quick(nbits=20, hash_function="stump", tol=1e-3, fully_corrective=False).fit(iris.X, iris.y)
+    best = quick(nbits=20, hash_function="stump", tol=1e-3).fit(iris.X, iris.y)
+    assert hasher.optimal_
+    lists = draw_lists(hasher.affinity_, iris.y, 4, 4, len(iris.y), np.random.RandomState(0))
+    bits = hasher.transform(iris.X)
+    differences = np.stack([lists.differences(bit) for bit in bits.T.astype(np.uint8)], axis=1)
+    loss = RankingOracle(lists, LOSSES["ndcg"])(differences, hasher.bit_weights_)[1]
+    objective = hasher.bit_weights_.sum() + hasher.C_ * loss
+    assert objective <= best.history_[-1]["objective"] + 2e-3 * hasher.C_
+    assert {entry["all_weights"] for entry in best.history_} == {True}
+    assert not hasher.history_[1]["all_weights"]
 
 
 def test_with_a_cut_off_the_first_bit_waits_for_others(few):
@@ -178,6 +208,8 @@ def test_with_a_cut_off_the_first_bit_waits_for_others(few):
     bits, bits_query = (hasher.transform(X)[:, :1] for X in (few.X, few.X_query))
     plain = average_precision(relevance_histogram(bits_query, bits, few.y_query, few.y))
     assert monitor.log_[0]["score"] == pytest.approx(plain)
+    assert n_weighted[1] == 0
+    assert monitor.log_[1]["score"] != monitor.log_[0]["score"]
     first = n_weighted.count(0) + 1
     assert hasher.truncate(first).bit_weights_.any()
     with pytest.raises(ValueError, match=f"nbits={first - 1}; the first {first - 1} bits have no weight"):

@@ -251,6 +251,11 @@ def test_where_the_newest_weight_alone_is_stuck_all_are_solved_for():
     least, _ = optimum("ap", oracle.lists, bits)
     assert solutions[3].bound <= least + 1e-6 < solutions[2].objective
     assert solutions[3].objective - solutions[3].bound <= C * 1e-4
+    assert [solution.all_weights for solution in solutions[2:]] == [False, True]
+    with pytest.warns(ConvergenceWarning) as told:
+        few = learned(oracle, bits, max_iter=2, tol=1e-7, fully_corrective=False)[1]
+    assert max(solution.n_iter for solution in few) == 2
+    assert len({str(warning.message)[:5] for warning in told}) == len(told)  # one a bit, however many solves
 
 
 def test_too_few_iterations_are_told():

@@ -52,6 +52,8 @@ class Solution:
         Multipliers of the constraints at the lower bound.
     n_iter : int
         Oracle calls, where there is an oracle.
+    all_weights : bool
+        Whether all weights were solved for; else the bound is one with the others as they are.
     """
 
     weights: np.ndarray
@@ -60,13 +62,14 @@ class Solution:
     bound: float = 0.0
     duals: np.ndarray = field(default_factory=lambda: np.zeros(0))
     n_iter: int = 0
+    all_weights: bool = True
 
 
 class ColumnGenerationHasher(BaseHasher):
     """A hasher that learns one weighted bit after another.
 
     A subclass poses its master problem in `_pose(lists)`, and says in `_slack` how many times
-    the smallest useful `C` it takes by default, in `_ridges` its penalties of "linear" and
+    the `C` that the first bit wants it takes by default, in `_ridges` its penalties of "linear" and
     "kernel" functions. It has the parameters of `_parameter_constraints`.
     """
 
@@ -145,7 +148,8 @@ class ColumnGenerationHasher(BaseHasher):
         """Pose the master problem of ranking lists.
 
         Returns the pair matrix of the first bit, for C = 1, and a function that makes the master
-        of a C: an object with `add_bit(bits)`, `optimize()`, `pair_matrix()` and `solution`.
+        of a C: an object with `add_bit(bits)`, `optimize()`, `pair_matrix()` and `solution`, and
+        `complete()` where that is not of all weights.
         """
         raise NotImplementedError
 
@@ -164,7 +168,9 @@ class ColumnGenerationHasher(BaseHasher):
             raise ValueError("X has no bit that brings relevant rows nearer than irrelevant ones; are all rows equal?")
         self.C_ = self._slack / gain if self.C is None else float(self.C)
         if self.C_ * gain <= 1:
-            raise ValueError(f"C={self.C_:g} leaves all bit weights at 0; a C well above {1 / gain:.3g} is wanted.")
+            raise ValueError(
+                f"C={self.C_:g} leaves the first bit at weight 0; a C well above {1 / gain:.3g} is wanted."
+            )
         master = make_master(self.C_)
         known, parameters, path = np.zeros((len(rows), 0)), [], np.zeros((self.nbits, self.nbits))
         gain *= self.C_
@@ -173,6 +179,11 @@ class ColumnGenerationHasher(BaseHasher):
             start = time.perf_counter()
             if bit:
                 gain, bits, found = best_new_bit(functions, master.pair_matrix(), known, rng, 1 + self.tol)
+                if gain <= 1 + self.tol and not master.solution.all_weights:
+                    master.complete()
+                    path[bit:, :bit] = master.solution.weights
+                    self._keep_weights(path)
+                    gain, bits, found = best_new_bit(functions, master.pair_matrix(), known, rng, 1 + self.tol)
                 if gain <= 1 + self.tol:
                     self.optimal_ = True
                     break
@@ -187,7 +198,7 @@ class ColumnGenerationHasher(BaseHasher):
             self._keep_weights(path)
             self.history_.append(self._record(bit + 1, gain, master, start))
             # callbacks rank by plain distances as long as no bit has a weight
-            seen = path.copy() if path.any() else np.where(np.arange(self.nbits) <= bit, 1.0, path)
+            seen = path.copy() if path.any() else np.tri(self.nbits) * (np.arange(self.nbits) <= bit)
             if context.call_on_fit_task_end(
                 estimator=self,
                 X=X,
@@ -196,9 +207,16 @@ class ColumnGenerationHasher(BaseHasher):
             ):
                 break
         if not self.bit_weights_.any():
+            learned = len(self.history_)
+            if self.optimal_:
+                wanted = "no other bit improves on that: a larger C is wanted"
+            elif learned < self.nbits:
+                wanted = "a callback stopped the fit before one had a weight"
+            else:
+                wanted = "a larger C or more bits are wanted"
             raise ValueError(
-                f"C={self.C_:g} leaves the weights of all {len(parameters)} bits at 0, to within tol={self.tol:g}; "
-                "a larger C or more bits are wanted."
+                f"C={self.C_:g} leaves the weights of all bits, {learned} so far, at 0 to within "
+                f"tol={self.tol:g}; {wanted}."
             )
 
     def _family(self, X, rng):

@@ -22,7 +22,7 @@ from skhash.hashers.structhash.columns import ColumnGenerationHasher
 from skhash.hashers.structhash.losses import LOSSES
 from skhash.metrics.ndcg import DISCOUNTS
 
-SLACK = 15.0  # C over the smallest one that gives the first bit a weight
+SLACK = 15.0  # C over the one below which the first bit has no weight
 RIDGES = {"linear": 100.0, "kernel": 0.3}
 
 
@@ -32,19 +32,21 @@ class StructHashHasher(ColumnGenerationHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code. Bits that no longer improve the objective are constant and weigh 0.
+        Length of a code. Where no bit improves the objective any more, the others are constant
+        and weigh 0.
     loss : {"ndcg", "ap", "auc", "precision"} or callable, default="ndcg"
         What is lost by a ranking. A callable gain(g, t, n_relevant, n_irrelevant) gives the
         gain of the g-th relevant item at rank t (arrays); gains never grow with t, and
         those of the true ranking sum to 1.
     k : int, default=None
         Cut-off of "ndcg" and "precision"; None takes the whole list, and the number of
-        relevant items.
+        relevant items. With a small one the first bits have no weight until others join them;
+        callbacks see plain distances so long.
     discount : {"structhash", "log2"}, default="structhash"
         Discount of "ndcg": the paper's 1 / log2(max(t, 2)), or 1 / log2(t + 1).
     C : float, default=None
-        Weight of the loss against \|w\|_1; None takes 15 times the one below which no bit
-        found has a weight.
+        Weight of the loss against \|w\|_1; None takes 15 times the one below which the
+        first bit has no weight.
     n_relevant : int, default=50
         At most that many relevant rows are drawn for each query.
     n_irrelevant : int, default=50
@@ -95,9 +97,10 @@ class StructHashHasher(ColumnGenerationHasher):
         Parameters of the hash functions.
     history_ : list of dict
         One a bit that was learned: "bit"; "column_gain", what the optimality test compares with
-        1; "loss", the mean violation; "objective"; "bound", its lower bound over these bits;
-        "gap"; "xi", the loss at the bound, and "violation" = loss - xi = gap / C; "n_cuts",
-        "n_iter", "n_nonzero", "effective_bits", "seconds".
+        1; "loss", the mean violation; "objective"; "bound", its lower bound over these bits,
+        with all weights but the newest as they are unless "all_weights" is True; "gap"; "xi",
+        the loss at the bound, and "violation" = loss - xi = gap / C; "n_cuts", "n_iter",
+        "n_nonzero", "effective_bits", "seconds".
     optimal_ : bool
         Whether the search ended because no bit improves; a proof for stumps only.
     n_iter_ : int
@@ -209,7 +212,7 @@ class StructHashHasher(ColumnGenerationHasher):
         def master(C):
             return Master(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
 
-        return oracle.pair_matrix([oracle.mildest_worst_rankings()], [1.0]), master
+        return oracle.first_pair_matrix(), master
 
     def _gain(self):
         if callable(self.loss):
@@ -227,6 +230,7 @@ class StructHashHasher(ColumnGenerationHasher):
             "violation": violation,
             "n_cuts": len(master.cuts),
             "n_iter": solution.n_iter,
+            "all_weights": solution.all_weights,
         }
 
     def _score_metric(self):

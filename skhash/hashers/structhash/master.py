@@ -67,19 +67,28 @@ class Master:
     def optimize(self):
         """Solve for the weights until the gap is closed to C * tol, and keep them in `solution`."""
         newest = len(self.solution.weights) - 1
-        if self.fully_corrective:
-            self._solve(0)
-        else:
-            self._solve(newest)
-            if newest and self.solution.weights[newest] == 0:  # one weight at a time is stuck at a kink
-                n_iter = self.solution.n_iter
-                self._solve(0)
-                self.solution.n_iter += n_iter
+        self.solution.n_iter = 0
+        self._solve(0 if self.fully_corrective else newest)
+        if self.solution.weights[newest] == 0 and not self.solution.all_weights:
+            self._solve(0)  # one weight at a time is stuck at a kink
+        gap = (self.solution.objective - self.solution.bound) / self.C
+        if gap > self.tol:
+            warnings.warn(
+                f"bit {newest + 1}: after max_iter={self.max_iter} cuts the loss is {gap:.2g} from its "
+                f"lower bound; tol={self.tol:g} is wanted.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         self._retire()
 
+    def complete(self):
+        """Solve for all weights, after the newest one alone."""
+        self.solution.n_iter = 0
+        self._solve(0)
+
     def _solve(self, first):
-        """Solve for the weights from `first` on; those before it stay."""
-        best, n_iter = self.solution, 0
+        """Solve for the weights from `first` on, with what is left of `max_iter`; those before it stay."""
+        best, n_iter = self.solution, self.solution.n_iter
         free, fixed = slice(first, None), self.solution.weights[:first]
         programs = None
         while True:
@@ -98,14 +107,7 @@ class Master:
             n_iter += 1
             if weights.sum() + self.C * loss < best.objective:
                 best = Solution(weights, loss, float(weights.sum()) + self.C * loss)
-        if gap > self.C * self.tol:
-            warnings.warn(
-                f"bit {len(best.weights)}: after max_iter={n_iter} cuts the loss is {gap / self.C:.2g} from its "
-                f"lower bound; tol={self.tol:g} is wanted.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        best.bound, best.duals, best.n_iter = bound, duals, n_iter
+        best.bound, best.duals, best.n_iter, best.all_weights = bound, duals, n_iter, first == 0
         self.solution = best
 
     def pair_matrix(self):

@@ -53,10 +53,10 @@ class RankingOracle:
     def __init__(self, lists, gain):
         self.lists = lists
         self.first_irrelevant, most_irrelevant = lists.sizes.max(axis=0)
-        pairs, kind = np.unique(lists.sizes, axis=0, return_inverse=True)
+        self._sizes, kind = np.unique(lists.sizes, axis=0, return_inverse=True)
         self._kind = kind.reshape(-1)  # numpy 2.0 gives a column
-        self._gains = np.zeros((len(pairs), self.first_irrelevant, most_irrelevant + 1))
-        for table, (n_relevant, n_irrelevant) in zip(self._gains, pairs, strict=True):
+        self._gains = np.zeros((len(self._sizes), self.first_irrelevant, most_irrelevant + 1))
+        for table, (n_relevant, n_irrelevant) in zip(self._gains, self._sizes, strict=True):
             table[:n_relevant, : n_irrelevant + 1] = gain_table(gain, n_relevant, n_irrelevant)
         self._dtype = np.int8 if lists.sizes.max() <= 127 else np.int32
         self._scale = 2 / (len(lists.sizes) * lists.sizes.prod(axis=1))
@@ -97,20 +97,25 @@ class RankingOracle:
         kept = self._gains[self._kind, :, last].sum(axis=1)
         return Cut(misordered, float(np.mean(1 - kept)))
 
-    def mildest_worst_rankings(self):
-        """Build the mean of all rankings with the greatest loss and the fewest misordered pairs.
+    def first_pair_matrix(self):
+        """Weigh the pairs for weights next to 0, before there is a bit.
 
-        At weights next to 0 the most violated ranking has the greatest loss, and misorders no
-        more than these do in the mean. With a cut-off they are not the reversed rankings.
+        There the most violated ranking has the greatest loss and, of those, the smallest margin:
+        no greater a one than the mean of the rankings of that loss with the fewest misordered
+        pairs, which this is. With a cut-off they are not the reversed rankings.
+
+        Returns
+        -------
+        csr_array of shape (n_rows, n_rows)
+            A, as of :meth:`pair_matrix`, for C = 1. A bit h has no weight, alone, where
+            C sum_ij A_ij |h(x_i) - h(x_j)| <= 1.
         """
-        cut = self.reversed_rankings()
-        n_relevant, n_irrelevant = self.lists.sizes[:, 0], self.lists.sizes[:, 1]
-        lowest = np.take_along_axis(self._gains[self._kind], n_irrelevant[:, None, None], axis=2)
-        before = np.argmax(self._gains[self._kind] <= lowest + 1e-12, axis=2)
-        before = np.maximum.accumulate(before, axis=1)
-        before[np.arange(before.shape[1]) >= n_relevant[:, None]] = 0
-        shares = before.sum(axis=1) / (n_relevant * n_irrelevant)
-        return Cut(cut.misordered * shares[:, None], cut.offset)
+        shares = np.empty(len(self._sizes))
+        for i, (n_relevant, n_irrelevant) in enumerate(self._sizes):
+            table = self._gains[i, :n_relevant, : n_irrelevant + 1]
+            lowest = (table <= table[:, -1:] + 1e-12).argmax(axis=1)
+            shares[i] = np.maximum.accumulate(lowest).sum() / table[:, 1:].size
+        return self._between_rows(self.reversed_rankings().misordered * shares[self._kind, None])
 
     def coefficients(self, cut, differences):
         """Compute (1/m) sum_i c_i delta-psi_i of some bits.
@@ -150,9 +155,12 @@ class RankingOracle:
         for cut, dual in zip(cuts, duals, strict=True):
             if dual > 0:
                 total += dual * cut.misordered
-        total *= self._scale[:, None]
-        rows = np.repeat(self.lists.queries, total.shape[1])
-        entries = (total.ravel(), (rows, self.lists.items.ravel()))
+        return self._between_rows(total)
+
+    def _between_rows(self, misordered):
+        """Misordered partners of the items of all lists, as a matrix between training rows."""
+        rows = np.repeat(self.lists.queries, misordered.shape[1])
+        entries = ((misordered * self._scale[:, None]).ravel(), (rows, self.lists.items.ravel()))
         return sparse.coo_array(entries, shape=(self.lists.n_rows,) * 2).tocsr()
 
 
