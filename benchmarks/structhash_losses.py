@@ -19,6 +19,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import Bunch
 
 from skhash import StructHashHasher
+from skhash.comparison.leaders import find_lead
 from skhash.datasets import load_dataset
 from skhash.hashers.structhash.estimator import SLACK
 from skhash.metrics import iter_histograms
@@ -53,11 +54,10 @@ def run(data, loss, factor, seed, k):
 
 
 def difference(rows, name):
-    """Mean figure with NDCG loss less that with AUC loss on the same splits, and its standard error."""
-    values = [np.array([row[name] for row in rows if row["loss"] == loss]) for loss in LOSSES]
-    paired = values[0] - values[1]
-    error = paired.std(ddof=1) / np.sqrt(len(paired)) if len(paired) > 1 else np.nan
-    return f"{paired.mean():+.4f} (standard error {error:.4f})"
+    """Who is ahead, and the mean difference on the same splits with its standard error."""
+    lead, _ = find_lead(rows, name)
+    error = "none, of one split" if lead.standard_error is None else f"{lead.standard_error:.4f}"
+    return f"{lead.leader} by {lead.lead:.4f} (standard error {error})"
 
 
 def main():
@@ -74,7 +74,7 @@ def main():
         for factor in FACTORS if options.held_out else (SLACK,):
             rows = []
             for loss in LOSSES:
-                about = {"dataset": dataset, "nbits": NBITS, "k": k, "loss": loss}
+                about = {"dataset": dataset, "nbits": NBITS, "k": k, "method": f"{loss} loss"}
                 new = [about | run(data, loss, factor, seed, k) for seed, data in enumerate(splits)]
                 print(
                     f"{dataset:10} C {factor:3g} x least, {loss:4} loss: NDCG@{k} {figure(new, 'ndcg')}, "
@@ -82,9 +82,9 @@ def main():
                     flush=True,
                 )
                 rows += new
-            print(f"  NDCG loss less AUC loss {difference(rows, 'ndcg')}, plain {difference(rows, 'plain_ndcg')}")
+            print(f"  ahead: {difference(rows, 'ndcg')}; plain {difference(rows, 'plain_ndcg')}")
             if not options.held_out:
-                keep(RESULTS / "structhash_losses.json", rows, ("dataset", "loss"))
+                keep(RESULTS / "structhash_losses.json", rows, ("dataset", "method"))
 
 
 if __name__ == "__main__":
