@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.optimize import check_grad
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from skhash.codes import binarize
@@ -19,6 +20,7 @@ from skhash.hashers.structhash.functions import (
     StumpFunctions,
     best_new_bit,
     descend,
+    nearest_quantiles,
     symmetric,
 )
 
@@ -233,3 +235,23 @@ def test_more_starts_are_tried_only_where_no_bit_is_enough():
     for enough in (1.0, 2.0):
         best_new_bit(SimpleNamespace(propose=propose, best_first=False), A, np.zeros((2, 0)), None, enough)
     assert asked == [1, 1, MORE_STARTS]
+
+
+def test_trees_fitted_to_nearest_quantiles_decide_alike_on_the_rows_themselves():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((600, 4)), rng.integers(0, 9, 600), rng.exponential(size=600).round(2)])
+    rounded = nearest_quantiles(X, 255)
+    assert [len(np.unique(column)) for column in rounded[:, :4].T] == [255] * 4
+    few = [len(np.unique(column)) <= 255 for column in X.T]
+    assert few == [False, False, False, False, True, True]
+    assert_array_equal(rounded[:, few], X[:, few])
+    trees = HistGradientBoostingClassifier(max_iter=5).fit(rounded, X[:, 0] * X[:, 1] > X[:, 4] - 4)
+    assert_array_equal(trees.decision_function(X), trees.decision_function(rounded))
+
+
+def test_rows_are_rounded_to_the_nearest_value_that_is_kept():
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    rounded = nearest_quantiles(X, 10)
+    for column, out in zip(X.T, rounded.T, strict=True):
+        kept = np.sort(column)[np.linspace(0, 199, 10).round().astype(int)]
+        assert_array_equal(out, kept[np.abs(column[:, None] - kept).argmin(axis=1)])

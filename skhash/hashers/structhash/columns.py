@@ -227,7 +227,9 @@ class ColumnGenerationHasher(BaseHasher):
         if kind not in ("linear", "kernel"):
             few = min(20, max(1, len(X) // 10))  # rows in a leaf: the default wants forty rows at least
             trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=few)
-            return ClassifierFunctions(X, trees if isinstance(kind, str) else kind, self.n_starts)
+            if isinstance(kind, str):  # with more values than bins it would look for weighted quantiles in every fit
+                return ClassifierFunctions(X, trees, self.n_starts, trees.max_bins)
+            return ClassifierFunctions(X, kind, self.n_starts)
         ridge = self._ridges[kind] if self.ridge is None else self.ridge
         if kind == "linear":
             return LinearFunctions(X, ridge, self.n_starts)

@@ -204,12 +204,15 @@ class ClassifierFunctions:
         With a ``decision_function``; cloned for each bit.
     n_starts : int
         Bits that are tried.
+    n_values : int, default=None
+        The classifier is fitted to rows with at most that many values of each feature.
     """
 
     best_first = False
 
-    def __init__(self, X, classifier, n_starts):
+    def __init__(self, X, classifier, n_starts, n_values=None):
         self._X, self.classifier, self.n_starts = X, classifier, n_starts
+        self._X_fitted = X if n_values is None else nearest_quantiles(X, n_values)
         self._weighted = has_fit_parameter(classifier, "sample_weight")
 
     def propose(self, A, rng, more=1):
@@ -226,7 +229,7 @@ class ClassifierFunctions:
             for name in sorted(classifier.get_params()):
                 if name == "random_state" or name.endswith("__random_state"):
                     classifier.set_params(**{name: rng.randint(np.iinfo(np.int32).max)})
-            classifier.fit(self._X, bits, **options)
+            classifier.fit(self._X_fitted, bits, **options)
             yield binarize(classifier.decision_function(self._X)), {"classifier": classifier}
 
     def collect(self, parameters):
@@ -242,6 +245,38 @@ class ClassifierFunctions:
     def activations(functions, X):
         """Activations of shape (n, n_bits) of collected functions."""
         return np.stack([classifier.decision_function(X) for classifier in functions["classifiers"]], axis=1)
+
+
+def nearest_quantiles(X, n_values):
+    """Round each feature to the nearest of a few of its values.
+
+    Parameters
+    ----------
+    X : float64 array of shape (n_rows, n_features)
+        Rows.
+    n_values : int
+        Of features with more values that many stay, spread evenly over the ranks.
+
+    Returns
+    -------
+    float64 array of shape (n_rows, n_features)
+        The rounded rows. Those between two thresholds halfway between values stay there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.structhash.functions import nearest_quantiles
+    >>> nearest_quantiles(np.array([[1.0], [2.0], [4.0], [9.0], [10.0]]), 3).ravel()
+    array([ 1.,  1.,  4., 10., 10.])
+    """
+    ranks = np.linspace(0, len(X) - 1, n_values).round().astype(int)
+    rounded = np.empty_like(X)
+    for column, out in zip(X.T, rounded.T, strict=True):
+        kept = np.unique(column)
+        if len(kept) > n_values:
+            kept = np.unique(np.sort(column)[ranks])
+        out[:] = kept[np.searchsorted((kept[1:] + kept[:-1]) / 2, column)]
+    return rounded
 
 
 def symmetric(A):
