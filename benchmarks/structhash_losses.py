@@ -13,7 +13,6 @@ multiples of the one below which the first bit has no weight.
 
 import argparse
 
-import numpy as np
 from _rows import RESULTS, figure, keep
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Bunch
@@ -32,17 +31,18 @@ FACTORS = (7, SLACK, 50, 150)
 
 def held_out(data, seed):
     """1,400 training rows of a split to learn from, 600 to rank each other."""
-    learned, kept = train_test_split(np.arange(len(data.X_train)), test_size=0.3, random_state=seed)
-    X, y = data.X_train, data.y_train
-    both = {"X_query": X[kept], "y_query": y[kept], "X_database": X[kept], "y_database": y[kept]}
-    return Bunch(X_train=X[learned], y_train=y[learned], affinity=data.affinity, exclude_self=True, **both)
+    X, held_X, y, held_y = train_test_split(data.X_train, data.y_train, test_size=0.3, random_state=seed)
+    both = {"X_query": held_X, "y_query": held_y, "X_database": held_X, "y_database": held_y}
+    return Bunch(X_train=X, y_train=y, affinity=data.affinity, exclude_self=True, **both)
 
 
 def run(data, loss, factor, seed, k):
     """Fit with C at `factor` times the least; weighted and plain NDCG@k, and the loss minimised."""
     options = {"loss": loss, "store_database": False, "random_state": seed}
-    smallest = StructHashHasher(1, **options).fit(data.X_train, data.y_train).C_ / SLACK
-    hasher = StructHashHasher(NBITS, C=factor * smallest, **options).fit(data.X_train, data.y_train)
+    C = None  # the default
+    if factor != SLACK:
+        C = factor / SLACK * StructHashHasher(1, **options).fit(data.X_train, data.y_train).C_
+    hasher = StructHashHasher(NBITS, C=C, **options).fit(data.X_train, data.y_train)
     queries, database = hasher.encode(data.X_query), hasher.encode(data.X_database)
     row = {"seed": seed, "hinge": hasher.history_[-1]["loss"]}
     for name, weights in {"ndcg": hasher.bit_weights_, "plain_ndcg": None}.items():

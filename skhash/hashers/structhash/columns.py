@@ -148,8 +148,8 @@ class ColumnGenerationHasher(BaseHasher):
         """Pose the master problem of ranking lists.
 
         Returns the pair matrix of the first bit, for C = 1, and a function that makes the master
-        of a C: an object with `add_bit(bits)`, `optimize()`, `pair_matrix()` and `solution`, and
-        `complete()` where that is not of all weights.
+        of a C: an object with `add_bit(bits)`, `optimize()`, `pair_matrix()` and `solution`; where
+        that is not of all weights, with `optimize(all_weights=True)`.
         """
         raise NotImplementedError
 
@@ -180,7 +180,7 @@ class ColumnGenerationHasher(BaseHasher):
             if bit:
                 gain, bits, found = best_new_bit(functions, master.pair_matrix(), known, rng, 1 + self.tol)
                 if gain <= 1 + self.tol and not master.solution.all_weights:
-                    master.complete()
+                    master.optimize(all_weights=True)
                     path[bit:, :bit] = master.solution.weights
                     self._keep_weights(path)
                     gain, bits, found = best_new_bit(functions, master.pair_matrix(), known, rng, 1 + self.tol)

@@ -64,11 +64,17 @@ class Master:
         self.coefficients = np.hstack([self.coefficients, entries])
         self.solution.weights = np.append(self.solution.weights, 0.0)
 
-    def optimize(self):
-        """Solve for the weights until the gap is closed to C * tol, and keep them in `solution`."""
+    def optimize(self, all_weights=False):
+        """Solve for the weights until the gap is closed to C * tol, and keep them in `solution`.
+
+        Parameters
+        ----------
+        all_weights : bool, default=False
+            Solve for all of them, `fully_corrective` or not.
+        """
         newest = len(self.solution.weights) - 1
         self.solution.n_iter = 0
-        self._solve(0 if self.fully_corrective else newest)
+        self._solve(0 if all_weights or self.fully_corrective else newest)
         if self.solution.weights[newest] == 0 and not self.solution.all_weights:
             self._solve(0)  # one weight at a time is stuck at a kink
         gap = (self.solution.objective - self.solution.bound) / self.C
@@ -80,11 +86,6 @@ class Master:
                 stacklevel=2,
             )
         self._retire()
-
-    def complete(self):
-        """Solve for all weights, after the newest one alone."""
-        self.solution.n_iter = 0
-        self._solve(0)
 
     def _solve(self, first):
         """Solve for the weights from `first` on, with what is left of `max_iter`; those before it stay."""
