@@ -93,7 +93,7 @@ TASKS = {
         TABLE_3,
         (12,),
         {"ksh": Published((0.872,), "how many rows were labelled there is not said")},
-        parameters=(("n_labelled", 5000),),
+        parameters=(("n_labeled", 5000),),
     ),
     "ksh gist": Task(
         "cifar_gist",
@@ -101,7 +101,7 @@ TASKS = {
         TABLE_3,
         (12,),
         {"ksh": Published((0.303,), "as above")},
-        parameters=(("n_labelled", 5000),),
+        parameters=(("n_labeled", 5000),),
     ),
     "own rows": Task(
         "cifar_gist",

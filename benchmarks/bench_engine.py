@@ -13,8 +13,8 @@ import torch
 
 from skhash.affinity import ClassAffinity
 from skhash.engine import Encoder, Schedule, Trainer, one_thread, seeded
-from skhash.hashers.hashnet import HashNetObjective
-from skhash.hashers.talr import TALRObjective
+from skhash.hashers.deep.hashnet import HashNetObjective
+from skhash.hashers.deep.talr import TALRObjective
 
 CPU = torch.device("cpu")
 N_ROWS, N_FEATURES, NBITS, BATCH, RATE, N_EPOCHS = 5120, 512, 32, 256, 0.01, 10

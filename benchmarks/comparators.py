@@ -24,7 +24,7 @@ from skhash.comparison import make_hasher
 from skhash.comparison.tables import lay_out
 from skhash.datasets import load_dataset
 from skhash.metrics import relevance_histogram
-from skhash.metrics.named import evaluate
+from skhash.metrics.names import evaluate
 
 PATH = RESULTS / "comparators.json"
 FAISS = {"lsh": "LSHr", "pca": "PCA{},LSH", "itq": "ITQ{},LSH"}

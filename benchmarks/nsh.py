@@ -25,7 +25,7 @@ from skhash import ITQHasher, NSHHasher
 from skhash.comparison import evaluate_hasher
 from skhash.datasets import load_dataset
 from skhash.engine import Encoder, one_thread
-from skhash.hashers.nsh import NSHObjective
+from skhash.hashers.deep.nsh import NSHObjective
 
 NBITS = 32
 #: name, data set, variants

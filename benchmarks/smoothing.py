@@ -25,7 +25,7 @@ from skhash.affinity import resolve_affinity
 from skhash.datasets import load_dataset
 from skhash.engine.smoothing import DIRECTIONS, Smoothing
 from skhash.metrics import relevance_histogram
-from skhash.metrics.named import evaluate
+from skhash.metrics.names import evaluate
 
 SMOOTHING = (0.0, 0.2, 0.4, 0.6)
 RIVALS = {"itq-cca": ITQCCAHasher, "sdh": SDHHasher, "ksh": KSHHasher}

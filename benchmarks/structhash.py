@@ -22,7 +22,7 @@ from skhash import ITQHasher, LSHHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity
 from skhash.datasets import load_dataset
 from skhash.metrics import iter_histograms
-from skhash.metrics.named import evaluate
+from skhash.metrics.names import evaluate
 
 VARIANTS = {
     "structhash": {},

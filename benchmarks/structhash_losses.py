@@ -20,9 +20,9 @@ from sklearn.utils import Bunch
 from skhash import StructHashHasher
 from skhash.comparison.leaders import find_lead
 from skhash.datasets import load_dataset
-from skhash.hashers.structhash.estimator import SLACK
+from skhash.hashers.structhash.structhash import SLACK
 from skhash.metrics import iter_histograms
-from skhash.metrics.named import evaluate
+from skhash.metrics.names import evaluate
 
 NBITS = 64
 LOSSES = ("ndcg", "auc")

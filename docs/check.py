@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from skhash import hashers
+from skhash.registry import HASHERS
 
 #: tags that make a browser load something, and the attribute that says what
 LOADED = {
@@ -72,7 +72,8 @@ def find_faults(root):
                 yield f"{name} points to {target}, which is not there"
             elif there.suffix == ".html" and unquote(url.fragment) not in page_at(there).anchors:
                 yield f"{name} points to {target}, and there is no such anchor"
-    for hasher, module in hashers._MODULES.items():
+    for hasher, path in HASHERS.items():
+        module = path.split(".")[-2]
         for wanted in (f"methods/{module}.html", f"api/generated/skhash.{hasher}.html"):
             if not (root / wanted).is_file():
                 yield f"{hasher} has no page {wanted}"

@@ -76,7 +76,7 @@ numpydoc_validation_exclude = {
     r"\.(is_ragged|n_queries|requires_y|stage_ended|n_iter_)$",  # properties, said in a line
     r"engine\.Objective$",  # takes what torch.nn.Module takes
     # methods that the example of their class shows at work
-    r"(Trainer|Checkpoint|Encoder|Smoothing|DatasetRows|Objective|Display|Store)\.\w+$",
+    r"(Trainer|Checkpoint|Encoder|Smoothing|DatasetArray|Objective|Display|Store)\.\w+$",
 }
 numpydoc_validation_overrides = {
     "PR03": "hidden_dropout",  # of deep hashers the parameters of their own come before those that all share

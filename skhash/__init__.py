@@ -1,76 +1,61 @@
-"""skhash: learning to hash, in the manner of scikit-learn.
+"""skhash: learning to hash, in the style of scikit-learn.
 
-Hashers turn rows into short binary codes; exact tie-aware metrics say how well the
-codes rank. ``import skhash`` is quick: torch and numba load at first use.
+Hashers turn samples into short binary codes; exact tie-aware metrics tell how well the
+codes rank. ``import skhash`` is quick: torch, numba and cvxpy are imported at first use.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skhash import hashers
+from skhash.registry import HASHERS
 
-if TYPE_CHECKING:
-    from skhash.hashers import (
-        AGHHasher,
-        BREHasher,
-        CGHashHasher,
-        CIBHashHasher,
-        DHNHasher,
-        DPSHHasher,
-        DTSHHasher,
-        GreedyHashHasher,
-        HashNetHasher,
-        ITQCCAHasher,
-        ITQHasher,
-        KSHHasher,
-        LSHHasher,
-        MIHashHasher,
-        NSHHasher,
-        PCAHasher,
-        SDHHasher,
-        SpectralHasher,
-        SphericalHasher,
-        StructHashHasher,
-        TALRHasher,
-        TBHHasher,
-    )
+if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compares the two
+    from skhash.hashers.deep.cibhash import CIBHashHasher as CIBHashHasher
+    from skhash.hashers.deep.dhn import DHNHasher as DHNHasher
+    from skhash.hashers.deep.dpsh import DPSHHasher as DPSHHasher
+    from skhash.hashers.deep.dtsh import DTSHHasher as DTSHHasher
+    from skhash.hashers.deep.greedyhash import GreedyHashHasher as GreedyHashHasher
+    from skhash.hashers.deep.hashnet import HashNetHasher as HashNetHasher
+    from skhash.hashers.deep.mihash import MIHashHasher as MIHashHasher
+    from skhash.hashers.deep.nsh import NSHHasher as NSHHasher
+    from skhash.hashers.deep.talr import TALRHasher as TALRHasher
+    from skhash.hashers.deep.tbh import TBHHasher as TBHHasher
+    from skhash.hashers.shallow.agh import AGHHasher as AGHHasher
+    from skhash.hashers.shallow.bre import BREHasher as BREHasher
+    from skhash.hashers.shallow.itq import ITQHasher as ITQHasher
+    from skhash.hashers.shallow.itq_cca import ITQCCAHasher as ITQCCAHasher
+    from skhash.hashers.shallow.ksh import KSHHasher as KSHHasher
+    from skhash.hashers.shallow.lsh import LSHHasher as LSHHasher
+    from skhash.hashers.shallow.pca import PCAHasher as PCAHasher
+    from skhash.hashers.shallow.sdh import SDHHasher as SDHHasher
+    from skhash.hashers.shallow.spectral import SpectralHasher as SpectralHasher
+    from skhash.hashers.shallow.spherical import SphericalHasher as SphericalHasher
+    from skhash.hashers.structhash.cghash import CGHashHasher as CGHashHasher
+    from skhash.hashers.structhash.structhash import StructHashHasher as StructHashHasher
 
 __version__ = "0.1.0.dev0"
-_SUBMODULES = ("affinity", "callbacks", "codes", "datasets", "displays", "metrics", "persistence")
-__all__ = [
-    "AGHHasher",
-    "BREHasher",
-    "CGHashHasher",
-    "CIBHashHasher",
-    "DHNHasher",
-    "DPSHHasher",
-    "DTSHHasher",
-    "GreedyHashHasher",
-    "HashNetHasher",
-    "ITQCCAHasher",
-    "ITQHasher",
-    "KSHHasher",
-    "LSHHasher",
-    "MIHashHasher",
-    "NSHHasher",
-    "PCAHasher",
-    "SDHHasher",
-    "SpectralHasher",
-    "SphericalHasher",
-    "StructHashHasher",
-    "TALRHasher",
-    "TBHHasher",
-    "__version__",
-]
+_SUBMODULES = (
+    "affinity",
+    "callbacks",
+    "codes",
+    "comparison",
+    "datasets",
+    "displays",
+    "metrics",
+    "persistence",
+    "registry",
+)
+__all__ = [*HASHERS, "__version__"]
 
 
-def __getattr__(name):
-    if name in hashers.__all__:
+def __getattr__(name: str) -> Any:
+    if name in HASHERS:
         return getattr(hashers, name)
     if name in _SUBMODULES:
         return import_module(f"skhash.{name}")
     raise AttributeError(f"module 'skhash' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*globals(), *__all__, *_SUBMODULES]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 @contextmanager
-def whole_file(path):
+def atomic_write(path):
     """Open a file for bytes that takes its name in one step, when the body has succeeded.
 
     A kill at any moment leaves the old file or the new one.
@@ -33,7 +33,7 @@ def whole_file(path):
         partial.unlink(missing_ok=True)
 
 
-def class_name(value):
+def qualified_name(value):
     """Name a class or a function, or the class of an object, as files keep it: with its module."""
     kind = value if hasattr(value, "__qualname__") else type(value)
     return f"{kind.__module__}.{kind.__qualname__}"

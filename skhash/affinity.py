@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from skhash._targets import n_rows
 from skhash.codes import is_count
-from skhash.rows import n_rows
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class DistanceAffinity:
         Shares of the nearest training pairs, in percent, descending.
     levels : tuple of float, default=(1, 2, 5, 10)
         Level of each share, ascending.
-    max_rows : int, default=5000
+    max_samples : int, default=5000
         At most that many training rows, evenly spaced, give the percentiles.
     thresholds : ndarray of shape (n_levels,), default=None
         Distance that ends each level, descending; learned by `fit` when None.
@@ -119,7 +119,7 @@ class DistanceAffinity:
 
     percentiles: tuple = (5, 1, 0.2, 0.1)
     levels: tuple = (1, 2, 5, 10)
-    max_rows: int = 5000
+    max_samples: int = 5000
     thresholds: np.ndarray | None = None
     requires_y = False
 
@@ -132,8 +132,8 @@ class DistanceAffinity:
                 "percentiles must descend within (0, 100] and levels ascend above 0; "
                 f"got {self.percentiles} and {self.levels}."
             )
-        if not is_count(self.max_rows) or self.max_rows < 2:
-            raise ValueError(f"max_rows={self.max_rows!r}; an integer of at least 2 is wanted.")
+        if not is_count(self.max_samples) or self.max_samples < 2:
+            raise ValueError(f"max_samples={self.max_samples!r}; an integer of at least 2 is wanted.")
         if self.thresholds is not None:
             t = np.asarray(self.thresholds, dtype=float)
             if t.shape != v.shape or not np.isfinite(t).all() or (np.diff(t) > 0).any() or t[-1] < 0:
@@ -148,7 +148,7 @@ class DistanceAffinity:
         rows = _real_rows(y)
         if len(rows) < 2:
             raise ValueError(f"y has {len(rows)} row; DistanceAffinity learns its thresholds from at least 2.")
-        rows = rows[:: -(-len(rows) // self.max_rows)]
+        rows = rows[:: -(-len(rows) // self.max_samples)]
         nearest = _euclidean(rows, rows)[np.triu(np.ones((len(rows), len(rows)), dtype=bool), k=1)]
         return replace(self, thresholds=np.percentile(nearest, self.percentiles))
 

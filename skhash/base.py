@@ -11,12 +11,12 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._targets import take_targets
 from skhash._threads import one_blas_thread
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
 from skhash.codes import binarize, pack
-from skhash.rows import take_rows
 
-ENCODE_ROWS = 4096  # rows projected at a time: bounds memory, and the same rows meet the same arithmetic
+ENCODE_BATCH_SIZE = 4096  # rows projected at a time: bounds memory, and the same rows meet the same arithmetic
 
 
 class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator):
@@ -310,7 +310,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _by_slices(self, X, function):
         """A function of the activations of validated rows, a slice of rows at a time."""
         with self._threads():
-            return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_ROWS)])
+            return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_BATCH_SIZE)])
 
     def _threads(self):
         """What learning and hashing are limited to: one thread, for codes that do not depend on their number."""
@@ -381,7 +381,7 @@ def lack_of_pairs(affinity, targets, step=16):
     n = targets.shape[0]
     relevant = irrelevant = False
     for rows in gen_batches(n, step):
-        indices, _ = level_indices(affinity, take_rows(targets, rows), targets)
+        indices, _ = level_indices(affinity, take_targets(targets, rows), targets)
         others = np.ones(indices.shape, dtype=bool)
         others[np.arange(len(indices)), np.arange(rows.start, rows.stop)] = False
         relevant |= bool((indices[others] > 0).any())

@@ -11,7 +11,7 @@ from skhash import __version__
 from skhash.comparison.methods import GROUPS, METHODS
 from skhash.comparison.progress import progress_line
 from skhash.comparison.provenance import provenance
-from skhash.comparison.report import rebuild_page, write_report, write_rows
+from skhash.comparison.report import rebuild_page, write_report, write_results
 from skhash.comparison.run import plan, run_tasks
 from skhash.comparison.store import Store
 from skhash.comparison.tables import absences, by_dataset, leader_sentences, markdown_table
@@ -56,10 +56,10 @@ def main(arguments=None):
 def _compare(options, command):
     if options.fresh and options.out is None:
         raise ValueError("--fresh without --out: nothing of an earlier run is used; name its folder by --out.")
-    if options.tune_figure is not None and options.tune is None:
-        raise ValueError(f"--tune-figure {options.tune_figure} without --tune: nothing is tuned; give --tune a budget.")
+    if options.tune_metric is not None and options.tune is None:
+        raise ValueError(f"--tune-metric {options.tune_metric} without --tune: nothing is tuned; give --tune a budget.")
     store = Store(options.out)  # its folder had better not fail after the last fit
-    tuning = None if options.tune is None else Tuning(options.tune, options.tune_figure or "ap")
+    tuning = None if options.tune is None else Tuning(options.tune, options.tune_metric or "ap")
     tasks = plan(
         _datasets(options.datasets), options.protocol, options.methods, options.bits, options.seeds, tuning, command
     )
@@ -68,7 +68,7 @@ def _compare(options, command):
         rows[position] = row
         print(progress_line(tasks, rows, row, options.jobs, kept), file=sys.stderr, flush=True)
         if options.out and not kept:  # those are in a file that holds more
-            write_rows(options.out, [row for row in rows if row is not None])
+            write_results(options.out, [row for row in rows if row is not None])
     for part in by_dataset(rows).values():
         sentences = "\n".join([*leader_sentences(part), *absences(part)])
         print(f"\n{part[0]['description']}\n\n{markdown_table(part)}\n\n{sentences}")
@@ -128,7 +128,7 @@ def _parser():
         help="compare that many candidates for the parameters of every method on held-out training rows, the defaults "
         "among them, for every split and code length; without it the defaults are taken",
     )
-    job.add_argument("--tune-figure", metavar="NAME", help="what candidates are compared by: ap (default), ndcg, ...")
+    job.add_argument("--tune-metric", metavar="NAME", help="what candidates are compared by: ap (default), ndcg, ...")
     job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
     job.add_argument("--out", metavar="FOLDER", help="also write report.html, results.md and results.json there")
     job.add_argument("--fresh", action="store_true", help="do anew what an earlier run left in the folder of --out")

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch, check_array, check_random_state
 
+from skhash._targets import take_targets
 from skhash.affinity import (
     ClassAffinity,
     DistanceAffinity,
@@ -22,7 +23,6 @@ from skhash.affinity import (
     fit_affinity,
     resolve_affinity,
 )
-from skhash.rows import take_rows
 
 # --- which rows: each rule maps (class of every row, how many, rng) to row numbers in random order
 
@@ -246,7 +246,7 @@ def split(X, y=None, protocol="holdout", random_state=0, *, scale=1.0, name="dat
     X_train = X_database if len(train) == len(database) else X_database[train]
 
     if protocol.requires_y:
-        y_query, y_database, y_train = (take_rows(y, rows) for rows in (query, database, database[train]))
+        y_query, y_database, y_train = (take_targets(y, rows) for rows in (query, database, database[train]))
     else:
         y_query, y_database, y_train = X_query, X_database, X_train
     affinity = fit_affinity(resolve_affinity(protocol.affinity, y), y_train)

@@ -29,12 +29,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__, hashers
 from skhash import affinity as affinities
-from skhash._files import class_name, whole_file
+from skhash._files import atomic_write, qualified_name
 
 FORMAT = 1
 HEADER = {"format", "version", "class", "nbits", "bit_order", "params", "fitted"}
 AFFINITIES = {"ClassAffinity", "SharedLabelsAffinity", "DistanceAffinity", "PrecomputedAffinity"}
 GIVEN = ("affinity", "backbone")
+#: parameters that were renamed since a file may have been written
+RENAMED = {"n_labelled": "n_labeled", "max_rows": "max_samples"}
 SPARSE = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.csr_array}
 
 
@@ -82,12 +84,14 @@ def save(hasher, path):
     kind = type(hasher).__name__
     if kind not in hashers.__all__ or type(hasher) is not getattr(hashers, kind):
         wanted = f"one of {', '.join(hashers.__all__)} is wanted; for other classes and pipelines use skops or joblib."
-        raise TypeError(f"hasher is a {class_name(hasher)}; {wanted}")
+        raise TypeError(f"hasher is a {qualified_name(hasher)}; {wanted}")
     check_is_fitted(hasher)
     encoder, params = _Encoder(), hasher.get_params(deep=False)
     header = {"format": FORMAT, "version": __version__, "class": kind, "nbits": hasher._nbits, "bit_order": "big"}
     header["params"] = {
-        name: {"$default": class_name(value)} if callable(value) and name not in GIVEN else encoder.encode(value, name)
+        name: {"$default": qualified_name(value)}
+        if callable(value) and name not in GIVEN
+        else encoder.encode(value, name)
         for name, value in params.items()
     }
     header["fitted"] = {
@@ -95,7 +99,7 @@ def save(hasher, path):
         for name, value in hasher.__getstate__().items()
         if name not in params and not _is_scikit_learns(name)
     }
-    with whole_file(path) as file:  # safetensors' save_file would make a file that its owner alone may read
+    with atomic_write(path) as file:  # safetensors' save_file would make a file that its owner alone may read
         file.write(to_bytes(encoder.tensors, {"skhash": json.dumps(header)}))
 
 
@@ -145,7 +149,7 @@ def load(path, *, backbone=None, affinity=None, device=None):
     decoder = _Decoder(path, tensors, {"backbone": backbone, "affinity": affinity})
     params, defaults = {}, {}
     try:
-        for name, value in header["params"].items():
+        for name, value in _renamed(header["params"]).items():
             if isinstance(value, dict) and "$default" in value:
                 defaults[name] = value["$default"]
             else:
@@ -161,7 +165,7 @@ def load(path, *, backbone=None, affinity=None, device=None):
         raise ValueError(f"{path}, {by}, is damaged or does not suit skhash {__version__}: {error!r}") from error
     for name, value in decoder.given.items():
         if value is not None and name not in decoder.used:
-            raise ValueError(f"{path} wants no {name}, and {class_name(value)} came; {name}=None is wanted.")
+            raise ValueError(f"{path} wants no {name}, and {qualified_name(value)} came; {name}=None is wanted.")
     if backbone is not None:
         try:
             hasher._module()
@@ -196,7 +200,7 @@ class _Encoder:
             if id(value) not in self._arrays:
                 self._arrays[id(value)] = (self._encode_array(value, where), value)
             return self._arrays[id(value)][0]
-        if isinstance(value, os.PathLike) or class_name(value) == "torch.device":
+        if isinstance(value, os.PathLike) or qualified_name(value) == "torch.device":
             return str(value)
         if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
             return {"$scalar": value.item(), "dtype": value.dtype.str}
@@ -209,8 +213,8 @@ class _Encoder:
             fields = {name: field for name, field in vars(value).items() if name[0] != "_"}
             return {"$affinity": kind.__name__, "fields": self.encode(fields, where)}
         if callable(value) and (name := where.split(".")[-1].rstrip("_")) in GIVEN:
-            return {"$given": class_name(value), "name": name}
-        raise TypeError(f"{where} is a {class_name(value)}, which a file without code cannot hold.")
+            return {"$given": qualified_name(value), "name": name}
+        raise TypeError(f"{where} is a {qualified_name(value)}, which a file without code cannot hold.")
 
     def _encode_array(self, array, where):
         while where in self.tensors:
@@ -263,7 +267,9 @@ class _Decoder:
             case {"$dict": pairs}:
                 return dict(self.decode(pairs))
             case {"$affinity": kind, "fields": fields} if kind in AFFINITIES:
-                return self._affinities.setdefault(json.dumps(value), getattr(affinities, kind)(**self.decode(fields)))
+                return self._affinities.setdefault(
+                    json.dumps(value), getattr(affinities, kind)(**self.decode(_renamed(fields)))
+                )
             case {"$random_state": state}:
                 generator = np.random.RandomState()
                 generator.set_state(self.decode(state))
@@ -310,6 +316,11 @@ def _check_header(path, header):
         raise ValueError(f"{path} holds a {header['class']!r}; one of {', '.join(hashers.__all__)} is wanted.")
     if header["bit_order"] != "big":
         raise ValueError(f"{path} has bit_order={header['bit_order']!r}; 'big' is wanted.")
+
+
+def _renamed(params):
+    """Parameters under their names of today."""
+    return {RENAMED.get(name, name): value for name, value in params.items()}
 
 
 def _device(saved, given):

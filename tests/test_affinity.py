@@ -7,6 +7,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
 
+from skhash._targets import distinct_targets, take_targets
 from skhash.affinity import (
     ClassAffinity,
     DistanceAffinity,
@@ -16,7 +17,6 @@ from skhash.affinity import (
     level_indices,
     resolve_affinity,
 )
-from skhash.rows import distinct_rows, take_rows
 
 
 class Undeclared:
@@ -101,7 +101,7 @@ def test_as_many_labels_as_rows_are_told():
 
 def test_evenly_spaced_rows_give_the_thresholds_of_a_large_training_set():
     rows = np.random.default_rng(0).normal(size=(50, 2))
-    few, all_of_them = DistanceAffinity(max_rows=25).fit(rows), DistanceAffinity(max_rows=25).fit(rows[::2])
+    few, all_of_them = DistanceAffinity(max_samples=25).fit(rows), DistanceAffinity(max_samples=25).fit(rows[::2])
     assert_array_equal(few.thresholds, all_of_them.thresholds)
 
 
@@ -132,8 +132,8 @@ def test_auto_picks_the_affinity_of_the_targets(y, expected):
 
 @pytest.mark.parametrize("y", [list("baab"), [3.5, 1, 3.5], [[0, 1], [1, 1], [0, 1]], sparse.eye_array(3)], ids=str)
 def test_distinct_rows_rebuild_the_targets(y):
-    first, group = distinct_rows(y)
-    rebuilt = take_rows(take_rows(y, first), group)
+    first, group = distinct_targets(y)
+    rebuilt = take_targets(take_targets(y, first), group)
     assert_array_equal(*(rows.toarray() if sparse.issparse(rows) else rows for rows in (rebuilt, y)))
 
 
@@ -161,7 +161,7 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
         (lambda: DistanceAffinity(percentiles=(1, 5), levels=(1, 2)), "percentiles must descend"),
         (lambda: DistanceAffinity(levels=(-1, 0, 1, 2)), "levels ascend above 0"),
         (lambda: DistanceAffinity(levels=(1, 2)), "one level a percentile"),
-        (lambda: DistanceAffinity(max_rows=1), "max_rows=1; an integer of at least 2"),
+        (lambda: DistanceAffinity(max_samples=1), "max_samples=1; an integer of at least 2"),
         (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1, 2]), r"thresholds=\[1, 2\]; 2 finite .* descending"),
         (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[np.nan, 1]), "thresholds=.*; 2 finite distances"),
         (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1]), "thresholds=.*; 2 finite distances, one a level"),
@@ -211,7 +211,7 @@ def test_distance_levels_do_not_depend_on_the_block():
 
 @pytest.mark.parametrize("dtype", [object, float, str])
 def test_class_labels_of_any_kind_are_grouped(dtype):
-    first, group = distinct_rows(np.array([3, 1, 3, 1, 2]).astype(str).astype(dtype))
+    first, group = distinct_targets(np.array([3, 1, 3, 1, 2]).astype(str).astype(dtype))
     assert_array_equal(group, [2, 0, 2, 0, 1])
     assert_array_equal(first, [1, 4, 0])
 

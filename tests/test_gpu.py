@@ -6,13 +6,13 @@ Without one these tests are skipped; ``pytest -m gpu`` runs them alone.
 import numpy as np
 import pytest
 import torch
-from interruption import StopAfter
+from _helpers import StopAfter
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import skhash
 from skhash.engine import seeded
-from skhash.hashers.deep import DeepHasher
+from skhash.hashers.deep._base import DeepHasher
 from skhash.metrics import RelevanceHistogram, average_precision, ndcg, precision_recall_curve
 
 DEVICE = "cuda"

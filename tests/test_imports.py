@@ -1,63 +1,93 @@
-"""The rooms of the house: imports point one way, and heavy libraries wait until they are needed."""
+"""The rooms of the house: imports point one way, without a cycle, and heavy libraries wait until they are needed."""
 
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import skhash
+from skhash.registry import HASHERS, METHODS
 
 HOUSE = Path(skhash.__file__).parent
 
-# Each room may import itself and those above it; the engine knows torch and, but for files, no other room.
+# Each room may import itself and those above it, but for what FORBIDDEN says.
 ROOMS = [
-    "_compat",
-    "_files",
-    "_kernels",
-    "_threads",
-    "codes",
-    "rows",
-    "affinity",
-    "metrics",
-    "base",
-    "engine",
-    "hashers",
+    *("registry", "_compat", "_files", "_threads", "_kernels", "_targets", "codes", "affinity", "metrics", "base"),
+    *("engine", "hashers._lists", "hashers.shallow", "hashers.structhash", "hashers.deep", "hashers", "__init__"),
+    *("displays", "callbacks", "datasets", "persistence", "comparison", "cli", "__main__"),
 ]
-ROOMS += ["search", "displays", "callbacks", "datasets", "persistence", "comparison", "cli", "__main__"]
-ALONE = {"_compat": set(), "_files": set(), "_kernels": set(), "_threads": set(), "engine": {"_files", "_threads"}}
-modules = sorted(path for path in HOUSE.rglob("*.py") if path != HOUSE / "__init__.py")
+ENGINE_FREE = {"hashers._lists", "hashers.shallow", "hashers.structhash"}
+LEAVES = {"registry", "_compat", "_files", "_threads", "_kernels"}  # they import no other room
+modules = {
+    ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(HOUSE.rglob("*.py"))
+}
 
 
-def room_of(dotted):
-    return dotted.split(".")[1] if "." in dotted else "hashers"  # the top level only passes the hashers on
+def room_of(module):
+    """Name the room of a dotted module: the longest name in ROOMS that it begins with."""
+    name = module.partition(".")[2] or "__init__"
+    return max((room for room in ROOMS if f"{name}.".startswith(f"{room}.")), key=len)
 
 
-def imported_rooms(path):
-    """Rooms that a module imports, at its head or inside of functions."""
-    names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+def imported_modules(path):
+    """List the skhash modules that a file imports, at its head or inside of functions; not for type checkers alone."""
+    names, nodes = [], [ast.parse(path.read_text(encoding="utf-8"))]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        nodes += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} line {node.lineno}: imports are absolute"
-            whole = node.module == "skhash"
-            names += [f"skhash.{alias.name}" for alias in node.names] if whole else [node.module]
-    rooms = {room_of(name) for name in names if name.split(".")[0] == "skhash"}
-    return {room if room in ROOMS else "hashers" for room in rooms}
+            dotted = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [name if name in modules else node.module for name in dotted]
+    return {name for name in names if name in modules}
 
 
-@pytest.mark.parametrize("path", modules, ids=lambda path: str(path.relative_to(HOUSE)))
-def test_imports_point_one_way(path):
-    room = path.relative_to(HOUSE).parts[0].removesuffix(".py")
-    assert room in ROOMS, f"{room} is a new room: give it its place in ROOMS"
-    allowed = {room} | ALONE[room] if room in ALONE else set(ROOMS[: ROOMS.index(room) + 1])
-    assert imported_rooms(path) <= allowed
+@pytest.mark.parametrize("module", modules)
+def test_imports_point_one_way(module):
+    room = room_of(module)
+    allowed = set(ROOMS[: ROOMS.index(room) + 1])
+    allowed -= {"engine"} if room in ENGINE_FREE else set()
+    allowed = {room} if room in LEAVES else allowed
+    allowed = {"_files", "_threads", "engine"} if room == "engine" else allowed
+    assert {room_of(name) for name in imported_modules(modules[module])} <= allowed
 
 
-def test_the_house_is_at_most_two_folders_deep():
-    assert max(len(path.relative_to(HOUSE).parts) for path in modules) <= 3
+def test_no_import_cycle():
+    graph = {module: imported_modules(path) - {module} for module, path in modules.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_folders_are_at_most_two_deep():
+    assert max(len(path.relative_to(HOUSE).parts) for path in modules.values()) <= 3
+
+
+def test_the_imports_for_type_checkers_are_those_of_the_registry():
+    for package in (skhash, skhash.hashers):
+        tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+        found = {
+            alias.name: f"{node.module}.{alias.name}"
+            for block in ast.walk(tree)
+            if isinstance(block, ast.If)
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        assert found == HASHERS
+
+
+def test_every_place_in_plots_is_taken_once():
+    assert sorted(method.style for method in METHODS.values()) == list(range(len(METHODS)))
 
 
 def loaded_by(statement):
@@ -73,10 +103,15 @@ def test_heavy_libraries_are_loaded_at_first_use(statement):
     assert not loaded_by(statement) & {"torch", "cvxpy", "numba", "matplotlib"}
 
 
+def test_the_registry_imports_nothing_of_the_package():
+    names = {name for name in loaded_by("import skhash.registry") if name.startswith("skhash.")}
+    assert names <= {"skhash.registry", "skhash.hashers"}
+
+
 def test_every_public_name_is_there():
     assert set(skhash.__all__) <= set(dir(skhash))
     assert set(skhash.__all__) == {*skhash.hashers.__all__, "__version__"}
-    assert skhash.hashers.__all__ == list(skhash.hashers._MODULES)
+    assert skhash.hashers.__all__ == list(HASHERS)
     for name in skhash.hashers.__all__:
         assert getattr(skhash, name) is getattr(skhash.hashers, name)
     for module in (skhash, skhash.hashers):

@@ -4,12 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+from _helpers import quick
 from numpy.testing import assert_array_equal
-from test_estimators import quick
 from threadpoolctl import threadpool_limits
 
 import skhash
-from skhash.hashers.deep import DeepHasher
+from skhash.hashers.deep._base import DeepHasher
 
 SHALLOW = [name for name in skhash.hashers.__all__ if not issubclass(getattr(skhash, name), DeepHasher)]
 

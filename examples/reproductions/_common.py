@@ -19,7 +19,7 @@ import numpy as np
 from skhash.comparison.store import write_json
 from skhash.comparison.tables import mean_and_spread, tie_range
 from skhash.metrics import iter_histograms
-from skhash.metrics.named import evaluate
+from skhash.metrics.names import evaluate
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 NOT_AT_HAND = "not at hand"
@@ -210,7 +210,7 @@ def rank(hasher, data, names, weighted=True):
     data : Bunch
         As :func:`skhash.datasets.load_dataset` returns it.
     names : list of str
-        Metrics as :func:`skhash.metrics.named.parse_metric` reads them.
+        Metrics as :func:`skhash.metrics.names.parse_metric` reads them.
     weighted : bool, default=True
         Use the weights of its bits, if the hasher has learned any.
 

@@ -28,7 +28,7 @@ from sklearn.utils import Bunch
 
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
-from skhash.displays import FigureByBitsDisplay
+from skhash.displays import MetricByBitsDisplay
 
 study = Study("hashnet_zero_shot", "HashNet, table 2: zero-shot retrieval")
 
@@ -93,6 +93,6 @@ study.table("ap", ties=True, note="The figures of the paper's table 2 are not at
 # ITQ and LSH have seen the same training rows, and none of their labels.
 
 for rows, ax in study.panels():
-    FigureByBitsDisplay.from_rows(rows, figure="ap", ax=ax)
+    MetricByBitsDisplay.from_results(rows, figure="ap", ax=ax)
     ax.set_ylabel("AP$_T$ of unseen classes")
 plt.show()

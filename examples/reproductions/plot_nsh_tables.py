@@ -29,8 +29,8 @@ from _common import Study, load_benchmark, rank
 
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
-from skhash.displays import FigureByBitsDisplay
-from skhash.hashers.nsh import VARIANTS
+from skhash.displays import MetricByBitsDisplay
+from skhash.hashers.deep.nsh import VARIANTS
 
 study = Study("nsh_tables", "NSH, tables 1 to 3")
 benchmark = load_benchmark("nsh")
@@ -93,5 +93,5 @@ study.table("ap", ties=True, part="ablation")
 # --------------------------
 
 for rows, ax in study.panels(part="comparison"):
-    FigureByBitsDisplay.from_rows(rows, figure="ap", ax=ax)
+    MetricByBitsDisplay.from_results(rows, figure="ap", ax=ax)
 plt.show()

@@ -26,7 +26,7 @@ from _common import Study, rank
 
 from skhash import KSHHasher, StructHashHasher
 from skhash.datasets import load_dataset
-from skhash.displays import FigureByBitsDisplay
+from skhash.displays import MetricByBitsDisplay
 
 study = Study("structhash_figure_4", "StructHash, figure 4: kernels")
 
@@ -63,5 +63,5 @@ study.table("ap")
 # --------
 
 for rows, ax in study.panels():
-    FigureByBitsDisplay.from_rows(rows, figure="ndcg_at_100_structhash", ax=ax)
+    MetricByBitsDisplay.from_results(rows, figure="ndcg_at_100_structhash", ax=ax)
 plt.show()

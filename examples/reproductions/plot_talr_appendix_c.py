@@ -31,8 +31,8 @@ from _common import Study
 from skhash import LSHHasher, TALRHasher
 from skhash.affinity import level_indices
 from skhash.datasets import load_dataset
-from skhash.displays import FigureByBitsDisplay
-from skhash.hashers.talr import soft_metric
+from skhash.displays import MetricByBitsDisplay
+from skhash.hashers.deep.talr import soft_metric
 from skhash.metrics.soft_histogram import soft_histogram
 
 study = Study("talr_appendix_c", "TALR, appendix C: errors of the relaxations")
@@ -94,6 +94,6 @@ for stage in STAGES:
 # gain by that; the paper's integrals, which stand for sums over many ranks, lose.
 
 for rows, ax in study.panels(stage="trained", counts="soft"):
-    FigureByBitsDisplay.from_rows(rows, figure="error", ax=ax)
+    MetricByBitsDisplay.from_results(rows, figure="error", ax=ax)
     ax.set(ylabel="mean absolute error", yscale="log")
 plt.show()

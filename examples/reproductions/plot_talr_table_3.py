@@ -93,5 +93,5 @@ study.table(
 # items of equal distance are listed.
 
 for rows, ax in study.panels(height=5 if study.kept else 2.6, nbits=16):
-    TieRangeDisplay.from_rows(rows, metric="ndcg", ax=ax)
+    TieRangeDisplay.from_results(rows, metric="ndcg", ax=ax)
 plt.show()

@@ -31,7 +31,7 @@ from _common import Study, load_benchmark, rank
 
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
-from skhash.displays import FigureByBitsDisplay
+from skhash.displays import MetricByBitsDisplay
 
 study = Study("talr_tables", "TALR, tables 1 and 2")
 
@@ -109,5 +109,5 @@ for k in CUTS:
 # ----------------------
 
 for rows, ax in study.panels():
-    FigureByBitsDisplay.from_rows(rows, figure="ap", ax=ax)
+    MetricByBitsDisplay.from_results(rows, figure="ap", ax=ax)
 plt.show()

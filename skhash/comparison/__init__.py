@@ -3,7 +3,7 @@
 from skhash.comparison.evaluation import FIGURES, evaluate_hasher
 from skhash.comparison.leaders import find_lead
 from skhash.comparison.methods import GROUPS, METHODS, expand_methods, make_hasher
-from skhash.comparison.report import rebuild_page, write_report, write_rows
+from skhash.comparison.report import rebuild_page, write_report, write_results
 from skhash.comparison.run import compare
 from skhash.comparison.tables import markdown_table, summarize
 
@@ -20,5 +20,5 @@ __all__ = [
     "rebuild_page",
     "summarize",
     "write_report",
-    "write_rows",
+    "write_results",
 ]

@@ -6,11 +6,11 @@ import warnings
 
 import numpy as np
 
+from skhash.metrics._ties import merge_relevant
 from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import RelevanceHistogram, concatenate
-from skhash.metrics.named import by_distance, evaluate
+from skhash.metrics.names import by_distance, evaluate
 from skhash.metrics.precision_recall import precision_recall_curve
-from skhash.metrics.ties import merge_relevant
 
 FIGURES = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
 RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision by rank

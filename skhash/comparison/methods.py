@@ -1,45 +1,13 @@
 """The methods that can be compared, and what each of them may be tuned by."""
 
-from dataclasses import dataclass
-
-from skhash import hashers
+from skhash import hashers, registry
 from skhash.affinity import label_matrix
 
-#: method name -> hasher class and the parameters that set it apart
+#: name of every method and variant, to the class name and the parameters that set it apart
 METHODS: dict = {
-    "talr": ("TALRHasher", {}),
-    "talr-mlp": ("TALRHasher", {"backbone": "mlp"}),
-    "talr-ndcg": ("TALRHasher", {"objective": "ndcg"}),
-    "talr-ndcg-mlp": ("TALRHasher", {"objective": "ndcg", "backbone": "mlp"}),
-    "fastap": ("TALRHasher", {"objective": "fastap"}),
-    "fastap-mlp": ("TALRHasher", {"objective": "fastap", "backbone": "mlp"}),
-    "hashnet": ("HashNetHasher", {}),
-    "hashnet-mlp": ("HashNetHasher", {"backbone": "mlp"}),
-    "mihash": ("MIHashHasher", {}),
-    "mihash-mlp": ("MIHashHasher", {"backbone": "mlp"}),
-    "dpsh": ("DPSHHasher", {}),
-    "dpsh-mlp": ("DPSHHasher", {"backbone": "mlp"}),
-    "dhn": ("DHNHasher", {}),
-    "dhn-mlp": ("DHNHasher", {"backbone": "mlp"}),
-    "greedyhash": ("GreedyHashHasher", {}),
-    "greedyhash-mlp": ("GreedyHashHasher", {"backbone": "mlp"}),
-    "dtsh": ("DTSHHasher", {}),
-    "dtsh-mlp": ("DTSHHasher", {"backbone": "mlp"}),
-    "nsh": ("NSHHasher", {}),
-    "cibhash": ("CIBHashHasher", {}),
-    "tbh": ("TBHHasher", {}),
-    "structhash": ("StructHashHasher", {}),
-    "cghash": ("CGHashHasher", {}),
-    "itq-cca": ("ITQCCAHasher", {}),
-    "ksh": ("KSHHasher", {}),
-    "sdh": ("SDHHasher", {}),
-    "bre": ("BREHasher", {}),
-    "agh": ("AGHHasher", {}),
-    "itq": ("ITQHasher", {}),
-    "pca": ("PCAHasher", {}),
-    "spectral": ("SpectralHasher", {}),
-    "spherical": ("SphericalHasher", {}),
-    "lsh": ("LSHHasher", {}),
+    name + suffix: (method.class_name, {**method.parameters, **parameters})
+    for name, method in registry.METHODS.items()
+    for suffix, parameters in method.variants.items()
 }
 #: names that stand for several methods, and which: a question to the hasher
 GROUPS: dict = {
@@ -49,54 +17,10 @@ GROUPS: dict = {
     "supervised": lambda hasher: hasher.__sklearn_tags__().target_tags.required,
     "unsupervised": lambda hasher: not hasher.__sklearn_tags__().target_tags.required,
 }
-#: hashers that learn from labels themselves and not from which rows are relevant
-NEED_LABELS = {"GreedyHashHasher", "ITQCCAHasher", "SDHHasher"}
-
-
-@dataclass(frozen=True)
-class Times:
-    """Candidates on a logarithmic scale around what a method takes by default.
-
-    Parameters
-    ----------
-    spread : float
-        They lie between the default divided and multiplied by it; > 1.
-    centre : float, default=None
-        The default, where a fitted hasher does not tell it.
-
-    Examples
-    --------
-    >>> from skhash.comparison.methods import Times
-    >>> Times(10, centre=0.3)  # from 0.03 to 3
-    Times(spread=10, centre=0.3)
-    """
-
-    spread: float
-    centre: float | None = None
-
-
-_STEP = {"learning_rate": Times(5), "weight_decay": Times(10)}
-#: hasher class -> parameter -> a list of candidates, or `Times`; a class that is not here has nothing to tune
-SPACES: dict = {
-    "TALRHasher": _STEP | {"alpha": Times(3)},
-    "HashNetHasher": _STEP | {"class_ratio": ["batch", 1.0]},
-    "MIHashHasher": _STEP | {"alpha": Times(3)},
-    "DPSHHasher": _STEP | {"quantization_weight": Times(10)},
-    "DHNHasher": _STEP | {"quantization_weight": Times(10)},
-    "GreedyHashHasher": _STEP | {"quantization_weight": Times(10)},
-    "DTSHHasher": _STEP | {"quantization_weight": Times(10)},
-    "NSHHasher": _STEP | {"temperature": Times(3), "quantization_weight": Times(10)},
-    "CIBHashHasher": _STEP | {"temperature": Times(3), "kl_weight": Times(10)},
-    "TBHHasher": _STEP | {"adversarial_weight": Times(10)},
-    "StructHashHasher": {"C": Times(5), "gamma": Times(3), "ridge": Times(10, centre=0.3)},
-    "CGHashHasher": {"C": Times(3), "gamma": Times(3), "ridge": Times(10, centre=0.1)},
-    "ITQCCAHasher": {"ridge": Times(100)},
-    "KSHHasher": {"n_labelled": [1000, 2000], "n_anchors": Times(2), "gamma": Times(3), "ridge": Times(10)},
-    "SDHHasher": {"nu": Times(100), "lam": Times(10), "n_anchors": Times(2), "gamma": Times(3), "ridge": Times(10)},
-    "BREHasher": {"n_relevant": [5, 10], "n_irrelevant": [5, 10], "n_anchors": Times(2), "gamma": Times(3)},
-    "AGHHasher": {"n_layers": [1, 2], "n_anchors": Times(2), "n_neighbors": [2, 3, 5], "bandwidth": Times(3)},
-    "SphericalHasher": {"eps_m": Times(2), "eps_s": Times(2)},
-}
+#: hasher classes that learn from labels themselves and not from which samples are relevant
+NEED_LABELS = {method.class_name for method in registry.METHODS.values() if method.needs_labels}
+#: hasher class -> parameter -> a list of candidates, or `Around`; a class that is not here has nothing to tune
+SPACES: dict = {method.class_name: method.search_space for method in registry.METHODS.values() if method.search_space}
 
 
 def expand_methods(names):

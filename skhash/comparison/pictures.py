@@ -32,12 +32,12 @@ def pictures_of(rows):
     dict of str to list of dict
         Groups of pictures by title: of each picture "title" and "uri", a data URI of an SVG file.
     """
-    from skhash.displays import FigureByBitsDisplay
+    from skhash.displays import MetricByBitsDisplay
 
     groups = {}
     lengths = sorted({row["nbits"] for row in rows})
     if len(lengths) > 1:
-        draw = partial(FigureByBitsDisplay.from_rows, leading(rows))
+        draw = partial(MetricByBitsDisplay.from_results, leading(rows))
         groups["By code length"] = [_picture(name, partial(draw, figure=figure)) for figure, name in NAMES.items()]
     for bits in lengths:
         groups[f"At {bits} bits"] = list(_pictures_of_length(leading([row for row in rows if row["nbits"] == bits])))
@@ -55,7 +55,7 @@ def _pictures_of_length(rows):
 
     names = list(dict.fromkeys(row["method"] for row in rows))
     height = max(HEIGHT, 1.3 + 0.5 * len(names))
-    ranges = partial(TieRangeDisplay.from_rows, rows)
+    ranges = partial(TieRangeDisplay.from_results, rows)
     yield _picture("AP_T in its tie range", ranges, height, xlabel="AP, from the worst to the best order of ties")
     if not all(row.get("curves") for row in rows):
         return

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from skhash._files import whole_file
+from skhash._files import atomic_write
 from skhash.comparison.page import render_page
 from skhash.comparison.provenance import newest, provenance
 from skhash.comparison.store import Store, write_json
 from skhash.comparison.tables import NOTE, absences, by_dataset, leader_sentences, markdown_table
 
 
-def write_rows(folder, rows):
+def write_results(folder, rows):
     """Write ``results.json``: the rows but for their curves, which are in the files below ``rows``.
 
     Parameters
@@ -23,10 +23,10 @@ def write_rows(folder, rows):
     --------
     >>> import json, tempfile
     >>> from pathlib import Path
-    >>> from skhash.comparison import compare, write_rows
+    >>> from skhash.comparison import compare, write_results
     >>> rows, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
     >>> folder = Path(tempfile.mkdtemp())
-    >>> write_rows(folder, rows)
+    >>> write_results(folder, rows)
     >>> json.loads((folder / "results.json").read_text())[0]["method"]
     'pca'
     """
@@ -70,8 +70,8 @@ def write_report(folder, rows, description="", about=None):
         raise ValueError(f"rows={rows!r}; at least one row of a comparison is wanted.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_rows(folder, rows)
-    with whole_file(folder / "results.md") as file:
+    write_results(folder, rows)
+    with atomic_write(folder / "results.md") as file:
         file.write(markdown_report(rows, description).encode())
     _write_page(folder, rows, description, about)
     return folder
@@ -115,7 +115,7 @@ def rebuild_page(folder):
 
 
 def _write_page(folder, rows, description, about):
-    with whole_file(folder / "report.html") as file:
+    with atomic_write(folder / "report.html") as file:
         file.write(render_page(rows, description, about).encode())
     return folder / "report.html"
 

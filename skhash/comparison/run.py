@@ -3,7 +3,7 @@
 from skhash.comparison.methods import expand_methods
 from skhash.comparison.store import Store
 from skhash.comparison.tasks import Task, Tuning, identify, load, run_task
-from skhash.metrics.named import parse_metric
+from skhash.metrics.names import parse_metric
 
 
 def compare(
@@ -15,7 +15,7 @@ def compare(
     n_seeds=3,
     report=None,
     tune=None,
-    tune_figure="ap",
+    tune_metric="ap",
     n_jobs=1,
     folder=None,
     fresh=False,
@@ -40,8 +40,8 @@ def compare(
     tune : int, default=None
         Number of candidates for the parameters of every method, the default among them; see
         :mod:`skhash.comparison.tuning`. None takes the default parameters.
-    tune_figure : str, default="ap"
-        What candidates are compared by, a name as in :func:`skhash.metrics.named.parse_metric`.
+    tune_metric : str, default="ap"
+        What candidates are compared by, a name as in :func:`skhash.metrics.names.parse_metric`.
     n_jobs : int, default=1
         Number of processes; their threads are limited so that they share the cores.
     folder : str or Path, default=None
@@ -73,7 +73,7 @@ def compare(
     >>> rows[0]["ap_worst"] <= rows[0]["ap"] <= rows[0]["ap_best"]
     True
     """
-    tuning = None if tune is None else Tuning(tune, tune_figure)
+    tuning = None if tune is None else Tuning(tune, tune_metric)
     tasks = plan(dataset, protocol, methods, nbits, n_seeds, tuning)
     rows: list = [None] * len(tasks)
     for position, row, _ in run_tasks(tasks, Store(folder), n_jobs=n_jobs, fresh=fresh):

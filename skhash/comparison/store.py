@@ -14,7 +14,7 @@ import json
 import re
 from pathlib import Path
 
-from skhash._files import whole_file
+from skhash._files import atomic_write
 
 
 def write_json(path, content):
@@ -27,7 +27,7 @@ def write_json(path, content):
     content : dict or list
         What JSON can hold.
     """
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write((json.dumps(content, indent=1) + "\n").encode())
 
 

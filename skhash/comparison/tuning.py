@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 
+from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity
-from skhash.comparison.methods import Times
 from skhash.metrics import RetrievalScorer
-from skhash.rows import take_rows
+from skhash.registry import Around
 
 HELD_OUT = 0.2  # share of the training rows that act as queries
 
@@ -28,7 +28,7 @@ def tune(make, space, data, budget, *, seed=0, figure="ap", known=(), keep=None)
     make : callable
         ``make(**parameters)`` builds a hasher.
     space : dict
-        Parameter to a list of candidates, or to a :class:`skhash.comparison.methods.Times`.
+        Parameter to a list of candidates, or to a :class:`skhash.registry.Around`.
     data : Bunch
         As :func:`skhash.datasets.load_dataset` returns it; only its training rows are used.
     budget : int
@@ -36,7 +36,7 @@ def tune(make, space, data, budget, *, seed=0, figure="ap", known=(), keep=None)
     seed : int, default=0
         Decides the division of the training rows and the candidates.
     figure : str, default="ap"
-        What is compared, a name as in :func:`skhash.metrics.named.parse_metric`.
+        What is compared, a name as in :func:`skhash.metrics.names.parse_metric`.
     known : sequence of dict, default=()
         Candidates of an earlier call, which are not evaluated again.
     keep : callable, default=None
@@ -46,7 +46,7 @@ def tune(make, space, data, budget, *, seed=0, figure="ap", known=(), keep=None)
     -------
     list of dict
         One a candidate: "parameters", "score" (None where it failed), "error" and "seconds";
-        the first one also "centres", what the default took where the space has a `Times`.
+        the first one also "centres", what the default took where the space has a `Around`.
 
     Raises
     ------
@@ -59,14 +59,14 @@ def tune(make, space, data, budget, *, seed=0, figure="ap", known=(), keep=None)
     >>> from skhash import KSHHasher
     >>> from skhash.comparison.tuning import best_candidate, tune
     >>> from skhash.datasets import load_dataset
-    >>> make = partial(KSHHasher, 8, n_labelled=100, random_state=0)
+    >>> make = partial(KSHHasher, 8, n_labeled=100, random_state=0)
     >>> candidates = tune(make, {"n_anchors": [10, 50]}, load_dataset("digits"), 2)
     >>> [sorted(candidate["parameters"]) for candidate in candidates]
     [[], ['n_anchors']]
     >>> best_candidate(candidates)["score"] >= candidates[0]["score"]
     True
     """
-    division = divide_training_rows(data, seed)
+    division = split_training_samples(data, seed)
     found = {json.dumps(candidate["parameters"]): candidate for candidate in known}
     candidates: list = []
     for draw in ({}, *_draws(space, budget - 1, seed)):
@@ -97,7 +97,7 @@ def best_candidate(candidates):
     return max(candidates, key=lambda candidate: -math.inf if candidate["score"] is None else candidate["score"])
 
 
-def divide_training_rows(data, seed):
+def split_training_samples(data, seed):
     """Divide the training rows of a split, evenly over the classes where there are any.
 
     Parameters
@@ -153,12 +153,12 @@ def scaled(value, factor):
 
 
 def _draws(space, n, seed):
-    """Draw values of the parameters; factors of what the default takes where the space has a `Times`."""
+    """Draw values of the parameters; factors of what the default takes where the space has a `Around`."""
     from scipy.stats import loguniform
     from sklearn.model_selection import ParameterSampler
 
     lists = {
-        name: loguniform(1 / values.spread, values.spread) if isinstance(values, Times) else list(values)
+        name: loguniform(1 / values.factor, values.factor) if isinstance(values, Around) else list(values)
         for name, values in space.items()
     }
     if all(isinstance(values, list) for values in lists.values()):
@@ -173,13 +173,13 @@ def _evaluate(make, parameters, space, data, division, figure):
     X, y = data.X_train, data.y_train
     learned, held = division
     try:
-        hasher = make(store_database=True, **parameters).fit(X[learned], take_rows(y, learned))
-        score = RetrievalScorer(figure, affinity=data.affinity)(hasher, X[held], take_rows(y, held))
+        hasher = make(store_database=True, **parameters).fit(X[learned], take_targets(y, learned))
+        score = RetrievalScorer(figure, affinity=data.affinity)(hasher, X[held], take_targets(y, held))
         if not math.isfinite(score):
             raise ValueError("no held-out training row has a relevant one to find")
         candidate["score"] = score
         if not parameters:
-            times = {name: values.centre for name, values in space.items() if isinstance(values, Times)}
+            times = {name: values.center for name, values in space.items() if isinstance(values, Around)}
             candidate["centres"] = {
                 name: settled_value(hasher, name) if centre is None else centre for name, centre in times.items()
             }

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skhash.displays.bit_balance import BitBalanceDisplay
     from skhash.displays.code_map import CodeMapDisplay
-    from skhash.displays.figure_by_bits import FigureByBitsDisplay
     from skhash.displays.gap import GapDisplay
+    from skhash.displays.metric_by_bits import MetricByBitsDisplay
     from skhash.displays.precision_at_n import PrecisionAtNDisplay
     from skhash.displays.precision_recall import PrecisionRecallDisplay
     from skhash.displays.quantization import QuantizationDisplay
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "BitBalanceDisplay": "bit_balance",
     "CodeMapDisplay": "code_map",
-    "FigureByBitsDisplay": "figure_by_bits",
+    "MetricByBitsDisplay": "metric_by_bits",
     "GapDisplay": "gap",
     "PrecisionAtNDisplay": "precision_at_n",
     "PrecisionRecallDisplay": "precision_recall",
@@ -33,8 +33,8 @@ _MODULES = {
 __all__ = [
     "BitBalanceDisplay",
     "CodeMapDisplay",
-    "FigureByBitsDisplay",
     "GapDisplay",
+    "MetricByBitsDisplay",
     "PrecisionAtNDisplay",
     "PrecisionRecallDisplay",
     "QuantizationDisplay",

@@ -5,20 +5,18 @@ from collections import Counter
 
 import numpy as np
 
+from skhash.registry import METHODS
+
 #: Petroff's sequence of ten that colour-blind eyes tell apart (Accessible Color Sequences, 2021).
-COLOURS = ("#3F90DA", "#FFA90E", "#BD1F01", "#94A4A2", "#832DB6", "#A96B59", "#E76300", "#B9AC70", "#717581", "#92DADD")
+COLORS = ("#3F90DA", "#FFA90E", "#BD1F01", "#94A4A2", "#832DB6", "#A96B59", "#E76300", "#B9AC70", "#717581", "#92DADD")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-#: Place i gives a method its colour and marker in every figure: append only.
-METHODS: tuple = ("talr", "itq", "hashnet", "lsh", "structhash", "nsh", "ksh", "sdh", "itq-cca", "pca")
-METHODS += ("mihash", "dpsh", "dtsh", "dhn", "greedyhash", "fastap", "agh", "spectral", "spherical", "cibhash", "tbh")
-METHODS += ("bre", "cghash")
 _VARIANTS = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-."}
 _PLACES = {
     (method + variant).replace("-", ""): (place, line)
-    for place, method in enumerate(METHODS)
+    for method, place in ((method.name, method.style) for method in METHODS.values())
     for variant, line in _VARIANTS.items()
 }
-_N_LOOKS = len(COLOURS) * len(MARKERS)
+_N_LOOKS = len(COLORS) * len(MARKERS)
 _OWN = 40  # names that are no method's take the places from here on
 _FIGURES = {"ap": "AP", "ndcg": "NDCG", "r_precision": "R-precision", "roc_auc": "Area under the ROC curve"}
 
@@ -87,8 +85,8 @@ def panels(ax, shape, figsize):
 
 def look_of(place):
     """Colour and marker of a place; no two of the first 70 are the same."""
-    turn, colour = divmod(place, len(COLOURS))
-    return COLOURS[colour], MARKERS[(colour + turn) % len(MARKERS)]
+    turn, colour = divmod(place, len(COLORS))
+    return COLORS[colour], MARKERS[(colour + turn) % len(MARKERS)]
 
 
 def styles(names, ax=None):
@@ -137,7 +135,7 @@ def legend_above(ax):
     return ax.legend(**place, ncols=3, columnspacing=1.2, frameon=False, fontsize="small")
 
 
-def figure_label(name, average="$_T$"):
+def metric_label(name, average="$_T$"):
     """Axis label of a figure: "precision_radius_2" is "Precision within radius 2"."""
     metric, *ties = re.split("_(?=best$|worst$)", name)
     stem, *cut = re.split("(?=_at_|_radius_)", metric)

@@ -6,12 +6,12 @@ from skhash.displays._base import pyplot
 from skhash.metrics import RetrievalScorer
 from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import concatenate
-from skhash.metrics.scorers import last_step, rows_for_hasher
+from skhash.metrics.scorers import find_hasher, hasher_input
 
 
 def estimator_name(estimator):
     """Name of the method of a hasher: its class without "Hasher"."""
-    return type(last_step(estimator)).__name__.removesuffix("Hasher")
+    return type(find_hasher(estimator)).__name__.removesuffix("Hasher")
 
 
 def ranked_histogram(estimator, X, y):
@@ -23,8 +23,8 @@ def ranked_histogram(estimator, X, y):
 
 def activations(estimator, X):
     """Activations of the hasher at the end of `estimator`."""
-    hasher = last_step(estimator)
-    return hasher.project(X if hasher is estimator else rows_for_hasher(estimator, X))
+    hasher = find_hasher(estimator)
+    return hasher.project(X if hasher is estimator else hasher_input(estimator, X))
 
 
 def history(estimator, keys, wanted):
@@ -51,7 +51,7 @@ def history(estimator, keys, wanted):
     """
     pyplot()
     check_is_fitted(estimator)
-    hasher = last_step(estimator)
+    hasher = find_hasher(estimator)
     entries = [entry for entry in getattr(hasher, "history_", []) if entry.keys() >= set(keys)]
     if not entries:
         raise ValueError(

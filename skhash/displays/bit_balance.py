@@ -3,7 +3,7 @@
 import numpy as np
 
 from skhash.codes import bit_balance, bit_correlation
-from skhash.displays._base import COLOURS, panels, pyplot, tidy
+from skhash.displays._base import COLORS, panels, pyplot, tidy
 
 
 class BitBalanceDisplay:
@@ -110,7 +110,7 @@ class BitBalanceDisplay:
         balance, correlation = self.ax_
         self.figure_ = balance.figure
         share = np.asarray(self.balance, dtype=float)
-        options = {"bottom": 0.5, "width": 0.8, "color": COLOURS[0]} | kwargs
+        options = {"bottom": 0.5, "width": 0.8, "color": COLORS[0]} | kwargs
         self.bars_ = balance.bar(np.arange(1, len(share) + 1), share - 0.5, **options)
         balance.axhline(0.5, color="0.3", linewidth=1)
         tidy(balance, xlabel="Bit", ylabel="Share of ones", ylim=(0, 1), xlim=(0.3, len(share) + 0.7))

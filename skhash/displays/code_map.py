@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from skhash._targets import n_rows
 from skhash.codes import as_packed, unpack
 from skhash.displays._base import legend, look_of, one_axes, pyplot
-from skhash.rows import n_rows
 
 MOST_CLASSES = 20  # more of them are numbers, or too many to tell apart
 

@@ -1,8 +1,8 @@
 """How StructHash's restricted master is solved, bit by bit (Lin, Shen, Wu, ECCV 2014)."""
 
-from skhash.displays._base import COLOURS, given_style, legend_above, panels, tidy
+from skhash.displays._base import COLORS, given_style, legend_above, panels, tidy
 from skhash.displays._estimators import history
-from skhash.metrics.scorers import last_step
+from skhash.metrics.scorers import find_hasher
 
 _KEYS = ("bit", "objective", "bound", "gap", "effective_bits", "n_cuts")
 
@@ -82,7 +82,7 @@ class GapDisplay:
             If the hasher keeps no such history.
         """
         columns = history(estimator, _KEYS, "a StructHashHasher")
-        hasher = last_step(estimator)
+        hasher = find_hasher(estimator)
         named = dict(zip(_KEYS, columns, strict=True))
         return cls(**named, tolerance=hasher.C_ * hasher.tol).plot(ax=ax, **kwargs)
 
@@ -107,7 +107,7 @@ class GapDisplay:
         self.lines_: dict = {}
 
         def line(axes, name, colour, label=None, **style):
-            look = given_style(kwargs, color=COLOURS[colour], label=label, marker="o", markersize=4, **style)
+            look = given_style(kwargs, color=COLORS[colour], label=label, marker="o", markersize=4, **style)
             (self.lines_[name],) = axes.plot(self.bit, getattr(self, name), **look)
 
         line(value, "objective", 0, "objective")

@@ -4,7 +4,7 @@ import numpy as np
 
 from skhash.displays._curves import as_curves, curves_of, draw_curves
 from skhash.displays._estimators import estimator_name, ranked_histogram
-from skhash.metrics.named import evaluate
+from skhash.metrics.names import evaluate
 
 FARTHEST = 1000  # last rank of the default grid
 

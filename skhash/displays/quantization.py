@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skhash.displays._base import COLOURS, given_style, legend_above, panels, tidy
+from skhash.displays._base import COLORS, given_style, legend_above, panels, tidy
 from skhash.displays._estimators import activations, history
 
 _KEYS = ("beta", "relaxed_loss", "binary_loss")
@@ -104,8 +104,8 @@ class QuantizationDisplay:
         self.figure_ = losses.figure
         stages = np.arange(1, len(self.beta) + 1)
         looks = [
-            given_style(kwargs, color=COLOURS[0], marker="o", label="J, codes relaxed"),
-            given_style(kwargs, color=COLOURS[2], marker="s", linestyle="--", label="L, codes binary"),
+            given_style(kwargs, color=COLORS[0], marker="o", label="J, codes relaxed"),
+            given_style(kwargs, color=COLORS[2], marker="s", linestyle="--", label="L, codes binary"),
         ]
         (self.relaxed_line_,) = losses.plot(stages, self.relaxed_loss, **looks[0])
         (self.binary_line_,) = losses.plot(stages, self.binary_loss, **looks[1])
@@ -117,7 +117,7 @@ class QuantizationDisplay:
         legend_above(losses)
         codes = np.ravel(self.codes)
         shares = np.full(len(codes), 1 / len(codes))
-        _, _, self.bars_ = values.hist(codes, bins=40, range=(-1, 1), weights=shares, color=COLOURS[0])
+        _, _, self.bars_ = values.hist(codes, bins=40, range=(-1, 1), weights=shares, color=COLORS[0])
         tidy(values, xlabel=f"tanh(beta z) at beta = {self.beta[-1]:.3g}", ylabel="Share of the code values")
         values.set_xticks([-1, -0.5, 0, 0.5, 1])
         values.yaxis.set_major_formatter(lambda share, _: f"{share:.3g}")

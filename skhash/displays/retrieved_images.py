@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from skhash._targets import take_targets
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances, is_count
 from skhash.displays._base import one_axes, pyplot
 from skhash.displays._images import as_images, stretch
 from skhash.metrics import RetrievalScorer
-from skhash.rows import take_rows
 
 RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
 TITLE = "Nearest images by rank, and their distances;{}ties in the order of the database"
@@ -202,5 +202,5 @@ def _nearest(ranking, n):
 
 def _is_relevant(ranking, query, items):
     """Whether some items are relevant to a query."""
-    targets = take_rows(ranking["query_y"], [query]), take_rows(ranking["database_y"], items)
+    targets = take_targets(ranking["query_y"], [query]), take_targets(ranking["database_y"], items)
     return level_indices(ranking["affinity"], *targets)[0][0] > 0

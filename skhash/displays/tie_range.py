@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 
-from skhash.displays._base import figure_label, given_style, one_axes, styles, tidy
+from skhash.displays._base import given_style, metric_label, one_axes, styles, tidy
 from skhash.displays._curves import check_histograms
 from skhash.displays._estimators import estimator_name, ranked_histogram
-from skhash.displays._rows import choose_rows, mean_and_deviation, methods_of
-from skhash.metrics.named import evaluate, parse_metric
+from skhash.displays._results import choose_results, mean_and_deviation, methods_of
+from skhash.metrics.names import evaluate, parse_metric
 
 ORDERS = ("average", "worst", "best")
 
@@ -29,7 +29,7 @@ class TieRangeDisplay:
         Relevant items last.
     best : array-like of shape (n_methods,)
         Relevant items first.
-    figure_name : str, default="AP"
+    metric_name : str, default="AP"
         What was measured, for the axis.
 
     Attributes
@@ -59,12 +59,12 @@ class TieRangeDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, names, average, worst, best, figure_name="AP"):
+    def __init__(self, names, average, worst, best, metric_name="AP"):
         self.names = names
         self.average = average
         self.worst = worst
         self.best = best
-        self.figure_name = figure_name
+        self.metric_name = metric_name
 
     @classmethod
     def from_histogram(cls, H, name=None, *, metric="ap", ax=None, **kwargs):
@@ -99,7 +99,7 @@ class TieRangeDisplay:
         histograms : dict of str to RelevanceHistogram
             Counts by name of the method.
         metric : str, default="ap"
-            A name that :func:`skhash.metrics.named.parse_metric` reads, of no order of ties.
+            A name that :func:`skhash.metrics.names.parse_metric` reads, of no order of ties.
         ax : Axes, default=None
             Where to draw; None makes a figure.
         **kwargs : dict
@@ -116,10 +116,10 @@ class TieRangeDisplay:
         orders = [_in_order(metric, ties) for ties in ORDERS]
         values = [list(evaluate([H], orders).values()) for H in histograms.values()]
         average, worst, best = np.transpose(values)
-        return cls(list(histograms), average, worst, best, figure_label(metric, "")).plot(ax=ax, **kwargs)
+        return cls(list(histograms), average, worst, best, metric_label(metric, "")).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_rows(cls, rows, *, nbits=None, dataset=None, metric="ap", ax=None, **kwargs):
+    def from_results(cls, rows, *, nbits=None, dataset=None, metric="ap", ax=None, **kwargs):
         """Draw means over the seeds of a comparison.
 
         Parameters
@@ -143,13 +143,13 @@ class TieRangeDisplay:
             Drawn.
         """
         figures = [_in_order(metric, ties) for ties in ORDERS]
-        rows = choose_rows(rows, figures, nbits=nbits, dataset=dataset)
+        rows = choose_results(rows, figures, nbits=nbits, dataset=dataset)
         names = methods_of(rows)
         average, worst, best = (
             np.array([mean_and_deviation(rows, figure, method=name)[0] for name in names]) for figure in figures
         )
-        figure_name = f"{figure_label(metric, '')} at {rows[0]['nbits']} bits"
-        return cls(names, average, worst, best, figure_name).plot(ax=ax, **kwargs)
+        metric_name = f"{metric_label(metric, '')} at {rows[0]['nbits']} bits"
+        return cls(names, average, worst, best, metric_name).plot(ax=ax, **kwargs)
 
     @classmethod
     def from_estimator(cls, estimator, X, y=None, *, name=None, metric="ap", ax=None, **kwargs):
@@ -211,7 +211,7 @@ class TieRangeDisplay:
                 f"{value:.3f}", (value, line), (0, 7), textcoords="offset points", ha="center", fontsize="small"
             )
         tidy(ax, ylim=(n - 0.4, -0.7), yticks=lines, yticklabels=self.names)
-        ax.set_xlabel(f"{self.figure_name}: worst to best order of ties, mean marked")
+        ax.set_xlabel(f"{self.metric_name}: worst to best order of ties, mean marked")
         if np.max(self.best) <= 1 < ax.get_xlim()[1]:
             ax.set_xlim(right=1.01)
         ax.spines["left"].set_visible(False)

@@ -2,16 +2,16 @@
 
 from skhash.engine.augment import crop_and_flip
 from skhash.engine.checkpoint import Checkpoint, as_arrays, as_tensors, fingerprint
+from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, evenly_spaced
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
-from skhash.engine.rows import ChosenRows, DatasetRows, batch_tensor, spaced
 from skhash.engine.runtime import full_precision, one_thread, resolve_device, seeded
 from skhash.engine.training import Schedule, Trainer
 
 __all__ = [
+    "ArraySubset",
     "Checkpoint",
-    "ChosenRows",
-    "DatasetRows",
+    "DatasetArray",
     "Encoder",
     "Objective",
     "Schedule",
@@ -20,10 +20,10 @@ __all__ = [
     "as_tensors",
     "batch_tensor",
     "crop_and_flip",
+    "evenly_spaced",
     "fingerprint",
     "full_precision",
     "one_thread",
     "resolve_device",
     "seeded",
-    "spaced",
 ]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from skhash._files import class_name, whole_file
-from skhash.engine.rows import spaced
+from skhash._files import atomic_write, qualified_name
+from skhash.engine.data import evenly_spaced
 
 SAMPLED_ROWS = 1000  # of the training rows enter the fingerprint
 
@@ -52,7 +52,7 @@ class Checkpoint:
         state : dict
             Tensors, numbers, strings, tuples, lists and dicts of these.
         """
-        with whole_file(self.path) as file:
+        with atomic_write(self.path) as file:
             torch.save(state, file)
 
     def read(self):
@@ -76,7 +76,7 @@ def fingerprint(params, X, targets):
     params : dict
         Parameters of the estimator. A module counts by the names and shapes of its
         tensors, another object by all that pickle keeps of it, a function by its name.
-    X : array or DatasetRows of shape (n_samples, ...)
+    X : array or DatasetArray of shape (n_samples, ...)
         Training rows.
     targets : array of shape (n_samples, ...) or None
         Their targets.
@@ -104,7 +104,7 @@ def fingerprint(params, X, targets):
         digest.update(f"{name}={_describe(name, value)};".encode())
     for values in (X, targets):
         if values is not None:
-            part = values[spaced(values.shape[0], SAMPLED_ROWS)]
+            part = values[evenly_spaced(values.shape[0], SAMPLED_ROWS)]
             part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
             digest.update(f"{values.shape}{part.dtype}".encode())
             digest.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
@@ -112,7 +112,7 @@ def fingerprint(params, X, targets):
 
 
 def _describe(name, value):
-    kind = class_name(value)
+    kind = qualified_name(value)
     if hasattr(value, "__qualname__"):
         return kind
     if isinstance(value, nn.Module):  # first weights are drawn anew in each process

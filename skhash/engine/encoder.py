@@ -6,7 +6,7 @@ from sklearn.utils import gen_batches
 from torch import nn
 
 from skhash.engine.backbones import build_backbone, output_width
-from skhash.engine.rows import batch_tensor, spaced
+from skhash.engine.data import batch_tensor, evenly_spaced
 from skhash.engine.smoothing import LEARNED_FROM, Smoothing
 
 CPU = torch.device("cpu")
@@ -138,7 +138,7 @@ class Encoder(nn.Module):
 
         Parameters
         ----------
-        X : array or DatasetRows of shape (n_samples, ...)
+        X : array or DatasetArray of shape (n_samples, ...)
             Training rows.
         """
         axes = (0, *range(2, X.ndim))
@@ -156,7 +156,7 @@ class Encoder(nn.Module):
 
         Parameters
         ----------
-        X : array or DatasetRows of shape (n_samples, n_features)
+        X : array or DatasetArray of shape (n_samples, n_features)
             Training rows.
         exponent : float
             How much, see :class:`~skhash.engine.smoothing.Smoothing`.
@@ -170,7 +170,7 @@ class Encoder(nn.Module):
         """
         if not isinstance(self.backbone, Smoothing):
             raise ValueError("n_directions=0; an encoder of some directions is wanted.")
-        rows = batch_tensor(X, spaced(len(X), LEARNED_FROM), CPU)
+        rows = batch_tensor(X, evenly_spaced(len(X), LEARNED_FROM), CPU)
         self.backbone.learn((rows - self.mean) / self.scale, exponent, rng)
 
     def fold(self):

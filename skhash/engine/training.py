@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from skhash.engine.rows import batch_tensor
+from skhash.engine.data import batch_tensor
 from skhash.engine.runtime import generator_states, restore_generators
 
 
@@ -63,7 +63,7 @@ class Trainer:
         Changed in place, moved to `device`.
     objective : Objective
         The loss.
-    X : array or DatasetRows of shape (n_samples, ...)
+    X : array or DatasetArray of shape (n_samples, ...)
         Training rows, read by row numbers.
     targets : array of shape (n_samples, ...) or None
         Their targets.

@@ -1,87 +1,42 @@
-"""The hashers: one paper, one file. Each is imported at first use, torch with it."""
+"""The hashers, in families: deep, shallow, and StructHash. Each is imported at first use, torch with it."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from skhash.hashers.agh import AGHHasher
-    from skhash.hashers.bre import BREHasher
-    from skhash.hashers.cghash import CGHashHasher
-    from skhash.hashers.cibhash import CIBHashHasher
-    from skhash.hashers.dhn import DHNHasher
-    from skhash.hashers.dpsh import DPSHHasher
-    from skhash.hashers.dtsh import DTSHHasher
-    from skhash.hashers.greedyhash import GreedyHashHasher
-    from skhash.hashers.hashnet import HashNetHasher
-    from skhash.hashers.itq import ITQHasher
-    from skhash.hashers.itq_cca import ITQCCAHasher
-    from skhash.hashers.ksh import KSHHasher
-    from skhash.hashers.lsh import LSHHasher
-    from skhash.hashers.mihash import MIHashHasher
-    from skhash.hashers.nsh import NSHHasher
-    from skhash.hashers.pca import PCAHasher
-    from skhash.hashers.sdh import SDHHasher
-    from skhash.hashers.spectral import SpectralHasher
-    from skhash.hashers.spherical import SphericalHasher
-    from skhash.hashers.structhash import StructHashHasher
-    from skhash.hashers.talr import TALRHasher
-    from skhash.hashers.tbh import TBHHasher
+from skhash.registry import HASHERS
 
-_MODULES = {
-    "AGHHasher": "agh",
-    "BREHasher": "bre",
-    "CGHashHasher": "cghash",
-    "CIBHashHasher": "cibhash",
-    "DHNHasher": "dhn",
-    "DPSHHasher": "dpsh",
-    "DTSHHasher": "dtsh",
-    "GreedyHashHasher": "greedyhash",
-    "HashNetHasher": "hashnet",
-    "ITQCCAHasher": "itq_cca",
-    "ITQHasher": "itq",
-    "KSHHasher": "ksh",
-    "LSHHasher": "lsh",
-    "MIHashHasher": "mihash",
-    "NSHHasher": "nsh",
-    "PCAHasher": "pca",
-    "SDHHasher": "sdh",
-    "SpectralHasher": "spectral",
-    "SphericalHasher": "spherical",
-    "StructHashHasher": "structhash",
-    "TALRHasher": "talr",
-    "TBHHasher": "tbh",
-}
-__all__ = [
-    "AGHHasher",
-    "BREHasher",
-    "CGHashHasher",
-    "CIBHashHasher",
-    "DHNHasher",
-    "DPSHHasher",
-    "DTSHHasher",
-    "GreedyHashHasher",
-    "HashNetHasher",
-    "ITQCCAHasher",
-    "ITQHasher",
-    "KSHHasher",
-    "LSHHasher",
-    "MIHashHasher",
-    "NSHHasher",
-    "PCAHasher",
-    "SDHHasher",
-    "SpectralHasher",
-    "SphericalHasher",
-    "StructHashHasher",
-    "TALRHasher",
-    "TBHHasher",
-]
+if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compares the two
+    from skhash.hashers.deep.cibhash import CIBHashHasher as CIBHashHasher
+    from skhash.hashers.deep.dhn import DHNHasher as DHNHasher
+    from skhash.hashers.deep.dpsh import DPSHHasher as DPSHHasher
+    from skhash.hashers.deep.dtsh import DTSHHasher as DTSHHasher
+    from skhash.hashers.deep.greedyhash import GreedyHashHasher as GreedyHashHasher
+    from skhash.hashers.deep.hashnet import HashNetHasher as HashNetHasher
+    from skhash.hashers.deep.mihash import MIHashHasher as MIHashHasher
+    from skhash.hashers.deep.nsh import NSHHasher as NSHHasher
+    from skhash.hashers.deep.talr import TALRHasher as TALRHasher
+    from skhash.hashers.deep.tbh import TBHHasher as TBHHasher
+    from skhash.hashers.shallow.agh import AGHHasher as AGHHasher
+    from skhash.hashers.shallow.bre import BREHasher as BREHasher
+    from skhash.hashers.shallow.itq import ITQHasher as ITQHasher
+    from skhash.hashers.shallow.itq_cca import ITQCCAHasher as ITQCCAHasher
+    from skhash.hashers.shallow.ksh import KSHHasher as KSHHasher
+    from skhash.hashers.shallow.lsh import LSHHasher as LSHHasher
+    from skhash.hashers.shallow.pca import PCAHasher as PCAHasher
+    from skhash.hashers.shallow.sdh import SDHHasher as SDHHasher
+    from skhash.hashers.shallow.spectral import SpectralHasher as SpectralHasher
+    from skhash.hashers.shallow.spherical import SphericalHasher as SphericalHasher
+    from skhash.hashers.structhash.cghash import CGHashHasher as CGHashHasher
+    from skhash.hashers.structhash.structhash import StructHashHasher as StructHashHasher
+
+__all__ = list(HASHERS)
 
 
-def __getattr__(name):
-    if name in _MODULES:
-        return getattr(import_module(f"skhash.hashers.{_MODULES[name]}"), name)
+def __getattr__(name: str) -> Any:
+    if name in HASHERS:
+        return getattr(import_module(HASHERS[name].rpartition(".")[0]), name)
     raise AttributeError(f"module 'skhash.hashers' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*globals(), *__all__]

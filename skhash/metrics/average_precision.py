@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.metrics.ties import (
+from skhash.metrics._ties import (
     check_cutoff,
     check_options,
     digamma,
@@ -114,7 +114,7 @@ def precision_sums(n, p, k=None):
         The braces above times n+_d / n_d.
     """
     if k is None and getattr(n, "requires_grad", False):
-        from skhash.metrics.gradients import PrecisionSums  # these very lines, with their derivative by hand
+        from skhash.metrics._gradients import PrecisionSums  # these very lines, with their derivative by hand
 
         return PrecisionSums.apply(n, p)
     return per_item(p, n) * braces(p, tie_terms(n, p, k))

@@ -7,10 +7,10 @@ so that memory stays bounded whatever the size of the database.
 
 import numpy as np
 
+from skhash._targets import distinct_targets, n_rows, take_targets
 from skhash.affinity import level_indices, resolve_affinity
 from skhash.codes import as_packed, as_words, check_same_length, hamming_distances
-from skhash.metrics.histogram import RelevanceHistogram, concatenate, ragged_histogram, row_chunks
-from skhash.rows import distinct_rows, n_rows, take_rows
+from skhash.metrics.histogram import RelevanceHistogram, concatenate, memory_chunks, ragged_histogram
 
 MANY = 100  # queries from which it pays to put the database in order
 LONG = 64  # items of a group from which a scan group by group is the faster one
@@ -128,7 +128,7 @@ def iter_histograms(
     if bit_weights is None:
         yield from _count_plain(queries, database, nbits, targets)
         return
-    for rows in row_chunks(len(queries), 64 * max(1, len(database))):
+    for rows in memory_chunks(len(queries), 64 * max(1, len(database))):
         distances = hamming_distances(queries[rows], database, bit_weights=bit_weights, nbits=nbits)
         yield _count_ragged(distances, rows, targets)
 
@@ -176,7 +176,7 @@ def histogram_from_distances(distances, query_y, database_y=None, affinity="auto
     database_y = query_y if database_y is None else database_y
     targets = _PairLevels(distances, distances.T, query_y, database_y, affinity, exclude_self)
     return concatenate(
-        _count_ragged(distances[rows], rows, targets) for rows in row_chunks(len(distances), 64 * distances.shape[1])
+        _count_ragged(distances[rows], rows, targets) for rows in memory_chunks(len(distances), 64 * distances.shape[1])
     )
 
 
@@ -203,17 +203,17 @@ class _PairLevels:
                 f"exclude_self=True with {len(queries)} queries and {len(database)} items: they must be the same rows."
             )
         self.affinity = resolve_affinity(affinity, database_y)
-        first, self.query_group = distinct_rows(query_y)
-        self.query_targets = take_rows(query_y, first)
-        first, self.database_group = distinct_rows(database_y)
-        self.database_targets = take_rows(database_y, first)
+        first, self.query_group = distinct_targets(query_y)
+        self.query_targets = take_targets(query_y, first)
+        first, self.database_group = distinct_targets(database_y)
+        self.database_targets = take_targets(database_y, first)
         self.n_groups = len(first)
         self.exclude_self = exclude_self
 
     def table(self, rows):
         """Level indices (n_groups of these queries, n_groups), the queries' rows in it, the levels."""
         groups, group = np.unique(self.query_group[rows], return_inverse=True)
-        indices, levels = level_indices(self.affinity, take_rows(self.query_targets, groups), self.database_targets)
+        indices, levels = level_indices(self.affinity, take_targets(self.query_targets, groups), self.database_targets)
         return indices, group, levels
 
 
@@ -229,7 +229,7 @@ def _count_plain(queries, database, nbits, targets):
     else:
         kernel, groups = hamming_histogram, group.astype(np.uint32)
     query_words = np.ascontiguousarray(as_words(queries).T)
-    for rows in row_chunks(len(queries), 24 * targets.n_groups + 64 * (nbits + 1)):
+    for rows in memory_chunks(len(queries), 24 * targets.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = targets.table(rows)
         counts = np.zeros((len(query_group), nbits + 1, len(levels)), dtype=np.int64)
         kernel(query_words[rows], codes, multiplicity, groups, table, query_group, counts)

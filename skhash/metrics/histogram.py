@@ -90,12 +90,12 @@ class RelevanceHistogram:
                 yield self.counts, np.arange(self.counts.shape[1])
                 return
             bytes_per_query = 16 * 8 * max(1, self.counts[:1].size)
-            for rows in row_chunks(self.n_queries, bytes_per_query):
+            for rows in memory_chunks(self.n_queries, bytes_per_query):
                 yield self.counts[rows], np.arange(self.counts.shape[1])
             return
         widths = np.diff(self.indptr)
         bytes_per_query = 16 * 8 * len(self.levels) * max(1, widths.max(initial=0))
-        for rows in row_chunks(self.n_queries, int(bytes_per_query)):
+        for rows in memory_chunks(self.n_queries, int(bytes_per_query)):
             width = widths[rows]
             ties = slice(self.indptr[rows.start], self.indptr[rows.stop])
             filled = np.arange(width.max(initial=0)) < width[:, None]
@@ -187,7 +187,7 @@ class RelevanceHistogram:
         return RelevanceHistogram(self.counts[query, distance], self.levels, distance.astype(np.float64), indptr)
 
 
-def row_chunks(n_rows, bytes_per_row):
+def memory_chunks(n_rows, bytes_per_row):
     """Slices of rows, each as large as scikit-learn's `working_memory` admits.
 
     Parameters

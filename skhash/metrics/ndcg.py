@@ -11,7 +11,7 @@ The ideal ranking, levels descending, is a tied ranking as well: one tie a level
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.metrics.ties import (
+from skhash.metrics._ties import (
     check_cutoff,
     check_options,
     cumulative_discount,

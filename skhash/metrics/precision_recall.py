@@ -10,7 +10,7 @@ from numbers import Real
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.metrics.ties import (
+from skhash.metrics._ties import (
     check_cutoff,
     check_histogram,
     check_options,

@@ -3,7 +3,7 @@
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.metrics.ties import (
+from skhash.metrics._ties import (
     NOTHING_TO_COMPARE,
     check_options,
     divide,

@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 
 from skhash.affinity import ClassAffinity, resolve_affinity
+from skhash.metrics._ties import check_cutoff, check_options
 from skhash.metrics.counting import iter_histograms
-from skhash.metrics.named import by_distance, evaluate, parse_metric
-from skhash.metrics.ties import check_cutoff, check_options
+from skhash.metrics.names import by_distance, evaluate, parse_metric
 
 
 class RetrievalScorer:
@@ -18,7 +18,7 @@ class RetrievalScorer:
     metric : str or list of str, default="ap"
         A name gives a float, a list of names a dict of floats from one encoding and
         one histogram: ``"ap"``, ``"ndcg"``, ``"precision_at_100"``, ``"ap_worst"``, ...
-        as :func:`skhash.metrics.named.parse_metric` reads them.
+        as :func:`skhash.metrics.names.parse_metric` reads them.
     database : "fit", "fold" or tuple (X, y), default="fit"
         What the scored rows are ranked against: the rows that the hasher was fitted
         on, the other scored rows, or explicit rows, encoded by the scored estimator.
@@ -142,7 +142,7 @@ class RetrievalScorer:
         >>> average_precision(H) == scorer(hasher, X, y)
         True
         """
-        hasher = last_step(estimator)
+        hasher = find_hasher(estimator)
         if not hasattr(estimator, "transform"):
             raise TypeError(f"{type(hasher).__name__} has no transform that gives codes; a hasher of skhash is wanted.")
         queries = np.asarray(estimator.transform(X))
@@ -199,7 +199,7 @@ class RetrievalScorer:
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         if getattr(affinity, "requires_y", True):
             raise ValueError(f"y is None, and the affinity {affinity or 'auto'!r} compares targets: pass y.")
-        return rows_for_hasher(estimator, X)
+        return hasher_input(estimator, X)
 
     def _accept_sample_weight(self):
         return False
@@ -211,7 +211,7 @@ class RetrievalScorer:
         return MetadataRequest(owner=self)
 
 
-def last_step(estimator):
+def find_hasher(estimator):
     """Find the hasher inside fitted searches and Pipelines.
 
     Parameters
@@ -229,16 +229,16 @@ def last_step(estimator):
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from skhash import LSHHasher
-    >>> from skhash.metrics.scorers import last_step
-    >>> last_step(make_pipeline(StandardScaler(), LSHHasher(nbits=8)))
+    >>> from skhash.metrics.scorers import find_hasher
+    >>> find_hasher(make_pipeline(StandardScaler(), LSHHasher(nbits=8)))
     LSHHasher(nbits=8)
     """
     if hasattr(estimator, "best_estimator_"):
-        return last_step(estimator.best_estimator_)
-    return last_step(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+        return find_hasher(estimator.best_estimator_)
+    return find_hasher(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
-def rows_for_hasher(estimator, X):
+def hasher_input(estimator, X):
     """Rows as the hasher receives them, after the earlier steps of a Pipeline.
 
     Parameters
@@ -256,16 +256,16 @@ def rows_for_hasher(estimator, X):
     Examples
     --------
     >>> from skhash import LSHHasher
-    >>> from skhash.metrics.scorers import rows_for_hasher
-    >>> rows_for_hasher(LSHHasher(), [[0.5, 1.0]])
+    >>> from skhash.metrics.scorers import hasher_input
+    >>> hasher_input(LSHHasher(), [[0.5, 1.0]])
     array([[0.5, 1. ]])
     """
     if hasattr(estimator, "best_estimator_"):
-        return rows_for_hasher(estimator.best_estimator_, X)
+        return hasher_input(estimator.best_estimator_, X)
     if not hasattr(estimator, "steps"):
         return np.asarray(X)
     earlier, last = estimator[:-1], estimator.steps[-1][1]
-    return rows_for_hasher(last, earlier.transform(X) if len(earlier) else X)
+    return hasher_input(last, earlier.transform(X) if len(earlier) else X)
 
 
 ap_scorer = RetrievalScorer("ap")

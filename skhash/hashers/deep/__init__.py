@@ -1,0 +1,1 @@
+"""Deep hashers: torch encoders trained on an objective. One paper, one file."""

@@ -1,0 +1,57 @@
+"""Binarisation that gradients pass: what hashers share that learn from codes of -1 and 1 themselves."""
+
+import torch
+
+
+def sign(h):
+    """Take the sign, 1 for 0; its gradient is that of the identity (straight through).
+
+    Parameters
+    ----------
+    h : tensor
+        Activations.
+
+    Returns
+    -------
+    tensor
+        Of -1 and 1, of the shape of `h`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.deep._binarize import sign
+    >>> h = torch.tensor([-0.5, 0.0], requires_grad=True)
+    >>> code = sign(h)
+    >>> code.tolist(), torch.autograd.grad(code.sum(), h)[0].tolist()
+    ([-1.0, 1.0], [1.0, 1.0])
+    """
+    return h + (torch.where(h >= 0, 1.0, -1.0) - h).detach()
+
+
+def bernoulli_sign(logits):
+    """Draw each bit: 1 with probability p = sigmoid(logit), else -1; its gradient is that of its mean 2 p - 1.
+
+    Parameters
+    ----------
+    logits : tensor
+        Logits of the bits.
+
+    Returns
+    -------
+    tensor
+        Signs of p - u with u uniform in [0, 1), drawn from torch's global generator; of the shape of
+        `logits`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.deep._binarize import bernoulli_sign
+    >>> logits = torch.tensor([-200.0, 0.0, 200.0], requires_grad=True)
+    >>> code = bernoulli_sign(logits)
+    >>> code[0].item(), code[2].item()
+    (-1.0, 1.0)
+    >>> torch.autograd.grad(code.sum(), logits)[0].tolist()  # 2 p (1 - p)
+    [0.0, 0.5, 0.0]
+    """
+    p = torch.sigmoid(logits)
+    return sign(2 * (p - torch.rand_like(p)))

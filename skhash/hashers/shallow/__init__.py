@@ -1,0 +1,1 @@
+"""Shallow hashers: linear maps, kernels, graphs and spheres. One paper, one file."""

@@ -1,0 +1,172 @@
+"""SDH, supervised discrete hashing (Shen, Shen, Liu, Shen, CVPR 2015).
+
+With the codes B in {-1, 1}^(n x r), 0/1 labels Y, and F = phi(X) P + c, phi kernel values,
+
+    min_B,W,P |Y - B W|_F^2 + lam |W|_F^2 + nu |B - F|_F^2
+
+by turns:
+
+* G-step: W = (B'B + lam I)^-1 B'Y;
+* F-step: P, c the least squares of B on phi(X);
+* B-step: discrete cyclic coordinate descent. With Q = Y W' + nu F, and W' without the row
+  w of a bit, B' without its column, the column's optimum is  b = sgn(q - B' W' w);
+  columns are gone through until none changes.
+
+New rows get the signs of F.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.linalg import cho_solve, solve
+
+from skhash._compat import Interval
+from skhash.affinity import label_matrix
+from skhash.codes import binarize, signs
+from skhash.hashers.shallow._kernel import KernelHasher
+from skhash.hashers.shallow._linear import ridged_cholesky
+
+MAX_SWEEPS = 10  # of the B-step over all bits; a few do
+
+
+def descend_bits(B, W, Q):
+    """Minimise |B W|_F^2 - 2 tr(B'Q) over one column of B after another: the B-step.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n, r), float64
+        Codes, -1 or 1.
+    W : ndarray of shape (r, n_labels)
+        Regression of labels on codes.
+    Q : ndarray of shape (n, r)
+        Y W' + nu F.
+
+    Returns
+    -------
+    ndarray of shape (n, r), float64
+        New codes; none of their columns can be improved, unless 10 sweeps did not do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.shallow.sdh import descend_bits
+    >>> Y = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> descend_bits(np.ones((2, 2)), np.eye(2), Y - 0.5)
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    B = B.copy()
+    fitted = B @ W
+    for _ in range(MAX_SWEEPS):
+        changed = False
+        for b, w, q in zip(B.T, W, Q.T, strict=True):
+            new = signs(binarize(q - fitted @ w + b * (w @ w)))
+            if (new != b).any():
+                fitted += np.outer(new - b, w)
+                b[:] = new
+                changed = True
+        if not changed:
+            break
+    return B
+
+
+class SDHHasher(KernelHasher):
+    """Discrete codes from which labels are regressed, and kernel bits that follow them.
+
+    Parameters
+    ----------
+    nbits : int, default=32
+        Length of a code.
+    n_iter : int, default=5
+        Turns of the minimisation, at most.
+    lam : float, default=1.0
+        Penalty on the regression of labels on codes.
+    nu : float, default=1e-5
+        Weight of how far kernel bits are from the codes.
+    n_anchors : int, default=1000
+        Training rows that are anchors of the kernel; all, if there are fewer.
+    gamma : float, default=None
+        Of the kernel exp(-gamma d^2); None takes 2 over the mean squared distance to anchors.
+    ridge : float, default=1e-4
+        Penalty on the weights of kernel values in the F-step, in their mean variances.
+    affinity : "auto", ClassAffinity or SharedLabelsAffinity, default="auto"
+        "auto" takes classes or a 0/1 matrix of labels from y; others give no labels.
+    store_database : bool, default=True
+        Keep the codes and targets of the training rows for :meth:`score`.
+    random_state : int, RandomState instance or None, default=None
+        Draws anchors and the first codes.
+
+    Attributes
+    ----------
+    anchors_ : ndarray of shape (n_anchors, n_features), float64
+        The anchors.
+    gamma_ : float
+        The gamma that was used.
+    projection_ : ndarray of shape (n_anchors, nbits), float64
+        P, weights of the kernel values.
+    intercept_ : ndarray of shape (nbits,), float64
+        c.
+    affinity_ : callable
+        The fitted affinity.
+    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
+        Packed codes of the training rows, the signs of F.
+    database_y_ : array of shape (n_samples, ...)
+        Their targets.
+    n_features_in_ : int
+        Number of features of the training rows.
+
+    References
+    ----------
+    Shen, Shen, Liu, Shen: Supervised discrete hashing. CVPR 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import SDHHasher
+    >>> X, y = load_digits(return_X_y=True)
+    >>> SDHHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.85
+    True
+    """
+
+    _parameter_constraints = KernelHasher._parameter_constraints | {
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "nu": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        nbits=32,
+        *,
+        n_iter=5,
+        lam=1.0,
+        nu=1e-5,
+        n_anchors=1000,
+        gamma=None,
+        ridge=1e-4,
+        affinity="auto",
+        store_database=True,
+        random_state=None,
+    ):
+        self.nbits = nbits
+        self.n_iter = n_iter
+        self.lam = lam
+        self.nu = nu
+        self.n_anchors = n_anchors
+        self.gamma = gamma
+        self.ridge = ridge
+        self.affinity = affinity
+        self.store_database = store_database
+        self.random_state = random_state
+
+    def _learn(self, features, targets, rng):
+        Y = label_matrix(self.affinity_, targets)
+        moments = (ridged_cholesky(features, self.ridge), True)
+        B = rng.choice([-1.0, 1.0], (len(features), self.nbits))
+        for _ in range(self.n_iter):
+            W = solve(B.T @ B + self.lam * np.eye(self.nbits), B.T @ Y, assume_a="pos")
+            F = features @ cho_solve(moments, features.T @ B) + B.mean(axis=0)
+            before, B = B, descend_bits(B, W, Y @ W.T + self.nu * F)
+            if (before == B).all():
+                break
+        return cho_solve(moments, features.T @ B), B.mean(axis=0)

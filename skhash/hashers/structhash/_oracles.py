@@ -1,0 +1,205 @@
+r"""The most violated rankings of all queries: the separation oracle of the structured SVM.
+
+A ranking y of one list scores the sum over its P relevant items j and N irrelevant ones k
+
+    psi(x, y) = sum_jk y_jk (phi_j - phi_k) / (P N),   phi_j = -|h(x) - h(x_j)| bit by bit
+
+so that it falls behind the true ranking by the margin w' delta-psi, twice the sum over
+its misordered pairs. The oracle maximises loss - margin; the violations summed over the
+queries where they are positive are one constraint of the 1-slack form,
+
+    w' (1/m) sum_i c_i delta-psi_i >= (1/m) sum_i c_i loss_i - xi.
+
+Such a cut is kept as the number of misordered partners of each item, for any new bit
+enters it by a weighted count of differing bits.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from skhash.hashers.structhash._kernels import count_differences, most_violated_rankings
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One constraint of the master problem.
+
+    Parameters
+    ----------
+    misordered : integer array of shape (n_lists, n_items)
+        Misordered partners of each item, negative for relevant ones, zero in lists
+        without a violation.
+    offset : float
+        Mean loss of the rankings: the slack when all weights are 0.
+    """
+
+    misordered: np.ndarray
+    offset: float
+
+
+class RankingOracle:
+    """Rank all lists at once, each by its most violated ranking.
+
+    Parameters
+    ----------
+    lists : RankingLists
+        Queries and their items.
+    gain : callable
+        ``gain(g, t, n_relevant, n_irrelevant)``, see :mod:`skhash.hashers.structhash._losses`.
+    """
+
+    def __init__(self, lists, gain):
+        self.lists = lists
+        self.first_irrelevant, most_irrelevant = lists.sizes.max(axis=0)
+        self._sizes, kind = np.unique(lists.sizes, axis=0, return_inverse=True)
+        self._kind = kind.reshape(-1)  # numpy 2.0 gives a column
+        self._gains = np.zeros((len(self._sizes), self.first_irrelevant, most_irrelevant + 1))
+        for table, (n_relevant, n_irrelevant) in zip(self._gains, self._sizes, strict=True):
+            table[:n_relevant, : n_irrelevant + 1] = gain_table(gain, n_relevant, n_irrelevant)
+        self._dtype = np.int8 if lists.sizes.max() <= 127 else np.int32
+        self._scale = 2 / (len(lists.sizes) * lists.sizes.prod(axis=1))
+
+    def __call__(self, differences, weights):
+        """Find the cut that is most violated at `weights`.
+
+        Parameters
+        ----------
+        differences : uint8 array of shape (n_lists, n_bits, n_items)
+            Whether an item's bit differs from its query's.
+        weights : float64 array of shape (n_bits,)
+            Bit weights.
+
+        Returns
+        -------
+        cut : Cut
+            The constraint.
+        loss : float
+            Its mean violation: the structured hinge loss of these weights, >= 0.
+        """
+        shape = self.lists.items.shape
+        misordered, violations, losses = np.empty(shape, self._dtype), np.empty(shape[0]), np.empty(shape[0])
+        lists = self.lists.sizes, self._gains, self._kind
+        most_violated_rankings(differences, weights, *lists, misordered, violations, losses)
+        violated = violations > 1e-12  # less is the rounding of a true ranking
+        misordered[~violated] = 0
+        return Cut(misordered, float(losses[violated].sum()) / shape[0]), float(violations[violated].sum()) / shape[0]
+
+    def reversed_rankings(self):
+        """Build the cut of weights 0: every relevant item behind every irrelevant one."""
+        relevant, irrelevant = self.lists.sizes.T[:, :, None]
+        place = np.arange(self.lists.items.shape[1])
+        misordered = np.where(place < relevant, -irrelevant, 0)
+        real = (place >= self.first_irrelevant) & (place < self.first_irrelevant + irrelevant)
+        misordered = np.where(real, relevant, misordered).astype(self._dtype)
+        last = np.minimum(self.lists.sizes[:, 1], self._gains.shape[2] - 1)
+        kept = self._gains[self._kind, :, last].sum(axis=1)
+        return Cut(misordered, float(np.mean(1 - kept)))
+
+    def first_pair_matrix(self):
+        """Weigh the pairs for weights next to 0, before there is a bit.
+
+        There the most violated ranking has the greatest loss and, of those, the smallest margin:
+        no greater a one than the mean of the rankings of that loss with the fewest misordered
+        pairs, which this is. With a cut-off they are not the reversed rankings.
+
+        Returns
+        -------
+        csr_array of shape (n_rows, n_rows)
+            A, as of :meth:`pair_matrix`, for C = 1. A bit h has no weight, alone, where
+            C sum_ij A_ij |h(x_i) - h(x_j)| <= 1.
+        """
+        shares = np.empty(len(self._sizes))
+        for i, (n_relevant, n_irrelevant) in enumerate(self._sizes):
+            table = self._gains[i, :n_relevant, : n_irrelevant + 1]
+            lowest = (table <= table[:, -1:] + 1e-12).argmax(axis=1)
+            shares[i] = np.maximum.accumulate(lowest).sum() / table[:, 1:].size
+        return self._between_rows(self.reversed_rankings().misordered * shares[self._kind, None])
+
+    def coefficients(self, cut, differences):
+        """Compute (1/m) sum_i c_i delta-psi_i of some bits.
+
+        Parameters
+        ----------
+        cut : Cut
+            The constraint.
+        differences : uint8 array of shape (n_lists, n_bits, n_items)
+            Of these bits.
+
+        Returns
+        -------
+        float64 array of shape (n_bits,)
+            The left-hand side of the constraint.
+        """
+        counts = np.empty(differences.shape[:2], np.int64)
+        count_differences(cut.misordered, differences, counts)
+        return self._scale @ counts
+
+    def pair_matrix(self, cuts, duals):
+        """Sum the cuts by their duals, as a matrix between training rows.
+
+        Parameters
+        ----------
+        cuts : list of Cut
+            Constraints.
+        duals : array of shape (n_cuts,)
+            Their multipliers lambda.
+
+        Returns
+        -------
+        csr_array of shape (n_rows, n_rows)
+            A, with sum_ij A_ij |h(x_i) - h(x_j)| = sum of lambda (1/m) sum_i c_i delta-psi_i[h].
+        """
+        total = np.zeros(self.lists.items.shape)
+        for cut, dual in zip(cuts, duals, strict=True):
+            if dual > 0:
+                total += dual * cut.misordered
+        return self._between_rows(total)
+
+    def _between_rows(self, misordered):
+        """Misordered partners of the items of all lists, as a matrix between training rows."""
+        rows = np.repeat(self.lists.queries, misordered.shape[1])
+        entries = ((misordered * self._scale[:, None]).ravel(), (rows, self.lists.items.ravel()))
+        return sparse.coo_array(entries, shape=(self.lists.n_rows,) * 2).tocsr()
+
+
+def gain_table(gain, n_relevant, n_irrelevant):
+    """Tabulate gain(g, g + m), after a check that it makes a ranking loss.
+
+    Parameters
+    ----------
+    gain : callable
+        See :class:`RankingOracle`.
+    n_relevant, n_irrelevant : int
+        Size of the list.
+
+    Returns
+    -------
+    float64 array of shape (n_relevant, n_irrelevant + 1)
+        Row g - 1 for the g-th relevant item, column m for m irrelevant ones before it.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong, a gain grows with the rank, or the true ranking's do not sum to 1.
+
+    Examples
+    --------
+    >>> from skhash.hashers.structhash._losses import ap_gain
+    >>> from skhash.hashers.structhash._oracles import gain_table
+    >>> gain_table(ap_gain, 2, 1)
+    array([[0.5       , 0.25      ],
+           [0.5       , 0.33333333]])
+    """
+    g = np.arange(1, n_relevant + 1)[:, None]
+    t = g + np.arange(n_irrelevant + 1)
+    table = np.asarray(gain(g, t, n_relevant, n_irrelevant), dtype=np.float64)
+    if table.shape != t.shape:
+        raise ValueError(f"loss gives gains of shape {table.shape} for ranks of shape {t.shape}; one a rank is wanted.")
+    if not np.isclose(table[:, 0].sum(), 1) or not (np.diff(table, axis=1) <= 1e-12).all():
+        raise ValueError(
+            f"loss gives {table[:, 0].sum():g} to the true ranking of {n_relevant} relevant and {n_irrelevant} "
+            "irrelevant items; gains that sum to 1 there, and never grow with the rank, are wanted."
+        )
+    return table

@@ -1,0 +1,179 @@
+"""Brute force: the definitions themselves, over every order inside the ties.
+
+A *ranking* is one row of affinity levels, nearest item first; an array of
+rankings holds one row for each order that the ties admit.
+"""
+
+import functools
+import itertools
+from functools import partial
+
+import mpmath
+import numpy as np
+from hypothesis import strategies as st
+from scipy import sparse
+
+from skhash.hashers.structhash._losses import ap_gain, auc_gain, ndcg_gain, precision_gain
+from skhash.metrics import RelevanceHistogram
+
+OVER_ORDERS = {"average": np.mean, "best": np.max, "worst": np.min}
+
+
+def tied_items(max_level):
+    """Strategy: up to eight (distance, level) pairs, with many ties."""
+    return st.lists(st.tuples(st.integers(0, 3), st.integers(0, max_level)), min_size=1, max_size=8)
+
+
+def histogram(*queries):
+    """Dense histogram of queries given as lists of (distance, level) pairs."""
+    n_levels = 1 + max(level for items in queries for _, level in items)
+    counts = np.zeros((len(queries), 4, n_levels), dtype=np.int64)
+    for q, items in enumerate(queries):
+        for distance, level in items:
+            counts[q, distance, level] += 1
+    return RelevanceHistogram(counts, np.arange(n_levels))
+
+
+def all_rankings(items):
+    """Every order of the items whose distances ascend."""
+    distances, levels = np.transpose(items)
+    orders = _permutations(len(items))
+    return levels[orders[(np.diff(distances[orders], axis=1) >= 0).all(axis=1)]]
+
+
+def one_ranking(items, ties):
+    """The order with the highest levels of each tie first ("best") or last ("worst")."""
+    sign = {"best": -1, "worst": 1}[ties]
+    return np.array([[level for _, level in sorted(items, key=lambda item: (item[0], sign * item[1]))]])
+
+
+def average_precision(rankings, k=None, normalizer="relevant"):
+    relevant = rankings > 0
+    hits = relevant.cumsum(axis=1)
+    n = rankings.shape[1]
+    k = n if k is None else min(k, n)
+    precisions = (relevant * hits / np.arange(1, n + 1))[:, :k].sum(axis=1)
+    total = hits[:, -1]
+    return ratio(precisions, {"relevant": total, "min": np.minimum(total, k), "retrieved": hits[:, k - 1]}[normalizer])
+
+
+def ndcg(rankings, k=None, discount="log2"):
+    ranks = np.arange(1, rankings.shape[1] + 1)
+    if discount == "log2":
+        gains, weights = 2.0**rankings - 1, 1 / np.log2(ranks + 1)
+    else:
+        gains, weights = (rankings > 0) * 1.0, np.array([1.0 if t < 3 else 1 / np.log2(t) for t in ranks])
+    ideal = -np.sort(-gains, axis=1)
+    return ratio((gains * weights)[:, :k].sum(axis=1), (ideal * weights)[:, :k].sum(axis=1))
+
+
+def precision(rankings, k):
+    return (rankings[:, :k] > 0).mean(axis=1)
+
+
+def recall(rankings, k):
+    return ratio((rankings[:, :k] > 0).sum(axis=1), (rankings > 0).sum(axis=1))
+
+
+def r_precision(rankings):
+    return recall(rankings, (rankings[0] > 0).sum())
+
+
+def reciprocal_rank(rankings):
+    relevant = rankings > 0
+    return relevant.any(axis=1) / (1 + relevant.argmax(axis=1))
+
+
+def roc_auc(rankings):
+    relevant = rankings > 0
+    ordered = (relevant.cumsum(axis=1) * ~relevant).sum(axis=1)
+    return ratio(ordered, relevant.sum(axis=1) * (~relevant).sum(axis=1))
+
+
+def ratio(a, b):
+    return np.divide(a, b, out=np.zeros(len(a)), where=b > 0)
+
+
+def closed_form_ap(counts):
+    """AP_T of soft counts, rows (irrelevant, relevant) of a tie, at mpmath's precision."""
+    total, before, relevant_before = mpmath.mpf(0), mpmath.mpf(0), mpmath.mpf(0)
+    for irrelevant, p in counts:
+        n = irrelevant + p
+        r = (p - 1) / (n - 1)
+        harmonic = mpmath.psi(0, before + n + 1) - mpmath.psi(0, before + 1)
+        total += p / n * (r * n + (relevant_before + 1 - r * (before + 1)) * harmonic)
+        before, relevant_before = before + n, relevant_before + p
+    return total / relevant_before
+
+
+def exact_gradient(function, counts, step="1e-20"):
+    """Central differences at mpmath's precision, of the shape of `counts`."""
+    step, gradient = mpmath.mpf(step), np.zeros(np.shape(counts))
+    for i, j in np.ndindex(*gradient.shape):
+        up, down = ([list(row) for row in counts] for _ in range(2))
+        up[i][j] += step
+        down[i][j] -= step
+        gradient[i, j] = (function(up) - function(down)) / (2 * step)
+    return gradient
+
+
+def naive_counts(queries, database, query_y, database_y, level, exclude_self=False):
+    """{(query, distance, level): items} by a double loop over bits."""
+    counts = {}
+    for i, (query, a) in enumerate(zip(queries, _rows(query_y), strict=True)):
+        for j, (item, b) in enumerate(zip(database, _rows(database_y), strict=True)):
+            if not (exclude_self and i == j):
+                key = i, sum(int(x != y) for x, y in zip(query, item, strict=True)), float(level(a, b))
+                counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def _rows(y):
+    return [y[[i]] for i in range(y.shape[0])] if sparse.issparse(y) else y
+
+
+@functools.cache
+def _permutations(n):
+    return np.array(list(itertools.permutations(range(n))))
+
+
+# --- StructHash's losses
+
+
+def reciprocal_rank_gain(g, t, n_relevant, n_irrelevant):
+    """A loss of a user: the rank of the first relevant item is all that counts."""
+    return (g == 1) / t
+
+
+def precision_at(rankings, k=None):
+    n_relevant = rankings[0].sum()
+    k = n_relevant if k is None else k
+    return rankings[:, :k].sum(axis=1) / min(k, n_relevant)
+
+
+# each loss as a gain, and as a measure of ranked 0/1 lists by its own definition
+LOSSES = {
+    "ap": (ap_gain, average_precision),
+    "auc": (auc_gain, roc_auc),
+    "reciprocal rank": (reciprocal_rank_gain, reciprocal_rank),
+}
+for k in (None, 1, 2, 5, 9, 50):
+    LOSSES[f"precision {k}"] = partial(precision_gain, k=k), partial(precision_at, k=k)
+    for discount in ("structhash", "log2"):
+        options = {"k": k, "discount": discount}
+        LOSSES[f"ndcg {k} {discount}"] = partial(ndcg_gain, **options), partial(ndcg, **options)
+
+
+@functools.cache
+def interleavings(n_relevant, n_irrelevant):
+    """Every 0/1 ranking, and its misordered pairs of the j-th relevant and the k-th irrelevant item."""
+    n = n_relevant + n_irrelevant
+    places = np.array(list(itertools.combinations(range(n), n_relevant)))
+    rankings = np.zeros((len(places), n), dtype=int)
+    np.put_along_axis(rankings, places, 1, axis=1)
+    rest = np.array([np.flatnonzero(ranking == 0) for ranking in rankings])
+    return rankings, places[:, :, None] > rest[:, None, :]
+
+
+def real_items(size, most):
+    return np.r_[: size[0], most : most + size[1]]

@@ -1,0 +1,214 @@
+"""Displays: axes, looks and mistakes, of all of them alike."""
+
+import subprocess
+import sys
+
+import matplotlib
+
+matplotlib.use("agg")
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from numpy.testing import assert_array_equal
+
+from skhash import displays
+from skhash.displays import (
+    BitBalanceDisplay,
+    CodeMapDisplay,
+    PrecisionAtNDisplay,
+    PrecisionRecallDisplay,
+    TieRangeDisplay,
+)
+from skhash.displays._base import COLORS, METHODS, look_of, metric_label, styles
+from skhash.displays.retrieved_images import TITLE
+
+
+@pytest.fixture(autouse=True)
+def no_figures():
+    """Close what a test has drawn."""
+    yield
+    pyplot.close("all")
+
+
+CURVE, PAIR = [0.5, 1.0], [[0.2, 0.8], [0.9, -1.0]]
+MADE = {
+    "TieRangeDisplay": (["itq"], [0.5], [0.4], [0.6]),
+    "PrecisionRecallDisplay": (CURVE, CURVE),
+    "PrecisionAtNDisplay": ([1, 2], CURVE),
+    "MetricByBitsDisplay": ([8, 16], [CURVE], [CURVE], ["itq"]),
+    "QuantizationDisplay": (CURVE, CURVE, CURVE, PAIR),
+    "BitBalanceDisplay": (CURVE, PAIR),
+    "CodeMapDisplay": (PAIR, ["cat", "dog"]),
+    "RetrievedImagesDisplay": (
+        np.zeros((1, 4, 4)),
+        np.zeros((1, 2, 4, 4)),
+        [[True, False]],
+        [[0.5, 1]],
+        TITLE.format("\n"),
+    ),
+    "GapDisplay": ([1, 2], CURVE, CURVE, CURVE, CURVE, CURVE, 0.1),
+}
+PANELS = {"QuantizationDisplay": 2, "BitBalanceDisplay": 2, "GapDisplay": 4}
+every_display = pytest.mark.parametrize("name", displays.__all__)
+
+
+def make(name):
+    return getattr(displays, name)(*MADE[name])
+
+
+@every_display
+def test_a_display_opens_one_figure_and_draws_on_it(name):
+    display = make(name)
+    assert display.plot() is display
+    assert pyplot.get_fignums() == [display.figure_.number]
+    assert all(ax.figure is display.figure_ for ax in np.ravel(display.ax_))
+    display.figure_.canvas.draw()
+
+
+@every_display
+def test_a_display_draws_on_given_axes_and_opens_no_figure(name):
+    figure, axes = pyplot.subplots(1, 2, figsize=(12, 5))
+    display = make(name).plot(ax=axes[1])
+    assert display.figure_ is figure
+    assert pyplot.get_fignums() == [figure.number]
+    assert np.size(display.ax_) == PANELS.get(name, 1)
+    assert not axes[0].has_data()
+    if name not in PANELS:
+        assert display.ax_ is axes[1]
+    figure.canvas.draw()
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_panels_may_be_given_one_by_one(name):
+    axes = pyplot.figure().subplots(1, PANELS[name])
+    assert_array_equal(np.ravel(make(name).plot(ax=list(axes)).ax_), axes)
+    with pytest.raises(ValueError, match=rf"ax holds 1 Axes; None, one or {PANELS[name]} of them are wanted"):
+        make(name).plot(ax=axes[:1])
+    with pytest.raises(ValueError, match="ax has no place in a grid"):
+        make(name).plot(ax=pyplot.figure().add_axes((0, 0, 1, 1)))
+
+
+@every_display
+def test_what_is_no_axes_is_refused(name):
+    with pytest.raises(TypeError, match="ax is a str; None or a matplotlib Axes is wanted"):
+        make(name).plot(ax="left")
+
+
+@every_display
+def test_nothing_is_cut_off(name):
+    figure = make(name).plot().figure_
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    for ax in figure.axes:
+        box = ax.get_tightbbox(renderer)
+        assert (box.min > -1).all()
+        assert (box.max < figure.bbox.max + 1).all()
+
+
+@every_display
+def test_keywords_reach_the_artists(name):
+    if name == "RetrievedImagesDisplay":
+        assert make(name).plot(cmap="gray_r").images_[0].get_cmap().name == "gray_r"
+        return
+    display = make(name).plot(alpha=0.25)
+    drawn = [artist for ax in np.ravel(display.ax_) for artist in (*ax.lines, *ax.collections, *ax.patches)]
+    assert 0.25 in [artist.get_alpha() for artist in drawn]
+
+
+def test_aliases_of_keywords_do_not_clash():
+    lines = PrecisionRecallDisplay(CURVE, CURVE, "itq").plot(c="black", lw=3).lines_
+    assert (lines[0].get_color(), lines[0].get_linewidth()) == ("black", 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PrecisionRecallDisplay([CURVE, CURVE], [CURVE], ["a", "b"]).plot(), "1 and 2 curves"),
+        (lambda: PrecisionRecallDisplay([CURVE], [CURVE], ["a", "b"]).plot(), "with 2 names"),
+        (lambda: PrecisionAtNDisplay([1, 2, 3], CURVE).plot(), r"of \[3\] and \[2\] points"),
+        (lambda: PrecisionAtNDisplay.from_histograms({}), "histograms is {}; a dict of histograms by name"),
+        (lambda: TieRangeDisplay.from_histograms([1]), r"histograms is a list; a dict"),
+        (
+            lambda: TieRangeDisplay.from_histograms({"a": 1}, metric="ap_best"),
+            "metric='ap_best' is of one order of ties",
+        ),
+        (lambda: TieRangeDisplay.from_histograms({"a": 1}, metric="map"), "metric='map'; one of ap"),
+        (lambda: PrecisionAtNDisplay.from_histogram(None, n=[0, 1]), r"n=\[0, 1\]; a list of whole numbers"),
+        (lambda: PrecisionAtNDisplay.from_histogram(None, n=[1.5]), r"n=\[1.5\]; a list of whole numbers"),
+        (lambda: CodeMapDisplay(PAIR, [1]).plot(), r"y has shape \(1,\); one value for each of the 2 codes"),
+        (lambda: CodeMapDisplay.from_codes([[0, 1], [1, 1]], np.eye(2)), r"y has shape \(2, 2\); one value for each"),
+        (
+            lambda: CodeMapDisplay(np.zeros((30, 2)), [f"c{i}" for i in range(30)]).plot(),
+            "y holds 30 classes; at most 20",
+        ),
+        (lambda: BitBalanceDisplay.from_codes([[0, 2]]), "codes holds values other than 0 and 1"),
+    ],
+)
+def test_mistakes_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# --- looks and labels
+
+
+def test_a_method_looks_the_same_in_every_figure():
+    alone, among = styles(["lsh"])[0], styles(["talr", "mine", "lsh", "itq"])[2]
+    assert alone == among == styles(["LSHHasher"])[0]
+    assert styles(["itq-cca"]) == styles(["ITQCCA"])
+    assert styles(["talr"])[0]["color"] == styles(["talr-mlp"])[0]["color"]
+    assert styles(["talr"]) != styles(["talr-mlp"]) != styles(["talr-ndcg-mlp"])
+
+
+def test_no_two_methods_look_the_same():
+    looks = [look_of(place) for place in range(70)]
+    assert len(set(looks)) == 70
+    assert len(METHODS) == len(set(METHODS)) <= 40
+    names = [*METHODS, *(f"{name}-mlp" for name in METHODS), *(f"my own {i}" for i in range(15))]
+    assert len({tuple(style.values()) for style in styles(names)}) == len(names)
+    assert len({style["color"] for style in styles([f"{i}" for i in range(10)])}) == len(COLORS)
+
+
+def test_curves_added_one_by_one_look_different():
+    display = PrecisionRecallDisplay(CURVE, CURVE, "first").plot()
+    for name in ("talr", "second", None):
+        PrecisionRecallDisplay(CURVE, CURVE, name).plot(ax=display.ax_)
+    looks = {(line.get_color(), line.get_marker()) for line in display.ax_.lines}
+    assert len(looks) == 4
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["first", "talr", "second"]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("ap", "AP$_T$"),
+        ("ap_worst", "AP, worst order of ties"),
+        ("ndcg_at_100_structhash", "NDCG$_T$@100, structhash"),
+        ("precision_at_100", "Precision@100"),
+        ("precision_radius_2", "Precision within radius 2"),
+        ("roc_auc", "Area under the ROC curve"),
+        ("codes_per_second", "Codes per second"),
+    ],
+)
+def test_figures_have_readable_labels(name, label):
+    assert metric_label(name) == label
+
+
+def test_a_missing_matplotlib_is_told_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "skhash\[plot\]"'):
+        TieRangeDisplay(["itq"], [0.5], [0.4], [0.6]).plot()
+    with pytest.raises(ImportError, match="matplotlib is not installed"):
+        PrecisionAtNDisplay.from_estimator("no hasher at all", "no rows")
+    with pytest.raises(ImportError, match="matplotlib is not installed"):
+        CodeMapDisplay.from_codes("no codes at all")
+
+
+def test_all_displays_are_imported_without_matplotlib():
+    code = "import sys\nfrom skhash.displays import *\nprint(*sys.modules)"
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert not set(run.stdout.split()) & {"matplotlib", "torch", "numba", "cvxpy"}
+    assert set(displays.__all__) <= set(dir(displays))
+    with pytest.raises(AttributeError, match="no attribute 'NoDisplay'"):
+        displays.NoDisplay  # noqa: B018

@@ -1,0 +1,153 @@
+"""HashNet: its loss against a plain double loop, its stages, its variants."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
+
+from skhash import HashNetHasher
+from skhash.affinity import ClassAffinity, SharedLabelsAffinity
+from skhash.hashers.deep.hashnet import HashNetObjective
+
+CLASSES = {
+    "balanced": [0, 0, 1, 1, 2, 2, 3, 3],
+    "imbalanced": [0, 0, 0, 0, 0, 0, 1, 2],
+    "no dissimilar pair": [4, 4, 4, 4],
+    "no similar pair": [0, 1, 2, 3],
+}
+LABELS = [[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1], [0, 1, 1], [0, 0, 0]]
+
+
+def likelihood(g, similar, continuous, scale, class_ratio):
+    """Compute HashNet's loss pair by pair, in plain Python."""
+    n = len(g)
+    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+    n_similar = sum(similar[i][j] for i, j in pairs)
+    n_dissimilar = len(pairs) - n_similar
+    loss = weights = 0.0
+    for i, j in pairs:
+        if class_ratio == "batch":
+            weight = len(pairs) / (n_similar if similar[i][j] else n_dissimilar)
+        else:
+            weight = class_ratio if similar[i][j] else 1.0
+        if similar[i][j]:
+            weight *= continuous[i][j]
+        product = scale * sum(a * b for a, b in zip(g[i], g[j], strict=True))
+        loss += weight * (math.log1p(math.exp(product)) - (product if similar[i][j] else 0.0))
+        weights += weight
+    return loss / weights
+
+
+@pytest.mark.parametrize("class_ratio", ["batch", 1.0, 9.0])
+@pytest.mark.parametrize("case", CLASSES)
+def test_the_loss_of_classes_is_the_double_loop(case, class_ratio):
+    y = np.array(CLASSES[case])
+    g = np.tanh(np.random.default_rng(0).normal(size=(len(y), 5)))
+    expected = likelihood(g, y[:, None] == y, np.ones((len(y), len(y))), 2.0, class_ratio)
+    value = HashNetObjective(ClassAffinity(), 2.0, class_ratio).likelihood(torch.tensor(g), y)
+    assert value.item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("similarity", ["binary", "continuous"])
+@pytest.mark.parametrize("class_ratio", ["batch", 1.0])
+def test_the_loss_of_shared_labels_is_the_double_loop(similarity, class_ratio):
+    y = np.array(LABELS)
+    jaccard = [[np.sum(a & b) / max(np.sum(a | b), 1) if similarity == "continuous" else 1.0 for b in y] for a in y]
+    g = np.tanh(np.random.default_rng(1).normal(size=(len(y), 4)))
+    expected = likelihood(g, (y @ y.T) > 0, jaccard, 0.7, class_ratio)
+    objective = HashNetObjective(SharedLabelsAffinity(), 0.7, class_ratio, similarity)
+    assert objective.likelihood(torch.tensor(g), y).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_continuous_similarity_asks_the_affinity_what_targets_are():
+    y = np.array(LABELS)
+    g = torch.tensor(np.tanh(np.random.default_rng(1).normal(size=(len(y), 4))))
+    shared = HashNetObjective(SharedLabelsAffinity(), 1.0, similarity="continuous")
+    assert shared.likelihood(g, csr_array(y)).item() == shared.likelihood(g, y).item()
+    classes = np.arange(len(y)) % 2
+    same = HashNetObjective(ClassAffinity(), 1.0, similarity="continuous")
+    assert same.likelihood(g, classes[:, None]).item() == same.likelihood(g, classes).item()
+
+
+def test_continuous_similarity_of_graded_levels():
+    y = np.array([0.0, 1.0, 2.0, 4.0])
+
+    def affinity(a, b):
+        return np.maximum(3 - np.abs(a[:, None] - b), 0)
+
+    levels = affinity(y, y)
+    g = np.tanh(np.random.default_rng(2).normal(size=(4, 3)))
+    expected = likelihood(g, levels > 0, levels / 3, 1.0, "batch")
+    value = HashNetObjective(affinity, 1.0, similarity="continuous").likelihood(torch.tensor(g), y)
+    assert value.item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("similarity", ["binary", "continuous"])
+def test_gradients(similarity):
+    objective = HashNetObjective(SharedLabelsAffinity(), 0.5, similarity=similarity, betas=(1.5,))
+    z = torch.tensor(np.random.default_rng(3).normal(size=(6, 4)), requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z: objective(lambda X: X, z, np.array(LABELS), np.arange(6)), (z,))
+
+
+def test_large_products_stay_finite():
+    z = torch.full((4, 64), 50.0, requires_grad=True)
+    loss = HashNetObjective(ClassAffinity(), 100.0)(lambda X: X, z, np.array([0, 0, 1, 1]), np.arange(4))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(z.grad).all()
+
+
+def test_stages_close_the_gap(digits):
+    hasher = HashNetHasher(16, n_stages=4, max_beta=5, last_beta=200, n_epochs=22, random_state=0).fit(
+        digits.X, digits.y
+    )
+    stages = [entry for entry in hasher.history_ if "beta" in entry]
+    assert [entry["epoch"] for entry in stages] == [5, 11, 16, 22]
+    assert [entry["beta"] for entry in stages] == pytest.approx([1, 2, 5, 200])
+    for entry in stages:
+        assert entry["quantization_gap"] == pytest.approx(entry["relaxed_loss"] - entry["binary_loss"])
+    assert abs(stages[-1]["quantization_gap"]) < 0.01 * stages[-1]["binary_loss"]
+    codes = torch.tensor(hasher.transform(digits.X) * 2.0 - 1, dtype=torch.float64)
+    objective = HashNetObjective(ClassAffinity(), 10 / 16)
+    assert stages[-1]["binary_loss"] == pytest.approx(objective.likelihood(codes, digits.y).item())
+
+
+def test_fewer_epochs_than_stages_still_end_in_the_last_one(digits):
+    hasher = HashNetHasher(8, n_stages=10, max_beta=7, n_epochs=3, random_state=0).fit(digits.X, digits.y)
+    assert [entry["beta"] for entry in hasher.history_][-1] == 7
+
+
+def test_without_continuation_beta_stays(digits):
+    hasher = HashNetHasher(8, n_stages=1, n_epochs=3, random_state=0).fit(digits.X, digits.y)
+    assert ["beta" in entry for entry in hasher.history_] == [False, False, True]
+    assert hasher.history_[-1]["beta"] == 1
+
+
+def test_learns(digits):
+    hasher = HashNetHasher(16, random_state=0).fit(digits.X, digits.y)
+    assert hasher.score(digits.X_query, digits.y_query) > 0.8
+
+
+@pytest.mark.parametrize(
+    "options", [{"class_ratio": 1.0}, {"class_ratio": 9.0}, {"scale": 0.1}, {"n_stages": 1}, {"max_beta": 50}]
+)
+def test_every_option_matters(digits, options):
+    codes, other = (
+        HashNetHasher(16, n_epochs=6, random_state=0, **o).fit(digits.X, digits.y).database_codes_
+        for o in ({}, options)
+    )
+    assert (codes != other).any()
+
+
+def test_continuous_similarity_of_labels_matters():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), rng.integers(0, 2, (60, 4))
+    plain, continuous = (
+        HashNetHasher(8, similarity=s, n_epochs=5, random_state=0).fit(X, y) for s in ("binary", "continuous")
+    )
+    assert (plain.database_codes_ != continuous.database_codes_).any()
+    again = HashNetHasher(8, similarity="continuous", n_epochs=5, random_state=0).fit(X, y)
+    assert_array_equal(continuous.database_codes_, again.database_codes_)

@@ -1,0 +1,270 @@
+"""The contract of every hasher: scikit-learn's, by all of its checks, and the library's own."""
+
+import copy
+import inspect
+import pickle
+import random
+from types import FunctionType, MethodType
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from _helpers import every_hasher, quick
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skhash
+from skhash import TALRHasher
+
+# The checks that check_estimator leaves out.
+MORE_CHECKS = [
+    "check_dataframe_column_names_consistency",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_inplace_ensure_writeable",
+    "check_param_validation",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+]
+
+
+class Interrupt:
+    """A callback that stops fit as Ctrl-C does."""
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        raise KeyboardInterrupt
+
+
+@parametrize_with_checks([quick(name) for name in skhash.hashers.__all__])
+def test_passes_every_check_of_sklearn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")  # some checks mix frames and arrays
+@pytest.mark.parametrize("check", MORE_CHECKS)
+@every_hasher
+def test_passes_the_checks_that_sklearn_leaves_out(make, check):
+    getattr(estimator_checks, check)(type(make()).__name__, make())
+
+
+@pytest.mark.parametrize("nbits", [1, 8, 12, 70])  # 70: more than there are features
+@every_hasher
+def test_codes(make, digits, nbits):
+    hasher = make(nbits=nbits).fit(digits.X, digits.y)
+    bits, codes, activations = (f(digits.X_query) for f in (hasher.transform, hasher.encode, hasher.project))
+    assert bits.dtype == codes.dtype == np.uint8
+    assert bits.shape == activations.shape == (len(digits.X_query), nbits)
+    assert np.issubdtype(activations.dtype, np.floating)
+    assert_array_equal(bits, activations >= 0)
+    assert_array_equal(codes, np.packbits(bits, axis=1))
+    assert_array_equal(hasher.database_codes_, hasher.encode(digits.X))
+    assert_array_equal(hasher.database_y_, digits.y)
+    assert 0 < hasher.score(digits.X_query, digits.y_query) <= 1
+
+
+@every_hasher
+def test_more_bits_than_rows(make, digits):
+    few = np.argsort(digits.y, kind="stable")[[0, 1, -2, -1]]
+    hasher = make(nbits=13).fit(digits.X[few], digits.y[few])
+    assert hasher.transform(digits.X).shape == (len(digits.X), 13)
+
+
+@every_hasher
+def test_the_code_of_a_row_depends_on_no_other_row(make, digits):
+    hasher = make().fit(digits.X, digits.y)
+    one_by_one = np.concatenate([hasher.transform(row[None]) for row in digits.X_query])
+    assert np.mean(one_by_one != hasher.transform(digits.X_query)) < 1e-3  # products may round differently
+
+
+@every_hasher
+def test_random_state_alone_decides(make, digits):
+    X, y = digits.X[:, 20:30], digits.y  # fewer features than bits: PCA draws at random, too
+    fitted = make(nbits=16).fit(X, y)
+    again = make(nbits=16).fit(X, y)
+    assert_array_equal(fitted.transform(X), again.transform(X))
+    for hasher in (fitted, again):
+        for entry in getattr(hasher, "history_", []):
+            entry.pop("seconds", None)
+    assert joblib.hash(fitted) == joblib.hash(again)
+    if hasattr(fitted, "random_state"):
+        other = make(nbits=16, random_state=1).fit(X, y)
+        assert (fitted.transform(X) != other.transform(X)).any()
+        generators = (make(nbits=16, random_state=np.random.RandomState(5)).fit(X, y) for _ in range(2))
+        assert_array_equal(*(hasher.transform(X) for hasher in generators))
+
+
+@every_hasher
+def test_global_generators_are_left_alone(make, digits):
+    def states():
+        return {
+            "torch": torch.get_rng_state().tolist(),
+            "numpy": pickle.dumps(np.random.get_state()),  # noqa: NPY002
+            "python": random.getstate(),
+        }
+
+    before = states()
+    hasher = make().fit(digits.X, digits.y)
+    pickle.loads(pickle.dumps(hasher)).transform(digits.X)
+    assert states() == before
+    make(random_state=None).fit(digits.X, digits.y).transform(digits.X)  # draws a seed from numpy, as in scikit-learn
+    after = states()
+    assert (after["torch"], after["python"]) == (before["torch"], before["python"])
+
+
+@every_hasher
+def test_copies_give_the_same_codes(make, digits, tmp_path):
+    hasher = make().fit(digits.X, digits.y)
+    codes = hasher.encode(digits.X_query)
+    joblib.dump(hasher, tmp_path / "hasher.joblib")
+    copies = {
+        "pickle": pickle.loads(pickle.dumps(hasher)),
+        "joblib": joblib.load(tmp_path / "hasher.joblib"),
+        "joblib, memory-mapped": joblib.load(tmp_path / "hasher.joblib", mmap_mode="r"),
+        "deepcopy": copy.deepcopy(hasher),
+        "copy": copy.copy(hasher),
+        "clone": clone(hasher).fit(digits.X, digits.y),
+    }
+    for name, other in copies.items():
+        assert_array_equal(other.encode(digits.X_query), codes, err_msg=name)
+        assert other.score(digits.X_query, digits.y_query) == hasher.score(digits.X_query, digits.y_query), name
+
+
+def parts(value):
+    """All objects inside a value."""
+    yield value
+    if isinstance(value, dict):
+        children = [*value.keys(), *value.values()]
+    elif isinstance(value, list | tuple | set):
+        children = list(value)
+    else:
+        children = list(getattr(value, "__dict__", {}).values())
+    for child in children:
+        yield from parts(child)
+
+
+@every_hasher
+def test_fitted_state_is_plain_data(make, digits):
+    hasher = make().fit(digits.X, digits.y)
+    hasher.transform(digits.X)  # would fill a cache
+    types = {type(part) for part in parts(hasher.__getstate__())}
+    assert [t for t in types if t.__module__.split(".")[0] in ("torch", "numba", "cvxpy")] == []
+    assert not types & {FunctionType, MethodType}
+
+
+@pytest.mark.parametrize(
+    "refit",
+    [
+        pytest.param(lambda hasher, X, y: hasher.fit(X[:, :5], y[1:]), id="y of another length"),
+        pytest.param(lambda hasher, X, y: hasher.fit(X[:, :5] * np.nan, y), id="NaN"),
+        pytest.param(lambda hasher, X, y: hasher.set_params(nbits=0).fit(X[:, :5], y), id="nbits=0"),
+        pytest.param(lambda hasher, X, y: hasher.set_callbacks(Interrupt()).fit(X[:, :5], y), id="Ctrl-C"),
+    ],
+)
+@every_hasher
+def test_a_failed_refit_keeps_the_last_fit(make, digits, refit):
+    hasher = make().fit(digits.X, digits.y)
+    fitted = {name: value for name, value in vars(hasher).items() if name.endswith("_")}
+    codes, score = hasher.encode(digits.X_query), hasher.score(digits.X_query, digits.y_query)
+    with pytest.raises((ValueError, KeyboardInterrupt)):
+        refit(hasher, digits.X[::-1], digits.y[::-1])
+    assert_array_equal(hasher.encode(digits.X_query), codes)
+    assert hasher.score(digits.X_query, digits.y_query) == score
+    assert all(vars(hasher)[name] is value for name, value in fitted.items())
+    assert "_callback_fit_ctx" not in vars(hasher)
+
+
+@every_hasher
+def test_an_interrupted_first_fit(make, digits):
+    hasher = make()
+    with pytest.raises(KeyboardInterrupt):
+        hasher.set_callbacks(Interrupt()).fit(digits.X, digits.y)
+    if hasattr(hasher, "n_epochs"):  # a deep one keeps its best epoch
+        assert hasher.n_epochs_ == 1
+        assert hasher.score(digits.X_query, digits.y_query) > 0.2
+    else:
+        assert [name for name in vars(hasher) if name.endswith("_")] == []
+    assert "_callback_fit_ctx" not in vars(hasher)
+
+
+@pytest.mark.parametrize("kind", ["float32", "memmap", "DataFrame", "list", "Fortran order"])
+@every_hasher
+def test_kinds_of_input(make, digits, kind, tmp_path):
+    def memmap(X):
+        path = tmp_path / f"{len(X)}.npy"
+        np.save(path, X)
+        return np.load(path, mmap_mode="r")
+
+    convert = {
+        "float32": np.float32,
+        "memmap": memmap,
+        "DataFrame": lambda X: pd.DataFrame(X, columns=[f"pixel{i}" for i in range(X.shape[1])]),
+        "list": np.ndarray.tolist,
+        "Fortran order": np.asfortranarray,
+    }[kind]
+    expected = make(nbits=16).fit(digits.X, digits.y)
+    hasher = make(nbits=16).fit(convert(digits.X), digits.y)
+    if kind in ("float32", "Fortran order"):  # sums may round differently, and an optimum may then differ, too
+        assert hasher.score(convert(digits.X_query), digits.y_query) == pytest.approx(
+            expected.score(digits.X_query, digits.y_query), abs=0.1
+        )
+    else:
+        assert_array_equal(hasher.transform(convert(digits.X_query)), expected.transform(digits.X_query))
+
+
+@every_hasher
+def test_inside_a_pipeline(make, digits):
+    pipeline = make_pipeline(StandardScaler(), make(nbits=10)).set_output(transform="pandas")
+    codes = pipeline.fit(digits.X, digits.y).transform(digits.X_query)
+    assert isinstance(codes, pd.DataFrame)
+    assert list(codes.columns) == list(pipeline[-1].get_feature_names_out())
+    assert set(codes.dtypes) == {np.dtype("uint8")}
+    assert 0 < pipeline.score(digits.X_query, digits.y_query) <= 1
+
+
+@every_hasher
+def test_a_classifier_downstream(make, digits):
+    pipeline = make_pipeline(make(nbits=32), KNeighborsClassifier(metric="hamming"))
+    assert pipeline.fit(digits.X, digits.y).score(digits.X_query, digits.y_query) > 0.6
+
+
+@every_hasher
+def test_cross_validation_without_a_scorer(make, digits):
+    scores = cross_val_score(make(nbits=16), digits.X, digits.y, cv=2)
+    assert (scores > 0.15).all()
+
+
+@every_hasher
+def test_documents_itself(make):
+    Hasher = type(make())
+    for name in inspect.signature(Hasher).parameters:
+        assert f"\n    {name} : " in Hasher.__doc__
+    assert "References" in Hasher.__doc__
+    assert "Examples" in Hasher.__doc__
+
+
+def test_fits_in_threads_give_the_codes_of_fits_in_a_row(digits):
+    """The generators that torch draws from belong to the process: fits must take turns."""
+    hasher = TALRHasher(nbits=16, n_epochs=3, random_state=0)
+
+    def codes():
+        return clone(hasher).fit(digits.X, digits.y).encode(digits.X_query)
+
+    for threaded in joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(codes)() for _ in range(3)):
+        assert_array_equal(threaded, codes())

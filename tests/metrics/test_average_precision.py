@@ -1,0 +1,135 @@
+import _oracles as oracles
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from skhash.metrics import RelevanceHistogram, average_precision
+
+NORMALIZERS = ("relevant", "min", "retrieved")
+cutoffs = st.none() | st.integers(1, 10)
+
+
+def soft(counts):
+    return RelevanceHistogram(counts, np.arange(counts.shape[-1]))
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@settings(deadline=None, max_examples=60)
+@given(items=oracles.tied_items(max_level=2), k=cutoffs)
+def test_average_over_ties_is_the_mean_over_all_orders(normalizer, items, k):
+    expected = oracles.average_precision(oracles.all_rankings(items), k, normalizer).mean()
+    value = average_precision(oracles.histogram(items), k=k, normalizer=normalizer, empty="zero")
+    assert value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("normalizer", ["relevant", "min"])
+@settings(deadline=None, max_examples=60)
+@given(items=oracles.tied_items(max_level=2), k=cutoffs)
+def test_best_and_worst_are_the_extremes_over_all_orders(normalizer, items, k):
+    expected = oracles.average_precision(oracles.all_rankings(items), k, normalizer)
+    H = oracles.histogram(items)
+    options = {"k": k, "normalizer": normalizer, "empty": "zero"}
+    worst, mean, best = (average_precision(H, ties=ties, **options) for ties in ("worst", "average", "best"))
+    assert_allclose((worst, best), (expected.min(), expected.max()), rtol=0, atol=1e-12)
+    assert worst - 1e-12 <= mean <= best + 1e-12
+
+
+@pytest.mark.parametrize("ties", ["best", "worst"])
+@settings(deadline=None, max_examples=60)
+@given(items=oracles.tied_items(max_level=2), k=cutoffs)
+def test_best_and_worst_over_retrieved_are_the_values_of_those_orders(ties, items, k):
+    expected = oracles.average_precision(oracles.one_ranking(items, ties), k, "retrieved")[0]
+    value = average_precision(oracles.histogram(items), k=k, normalizer="retrieved", ties=ties, empty="zero")
+    assert value == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_boundary_tie_of_thousands_agrees_with_sampled_orders():
+    rng = np.random.default_rng(0)
+    n, p, k = 3000, 700, 50
+    ties = [(1, 1, 0, 0, 0), np.arange(n) < p]
+    rankings = np.hstack([rng.permuted(np.tile(tie, (4000, 1)), axis=1) for tie in ties])
+    counts = np.array([[[3, 2], [n - p, p]]])
+    for normalizer in NORMALIZERS:
+        sampled = oracles.average_precision(rankings, k, normalizer)
+        standard_error = sampled.std() / np.sqrt(len(sampled))
+        assert abs(average_precision(soft(counts), k=k, normalizer=normalizer) - sampled.mean()) < 4 * standard_error
+
+
+@pytest.mark.parametrize("k", [None, 1000])
+def test_soft_counts_follow_the_closed_form(k):
+    n = np.random.default_rng(0).uniform(0.05, 3, (40, 6))
+    p = n * np.random.default_rng(1).uniform(0, 1, n.shape)
+    counts = np.stack([n - p, p], axis=-1)
+    with mpmath.workdps(50):
+        expected = [float(oracles.closed_form_ap([[mpmath.mpf(c) for c in tie] for tie in query])) for query in counts]
+    assert_allclose(average_precision(soft(counts), k=k, average=False), expected, rtol=1e-9)
+    assert_allclose(average_precision(soft(torch.tensor(counts)), k=k, average=False), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("normalizer", ["relevant", "min"])
+@pytest.mark.parametrize("k", [None, 2, 5])
+def test_gradient_with_respect_to_soft_counts(k, normalizer):
+    counts = torch.tensor(np.random.default_rng(0).uniform(0.2, 3, (3, 5, 3)), requires_grad=True)
+    assert torch.autograd.gradcheck(lambda c: average_precision(soft(c), k=k, normalizer=normalizer), counts)
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.9, 1])
+@pytest.mark.parametrize("before", [0.7, 3, 250.25])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("excess", [0, 1e-9, 1e-6, 1e-4, 9.999e-4, 1.0001e-3, 1e-2])
+def test_value_and_gradient_at_the_removable_pole_of_one_item(excess, sign, before, share):
+    n = 1 + sign * excess
+    counts = np.array([[0.4 * before, 0.6 * before], [n * (1 - share), n * share], [2.5, 1.25]])
+    with mpmath.workdps(90):
+        exact = [[mpmath.mpf(c) for c in tie] for tie in counts]
+        exact[1][0] += 0 if excess else mpmath.mpf("1e-30")  # the closed form itself has no value at the pole
+        value, gradient = oracles.closed_form_ap(exact), oracles.exact_gradient(oracles.closed_form_ap, exact, "1e-35")
+    tensor = torch.tensor(counts[None], requires_grad=True)
+    objective = average_precision(soft(tensor))
+    objective.backward()
+    assert float(objective.detach()) == pytest.approx(float(value), rel=1e-9)
+    assert average_precision(soft(counts[None])) == pytest.approx(float(value), rel=1e-9)
+    assert abs(tensor.grad[0].numpy() - gradient).max() < 1e-6 * abs(gradient).max()
+
+
+def test_first_tie_of_one_item_too():
+    counts = np.array([[0.25, 0.75], [1.5, 0.75], [0.75, 2.0]])
+    with mpmath.workdps(90):
+        exact = [[mpmath.mpf(c) for c in tie] for tie in counts]
+        exact[0][0] += mpmath.mpf("1e-30")
+        gradient = oracles.exact_gradient(oracles.closed_form_ap, exact, "1e-35")
+    tensor = torch.tensor(counts[None], requires_grad=True)
+    average_precision(soft(tensor)).backward()
+    assert_allclose(tensor.grad[0].numpy(), gradient, rtol=1e-9)
+
+
+def test_empty_ties_get_a_finite_gradient():
+    counts = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [3.0, 1.0]]], dtype=torch.float64, requires_grad=True)
+    average_precision(soft(counts)).backward()
+    assert torch.isfinite(counts.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k=0; None or an integer of at least 1"),
+        ({"k": 2.0}, "k=2.0; None or an integer"),
+        ({"k": True}, "k=True; None or an integer"),
+        ({"normalizer": "max"}, "normalizer='max'; one of 'relevant', 'min', 'retrieved'"),
+        ({"ties": "random"}, "ties='random'; one of 'average', 'best', 'worst'"),
+        ({"empty": "drop"}, "empty='drop'; one of 'skip', 'zero', 'one', 'nan'"),
+    ],
+)
+def test_unknown_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        average_precision(oracles.histogram([(0, 1)]), **options)
+
+
+@pytest.mark.parametrize("as_array", [np.array, torch.tensor])
+def test_retrieved_refuses_soft_counts(as_array):
+    with pytest.raises(ValueError, match="needs whole counts"):
+        average_precision(soft(as_array([[[0.5, 0.5]]])), k=1, normalizer="retrieved")

@@ -1,0 +1,410 @@
+"""Scorers: what cross-validation and searches see of the metrics."""
+
+import math
+import pickle
+import warnings
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    KFold,
+    StratifiedKFold,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer, MinMaxScaler, StandardScaler
+
+from skhash import ITQHasher, TALRHasher
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
+from skhash.metrics import (
+    RetrievalScorer,
+    ap_scorer,
+    average_precision,
+    histogram_from_distances,
+    ndcg,
+    ndcg_scorer,
+    precision,
+    precision_at_100_scorer,
+    precision_radius_2_scorer,
+    relevance_histogram,
+)
+from skhash.metrics.names import evaluate, parse_metric
+
+NAMES = ["ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2"]
+folds = StratifiedKFold(2, shuffle=True, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def itq(digits):
+    return ITQHasher(nbits=16, random_state=0).fit(digits.X, digits.y)
+
+
+@pytest.fixture(scope="module")
+def labels():
+    """Rows with several labels."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (120, 4))
+    y[:, 0] |= ~y.any(axis=1)
+    return y + rng.normal(scale=0.3, size=y.shape), y
+
+
+# --- values
+
+
+def test_equals_the_metrics_themselves(itq, digits):
+    queries, database = itq.transform(digits.X_query), itq.transform(digits.X)
+    H = relevance_histogram(queries, database, digits.y_query, digits.y)
+    expected = {
+        "ap": average_precision(H),
+        "ap_worst": average_precision(H, ties="worst"),
+        "ap_best": average_precision(H, ties="best"),
+        "ndcg": ndcg(H),
+        "precision_at_100": precision(H, k=100),
+        "precision_radius_2": precision(H, radius=2),
+    }
+    scores = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    assert scores == pytest.approx(expected, abs=1e-14)
+    assert itq.score(digits.X_query, digits.y_query) == scores["ap"]
+    scorers = (ap_scorer, ndcg_scorer, precision_at_100_scorer, precision_radius_2_scorer)
+    singles = [scorer(itq, digits.X_query, digits.y_query) for scorer in scorers]
+    assert singles == [scores[name] for name in ("ap", "ndcg", "precision_at_100", "precision_radius_2")]
+
+
+def test_a_name_gives_a_float_and_a_list_a_dict(itq, digits):
+    assert type(RetrievalScorer("ap")(itq, digits.X_query, digits.y_query)) is float
+    scores = RetrievalScorer(["ap"])(itq, digits.X_query, digits.y_query)
+    assert {name: type(value) for name, value in scores.items()} == {"ap": float}
+
+
+def test_database_may_be_of_fit_or_of_the_fold_or_given(itq, digits):
+    X, y = digits.X_query, digits.y_query
+    codes = itq.transform(X)
+    fold = average_precision(relevance_histogram(codes, codes, y, exclude_self=True))
+    assert RetrievalScorer(database="fold")(itq, X, y) == pytest.approx(fold, abs=1e-14)
+    given = RetrievalScorer(database=(digits.X, digits.y))
+    assert given(itq, X, y) == RetrievalScorer(database="fit")(itq, X, y)
+
+
+def test_a_given_database_passes_through_the_pipeline(digits):
+    pipeline = make_pipeline(StandardScaler(), ITQHasher(nbits=16, random_state=0)).fit(digits.X, digits.y)
+    given = RetrievalScorer(database=(digits.X, digits.y))
+    assert given(pipeline, digits.X_query, digits.y_query) == pipeline.score(digits.X_query, digits.y_query)
+
+
+def test_cutoff_and_empty_queries(itq, digits):
+    H = relevance_histogram(itq.transform(digits.X_query), itq.transform(digits.X), digits.y_query, digits.y)
+    for name, metric in (("ap", average_precision), ("ndcg", ndcg), ("precision", precision)):
+        assert RetrievalScorer(name, k=20)(itq, digits.X_query, digits.y_query) == pytest.approx(metric(H, k=20))
+    assert RetrievalScorer("ap_at_20", k=7)(itq, digits.X_query, digits.y_query) == average_precision(H, k=20)
+    strange = np.where(np.arange(len(digits.y_query)) < 30, 10, digits.y_query)  # no digit is a ten
+    zero, one = (RetrievalScorer(empty=empty)(itq, digits.X_query, strange) for empty in ("zero", "one"))
+    assert one - zero == pytest.approx(30 / len(strange))
+    with pytest.warns(UserWarning, match="30 of 300 queries have no relevant item"):
+        RetrievalScorer()(itq, digits.X_query, strange)
+
+
+def test_affinity_may_be_another_than_that_of_fit(labels):
+    X, y = labels
+    hasher = ITQHasher(nbits=8, random_state=0).fit(X, y)
+    codes = hasher.transform(X)
+    for affinity in (SharedLabelsAffinity(binary=True), lambda a, b: 3 * (a[:, None, 0] == b[None, :, 0])):
+        expected = ndcg(relevance_histogram(codes, codes, y, affinity=affinity))
+        assert RetrievalScorer("ndcg", affinity=affinity)(hasher, X, y) == pytest.approx(expected, abs=1e-14)
+
+
+def test_several_metrics_cost_one_encoding_and_one_histogram(itq, digits):
+    with (
+        patch.object(ITQHasher, "transform", autospec=True, side_effect=ITQHasher.transform) as transform,
+        patch("skhash.metrics.scorers.iter_histograms", side_effect=lambda *a, **k: iter(histograms)) as count,
+    ):
+        histograms = [relevance_histogram([[0]], [[0], [1]], [0], [0, 1])]
+        RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    assert transform.call_count == count.call_count == 1
+
+
+def test_values_do_not_depend_on_the_memory_at_hand(itq, digits):
+    whole = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    with sklearn.config_context(working_memory=0.01), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Could not adhere to working_memory")
+        chunked = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
+    assert chunked == pytest.approx(whole, abs=1e-12)
+
+
+# --- inside scikit-learn
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_grid_search_with_two_metrics(digits, routing):
+    pipeline = make_pipeline(StandardScaler(), ITQHasher(random_state=0))
+    grid = {"itqhasher__nbits": [4, 16]}
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = GridSearchCV(pipeline, grid, scoring=RetrievalScorer(["ap", "ndcg"]), refit="ap", cv=folds, n_jobs=2)
+        search.fit(digits.X, digits.y)
+    assert search.best_params_ == {"itqhasher__nbits": 16}
+    assert {"mean_test_ap", "mean_test_ndcg"} <= search.cv_results_.keys()
+    scores = search.score(digits.X_query, digits.y_query)
+    assert scores == search.best_estimator_.score(digits.X_query, digits.y_query)
+    assert RetrievalScorer()(search, digits.X_query, digits.y_query) == scores
+
+
+@pytest.mark.parametrize("database", ["fit", "fold"])
+def test_cross_validation(digits, database):
+    scorer = RetrievalScorer("ap", database=database)
+    scores = cross_val_score(ITQHasher(nbits=16, random_state=0), digits.X, digits.y, cv=folds, scoring=scorer)
+    several = RetrievalScorer(["ap", "ap_worst"], database=database)
+    result = cross_validate(ITQHasher(nbits=16, random_state=0), digits.X, digits.y, cv=folds, scoring=several)
+    assert list(result["test_ap"]) == list(scores)
+    assert (result["test_ap_worst"] < result["test_ap"]).all()
+
+
+def test_halving_search_takes_one_metric(digits):
+    search = HalvingGridSearchCV(
+        ITQHasher(random_state=0), {"nbits": [2, 16]}, scoring=RetrievalScorer("ndcg"), cv=folds, random_state=0
+    )
+    assert search.fit(digits.X, digits.y).best_params_ == {"nbits": 16}
+
+
+def test_nested_cross_validation(digits):
+    search = GridSearchCV(ITQHasher(random_state=0), {"nbits": [4, 16]}, scoring=RetrievalScorer("ap"), cv=folds)
+    assert (cross_val_score(search, digits.X, digits.y, scoring=RetrievalScorer("ap"), cv=folds) > 0.3).all()
+
+
+def test_multi_label_rows_under_kfold(labels):
+    X, y = labels
+    cv = KFold(3, shuffle=True, random_state=0)
+    scores = cross_validate(ITQHasher(nbits=8, random_state=0), X, y, cv=cv, scoring=RetrievalScorer(["ap", "ndcg"]))
+    hasher = TALRHasher(nbits=8, objective="ndcg", n_epochs=3, random_state=0)
+    assert (scores["test_ndcg"] > 0.7).all()
+    assert (cross_val_score(hasher, X, y, cv=cv) > 0.7).all()  # its score is NDCG
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["alone", "after a scaler"])
+def test_no_targets_under_distances(digits, scaled):
+    affinity = DistanceAffinity(percentiles=(50, 10), levels=(1, 2))
+    hasher = ITQHasher(nbits=16, affinity=affinity, random_state=0)
+    pipeline = make_pipeline(StandardScaler() if scaled else "passthrough", hasher)
+    search = GridSearchCV(
+        pipeline, {}, scoring=RetrievalScorer(["ap", "ndcg"], empty="zero"), refit="ndcg", cv=KFold(2)
+    )
+    search.fit(digits.X)
+    assert search.cv_results_["mean_test_ndcg"][0] > 0.5
+
+    received = search.best_estimator_[0].transform if scaled else np.asarray  # the rows that the hasher sees
+    rows, queries = received(digits.X), received(digits.X_query)
+    codes, query_codes = search.transform(digits.X), search.transform(digits.X_query)
+    fitted = affinity.fit(rows)
+    fit = ndcg(relevance_histogram(query_codes, codes, queries, rows, affinity=fitted), empty="zero")
+    fold = ndcg(
+        relevance_histogram(query_codes, query_codes, queries, affinity=fitted, exclude_self=True), empty="zero"
+    )
+    for database, expected in (("fit", fit), ("fold", fold), ((digits.X, None), fit)):
+        value = RetrievalScorer("ndcg", database=database, empty="zero")(search, digits.X_query)
+        assert value == pytest.approx(expected, abs=1e-14)
+
+
+def test_row_numbers_of_a_precomputed_affinity_survive_cross_validation(digits):
+    affinity = PrecomputedAffinity(digits.y[:, None] == digits.y)
+    options = {"cv": KFold(3), "scoring": RetrievalScorer("ap")}
+    given = cross_val_score(
+        ITQHasher(nbits=16, affinity=affinity, random_state=0), digits.X, np.arange(len(digits.X)), **options
+    )
+    assert list(given) == list(cross_val_score(ITQHasher(nbits=16, random_state=0), digits.X, digits.y, **options))
+
+
+def test_can_be_copied_and_shown():
+    scorer = RetrievalScorer(["ap", "ndcg"], database=([[0.0]], [0]), k=5, empty="zero")
+    options = "affinity='auto', k=5, empty='zero', weighted=True"
+    assert repr(scorer) == f"RetrievalScorer(['ap', 'ndcg'], database=(X, y), {options})"
+    search = clone(GridSearchCV(ITQHasher(), {}, scoring=pickle.loads(pickle.dumps(scorer))))
+    assert repr(search.scoring) == repr(scorer)
+
+
+# --- what is refused
+
+
+def test_database_not_stored(digits):
+    hasher = ITQHasher(nbits=8, store_database=False, random_state=0).fit(digits.X, digits.y)
+    with pytest.raises(ValueError, match=r"store_database=False .*database=\(X, y\)"):
+        hasher.score(digits.X_query, digits.y_query)
+    given = RetrievalScorer(database=(digits.X, digits.y))(hasher, digits.X_query, digits.y_query)
+    assert given == ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y).score(digits.X_query, digits.y_query)
+
+
+def test_fitted_without_targets(digits):
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X)
+    with pytest.raises(ValueError, match="fitted without y"):
+        hasher.score(digits.X_query, digits.y_query)
+    with pytest.raises(ValueError, match="y is None"):
+        hasher.score(digits.X_query)
+    assert RetrievalScorer(database="fold")(hasher, digits.X_query, digits.y_query) > 0.3
+
+
+def test_database_of_a_single_class_is_told(digits):
+    one = digits.y == 1
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X[one], digits.y[one])
+    with pytest.warns(UserWarning, match=r"single class.*StratifiedKFold"):
+        RetrievalScorer(empty="zero")(hasher, digits.X_query, digits.y_query)
+
+
+def test_training_fold_of_a_single_class_is_told(digits):
+    sorted_rows = np.concatenate([np.flatnonzero(digits.y == c) for c in (0, 1)])
+    X, y = digits.X[sorted_rows], digits.y[sorted_rows]
+    y[:] = np.arange(len(y)) >= len(y) / 2  # the first of two unshuffled folds is one class
+    scorer = RetrievalScorer(empty="zero")
+    with pytest.warns(UserWarning, match=r"single class.*StratifiedKFold"):
+        cross_val_score(ITQHasher(nbits=8, random_state=0), X, y, cv=KFold(2), scoring=scorer)
+    with pytest.raises(ValueError, match=r"single class.*StratifiedKFold"):
+        cross_val_score(TALRHasher(nbits=8), X, y, cv=KFold(2), scoring=scorer, error_score="raise")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metric": "map"}, "metric='map'; one of ap, ndcg, precision"),
+        ({"metric": 5}, "metric=5"),
+        ({"metric": []}, "metric is an empty list"),
+        ({"metric": ["ap", "mrr"]}, "metric='mrr'"),
+        ({"metric": "precision"}, "precision_at_100, precision_radius_2, or the parameter k"),
+        ({"metric": "ap_radius_2"}, "ap has no such cut-off"),
+        ({"metric": "roc_auc_at_5"}, "roc_auc has no such cut-off"),
+        ({"database": "train"}, r"database='train'; 'fit', 'fold' or a tuple \(X, y\)"),
+        ({"database": [1, 2]}, r"database is a list; 'fit', 'fold' or a tuple \(X, y\)"),
+        ({"empty": "ignore"}, "empty='ignore'; one of 'skip', 'zero', 'one', 'nan'"),
+        ({"k": 0}, "k=0; None or an integer of at least 1"),
+        ({"k": 5, "metric": ["roc_auc", "precision_radius_2"]}, "k=5, and metric=.* has no cut-off that it could be"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_unknown_options(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RetrievalScorer(**arguments)
+
+
+def test_an_estimator_that_is_no_hasher(digits):
+    pca = PCA(4).fit(digits.X)
+    with pytest.raises((TypeError, ValueError), match="PCA"):
+        RetrievalScorer()(pca, digits.X_query, digits.y_query)
+    classifier = make_pipeline(PCA(8), KNeighborsClassifier()).fit(digits.X, digits.y)
+    with pytest.raises(TypeError, match="KNeighborsClassifier has no transform that gives codes"):
+        RetrievalScorer()(classifier, digits.X_query, digits.y_query)
+    binary = make_pipeline(PCA(8, random_state=0), Binarizer()).fit(digits.X)  # whose transform gives bits
+    assert RetrievalScorer(database="fold")(binary, digits.X_query, digits.y_query) > 0.2
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "options"),
+    [
+        ("ap", "average_precision", {}),
+        ("ap_at_100", "average_precision", {"k": 100}),
+        ("ap_worst", "average_precision", {"ties": "worst"}),
+        ("ndcg_at_10_best", "ndcg", {"k": 10, "ties": "best"}),
+        ("ndcg_at_100_structhash", "ndcg", {"k": 100, "discount": "structhash"}),
+        ("ap_at_100_retrieved", "average_precision", {"k": 100, "normalizer": "retrieved"}),
+        ("ap_at_5_worst_min", "average_precision", {"k": 5, "ties": "worst", "normalizer": "min"}),
+        ("precision_radius_2", "precision", {"radius": 2.0}),
+        ("recall_radius_2.5_worst", "recall", {"radius": 2.5, "ties": "worst"}),
+        ("r_precision", "r_precision", {}),
+        ("reciprocal_rank_best", "reciprocal_rank", {"ties": "best"}),
+        ("roc_auc", "roc_auc", {}),
+    ],
+)
+def test_names(name, function, options):
+    metric, parsed = parse_metric(name)
+    assert (metric.__name__, parsed) == (function, options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "AP",
+        "ap_",
+        "ap_at_",
+        "ap_at_0",
+        "ap_at_-1",
+        "ap_best_at_5",
+        "mean_ap",
+        "ap_at_5_radius_2",
+        "ap_structhash",
+        "ap_retrieved",
+        "ndcg_at_5_min",
+        "precision_at_5_retrieved",
+        "ap_at_5_retrieved_min",
+    ],
+)
+def test_names_that_say_no_metric(name):
+    with pytest.raises(ValueError, match="metric="):
+        parse_metric(name)
+
+
+def test_weights_of_bits_are_used_unless_told_otherwise(digits):
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y)
+    plain = ap_scorer(hasher, digits.X_query, digits.y_query)
+    hasher.bit_weights_ = np.r_[np.ones(4), np.zeros(4)]
+    assert RetrievalScorer("ap", weighted=False)(hasher, digits.X_query, digits.y_query) == plain
+    codes, database = (hasher.transform(rows)[:, :4] for rows in (digits.X_query, digits.X))
+    H = relevance_histogram(codes, database, digits.y_query, digits.y)
+    assert ap_scorer(hasher, digits.X_query, digits.y_query) == pytest.approx(average_precision(H))
+    assert average_precision(H) < plain
+
+
+def test_a_radius_counts_bits_whatever_they_weigh(digits):
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y)
+    plain = precision_radius_2_scorer(hasher, digits.X_query, digits.y_query)
+    hasher.bit_weights_ = np.full(8, 0.1)  # a ball of radius 2 in weighted distances would hold everything
+    assert precision_radius_2_scorer(hasher, digits.X_query, digits.y_query) == plain
+    values = RetrievalScorer(["recall_radius_1", "ap"])(hasher, digits.X_query, digits.y_query)
+    assert list(values) == ["recall_radius_1", "ap"]
+    assert values["ap"] == pytest.approx(ap_scorer(hasher, digits.X_query, digits.y_query))
+
+
+@pytest.mark.filterwarnings("ignore:.*have no relevant item")
+def test_rows_reach_the_hasher_through_pipelines_within_pipelines(digits):
+    affinity = DistanceAffinity(percentiles=(30,), levels=(1,))
+    steps = MinMaxScaler(), StandardScaler(), ITQHasher(nbits=8, affinity=affinity, random_state=0)
+    flat = make_pipeline(*steps).fit(digits.X)
+    nested = make_pipeline(steps[0], make_pipeline(make_pipeline(*steps[1:]))).fit(digits.X)
+    assert ap_scorer(nested, digits.X_query) == ap_scorer(flat, digits.X_query) == nested.score(digits.X_query)
+
+
+def test_each_kind_of_query_without_a_value_is_told_once():
+    one_kind = relevance_histogram([[0, 0], [0, 1]], [[0, 1], [1, 1]], [7, 5], [7, 7])
+    with pytest.warns(UserWarning, match="queries have no") as warned:
+        values = evaluate([one_kind], ["roc_auc", "ap", "ndcg"])
+    assert [str(w.message).split(" in the")[0] for w in warned] == [
+        "2 of 2 queries have no pair of a relevant and an irrelevant item",
+        "1 of 2 queries have no relevant item",
+    ]
+    assert math.isnan(values["roc_auc"])
+
+
+@pytest.mark.parametrize("n_levels", [2, 3])
+def test_merging_irrelevant_ties_changes_no_metric_of_ranks(n_levels):
+    rng = np.random.default_rng(0)
+    distances, levels = rng.integers(0, 30, (9, 40)) / 4, rng.integers(-2, n_levels, (9, 40)).clip(0)
+    levels[3] = 0
+    H = histogram_from_distances(distances, np.arange(9), np.arange(40), affinity=lambda a, b: levels[np.ix_(a, b)])
+    merged = H.by_ranks()
+    assert merged.is_ragged
+    assert len(merged.counts) < 0.8 * len(H.counts)
+    names = ["ap", "ap_at_7", "ap_worst", "ndcg", "ndcg_at_5", "ndcg_at_6_worst", "precision_at_7"]
+    names += ["recall_at_9", "recall_at_4_best", "r_precision", "reciprocal_rank", "roc_auc"]
+    for name in names:
+        metric, options = parse_metric(name)
+        one, other = (metric(h, empty="zero", average=False, **options) for h in (H, merged))
+        np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=name)
+    assert evaluate([H], ["precision_radius_3"], empty="zero") == {
+        "precision_radius_3": precision(H, radius=3, empty="zero")
+    }
