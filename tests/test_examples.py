@@ -63,7 +63,7 @@ def test_reproductions_tell_their_full_form(path):
     assert path.stem == f"plot_{name}"
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES.parent / "benchmarks/results/reproductions").glob("*.json")))
+@pytest.mark.parametrize("path", sorted((EXAMPLES.parent / "experiments/results/reproductions").glob("*.json")))
 def test_kept_rows_belong_to_a_reproduction(path):
     content = json.loads(path.read_text(encoding="utf-8"))
     assert (EXAMPLES / "reproductions" / f"plot_{path.stem}.py").exists()
@@ -79,7 +79,7 @@ def test_kept_rows_belong_to_a_reproduction(path):
 @pytest.fixture
 def study(monkeypatch, tmp_path):
     """A study in its full form, with a file of its own."""
-    monkeypatch.setattr(common, "BENCHMARKS", tmp_path)
+    monkeypatch.setattr(common, "ROOT", tmp_path)
 
     def make(*arguments):
         monkeypatch.setattr(sys, "argv", ["plot_it.py", *arguments])

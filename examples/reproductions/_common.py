@@ -2,7 +2,7 @@
 
 Without arguments a reproduction runs on scikit-learn's digits in seconds, and shows what
 full runs have measured before. With ``--full`` it measures on the data sets in the folder
-that SKHASH_DATA names and keeps every row in benchmarks/results/reproductions/NAME.json.
+that SKHASH_DATA names and keeps every row in experiments/results/reproductions/NAME.json.
 What is there already is not measured again: an interrupted run goes on where it was, and
 ``--only mnist`` or ``--only itq`` measures the settings that have this word in them.
 """
@@ -21,7 +21,7 @@ from skhash.comparison.tables import mean_and_spread, tie_range
 from skhash.metrics import iter_histograms
 from skhash.metrics.names import evaluate
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
 NOT_AT_HAND = "not at hand"
 
 
@@ -47,7 +47,7 @@ class Study:
         parser.add_argument("--fresh", action="store_true", help="of the full form: measure again what is kept")
         self.options, _ = parser.parse_known_args()  # a notebook has arguments of its own
         self.title = title
-        self.path = BENCHMARKS / "results" / "reproductions" / f"{name}.json"
+        self.path = ROOT / "experiments" / "results" / "reproductions" / f"{name}.json"
         self.measured = []
 
     @property
@@ -257,21 +257,21 @@ def mean_and_deviation(values):
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def load_benchmark(name):
-    """Import a script of the folder benchmarks, whose settings a reproduction shares.
+def load_script(path):
+    """Import a script of this repository, whose functions and settings a reproduction shares.
 
     Parameters
     ----------
-    name : str
-        Its name without ``.py``.
+    path : str
+        Its path below the repository, without ``.py``.
 
     Returns
     -------
     module
-        The script, imported.
     """
-    if str(BENCHMARKS) not in sys.path:
-        sys.path.append(str(BENCHMARKS))  # they import each other
+    folder, name = (ROOT / path).parent, Path(path).name
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # the scripts import each other
     return importlib.import_module(name)
 
 

@@ -23,10 +23,10 @@ in about 2 minutes on two cores (which should be idle)::
 import matplotlib.pyplot as plt
 import numba
 import numpy as np
-from _common import Study, load_benchmark
+from _common import Study, load_script
 
 study = Study("evaluation_time", "TALR, section 3: time of an evaluation")
-growth = load_benchmark("evaluation_growth")
+growth = load_script("benchmarks/evaluation_growth")
 
 WAYS = {"by histogram": growth.by_histogram, "by sorting": growth.by_sorting}
 DATASET = "random codes" if study.full else "random codes, small form"

@@ -26,7 +26,7 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _common import Study, load_benchmark, rank
+from _common import Study, load_script, rank
 
 from skhash import HashNetHasher
 from skhash.comparison import make_hasher
@@ -56,7 +56,7 @@ def split(dataset, seed):
     """Load a split; the training rows of an imbalanced data set are thinned out."""
     data = load_dataset(dataset.removesuffix(", imbalanced"), random_state=seed)
     if dataset.endswith(", imbalanced"):
-        load_benchmark("hashnet").thin_out(data, np.random.default_rng(seed))
+        load_script("experiments/hashnet").thin_out(data, np.random.default_rng(seed))
     return data
 
 

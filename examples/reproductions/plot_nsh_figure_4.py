@@ -21,12 +21,12 @@ scikit-learn's digits; the full form takes about 35 minutes on two cores (``--on
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from _common import Study, load_benchmark, mean_and_deviation, rank
+from _common import Study, load_script, mean_and_deviation, rank
 
 from skhash.datasets import load_dataset
 
 study = Study("nsh_figure_4", "NSH, figure 4")
-benchmark = load_benchmark("nsh")
+benchmark = load_script("experiments/nsh")
 
 DATASET, N_EPOCHS, NBITS = "mnist", benchmark.ABLATION_EPOCHS, 32
 LENGTHS, TEMPERATURES, POSITIVES = [4, 6, 8, 12, 16], [0.1, 0.2, 0.5, 1.0], [1, 2, 3, 5, 10]

@@ -20,12 +20,12 @@ Without arguments this runs on scikit-learn's digits, as vectors; the full form 
 # Settings
 # --------
 #
-# The network and the weak augmentation are those of ``benchmarks/nsh.py``; vectors get an mlp
+# The network and the weak augmentation are those of ``experiments/nsh.py``; vectors get an mlp
 # and a little noise. No label is seen before the evaluation.
 
 import matplotlib.pyplot as plt
 import torch
-from _common import Study, load_benchmark, rank
+from _common import Study, load_script, rank
 
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -33,7 +33,7 @@ from skhash.displays import MetricByBitsDisplay
 from skhash.hashers.deep.nsh import VARIANTS
 
 study = Study("nsh_tables", "NSH, tables 1 to 3")
-benchmark = load_benchmark("nsh")
+benchmark = load_script("experiments/nsh")
 
 DATASET, BITS, K = "mnist", [16, 32, 64], 1000
 METHODS = ["nsh", "itq", "pca", "agh", "spectral", "spherical", "lsh"]

@@ -27,7 +27,7 @@ on two cores (``--only cifar_gist`` and ``--only mnist`` halve it)::
 from functools import lru_cache
 
 import matplotlib.pyplot as plt
-from _common import Study, load_benchmark, rank
+from _common import Study, load_script, rank
 
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -98,7 +98,7 @@ study.table("ap", ties=True, paper={"CIFAR-10 images, VGG-F, MAP": {"talr": {}} 
 
 SHALLOW = {
     task.dataset: {method: published.figures for method, published in task.methods.items()}
-    for task in map(load_benchmark("_published").TASKS.get, ("cifar gist", "mnist"))
+    for task in map(load_script("experiments/_published").TASKS.get, ("cifar gist", "mnist"))
 }
 for k in CUTS:
     printed = {dataset: by_bits(values) for dataset, values in SHALLOW.items()} if k == 5000 else None

@@ -42,7 +42,7 @@ from skhash.metrics.names import parse_metric
 # Input noise by default: the ratio p / (1 - p) of dropout grows with the features a row, as a penalty should.
 # Chosen by validation on training rows of MNIST and USPS, for 1,000 to 25,000 rows.
 NOISE, MAX_NOISE = 4.0, 3.0
-SMOOTHING = 0.4  # of tags: benchmarks/smoothing.py
+SMOOTHING = 0.4  # of tags: experiments/smoothing.py
 EPOCHS = (30, 125)  # fewest and most epochs that a budget of steps is turned into
 
 

@@ -1,13 +1,13 @@
 """NSH: unsupervised codes of MNIST and GIST features, the paper's ablations, the cost of a step.
 
     export SKHASH_DATA=FOLDER
-    python benchmarks/nsh.py                        # every task, three random splits, about 25 minutes
-    python benchmarks/nsh.py --tasks vectors        # the tasks whose name contains vectors
-    python benchmarks/nsh.py --quick                # one split, 300 steps, nothing written
+    python experiments/nsh.py                        # every task, three random splits, about 25 minutes
+    python experiments/nsh.py --tasks vectors        # the tasks whose name contains vectors
+    python experiments/nsh.py --quick                # one split, 300 steps, nothing written
 
 32 bits, protocol "5k", fitted on the training rows alone and without their labels. The settings were
 chosen with splits of the training rows of seed 0: fitted on 4,000 of them, ranking the other 1,000.
-Each task takes its place in benchmarks/results/nsh.json, the cost of a step in nsh_step_times.json.
+Each task takes its place in experiments/results/nsh.json, the cost of a step in nsh_step_times.json.
 
 Own views that the first codes do not find nearest teach NSH the wrong neighbours: the augmentations are weak.
 """
@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import torch
-from _rows import RESULTS, figure, keep
+from _results import RESULTS, figure, keep
 from sklearn.utils import Bunch
 from torch import nn
 

@@ -1,19 +1,19 @@
 """StructHash: NDCG loss against AUC loss, by the NDCG of held-out queries.
 
     export SKHASH_DATA=FOLDER
-    python benchmarks/structhash_losses.py             # the paper's protocol, ten splits
-    python benchmarks/structhash_losses.py --held-out  # over C, on training rows alone
+    python experiments/structhash_losses.py             # the paper's protocol, ten splits
+    python experiments/structhash_losses.py --held-out  # over C, on training rows alone
 
 64 bits, kernel functions, weighted and plain distances, NDCG with the paper's discount. By the protocol
 ("struct", NDCG@100) with the default C; prints the mean difference on the same splits and its standard error, as if
-splits of one data set were independent, and keeps each split's figures in benchmarks/results/structhash_losses.json.
+splits of one data set were independent, and keeps each split's figures in experiments/results/structhash_losses.json.
 --held-out learns from 1,400 training rows of a split and lets the other 600 rank each other (NDCG@50), with C at
 multiples of the one below which the first bit has no weight.
 """
 
 import argparse
 
-from _rows import RESULTS, figure, keep
+from _results import RESULTS, figure, keep
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Bunch
 

@@ -1,4 +1,4 @@
-"""Rows of a benchmark: kept in its file of results, and averaged in a line."""
+"""Results of an experiment: stored in its file, and averaged in a line of text."""
 
 import json
 from pathlib import Path

@@ -1,22 +1,22 @@
 """StructHash under the paper's protocol, with weighted and with plain Hamming distances.
 
     export SKHASH_DATA=FOLDER
-    python benchmarks/structhash.py                    # every task, three random splits
-    python benchmarks/structhash.py --tasks usps       # the tasks whose name contains usps
+    python experiments/structhash.py                    # every task, three random splits
+    python experiments/structhash.py --tasks usps       # the tasks whose name contains usps
 
 Protocol "struct": 2,000 random queries, the rest is the database, 2,000 rows of it for
 training, 50 relevant and 50 irrelevant ones a query; 64 bits. The "labelme" tasks learn
 from GIST features alone: the nearest 2 % of the training pairs are relevant, or 5 %. Prints NDCG
 (of the labelme tasks NDCG_T, of the others NDCG@100 with the paper's discount),
 precision@100 and AP_T with its tie range; each method takes its place in
-benchmarks/results/structhash.json.
+experiments/results/structhash.json.
 """
 
 import argparse
 import time
 
 import numpy as np
-from _rows import RESULTS, figure, keep
+from _results import RESULTS, figure, keep
 
 from skhash import ITQHasher, LSHHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity

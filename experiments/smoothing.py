@@ -1,14 +1,14 @@
 """How much smoothing is good for tags, and for GIST features: held-out training rows, two splits and two starts.
 
     export SKHASH_DATA=FOLDER
-    python benchmarks/smoothing.py                          # training rows of MIRFlickr and of CIFAR-10
-    python benchmarks/smoothing.py --packages Packages      # and Debian's packages
+    python experiments/smoothing.py                          # training rows of MIRFlickr and of CIFAR-10
+    python experiments/smoothing.py --packages Packages      # and Debian's packages
 
 `Packages` is the index of any Debian release (dists/NAME/main/binary-amd64/Packages, unpacked):
 the words of a one-line description are the features, the 40 commonest debtags but for the roles
 are the labels. TALR learns from 3,000 rows, 2,000 others rank each other. Queries are not used.
 Methods that know no smoothing (ITQ-CCA, SDH, KSH) are handed rows that were smoothed before.
-Every figure goes to benchmarks/results/smoothing.json.
+Every figure goes to experiments/results/smoothing.json.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _rows import RESULTS, figure, keep
+from _results import RESULTS, figure, keep
 
 from skhash import ITQCCAHasher, KSHHasher, SDHHasher, TALRHasher
 from skhash.affinity import resolve_affinity

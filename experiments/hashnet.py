@@ -1,19 +1,19 @@
 """HashNet: the ordering of the paper's table 3, and its quantisation gap.
 
     export SKHASH_DATA=FOLDER
-    python benchmarks/hashnet.py                    # every task, three random splits
-    python benchmarks/hashnet.py --tasks linear     # the tasks whose name contains linear
+    python experiments/hashnet.py                    # every task, three random splits
+    python experiments/hashnet.py --tasks linear     # the tasks whose name contains linear
 
 32 bits, protocol "5k", default settings, fitted on the training rows alone. In the
 "imbalanced" tasks the training rows of class c are thinned to a share of 0.6 ** c.
 TALR on the same splits, with the same encoders and steps, is in quality.py. Each task
-takes its place in benchmarks/results/hashnet.json.
+takes its place in experiments/results/hashnet.json.
 """
 
 import argparse
 
 import numpy as np
-from _rows import RESULTS, figure, keep
+from _results import RESULTS, figure, keep
 
 from skhash import HashNetHasher
 from skhash.comparison import evaluate_hasher

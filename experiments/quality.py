@@ -1,19 +1,19 @@
 """Retrieval quality of the default settings on real data, three random splits each.
 
     export SKHASH_DATA=FOLDER
-    python benchmarks/quality.py                    # TALR, ITQ and LSH on every task
-    python benchmarks/quality.py --relaxations      # exact against paper and simplified
-    python benchmarks/quality.py --tasks usps       # the tasks whose name contains usps
+    python experiments/quality.py                    # TALR, ITQ and LSH on every task
+    python experiments/quality.py --relaxations      # exact against paper and simplified
+    python experiments/quality.py --tasks usps       # the tasks whose name contains usps
 
 Fitted on the training rows alone. Prints a table; each task takes its place, with every single
-figure, in benchmarks/results/quality.json or relaxations.json.
+figure, in experiments/results/quality.json or relaxations.json.
 """
 
 import argparse
 import json
 
 import numpy as np
-from _rows import RESULTS, figure, keep
+from _results import RESULTS, figure, keep
 
 from skhash import ITQHasher, LSHHasher, TALRHasher
 from skhash.comparison import evaluate_hasher
@@ -48,7 +48,7 @@ def run_task(name, dataset, protocol, nbits, parameters, target, goal, methods, 
                     "nbits": nbits,
                     "method": method,
                     "seed": seed,
-                    "figure": target,
+                    "metric": target,
                     "goal": goal,
                     **figures,
                 }
@@ -67,13 +67,13 @@ def run_task(name, dataset, protocol, nbits, parameters, target, goal, methods, 
 def markdown(rows):
     """Means and standard deviations over the splits, one line a task."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    lines = [["task", "bits", "figure", *methods]]
+    lines = [["task", "bits", "metric", *methods]]
     for task, nbits in dict.fromkeys((row["task"], row["nbits"]) for row in rows):
         groups = [
             [row for row in rows if (row["task"], row["nbits"], row["method"]) == (task, nbits, method)]
             for method in methods
         ]
-        target = groups[0][0]["figure"]
+        target = groups[0][0]["metric"]
         cells = [figure(chosen, target, digits=3) for chosen in groups]
         lines.append([task, str(nbits), f"{target.upper()}_T", *cells])
     return lay_out(lines)

@@ -1,13 +1,13 @@
 """Comparators beside the figures that others print for them on data that are at hand, and beside FAISS.
 
     export SKHASH_DATA=FOLDER
-    python benchmarks/comparators.py                 # every task, three random splits; tens of minutes
-    python benchmarks/comparators.py --tasks agh     # the tasks whose name contains agh
-    python benchmarks/comparators.py --tasks faiss   # LSH, ITQ and signs of principal components of FAISS
-    python benchmarks/comparators.py --draw          # the tables of what is there
+    python experiments/comparators.py                 # every task, three random splits; tens of minutes
+    python experiments/comparators.py --tasks agh     # the tasks whose name contains agh
+    python experiments/comparators.py --tasks faiss   # LSH, ITQ and signs of principal components of FAISS
+    python experiments/comparators.py --draw          # the tables of what is there
 
 Default settings but where _published.py says otherwise, which holds what others print, and where.
-Fitted on the training rows alone. Each task takes its place in benchmarks/results/comparators.json;
+Fitted on the training rows alone. Each task takes its place in experiments/results/comparators.json;
 the tables are printed, and written to comparators.md beside the rows. Needs faiss.
 """
 
@@ -18,7 +18,7 @@ import time
 import faiss
 import numpy as np
 from _published import FIVE_K, TASKS
-from _rows import RESULTS, figure, keep
+from _results import RESULTS, figure, keep
 
 from skhash.comparison import make_hasher
 from skhash.comparison.tables import lay_out

@@ -1,13 +1,13 @@
 """CIFAR-10 images: the convolutional backbone from scratch, for each deep method.
 
     export SKHASH_DATA=FOLDER      # with cifar10_jpeg_bytes.npz
-    python benchmarks/images.py                                       # 5,000 labelled images, 32 bits, three splits
-    python benchmarks/images.py --train all --bits 16 32 64 --epochs 100   # the whole set, for a GPU
-    python benchmarks/images.py --held-out --epochs 30 60 90 --seeds 0     # how long to train, by training rows alone
+    python experiments/images.py                                       # 5,000 labelled images, 32 bits, three splits
+    python experiments/images.py --train all --bits 16 32 64 --epochs 100   # the whole set, for a GPU
+    python experiments/images.py --held-out --epochs 30 60 90 --seeds 0     # how long to train, by training rows alone
 
 Protocol "5k": 1,000 queries, the rest is the database, 5,000 rows of it for training ("all":
 the whole database). Images are shifted and flipped in training. Prints AP_T with its tie
-range, seconds an epoch and images a second; writes benchmarks/results/images.json. With --held-out
+range, seconds an epoch and images a second; writes experiments/results/images.json. With --held-out
 the training rows are all there is: a tenth of them are the queries, a fifth the database, and
 neither is trained on.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _rows import RESULTS, keep
+from _results import RESULTS, keep
 from PIL import Image
 from sklearn.model_selection import train_test_split
 
