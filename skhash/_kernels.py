@@ -1,4 +1,4 @@
-"""The numba kernels, imported at first use: compiling them takes a second, once."""
+"""Compiled kernels on codes, imported at first use. They release the GIL: `run_in_slices` spreads them over threads."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def _add_lanes(lanes, counts):
                 counts[d, v] += lanes[lane, v * n_distances + d]
 
 
-@nb.njit(parallel=True, nogil=True, cache=True, error_model="numpy")
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def hamming_histogram(queries, database, multiplicity, group, table, query_group, counts):
     """Add to ``counts[q, d, level]`` the database items at distance d of query q.
 
@@ -77,7 +77,7 @@ def hamming_histogram(queries, database, multiplicity, group, table, query_group
     """
     n_items = database.shape[1]
     n_distances, n_levels = counts.shape[1:]
-    for q in nb.prange(len(queries)):
+    for q in range(len(queries)):
         lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
         cell = np.empty(BLOCK, np.uint32)
         level = table[query_group[q]]
@@ -91,7 +91,7 @@ def hamming_histogram(queries, database, multiplicity, group, table, query_group
         _add_lanes(lanes, counts[q])
 
 
-@nb.njit(parallel=True, nogil=True, cache=True, error_model="numpy")
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do what `hamming_histogram` does for a database in the order of its groups, which looks no level up.
 
@@ -103,7 +103,7 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
         Where the items of each group begin, and the end of the last.
     """
     n_distances, n_levels = counts.shape[1:]
-    for q in nb.prange(len(queries)):
+    for q in range(len(queries)):
         lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
         distances = np.empty(BLOCK, np.uint32)
         level = table[query_group[q]]
@@ -116,14 +116,12 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
         _add_lanes(lanes, counts[q])
 
 
-@nb.njit(parallel=True, nogil=True, cache=True)
-def byte_table_distances(packed_a, packed_b, table):
-    """Sum ``table[byte, a ^ b]`` over the bytes of every pair of packed codes."""
-    distances = np.empty((len(packed_a), len(packed_b)), np.int64)
-    for i in nb.prange(len(packed_a)):
+@nb.njit(nogil=True, cache=True)
+def byte_table_distances(packed_a, packed_b, table, distances):
+    """Sum ``table[byte, a ^ b]`` over the bytes of every pair of packed codes, into `distances`."""
+    for i in range(len(packed_a)):
         for j in range(len(packed_b)):
             total = np.int64(0)
             for byte in range(packed_a.shape[1]):
                 total += table[byte, packed_a[i, byte] ^ packed_b[j, byte]]
             distances[i, j] = total
-    return distances

@@ -1,90 +1,128 @@
-"""One thread for sums: a team's are rounded by its size, and small ones take it longer.
+"""Threads: the one pool that runs compiled kernels, and limits for other libraries.
 
-The limits of BLAS belong to the process, those of OpenMP to each of its threads. Bodies that
-overlap in several threads share the former: the first one in sets them, the last one out lifts them.
+Promise: codes and metrics are the same for any number of threads. Kernels write each
+result in one thread, so that their number decides the speed alone. Sums inside BLAS,
+OpenMP and torch are rounded by the size of the team, so that they run on one thread.
+
+The pool lives as long as one call. It leaves nothing that a forked process could wait for,
+and several threads may use it at once.
 """
 
 import functools
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from sklearn.utils import gen_batches
 from threadpoolctl import ThreadpoolController
 
+from skhash._compat import openmp_n_threads
 
-class SharedLimit:
-    """A setting of the whole process that bodies in several threads want at once.
+SLICES_PER_THREAD = 4  # more slices than threads, because some take longer than others
 
-    Each on its own would lift it from under another, or take the other's for what was there before.
+
+def run_in_slices(kernel: Callable[[slice], object], n: int, *, min_size: int = 1) -> None:
+    """Run a kernel on successive slices of ``range(n)``, on several threads.
+
+    The number of threads is the one that scikit-learn's compiled code takes here:
+    ``OMP_NUM_THREADS``, threadpoolctl and joblib's limits for its workers are respected.
 
     Parameters
     ----------
-    make : callable
-        Makes the setting; returns a function without arguments that undoes it.
+    kernel : callable
+        Called with a slice. It must release the GIL and write to its own slice only.
+    n : int
+        Number of items.
+    min_size : int, default=1
+        Smallest slice that is worth a thread.
+
+    Raises
+    ------
+    Exception
+        The first exception that the kernel raises.
+    """
+    n_threads = min(openmp_n_threads(), n // min_size)
+    if n_threads <= 1:
+        kernel(slice(0, n))
+        return
+    slices = gen_batches(n, max(min_size, -(-n // (SLICES_PER_THREAD * n_threads))))
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="skhash") as pool:
+        for _ in pool.map(kernel, slices):
+            pass
+
+
+class SharedSetting:
+    """A setting of the whole process that several threads need at the same time.
+
+    The first thread sets it, and the last one restores what was there before.
+
+    Parameters
+    ----------
+    change : callable
+        Changes the setting, and returns a function without arguments that restores it.
     """
 
-    def __init__(self, make):
-        self._make, self._lock, self._bodies = make, threading.Lock(), 0
+    def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
+        self._change, self._lock, self._n_users = change, threading.Lock(), 0
 
     @contextmanager
-    def __call__(self):
-        """Hold the setting."""
+    def __call__(self) -> Iterator[None]:
+        """Return a context manager that holds the setting."""
         with self._lock:
-            if not self._bodies:
-                self._undo = self._make()
-            self._bodies += 1
+            if self._n_users == 0:
+                self._restore = self._change()
+            self._n_users += 1
         try:
             yield
         finally:
             with self._lock:
-                self._bodies -= 1
-                if not self._bodies:
-                    self._undo()
+                self._n_users -= 1
+                if self._n_users == 0:
+                    self._restore()
+
+
+@contextmanager
+def one_openmp_thread() -> Iterator[None]:
+    """Limit OpenMP to one thread, in the calling thread."""
+    with _loaded_libraries("torch" in sys.modules)["openmp"].limit(limits=1):
+        yield
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread: in the calling thread if it is built on OpenMP, else in the process."""
+    with _loaded_libraries("torch" in sys.modules)["blas on openmp"].limit(limits=1), _ONE_BLAS_THREAD():
+        yield
 
 
 @functools.cache
-def _libraries(with_torch):
-    """Find the loaded libraries, which takes longer than a small product: once, and once more with torch.
-
-    Returns those of OpenMP, the BLAS that are built on it, whose limits are those of a thread,
-    too, and the other BLAS.
-    """
+def _loaded_libraries(with_torch: bool) -> dict[str, ThreadpoolController]:
+    """Loaded libraries by kind. Finding them is slow: once, and once more after torch is imported."""
     found = ThreadpoolController()
-    kinds: dict = {"openmp": [], "blas on openmp": [], "blas": []}
+    kinds: dict[str, list[str]] = {"openmp": [], "blas on openmp": [], "blas": []}
     for library in found.lib_controllers:
         on_openmp = library.user_api == "blas" and getattr(library, "threading_layer", None) == "openmp"
         kinds["blas on openmp" if on_openmp else library.user_api].append(library.filepath)
     return {kind: found.select(filepath=paths) for kind, paths in kinds.items()}
 
 
-def _loaded(kind):
-    return _libraries("torch" in sys.modules)[kind]
-
-
-def one_openmp_thread():
-    """Limit OpenMP to one thread, in the calling thread: a context manager."""
-    return _loaded("openmp").limit(limits=1)
-
-
-@contextmanager
-def one_blas_thread():
-    """Limit BLAS to one thread, for most builds in the whole process."""
-    with _loaded("blas on openmp").limit(limits=1), _ONE_BLAS_THREAD():
-        yield
-
-
-def _limit_blas():
-    blas = _loaded("blas")
+def _limit_blas() -> Callable[[], None]:
+    blas = _loaded_libraries("torch" in sys.modules)["blas"]
     before = {library["filepath"]: library["num_threads"] for library in blas.info()}
-    _set_limits(blas, 1)
-    return functools.partial(_set_limits, blas, before)
+    _set_n_threads(blas, 1)
+    return functools.partial(_set_n_threads, blas, before)
 
 
-def _set_limits(libraries, limits):
-    """Set limits for good; threadpoolctl lets no other thread change them until this one has left such a context."""
+def _set_n_threads(libraries: ThreadpoolController, limits: int | dict[str, int]) -> None:
+    """Set numbers of threads for good.
+
+    threadpoolctl ignores other threads until the thread that set a number leaves a context.
+    """
     libraries.limit(limits=limits)
     with libraries.limit(limits=limits):
         pass
 
 
-_ONE_BLAS_THREAD = SharedLimit(_limit_blas)
+_ONE_BLAS_THREAD = SharedSetting(_limit_blas)

@@ -10,6 +10,8 @@ import math
 
 import numpy as np
 
+from skhash._threads import run_in_slices
+
 
 def binarize(activations):
     """Threshold real activations into bits: 1 where ``activation >= 0``.
@@ -252,15 +254,13 @@ def hamming_distances(codes_a, codes_b, *, bit_weights=None, nbits=None):
     >>> hamming_distances([[0, 1, 1]], [[0, 1, 0]], bit_weights=[1, 2, 0.5])
     array([[0.5]])
     """
-    from skhash._kernels import byte_table_distances
-
     packed_a, nbits_a = as_packed(codes_a, nbits, "codes_a")
     packed_b, nbits_b = as_packed(codes_b, nbits, "codes_b")
     check_same_length(nbits_a, nbits_b, "codes_a", "codes_b")
     if bit_weights is None:
-        return byte_table_distances(packed_a, packed_b, _byte_table(np.ones(nbits_a, dtype=np.int64)))
+        return _table_distances(packed_a, packed_b, np.ones(nbits_a, dtype=np.int64))
     weights, unit = quantize_weights(bit_weights, nbits_a)
-    return byte_table_distances(packed_a, packed_b, _byte_table(weights)) * unit
+    return _table_distances(packed_a, packed_b, weights) * unit
 
 
 def bit_balance(codes, *, nbits=None):
@@ -386,6 +386,16 @@ def _some_bits(codes, nbits):
     if not len(bits):
         raise ValueError("codes has no rows; at least one code is wanted.")
     return bits
+
+
+def _table_distances(packed_a, packed_b, weights):
+    """Sum of the integer weights of the differing bits of all pairs, (n_a, n_b)."""
+    from skhash._kernels import byte_table_distances
+
+    table = _byte_table(weights)
+    distances = np.empty((len(packed_a), len(packed_b)), dtype=np.int64)
+    run_in_slices(lambda part: byte_table_distances(packed_a[part], packed_b, table, distances[part]), len(packed_a))
+    return distances
 
 
 def _byte_table(weights):

@@ -2,14 +2,14 @@
 
 import functools
 import random
-import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
 
-from skhash._threads import SharedLimit, one_blas_thread, one_openmp_thread
+from skhash._threads import SharedSetting, one_blas_thread, one_openmp_thread
 
 _GENERATORS = threading.RLock()
 
@@ -170,26 +170,23 @@ def one_thread(wanted=True):
     if not wanted:
         yield
         return
-    n_threads = _torch_threads()
-    with one_blas_thread(), one_openmp_thread():
-        if n_threads == 1:  # of this thread alone, maybe: what it set back would be the number of new threads
-            yield
-            return
-        torch.set_num_threads(1)
+    with one_blas_thread(), one_openmp_thread(), _TORCH_THREADS():
+        torch.set_num_threads(1)  # in this thread, of OpenMP and of MKL, which has a number of its own
         try:
             yield
         finally:
-            torch.set_num_threads(n_threads)
+            torch.set_num_threads(_n_torch_threads[0])  # one_openmp_thread restores a limit of this thread alone
 
 
-def _torch_threads():
-    """Number of threads of torch in the calling thread: MKL has one of its own there, deaf to limits of OpenMP.
+#: number of threads that torch gives a new thread, while a body of `one_thread` runs
+_n_torch_threads = [1]
 
-    ``set_num_threads`` sets both, and the number of the process, which a thread takes for its own when it first
-    computes. One that does so in the body of another has a number of 1 from then on.
-    """
-    of_mkl = re.findall(r"mkl_get_max_threads\(\) : (\d+)", torch.__config__.parallel_info())
-    return max([torch.get_num_threads(), *map(int, of_mkl)])
+
+def _remember_torch_threads():
+    """Read the number of torch in a new thread: the calling one may be under a limit of its own."""
+    with ThreadPoolExecutor(1) as new_thread:
+        _n_torch_threads[0] = new_thread.submit(torch.get_num_threads).result()
+    return lambda: None
 
 
 def full_precision(device):
@@ -228,4 +225,5 @@ def _set_precision(values):
 
 
 _MULTIPLIERS = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
-_NO_TF32 = SharedLimit(_forbid_tf32)
+_NO_TF32 = SharedSetting(_forbid_tf32)
+_TORCH_THREADS = SharedSetting(_remember_torch_threads)

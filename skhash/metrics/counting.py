@@ -8,6 +8,7 @@ so that memory stays bounded whatever the size of the database.
 import numpy as np
 
 from skhash._targets import distinct_targets, n_rows, take_targets
+from skhash._threads import run_in_slices
 from skhash.affinity import level_indices, resolve_affinity
 from skhash.codes import as_packed, as_words, check_same_length, hamming_distances
 from skhash.metrics.histogram import RelevanceHistogram, concatenate, memory_chunks, ragged_histogram
@@ -232,7 +233,13 @@ def _count_plain(queries, database, nbits, targets):
     for rows in memory_chunks(len(queries), 24 * targets.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = targets.table(rows)
         counts = np.zeros((len(query_group), nbits + 1, len(levels)), dtype=np.int64)
-        kernel(query_words[rows], codes, multiplicity, groups, table, query_group, counts)
+        words = query_words[rows]
+        run_in_slices(
+            lambda part, words=words, table=table, group=query_group, counts=counts: kernel(
+                words[part], codes, multiplicity, groups, table, group[part], counts[part]
+            ),
+            len(words),
+        )
         if targets.exclude_self:
             own = table[query_group, targets.database_group[rows]]
             distance = np.bitwise_count(queries[rows] ^ database[rows]).sum(axis=1, dtype=np.int64)

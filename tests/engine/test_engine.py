@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
-from skhash._threads import _loaded, _set_limits
+from skhash._threads import _loaded_libraries, _set_n_threads
 from skhash.engine import Encoder, Objective, Schedule, Trainer, one_thread, resolve_device, seeded
 from skhash.engine.encoder import FastDropoutLinear
 from skhash.engine.runtime import generator_states, restore_generators
@@ -349,10 +349,10 @@ def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
             inside = limits()
         return inside, torch.get_num_threads()
 
-    blas = _loaded("blas")
+    blas = _loaded_libraries(True)["blas"]
     libraries, before = blas.lib_controllers, (torch.get_num_threads(), blas.info())
     torch.set_num_threads(2)
-    _set_limits(blas, 2)
+    _set_n_threads(blas, 2)
     unlimited = limits()  # some libraries come with a BLAS of one thread only
     try:
         with ThreadPoolExecutor(2) as threads:
@@ -361,7 +361,7 @@ def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
             assert limits() == unlimited == threads.submit(limits).result()
     finally:
         torch.set_num_threads(before[0])
-        _set_limits(blas, {library["filepath"]: library["num_threads"] for library in before[1]})
+        _set_n_threads(blas, {library["filepath"]: library["num_threads"] for library in before[1]})
 
 
 def in_new_thread(function):

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import has_fit_parameter
 
+from skhash._threads import run_in_slices
 from skhash.codes import binarize, signs
 from skhash.hashers.shallow._kernel import draw_indices, kernel_width
 
@@ -168,7 +169,9 @@ class StumpFunctions:
         pairs = A.tocoo()
         rows, columns = pairs.coords
         gains = np.empty((len(self._ranks), len(self._X)))
-        stump_gains(rows, columns, pairs.data, self._ranks, gains)
+        run_in_slices(
+            lambda part: stump_gains(rows, columns, pairs.data, self._ranks[part], gains[part]), len(self._ranks)
+        )
         above = np.arange(len(self._X)) < self._ranks.max(axis=1)[:, None]  # whether a value lies above the rank
         features, ranks = np.nonzero(above)
         for i in np.argsort(-gains[above], kind="stable"):
@@ -352,7 +355,8 @@ def best_new_bit(functions, A, known, rng, enough=0.0):
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from skhash.codes import signs
+    >>> from skhash._threads import run_in_slices
+    from skhash.codes import signs
     >>> from skhash.hashers.structhash._functions import StumpFunctions, best_new_bit
     >>> halves = np.array([0, 0, 1, 1])
     >>> A = csr_array((halves[:, None] != halves).astype(float))  # 8 pairs to tell apart

@@ -41,7 +41,7 @@ def count_differences(misordered, differences, counts):
             counts[i, r] = total
 
 
-@nb.njit(parallel=True, nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True)
 def stump_gains(rows, columns, weights, ranks, gains):
     """Write what each threshold of each feature gains, over all pairs that it separates.
 
@@ -56,7 +56,7 @@ def stump_gains(rows, columns, weights, ranks, gains):
     gains : float64 array of shape (n_features, n_rows)
         Written here: the weight of the pairs with a rank <= r and a rank > r.
     """
-    for f in nb.prange(len(ranks)):
+    for f in range(len(ranks)):
         gain = gains[f]
         gain[:] = 0.0
         for e in range(len(weights)):
@@ -68,7 +68,7 @@ def stump_gains(rows, columns, weights, ranks, gains):
             gain[r] += gain[r - 1]
 
 
-@nb.njit(parallel=True, nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True)
 def most_violated_rankings(differences, weights, sizes, gains, kind, misordered, violations, losses):
     """Find the ranking of each list that maximises loss - margin, by dynamic programming.
 
@@ -96,7 +96,7 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
     violations, losses : float64 arrays of shape (n_lists,)
         Written here: loss - margin, and the loss, of the ranking found.
     """
-    for i in nb.prange(len(differences)):
+    for i in range(len(differences)):
         scores = np.zeros(differences.shape[2])
         _add_scores(differences[i], weights, scores)
         first_irrelevant = gains.shape[1]

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skhash._threads import run_in_slices
 from skhash.hashers.structhash._kernels import count_differences, most_violated_rankings
 
 
@@ -80,8 +81,19 @@ class RankingOracle:
         """
         shape = self.lists.items.shape
         misordered, violations, losses = np.empty(shape, self._dtype), np.empty(shape[0]), np.empty(shape[0])
-        lists = self.lists.sizes, self._gains, self._kind
-        most_violated_rankings(differences, weights, *lists, misordered, violations, losses)
+
+        def rank(part):
+            own = (
+                self.lists.sizes[part],
+                self._gains,
+                self._kind[part],
+                misordered[part],
+                violations[part],
+                losses[part],
+            )
+            most_violated_rankings(differences[part], weights, *own)
+
+        run_in_slices(rank, len(differences))
         violated = violations > 1e-12  # less is the rounding of a true ranking
         misordered[~violated] = 0
         return Cut(misordered, float(losses[violated].sum()) / shape[0]), float(violations[violated].sum()) / shape[0]
