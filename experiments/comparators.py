@@ -23,8 +23,7 @@ from _results import RESULTS, figure, keep
 from skhash.comparison import make_hasher
 from skhash.comparison.tables import lay_out
 from skhash.datasets import load_dataset
-from skhash.metrics import relevance_histogram
-from skhash.metrics.names import evaluate
+from skhash.metrics import evaluate_histograms, relevance_histogram
 
 PATH = RESULTS / "comparators.json"
 FAISS = {"lsh": "LSHr", "pca": "PCA{},LSH", "itq": "ITQ{},LSH"}
@@ -43,7 +42,7 @@ def rank(queries, database, data, nbits, cut=None):
     """AP_T and its tie range, precision in radius 2, and AP of the first `cut` over the relevant items among them."""
     H = relevance_histogram(queries, database, data.y_query, data.y_database, affinity=data.affinity, nbits=nbits)
     cut_figure = [f"ap_at_{cut}_retrieved"] if cut else []
-    return evaluate([H], ["ap", "ap_worst", "ap_best", "precision_radius_2", *cut_figure])
+    return evaluate_histograms([H], ["ap", "ap_worst", "ap_best", "precision_radius_2", *cut_figure])
 
 
 def run_task(name, n_seeds):

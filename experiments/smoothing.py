@@ -24,8 +24,7 @@ from skhash import ITQCCAHasher, KSHHasher, SDHHasher, TALRHasher
 from skhash.affinity import resolve_affinity
 from skhash.datasets import load_dataset
 from skhash.engine.smoothing import DIRECTIONS, Smoothing
-from skhash.metrics import relevance_histogram
-from skhash.metrics.names import evaluate
+from skhash.metrics import evaluate_histograms, relevance_histogram
 
 SMOOTHING = (0.0, 0.2, 0.4, 0.6)
 RIVALS = {"itq-cca": ITQCCAHasher, "sdh": SDHHasher, "ksh": KSHHasher}
@@ -71,7 +70,7 @@ def run_split(X, y, method, objective, smoothing, split, seed):
     histogram = relevance_histogram(
         codes, codes, *targets, affinity=resolve_affinity("auto", y), nbits=32, exclude_self=True
     )
-    figures = evaluate([histogram], ["ap", "ap_worst", "ap_best", "ndcg"])
+    figures = evaluate_histograms([histogram], ["ap", "ap_worst", "ap_best", "ndcg"])
     return {"method": method, "objective": objective, "smoothing": smoothing, "split": split, "seed": seed, **figures}
 
 

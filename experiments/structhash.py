@@ -21,8 +21,7 @@ from _results import RESULTS, figure, keep
 from skhash import ITQHasher, LSHHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity
 from skhash.datasets import load_dataset
-from skhash.metrics import iter_histograms
-from skhash.metrics.names import evaluate
+from skhash.metrics import evaluate_histograms, iter_histograms
 
 VARIANTS = {
     "structhash": {},
@@ -78,7 +77,7 @@ def run_method(method, data, nbits, seed):
     for distances, bit_weights in {"weighted": weights, "plain": None}.items():
         if distances == "plain" or weights is not None:
             options = {"affinity": data.affinity, "bit_weights": bit_weights, "nbits": nbits}
-            figures = evaluate(iter_histograms(queries, database, *targets, **options), names)
+            figures = evaluate_histograms(iter_histograms(queries, database, *targets, **options), names)
             rows.append(about | {"distances": distances, "ndcg": figures.pop(ndcg), **figures})
     return rows
 

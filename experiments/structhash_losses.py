@@ -21,8 +21,7 @@ from skhash import StructHashHasher
 from skhash.comparison.leaders import find_lead
 from skhash.datasets import load_dataset
 from skhash.hashers.structhash.structhash import SLACK
-from skhash.metrics import iter_histograms
-from skhash.metrics.names import evaluate
+from skhash.metrics import evaluate_histograms, iter_histograms
 
 NBITS = 64
 LOSSES = ("ndcg", "auc")
@@ -49,7 +48,7 @@ def run(data, loss, factor, seed, k):
         compared = queries, database, data.y_query, data.y_database
         options = {"affinity": data.affinity, "exclude_self": data.get("exclude_self", False)}
         histograms = iter_histograms(*compared, bit_weights=weights, nbits=NBITS, **options)
-        (row[name],) = evaluate(histograms, [f"ndcg_at_{k}_structhash"]).values()
+        (row[name],) = evaluate_histograms(histograms, [f"ndcg_at_{k}_structhash"]).values()
     return row
 
 

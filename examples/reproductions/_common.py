@@ -18,8 +18,7 @@ import numpy as np
 
 from skhash.comparison.store import write_json
 from skhash.comparison.tables import mean_and_spread, tie_range
-from skhash.metrics import iter_histograms
-from skhash.metrics.names import evaluate
+from skhash.metrics import evaluate_histograms, iter_histograms
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_AT_HAND = "not at hand"
@@ -210,7 +209,7 @@ def rank(hasher, data, names, weighted=True):
     data : Bunch
         As :func:`skhash.datasets.load_dataset` returns it.
     names : list of str
-        Metrics as :func:`skhash.metrics.names.parse_metric` reads them.
+        Metrics as :meth:`skhash.metrics.Metric.parse` reads them.
     weighted : bool, default=True
         Use the weights of its bits, if the hasher has learned any.
 
@@ -223,7 +222,7 @@ def rank(hasher, data, names, weighted=True):
     options = {"affinity": data.affinity, "nbits": hasher.nbits}
     if weighted:
         options["bit_weights"] = getattr(hasher, "bit_weights_", None)
-    return evaluate(iter_histograms(*codes, data.y_query, data.y_database, **options), names)
+    return evaluate_histograms(iter_histograms(*codes, data.y_query, data.y_database, **options), names)
 
 
 def summarize(rows):

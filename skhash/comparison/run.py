@@ -3,7 +3,7 @@
 from skhash.comparison.methods import expand_methods
 from skhash.comparison.store import Store
 from skhash.comparison.tasks import Task, Tuning, identify, load, run_task
-from skhash.metrics.names import parse_metric
+from skhash.metrics import Metric
 
 
 def compare(
@@ -41,7 +41,7 @@ def compare(
         Number of candidates for the parameters of every method, the default among them; see
         :mod:`skhash.comparison.tuning`. None takes the default parameters.
     tune_metric : str, default="ap"
-        What candidates are compared by, a name as in :func:`skhash.metrics.names.parse_metric`.
+        What candidates are compared by, a name as in :meth:`skhash.metrics.Metric.parse`.
     n_jobs : int, default=1
         Number of processes; their threads are limited so that they share the cores.
     folder : str or Path, default=None
@@ -116,7 +116,7 @@ def plan(datasets, protocol, methods, nbits, n_seeds, tuning=None, command=None)
     if n_seeds < 1:
         raise ValueError(f"n_seeds={n_seeds}; at least one seed is wanted.")
     if tuning is not None:
-        parse_metric(tuning.figure)
+        Metric.parse(tuning.figure)
         if tuning.budget < 2:
             raise ValueError(f"tune={tuning.budget}; the default and at least one more candidate, 2, are wanted.")
     names = dict.fromkeys([datasets] if isinstance(datasets, str) else datasets)

@@ -36,7 +36,7 @@ def tune(make, space, data, budget, *, seed=0, figure="ap", known=(), keep=None)
     seed : int, default=0
         Decides the division of the training rows and the candidates.
     figure : str, default="ap"
-        What is compared, a name as in :func:`skhash.metrics.names.parse_metric`.
+        What is compared, a name as in :meth:`skhash.metrics.Metric.parse`.
     known : sequence of dict, default=()
         Candidates of an earlier call, which are not evaluated again.
     keep : callable, default=None

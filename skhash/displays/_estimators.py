@@ -4,7 +4,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.displays._base import pyplot
 from skhash.metrics import RetrievalScorer
-from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import concatenate
 from skhash.metrics.scorers import find_hasher, hasher_input
 
@@ -17,8 +16,8 @@ def estimator_name(estimator):
 def ranked_histogram(estimator, X, y):
     """Histogram of the rows of fit as its `score` ranks them, for metrics of ranks."""
     pyplot()  # missing, it is better missed before the ranking
-    histograms = iter_histograms(**RetrievalScorer().ranking(estimator, X, y))
-    return concatenate(H.by_ranks() for H in histograms)
+    ranking = RetrievalScorer().ranking(estimator, X, y)
+    return concatenate(H.by_ranks() for H in ranking.histograms())
 
 
 def activations(estimator, X):

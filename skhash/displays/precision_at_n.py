@@ -4,7 +4,7 @@ import numpy as np
 
 from skhash.displays._curves import as_curves, curves_of, draw_curves
 from skhash.displays._estimators import estimator_name, ranked_histogram
-from skhash.metrics.names import evaluate
+from skhash.metrics import evaluate_histograms
 
 FARTHEST = 1000  # last rank of the default grid
 
@@ -155,4 +155,4 @@ def _curve(H, n):
     n = np.asarray(n)
     if n.ndim != 1 or n.dtype.kind not in "iu" or (n < 1).any():
         raise ValueError(f"n={n.tolist()}; a list of whole numbers of at least 1 is wanted.")
-    return n, np.array([*evaluate([H], [f"precision_at_{rank}" for rank in n]).values()])
+    return n, np.array([*evaluate_histograms([H], [f"precision_at_{rank}" for rank in n]).values()])

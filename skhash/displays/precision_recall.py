@@ -3,7 +3,8 @@
 from skhash.displays._base import pyplot
 from skhash.displays._curves import as_curves, curves_of, draw_curves
 from skhash.displays._estimators import estimator_name
-from skhash.metrics import RetrievalScorer, precision_recall_curve, relevance_histogram
+from skhash.metrics import RetrievalScorer, precision_recall_curve
+from skhash.metrics.histogram import concatenate
 
 
 class PrecisionRecallDisplay:
@@ -118,7 +119,8 @@ class PrecisionRecallDisplay:
             Drawn.
         """
         pyplot()
-        H = relevance_histogram(**RetrievalScorer(weighted=False).ranking(estimator, X, y))
+        ranking = RetrievalScorer().ranking(estimator, X, y)
+        H = concatenate(ranking.histograms(weighted=False))
         return cls.from_histogram(H, estimator_name(estimator) if name is None else name, ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):

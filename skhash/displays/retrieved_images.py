@@ -194,13 +194,13 @@ def _inside(left, top, shape):
 
 def _nearest(ranking, n):
     """Distances and row numbers of the n nearest items of each query, ties in the order of the rows."""
-    codes = ranking["query_codes"], ranking["database_codes"]
-    distances = hamming_distances(*codes, bit_weights=ranking["bit_weights"], nbits=ranking["nbits"])
+    codes = ranking.query_codes, ranking.database_codes
+    distances = hamming_distances(*codes, bit_weights=ranking.bit_weights, nbits=ranking.nbits)
     order = np.argsort(distances, axis=1, kind="stable")[:, :n]
     return np.take_along_axis(distances, order, axis=1), order
 
 
 def _is_relevant(ranking, query, items):
     """Whether some items are relevant to a query."""
-    targets = take_targets(ranking["query_y"], [query]), take_targets(ranking["database_y"], items)
-    return level_indices(ranking["affinity"], *targets)[0][0] > 0
+    targets = take_targets(ranking.query_y, [query]), take_targets(ranking.database_y, items)
+    return level_indices(ranking.affinity, *targets)[0][0] > 0

@@ -1,14 +1,12 @@
 """The range of a metric over the orders of ties (He et al., CVPR 2018, figure 3)."""
 
-import re
-
 import numpy as np
 
 from skhash.displays._base import given_style, metric_label, one_axes, styles, tidy
 from skhash.displays._curves import check_histograms
 from skhash.displays._estimators import estimator_name, ranked_histogram
 from skhash.displays._results import choose_results, mean_and_deviation, methods_of
-from skhash.metrics.names import evaluate, parse_metric
+from skhash.metrics import Metric, evaluate_histograms
 
 ORDERS = ("average", "worst", "best")
 
@@ -99,7 +97,7 @@ class TieRangeDisplay:
         histograms : dict of str to RelevanceHistogram
             Counts by name of the method.
         metric : str, default="ap"
-            A name that :func:`skhash.metrics.names.parse_metric` reads, of no order of ties.
+            A name that :meth:`skhash.metrics.Metric.parse` reads, of no order of ties.
         ax : Axes, default=None
             Where to draw; None makes a figure.
         **kwargs : dict
@@ -111,10 +109,10 @@ class TieRangeDisplay:
             Drawn.
         """
         check_histograms(histograms)
-        if "ties" in parse_metric(metric)[1]:
+        if Metric.parse(metric).ties != "average":
             raise ValueError(f"metric={metric!r} is of one order of ties; a name without _best and _worst is wanted.")
-        orders = [_in_order(metric, ties) for ties in ORDERS]
-        values = [list(evaluate([H], orders).values()) for H in histograms.values()]
+        orders = [Metric.parse(metric).with_ties(ties) for ties in ORDERS]
+        values = [list(evaluate_histograms([H], orders).values()) for H in histograms.values()]
         average, worst, best = np.transpose(values)
         return cls(list(histograms), average, worst, best, metric_label(metric, "")).plot(ax=ax, **kwargs)
 
@@ -142,7 +140,7 @@ class TieRangeDisplay:
         TieRangeDisplay
             Drawn.
         """
-        figures = [_in_order(metric, ties) for ties in ORDERS]
+        figures = [Metric.parse(metric).with_ties(ties).name for ties in ORDERS]
         rows = choose_results(rows, figures, nbits=nbits, dataset=dataset)
         names = methods_of(rows)
         average, worst, best = (
@@ -218,9 +216,3 @@ class TieRangeDisplay:
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=False, axis="y")
         return self
-
-
-def _in_order(metric, ties):
-    """Name of a metric in an order of ties."""
-    stem, *ending = re.split("(?=_structhash$|_min$|_retrieved$)", metric)
-    return "".join([stem, {"average": ""}.get(ties, f"_{ties}"), *ending])

@@ -2,7 +2,9 @@
 
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.counting import histogram_from_distances, iter_histograms, relevance_histogram
+from skhash.metrics.evaluation import Ranking, evaluate_histograms, evaluate_ranking, evaluate_with_curve
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.metric import Metric
 from skhash.metrics.ndcg import ndcg
 from skhash.metrics.precision_recall import precision, precision_recall_curve, r_precision, recall
 from skhash.metrics.ranking import reciprocal_rank, roc_auc
@@ -15,10 +17,15 @@ from skhash.metrics.scorers import (
 )
 
 __all__ = [
+    "Metric",
+    "Ranking",
     "RelevanceHistogram",
     "RetrievalScorer",
     "ap_scorer",
     "average_precision",
+    "evaluate_histograms",
+    "evaluate_ranking",
+    "evaluate_with_curve",
     "histogram_from_distances",
     "iter_histograms",
     "ndcg",

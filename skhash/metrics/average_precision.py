@@ -14,22 +14,18 @@ with T = min(N_d, k) the last rank counted and m = T - N_{d-1}. The formula is
 smooth in real counts: on soft counts it is TALR's training objective.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from array_api_compat import array_namespace
 
+from skhash.metrics._precision_sums import bracket_term, tie_terms
 from skhash.metrics._ties import (
     check_cutoff,
     check_options,
-    digamma,
     divide,
     items_before,
     merge_relevant,
     over_queries,
     per_item,
-    polygamma,
-    ranks_within,
     require_whole,
     tied_ranking,
 )
@@ -111,69 +107,13 @@ def precision_sums(n, p, k=None):
     Returns
     -------
     float64 array of shape (n_queries, n_ties)
-        The braces above times n+_d / n_d.
+        The bracket term above times n+_d / n_d.
     """
     if k is None and getattr(n, "requires_grad", False):
-        from skhash.metrics._gradients import PrecisionSums  # these very lines, with their derivative by hand
+        from skhash.metrics._precision_sums_torch import PrecisionSums  # the same line, with its derivative by hand
 
         return PrecisionSums.apply(n, p)
-    return per_item(p, n) * braces(p, tie_terms(n, p, k))
-
-
-class TieTerms(NamedTuple):
-    """Parts of the braces of every tie, which are ``ratio * excess + offset * harmonic``."""
-
-    before: Any  #: N_{d-1}
-    harmonic: Any  #: psi(T + 1) - psi(N_{d-1} + 1)
-    slope: Any  #: 1 / (n_d - 1), 0 where that is a pole
-    ratio: Any  #: r_d, 0 there
-    excess: Any  #: m - (N_{d-1} + 1) harmonic
-    offset: Any  #: N+_{d-1} + 1
-    single: Any  #: indices of the ties whose n_d is so near to 1 that slope * excess is a series
-    series: Any  #: there slope * excess and its derivatives with respect to n_d and N_{d-1}
-
-
-def tie_terms(n, p, k=None):
-    """Compute the parts of the braces; parameters as in :func:`precision_sums`."""
-    xp = array_namespace(n)
-    last = ranks_within(n)
-    ranks = last if k is None else ranks_within(n, k)
-    before, counted = last[..., :-1], n if k is None else xp.diff(ranks, axis=-1)
-    harmonic = xp.diff(digamma(ranks + 1), axis=-1)
-    single = xp.abs(n - 1) < 1e-3
-    if k is not None:
-        # Compare ranks: the difference of soft ranks may be below n by rounding alone.
-        cut = before + n > k
-        single = single & ~cut
-    divisor = xp.where(single, xp.inf, n - 1)
-    if k is not None:
-        # A cut tie of fewer than two soft items has no such ratio: bound it (exact for whole items).
-        divisor = xp.where(cut & (n < 2), 1.0, divisor)
-    slope, excess = 1 / divisor, counted - (before + 1) * harmonic
-    if isinstance(n, np.ndarray):  # nothing to add to one whole item; a gradient needs it all the same
-        single = single & (p > 0) & ((n != 1) | (p != 1))
-    where = xp.nonzero(single)
-    series = _near_one(n[where] - 1, before[where] + 2)
-    return TieTerms(before, harmonic, slope, (p - 1) * slope, excess, items_before(p) + 1, where, series)
-
-
-def braces(p, terms):
-    """Put the braces together."""
-    values = terms.ratio * terms.excess + terms.offset * terms.harmonic
-    values[terms.single] += (p[terms.single] - 1) * terms.series[0]
-    return values
-
-
-def _near_one(c, x):
-    """[n_d - (N_{d-1} + 1) harmonic] / c at c = n_d - 1 near 0, x = N_{d-1} + 2, and its two derivatives.
-
-    The Taylor series around c = 0, to second order so that the gradient is right as well.
-    """
-    psi1, psi2, psi3, psi4 = (polygamma(order, x) for order in (1, 2, 3, 4))
-    slope = psi1 + psi2 * c / 2 + psi3 * c**2 / 6
-    by_n = -(x - 1) * (psi2 / 2 + psi3 * c / 3)
-    by_before = -slope - (x - 1) * (psi2 + psi3 * c / 2 + psi4 * c**2 / 6)
-    return 1 - (x - 1) * slope, by_n, by_before
+    return per_item(p, n) * bracket_term(p, tie_terms(n, p, k))
 
 
 def _over_retrieved(n, p, k):

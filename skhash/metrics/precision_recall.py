@@ -135,8 +135,8 @@ def r_precision(H, *, ties="average", empty="skip", average=True):
     return over_queries(H, per_block, empty, average)
 
 
-def precision_recall_curve(H, *, radii=None, empty="skip"):
-    """Mean precision and recall within each radius.
+def precision_recall_curve(H, *, radii=None, empty="skip", average=True):
+    """Precision and recall within each radius.
 
     Parameters
     ----------
@@ -147,13 +147,15 @@ def precision_recall_curve(H, *, radii=None, empty="skip"):
         distances of a ragged histogram.
     empty : "skip", "zero", "one" or "nan", default="skip"
         Queries with nothing relevant in the database.
+    average : bool, default=True
+        Means over the queries; False returns one curve per query, NaN where skipped.
 
     Returns
     -------
-    precision : ndarray of shape (n_radii,), float64
-        Means over the queries.
-    recall : ndarray of shape (n_radii,), float64
-        Means over the queries.
+    precision : ndarray of shape (n_radii,) or (n_queries, n_radii), float64
+        Precision within each radius.
+    recall : ndarray of shape (n_radii,) or (n_queries, n_radii), float64
+        Recall within each radius.
     radii : ndarray of shape (n_radii,)
         The radii.
 
@@ -177,7 +179,9 @@ def precision_recall_curve(H, *, radii=None, empty="skip"):
         check_options("average", empty)
         per_query = np.concatenate([_within_each(radii, merge_relevant(c, H.levels), d) for c, d in H.dense_blocks()])
         per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
-    return *mean_over_queries(per_query, empty), radii
+    if average:
+        return *mean_over_queries(per_query, empty), radii
+    return per_query[:, 0], per_query[:, 1], radii
 
 
 def _as_numpy(values):

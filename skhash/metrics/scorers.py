@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 
 from skhash.affinity import ClassAffinity, resolve_affinity
+from skhash.codes import as_packed, check_same_length
 from skhash.metrics._ties import check_cutoff, check_options
-from skhash.metrics.counting import iter_histograms
-from skhash.metrics.names import by_distance, evaluate, parse_metric
+from skhash.metrics.evaluation import Ranking, evaluate_ranking
+from skhash.metrics.metric import Metric
 
 
 class RetrievalScorer:
@@ -18,7 +19,7 @@ class RetrievalScorer:
     metric : str or list of str, default="ap"
         A name gives a float, a list of names a dict of floats from one encoding and
         one histogram: ``"ap"``, ``"ndcg"``, ``"precision_at_100"``, ``"ap_worst"``, ...
-        as :func:`skhash.metrics.names.parse_metric` reads them.
+        as :meth:`skhash.metrics.Metric.parse` reads them.
     database : "fit", "fold" or tuple (X, y), default="fit"
         What the scored rows are ranked against: the rows that the hasher was fitted
         on, the other scored rows, or explicit rows, encoded by the scored estimator.
@@ -54,14 +55,14 @@ class RetrievalScorer:
         self.weighted = weighted
         check_options("average", empty)
         check_cutoff(k)
-        self._names = list(metric) if isinstance(metric, list | tuple) else [metric]
-        options = [parse_metric(name, k)[1] for name in self._names]
+        names = list(metric) if isinstance(metric, list | tuple) else [metric]
+        self._metrics = [Metric.parse(name, k) for name in names]
         if not (callable(affinity) or (isinstance(affinity, str) and affinity == "auto")):
             raise ValueError(f"affinity={affinity!r}; 'auto' or a callable on rows is wanted, see skhash.affinity.")
-        if not self._names:
-            raise ValueError("metric is an empty list; at least one name is wanted.")
-        if k is not None and not any("k" in chosen for chosen in options):
-            raise ValueError(f"k={k}, and metric={metric!r} has no cut-off that it could be.")
+        if not names:
+            raise ValueError("`metric` must have at least one name. Got an empty list instead.")
+        if k is not None and all(parsed.k is None for parsed in self._metrics):
+            raise ValueError(f"`k` must be None for metrics without a cutoff rank, metric={metric!r}. Got {k} instead.")
         if isinstance(database, str) and database not in ("fit", "fold"):
             raise ValueError(f"database={database!r}; 'fit', 'fold' or a tuple (X, y) is wanted.")
         if not isinstance(database, str) and not (isinstance(database, tuple) and len(database) == 2):
@@ -107,15 +108,11 @@ class RetrievalScorer:
         >>> RetrievalScorer("ap")(hasher, X[1000:], y[1000:]) == hasher.score(X[1000:], y[1000:])
         True
         """
-        ranking = self.ranking(estimator, X, y)
-        values: dict = {}
-        for weights, names in by_distance(self._names, ranking.pop("bit_weights")):
-            histograms = iter_histograms(**ranking, bit_weights=weights)
-            values |= evaluate(histograms, names, k=self.k, empty=self.empty)
-        return values[self.metric] if isinstance(self.metric, str) else {name: values[name] for name in self._names}
+        values = evaluate_ranking(self.ranking(estimator, X, y), self._metrics, empty=self.empty)
+        return values[self.metric] if isinstance(self.metric, str) else values
 
     def ranking(self, estimator, X, y=None):
-        """Settle what is ranked for the rows of `X` as queries, and how.
+        """Ranking of the database for the samples of `X` as queries.
 
         Parameters
         ----------
@@ -128,47 +125,33 @@ class RetrievalScorer:
 
         Returns
         -------
-        dict
-            The arguments of :func:`skhash.metrics.iter_histograms`.
+        Ranking
+            Codes, targets and affinity.
 
         Examples
         --------
         >>> import numpy as np
         >>> from skhash import LSHHasher
-        >>> from skhash.metrics import RetrievalScorer, average_precision, relevance_histogram
+        >>> from skhash.metrics import RetrievalScorer, evaluate_ranking
         >>> X, y = np.random.default_rng(0).standard_normal((100, 8)), np.arange(100) % 2
         >>> hasher, scorer = LSHHasher(nbits=16, random_state=0).fit(X, y), RetrievalScorer("ap")
-        >>> H = relevance_histogram(**scorer.ranking(hasher, X, y))
-        >>> average_precision(H) == scorer(hasher, X, y)
+        >>> evaluate_ranking(scorer.ranking(hasher, X, y), ["ap"])["ap"] == scorer(hasher, X, y)
         True
         """
         hasher = find_hasher(estimator)
         if not hasattr(estimator, "transform"):
             raise TypeError(f"{type(hasher).__name__} has no transform that gives codes; a hasher of skhash is wanted.")
-        queries = np.asarray(estimator.transform(X))
+        queries, nbits = _packed_codes(estimator, hasher, X)
         query_y = self._targets(estimator, hasher, X, y)
         if isinstance(self.database, tuple):
             database_X, database_y = self.database
-            codes = np.asarray(estimator.transform(database_X))
+            database, database_nbits = _packed_codes(estimator, hasher, database_X)
+            check_same_length(nbits, database_nbits, "query_codes", "database_codes")
             database_y = self._targets(estimator, hasher, database_X, database_y)
         elif self.database == "fold":
-            codes, database_y = queries, query_y
-        elif not hasattr(hasher, "database_codes_"):
-            raise TypeError(
-                f"{type(hasher).__name__} keeps no database to rank: a hasher of skhash is wanted, or "
-                "RetrievalScorer(database='fold' or (X, y))."
-            )
+            database, database_y = queries, query_y
         else:
-            codes, database_y = hasher.database_codes_, hasher.database_y_
-            if codes is None:
-                raise ValueError(
-                    f"{type(hasher).__name__} was fitted with store_database=False and has no database to rank; "
-                    "fit with store_database=True, or give RetrievalScorer(database=(X, y))."
-                )
-            if database_y is None:
-                raise ValueError(
-                    f"{type(hasher).__name__} was fitted without y, so that its rows have no targets to compare."
-                )
+            database, database_y = _training_database(hasher)
         affinity = self._affinity(hasher, database_y)
         if isinstance(affinity, ClassAffinity) and len(np.unique(database_y)) == 1:
             warnings.warn(
@@ -177,16 +160,16 @@ class RetrievalScorer:
                 UserWarning,
                 stacklevel=3,
             )
-        return {
-            "query_codes": queries,
-            "database_codes": codes,
-            "query_y": query_y,
-            "database_y": database_y,
-            "affinity": affinity,
-            "bit_weights": getattr(hasher, "bit_weights_", None) if self.weighted else None,
-            "exclude_self": isinstance(self.database, str) and self.database == "fold",
-            "nbits": queries.shape[1],
-        }
+        return Ranking(
+            queries,
+            database,
+            nbits,
+            query_y,
+            database_y,
+            affinity,
+            bit_weights=getattr(hasher, "bit_weights_", None) if self.weighted else None,
+            exclude_self=isinstance(self.database, str) and self.database == "fold",
+        )
 
     def _affinity(self, hasher, database_y):
         if not callable(self.affinity) and getattr(hasher, "affinity_", None) is not None:
@@ -209,6 +192,30 @@ class RetrievalScorer:
         from sklearn.utils.metadata_routing import MetadataRequest
 
         return MetadataRequest(owner=self)
+
+
+def _packed_codes(estimator, hasher, X):
+    """Packed codes and their number of bits: from `encode` if the hasher has it, else from the bits of `transform`."""
+    if hasattr(hasher, "encode") and hasattr(hasher, "_n_features_out"):
+        return hasher.encode(_last_step_input(estimator, X)), hasher._n_features_out
+    return as_packed(estimator.transform(X), name=f"{type(hasher).__name__}.transform(X)")
+
+
+def _training_database(hasher):
+    """Packed codes and targets of the training samples of a hasher."""
+    if not hasattr(hasher, "database_codes_"):
+        raise TypeError(
+            f"{type(hasher).__name__} keeps no database to rank: a hasher of skhash is wanted, or "
+            "RetrievalScorer(database='fold' or (X, y))."
+        )
+    if hasher.database_codes_ is None:
+        raise ValueError(
+            f"{type(hasher).__name__} was fitted with store_database=False and has no database to rank; "
+            "fit with store_database=True, or give RetrievalScorer(database=(X, y))."
+        )
+    if hasher.database_y_ is None:
+        raise ValueError(f"{type(hasher).__name__} was fitted without y, so that its rows have no targets to compare.")
+    return hasher.database_codes_, hasher.database_y_
 
 
 def find_hasher(estimator):
@@ -260,12 +267,17 @@ def hasher_input(estimator, X):
     >>> hasher_input(LSHHasher(), [[0.5, 1.0]])
     array([[0.5, 1. ]])
     """
+    return np.asarray(_last_step_input(estimator, X))
+
+
+def _last_step_input(estimator, X):
+    """Samples after the earlier steps of Pipelines, in the container that these return."""
     if hasattr(estimator, "best_estimator_"):
-        return hasher_input(estimator.best_estimator_, X)
+        return _last_step_input(estimator.best_estimator_, X)
     if not hasattr(estimator, "steps"):
-        return np.asarray(X)
+        return X
     earlier, last = estimator[:-1], estimator.steps[-1][1]
-    return hasher_input(last, earlier.transform(X) if len(earlier) else X)
+    return _last_step_input(last, earlier.transform(X) if len(earlier) else X)
 
 
 ap_scorer = RetrievalScorer("ap")

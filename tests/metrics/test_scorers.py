@@ -26,9 +26,11 @@ from sklearn.preprocessing import Binarizer, MinMaxScaler, StandardScaler
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.metrics import (
+    Metric,
     RetrievalScorer,
     ap_scorer,
     average_precision,
+    evaluate_histograms,
     histogram_from_distances,
     ndcg,
     ndcg_scorer,
@@ -37,7 +39,6 @@ from skhash.metrics import (
     precision_radius_2_scorer,
     relevance_histogram,
 )
-from skhash.metrics.names import evaluate, parse_metric
 
 NAMES = ["ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2"]
 folds = StratifiedKFold(2, shuffle=True, random_state=0)
@@ -123,12 +124,12 @@ def test_affinity_may_be_another_than_that_of_fit(labels):
 
 def test_several_metrics_cost_one_encoding_and_one_histogram(itq, digits):
     with (
-        patch.object(ITQHasher, "transform", autospec=True, side_effect=ITQHasher.transform) as transform,
-        patch("skhash.metrics.scorers.iter_histograms", side_effect=lambda *a, **k: iter(histograms)) as count,
+        patch.object(ITQHasher, "encode", autospec=True, side_effect=ITQHasher.encode) as encode,
+        patch("skhash.metrics.evaluation.iter_histograms", side_effect=lambda *a, **k: iter(histograms)) as count,
     ):
         histograms = [relevance_histogram([[0]], [[0], [1]], [0], [0, 1])]
         RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
-    assert transform.call_count == count.call_count == 1
+    assert encode.call_count == count.call_count == 1
 
 
 def test_values_do_not_depend_on_the_memory_at_hand(itq, digits):
@@ -269,18 +270,21 @@ def test_training_fold_of_a_single_class_is_told(digits):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metric": "map"}, "metric='map'; one of ap, ndcg, precision"),
-        ({"metric": 5}, "metric=5"),
-        ({"metric": []}, "metric is an empty list"),
-        ({"metric": ["ap", "mrr"]}, "metric='mrr'"),
+        ({"metric": "map"}, "`metric` must be one of ap, ndcg, precision, .* Got 'map' instead"),
+        ({"metric": 5}, "Got 5 instead"),
+        ({"metric": []}, "`metric` must have at least one name"),
+        ({"metric": ["ap", "mrr"]}, "Got 'mrr' instead"),
         ({"metric": "precision"}, "precision_at_100, precision_radius_2, or the parameter k"),
-        ({"metric": "ap_radius_2"}, "ap has no such cut-off"),
-        ({"metric": "roc_auc_at_5"}, "roc_auc has no such cut-off"),
+        ({"metric": "ap_radius_2"}, "`metric` .* Got 'ap_radius_2': ap has no radius"),
+        ({"metric": "roc_auc_at_5"}, "`metric` .* Got 'roc_auc_at_5': roc_auc has no k"),
         ({"database": "train"}, r"database='train'; 'fit', 'fold' or a tuple \(X, y\)"),
         ({"database": [1, 2]}, r"database is a list; 'fit', 'fold' or a tuple \(X, y\)"),
         ({"empty": "ignore"}, "empty='ignore'; one of 'skip', 'zero', 'one', 'nan'"),
         ({"k": 0}, "k=0; None or an integer of at least 1"),
-        ({"k": 5, "metric": ["roc_auc", "precision_radius_2"]}, "k=5, and metric=.* has no cut-off that it could be"),
+        (
+            {"k": 5, "metric": ["roc_auc", "precision_radius_2"]},
+            "`k` must be None for metrics without a cutoff",
+        ),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
@@ -321,8 +325,9 @@ def test_an_estimator_that_is_no_hasher(digits):
     ],
 )
 def test_names(name, function, options):
-    metric, parsed = parse_metric(name)
-    assert (metric.__name__, parsed) == (function, options)
+    metric = Metric.parse(name)
+    assert (metric.name, metric.function.__name__, metric.options) == (name, function, options)
+    assert metric.with_ties(metric.ties) == metric
 
 
 @pytest.mark.parametrize(
@@ -345,8 +350,30 @@ def test_names(name, function, options):
     ],
 )
 def test_names_that_say_no_metric(name):
-    with pytest.raises(ValueError, match="metric="):
-        parse_metric(name)
+    with pytest.raises(ValueError, match=rf"`metric` must .* Got '{name}'"):
+        Metric.parse(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "label"),
+    [
+        ("ap", "ap_best", "AP"),
+        ("ap_at_10_worst", "ap_at_10_best", "AP@10, worst order of ties"),
+        ("ndcg_at_5_structhash", "ndcg_at_5_best_structhash", "NDCG@5, structhash"),
+        ("precision_radius_2.5", "precision_radius_2.5_best", "Precision within radius 2.5"),
+        ("roc_auc", "roc_auc_best", "Area under the ROC curve"),
+    ],
+)
+def test_another_order_of_ties_has_its_own_name(name, best, label):
+    metric = Metric.parse(name)
+    assert metric.with_ties("best") == Metric.parse(best)
+    assert metric.label() == label
+
+
+def test_a_cutoff_may_be_given_apart_from_the_name():
+    assert Metric.parse("ap", 10).with_ties("worst") == Metric.parse("ap_at_10_worst")
+    assert Metric.parse("ap_at_5", 10).k == 5
+    assert Metric.parse("roc_auc", 10).k is None
 
 
 def test_weights_of_bits_are_used_unless_told_otherwise(digits):
@@ -382,7 +409,7 @@ def test_rows_reach_the_hasher_through_pipelines_within_pipelines(digits):
 def test_each_kind_of_query_without_a_value_is_told_once():
     one_kind = relevance_histogram([[0, 0], [0, 1]], [[0, 1], [1, 1]], [7, 5], [7, 7])
     with pytest.warns(UserWarning, match="queries have no") as warned:
-        values = evaluate([one_kind], ["roc_auc", "ap", "ndcg"])
+        values = evaluate_histograms([one_kind], ["roc_auc", "ap", "ndcg"])
     assert [str(w.message).split(" in the")[0] for w in warned] == [
         "2 of 2 queries have no pair of a relevant and an irrelevant item",
         "1 of 2 queries have no relevant item",
@@ -402,9 +429,8 @@ def test_merging_irrelevant_ties_changes_no_metric_of_ranks(n_levels):
     names = ["ap", "ap_at_7", "ap_worst", "ndcg", "ndcg_at_5", "ndcg_at_6_worst", "precision_at_7"]
     names += ["recall_at_9", "recall_at_4_best", "r_precision", "reciprocal_rank", "roc_auc"]
     for name in names:
-        metric, options = parse_metric(name)
-        one, other = (metric(h, empty="zero", average=False, **options) for h in (H, merged))
+        one, other = (Metric.parse(name)(h, empty="zero", average=False) for h in (H, merged))
         np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=name)
-    assert evaluate([H], ["precision_radius_3"], empty="zero") == {
+    assert evaluate_histograms([H], ["precision_radius_3"], empty="zero") == {
         "precision_radius_3": precision(H, radius=3, empty="zero")
     }

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from skhash._compat import fit_context
 from skhash.affinity import SharedLabelsAffinity
 from skhash.base import ENCODE_BATCH_SIZE, BaseHasher, lack_of_pairs
-from skhash.codes import binarize
+from skhash.codes import binarize, pack
 from skhash.engine import (
     ArraySubset,
     Checkpoint,
@@ -36,8 +36,7 @@ from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.smoothing import DIRECTIONS, are_tags
 from skhash.hashers.deep._parameters import CONSTRAINTS, check_smoothing, document
 from skhash.hashers.deep._stream import FIXED, check_same_model, go_on, stream_state
-from skhash.metrics.counting import relevance_histogram
-from skhash.metrics.names import parse_metric
+from skhash.metrics import Ranking, evaluate_ranking
 
 # Input noise by default: the ratio p / (1 - p) of dropout grows with the features a row, as a penalty should.
 # Chosen by validation on training rows of MNIST and USPS, for 1,000 to 25,000 rows.
@@ -453,12 +452,12 @@ class DeepHasher(BaseHasher):
         return np.sort(rows[n_held:]), np.sort(rows[:n_held])
 
     def _validate(self, encoder, X, y, database_X, database_y):
-        """Exact metric of the held-out rows, ranked against those that are learned from."""
-        codes, database = (binarize(_activations(encoder, rows)) for rows in (X, database_X))
-        metric, options = parse_metric(self._score_metric())
+        """Exact metric of the held-out samples, ranked against the samples that are learned from."""
+        codes, database = (pack(binarize(_activations(encoder, samples))) for samples in (X, database_X))
         affinity = "auto" if self.affinity_ is None else self.affinity_
-        histogram = relevance_histogram(codes, database, y, database_y, affinity=affinity)
-        return metric(histogram, empty="zero", **options)
+        ranking = Ranking(codes, database, self._nbits, y, database_y, affinity)
+        metric = self._score_metric()
+        return evaluate_ranking(ranking, [metric], empty="zero")[metric]
 
     def _keep_weights(self, state):
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in state.items()}

@@ -1,6 +1,6 @@
-"""The derivative of AP_T's closed form, by hand: half the time that recorded operations take.
+"""AP_T's closed form with its derivative by hand, which takes half the time of torch's recorded operations.
 
-With f_d = n+_d / n_d * B_d the sum of precisions of tie d and B_d its braces,
+With f_d = n+_d / n_d * B_d the sum of precisions of tie d and B_d its bracket term,
 
     B_d = r_d E_d + O_d h_d,    E_d = n_d - (N_{d-1} + 1) h_d,    O_d = N+_{d-1} + 1,
     h_d = psi(N_d + 1) - psi(N_{d-1} + 1),    r_d = (n+_d - 1) s_d,    s_d = 1 / (n_d - 1),
@@ -16,18 +16,18 @@ and a rank moves with the items of all ties up to it.
 import torch
 from torch.autograd.function import once_differentiable
 
+from skhash.metrics._precision_sums import bracket_term, tie_terms
 from skhash.metrics._ties import per_item
-from skhash.metrics.average_precision import braces, tie_terms
 
 
 class PrecisionSums(torch.autograd.Function):
-    """:func:`skhash.metrics.average_precision.precision_sums` without a cut-off."""
+    """:func:`skhash.metrics.average_precision.precision_sums` without a cutoff rank."""
 
     @staticmethod
     def forward(ctx, n, p):
         """Sum of precisions of every tie, from float64 tensors (n_queries, n_ties)."""
         ctx.terms = tie_terms(n, p)
-        values, share = braces(p, ctx.terms), per_item(p, n)
+        values, share = bracket_term(p, ctx.terms), per_item(p, n)
         ctx.save_for_backward(n, p, values, share)
         return share * values
 

@@ -1,0 +1,235 @@
+"""Metrics of a ranking of codes: for scorers, for validation during training, and for comparisons alike."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.metrics._ties import NOTHING_TO_FIND, mean_over_queries
+from skhash.metrics.counting import iter_histograms
+from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.metric import Metric
+from skhash.metrics.precision_recall import precision_recall_curve
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Codes of queries and of a database, and which items are relevant to which queries.
+
+    Parameters
+    ----------
+    query_codes : ndarray of shape (n_queries, ceil(nbits / 8)), dtype uint8
+        Packed codes of the queries.
+    database_codes : ndarray of shape (n_items, ceil(nbits / 8)), dtype uint8
+        Packed codes of the database.
+    nbits : int
+        Number of bits of a code.
+    query_y : array-like of shape (n_queries, ...)
+        Targets of the queries.
+    database_y : array-like of shape (n_items, ...)
+        Targets of the database.
+    affinity : "auto" or callable
+        Which items are relevant, see :mod:`skhash.affinity`.
+    bit_weights : array-like of shape (nbits,), default=None
+        Weights of the Hamming distance; None counts bits.
+    exclude_self : bool, default=False
+        Leave item i out of the ranking of query i.
+
+    Examples
+    --------
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.codes import pack
+    >>> from skhash.metrics import Ranking
+    >>> codes, y = pack([[0, 0], [0, 1], [1, 1]]), ["cat", "cat", "dog"]
+    >>> ranking = Ranking(codes, codes, 2, y, y, ClassAffinity())
+    >>> [H.counts.tolist() for H in ranking.histograms()][0][0]
+    [[0, 1], [0, 1], [1, 0]]
+    """
+
+    query_codes: npt.NDArray[np.uint8]
+    database_codes: npt.NDArray[np.uint8]
+    nbits: int
+    query_y: Any
+    database_y: Any
+    affinity: Any
+    bit_weights: npt.ArrayLike | None = None
+    exclude_self: bool = False
+
+    def histograms(self, *, weighted: bool = True) -> Iterator[RelevanceHistogram]:
+        """Histograms of successive chunks of queries.
+
+        Parameters
+        ----------
+        weighted : bool, default=True
+            Rank by weighted distances if there are `bit_weights`; False always counts bits.
+
+        Returns
+        -------
+        iterator of RelevanceHistogram
+            As :func:`skhash.metrics.iter_histograms` yields them.
+        """
+        return iter_histograms(
+            self.query_codes,
+            self.database_codes,
+            self.query_y,
+            self.database_y,
+            self.affinity,
+            bit_weights=self.bit_weights if weighted else None,
+            exclude_self=self.exclude_self,
+            nbits=self.nbits,
+        )
+
+
+def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty: str = "skip") -> dict[str, float]:
+    """Mean over the queries of each metric of a ranking.
+
+    Metrics within a radius count bits, whatever the weights of the bits.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Codes and targets.
+    metrics : sequence of str or Metric
+        Metrics, or names as :meth:`Metric.parse` reads them.
+    empty : "skip", "zero", "one" or "nan", default="skip"
+        Value of a query with nothing relevant in the database.
+
+    Returns
+    -------
+    dict of str to float
+        Value by name of the metric.
+
+    Examples
+    --------
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.codes import pack
+    >>> from skhash.metrics import Ranking, evaluate_ranking
+    >>> codes, database = pack([[0, 0]]), pack([[0, 1], [0, 1], [1, 1]])
+    >>> ranking = Ranking(codes, database, 2, [7], [7, 5, 7], ClassAffinity())
+    >>> {name: round(value, 4) for name, value in evaluate_ranking(ranking, ["ap_worst", "ap_best"]).items()}
+    {'ap_worst': 0.5833, 'ap_best': 0.8333}
+    """
+    return _evaluate_ranking(ranking, _parse(metrics), empty)
+
+
+def evaluate_with_curve(
+    ranking: Ranking, metrics: Sequence[str | Metric], *, empty: str = "skip"
+) -> tuple[dict[str, float], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Metrics of a ranking, and its mean precision and recall within each Hamming radius.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Codes and targets.
+    metrics : sequence of str or Metric
+        As in :func:`evaluate_ranking`.
+    empty : "skip", "zero", "one" or "nan", default="skip"
+        Value of a query with nothing relevant in the database.
+
+    Returns
+    -------
+    values : dict of str to float
+        Value by name of the metric.
+    precision : ndarray of shape (nbits + 1,)
+        Mean precision within the radii 0, 1, ..., nbits, whatever the weights of the bits.
+    recall : ndarray of shape (nbits + 1,)
+        Mean recall within these radii.
+
+    Examples
+    --------
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.codes import pack
+    >>> from skhash.metrics import Ranking, evaluate_with_curve
+    >>> codes, database = pack([[0, 0]]), pack([[0, 1], [0, 1], [1, 1]])
+    >>> ranking = Ranking(codes, database, 2, [7], [7, 5, 7], ClassAffinity())
+    >>> evaluate_with_curve(ranking, ["recall_at_3"])[2]
+    array([0. , 0.5, 1. ])
+    """
+    values = _evaluate_ranking(ranking, [*_parse(metrics), _RadiusCurve()], empty)
+    precision, recall = values.pop(_RadiusCurve.name)
+    return values, precision, recall
+
+
+def evaluate_histograms(
+    histograms: Iterable[RelevanceHistogram], metrics: Sequence[str | Metric], *, empty: str = "skip"
+) -> dict[str, float]:
+    """Mean over the queries of each metric, in one pass over the histograms of successive queries.
+
+    Parameters
+    ----------
+    histograms : iterable of RelevanceHistogram
+        As :func:`skhash.metrics.iter_histograms` yields them.
+    metrics : sequence of str or Metric
+        As in :func:`evaluate_ranking`.
+    empty : "skip", "zero", "one" or "nan", default="skip"
+        Value of a query with nothing relevant in the database.
+
+    Returns
+    -------
+    dict of str to float
+        Value by name of the metric.
+
+    Examples
+    --------
+    >>> from skhash.metrics import evaluate_histograms, relevance_histogram
+    >>> H = relevance_histogram([[0, 0]], [[0, 1], [0, 1], [1, 1]], [7], [7, 5, 7])
+    >>> {name: round(value, 4) for name, value in evaluate_histograms([H], ["ap_worst", "ap_best"]).items()}
+    {'ap_worst': 0.5833, 'ap_best': 0.8333}
+    """
+    metrics = _parse(metrics)
+    return _means(metrics, _values_per_query(histograms, metrics, empty), empty)
+
+
+@dataclass(frozen=True)
+class _RadiusCurve:
+    """Precision and recall of each query within all radii: evaluated as a Metric is, with arrays as values."""
+
+    name = "radius_curve"
+    radius = np.inf
+    undefined_without = NOTHING_TO_FIND
+
+    def __call__(self, H, *, empty, average):
+        return np.stack(precision_recall_curve(H, empty=empty, average=average)[:2], axis=1)
+
+
+def _parse(metrics):
+    """Metrics from metrics or names, each name once."""
+    parsed = [metric if isinstance(metric, Metric) else Metric.parse(metric) for metric in metrics]
+    return list({metric.name: metric for metric in parsed}.values())
+
+
+def _evaluate_ranking(ranking, metrics, empty):
+    """One pass over the queries, or two if bits have weights and some metrics count bits."""
+    if ranking.bit_weights is None:
+        passes = [(False, metrics)]
+    else:
+        within = [metric for metric in metrics if metric.radius is not None]
+        passes = [(True, [metric for metric in metrics if metric.radius is None]), (False, within)]
+    values: dict = {}
+    for weighted, some in passes:
+        if some:
+            values |= _values_per_query(ranking.histograms(weighted=weighted), some, empty)
+    return _means(metrics, values, empty)
+
+
+def _values_per_query(histograms, metrics, empty):
+    parts: dict = {metric.name: [] for metric in metrics}
+    for H in histograms:
+        by_ranks = H.by_ranks()
+        for metric in metrics:
+            values = metric(by_ranks if metric.radius is None else H, empty=empty, average=False)
+            parts[metric.name].append(values)
+    return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def _means(metrics, values, empty):
+    """Means over all queries; metrics that skip the same queries give one warning."""
+    means: dict = {}
+    warned: set = set()
+    for metric in metrics:
+        reason = metric.undefined_without
+        means[metric.name] = mean_over_queries(values[metric.name], empty, reason, warn=reason not in warned)
+        warned.add(reason)
+    return means

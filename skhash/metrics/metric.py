@@ -1,0 +1,213 @@
+"""Metrics by name: one spelling for scorers, reports and the command line, parsed in this file only."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from inspect import signature
+from typing import Any
+
+from skhash.metrics._ties import NOTHING_TO_COMPARE, NOTHING_TO_FIND
+from skhash.metrics.average_precision import average_precision
+from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ndcg import ndcg
+from skhash.metrics.precision_recall import precision, r_precision, recall
+from skhash.metrics.ranking import reciprocal_rank, roc_auc
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "ap": average_precision,
+    "ndcg": ndcg,
+    "precision": precision,
+    "recall": recall,
+    "r_precision": r_precision,
+    "reciprocal_rank": reciprocal_rank,
+    "roc_auc": roc_auc,
+}
+_LABELS = {"ap": "AP", "ndcg": "NDCG", "r_precision": "R-precision", "roc_auc": "Area under the ROC curve"}
+_NAME = re.compile(
+    rf"(?P<function>{'|'.join(sorted(FUNCTIONS, key=len, reverse=True))})"
+    r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
+    r"(_(?P<discount>structhash)|_(?P<normalizer>min|retrieved))?"
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of a RelevanceHistogram with its options.
+
+    Parameters
+    ----------
+    name : str
+        Name of the metric with its options, for example ``"ap_at_10_worst"``.
+    function : callable
+        The metric, for example :func:`skhash.metrics.average_precision`.
+    k : int, default=None
+        Cutoff rank.
+    radius : float, default=None
+        Hamming radius.
+    ties : "average", "best" or "worst", default="average"
+        Order inside the ties.
+    discount : "log2" or "structhash", default="log2"
+        Discount of NDCG.
+    normalizer : "relevant", "min" or "retrieved", default="relevant"
+        Normalizer of AP with a cutoff.
+
+    Examples
+    --------
+    >>> from skhash.metrics import Metric, relevance_histogram
+    >>> metric = Metric.parse("ap_at_10_worst")
+    >>> metric.k, metric.ties
+    (10, 'worst')
+    >>> H = relevance_histogram([[0, 0]], [[0, 1], [0, 1], [1, 1]], [7], [7, 5, 7])
+    >>> round(metric(H), 4)
+    0.5833
+    """
+
+    name: str
+    function: Callable[..., Any]
+    k: int | None = None
+    radius: float | None = None
+    ties: str = "average"
+    discount: str = "log2"
+    normalizer: str = "relevant"
+
+    @classmethod
+    def parse(cls, name: str, k: int | None = None) -> "Metric":
+        """Metric of a name.
+
+        Parameters
+        ----------
+        name : str
+            ``ap``, ``ndcg``, ``precision``, ``recall``, ``r_precision``, ``reciprocal_rank``
+            or ``roc_auc``. Then ``_at_K`` or ``_radius_R``, if the metric has a cutoff. Then
+            ``_best`` or ``_worst`` for the order inside the ties. Then ``_structhash`` for that
+            discount of ``ndcg``, or ``_min`` or ``_retrieved`` for that normalizer of ``ap_at_K``.
+        k : int, default=None
+            Cutoff rank of a name without one.
+
+        Returns
+        -------
+        Metric
+            The metric with its options.
+
+        Raises
+        ------
+        ValueError
+            If the name is not the name of a metric.
+
+        Examples
+        --------
+        >>> from skhash.metrics import Metric
+        >>> metric = Metric.parse("ap_at_5000_retrieved")  # what many papers call mAP@5000
+        >>> metric.k, metric.normalizer
+        (5000, 'retrieved')
+        """
+        match = _NAME.fullmatch(name) if isinstance(name, str) else None
+        if match is None:
+            raise ValueError(
+                f"`metric` must be one of {', '.join(FUNCTIONS)}, followed by _at_K or _radius_R, then _best or "
+                f"_worst, then _structhash (ndcg), _min or _retrieved (ap_at_K) where they apply. Got {name!r} instead."
+            )
+        options: dict[str, Any] = {option: text for option, text in match.groupdict().items() if text}
+        stem = options.pop("function")
+        function = FUNCTIONS[stem]
+        accepted = signature(function).parameters
+        for option in options:
+            if option not in accepted:
+                raise ValueError(f"`metric` must have options of its function. Got {name!r}: {stem} has no {option}.")
+        if k is not None and "k" in accepted and not options.keys() & {"k", "radius"}:
+            options["k"] = k
+        if "normalizer" in options and "k" not in options:
+            raise ValueError(f"`metric` must have a cutoff k for another normalizer, as ap_at_100_min. Got {name!r}.")
+        if "radius" in accepted and not options.keys() & {"k", "radius"}:
+            raise ValueError(
+                f"`metric` must have a cutoff: {name}_at_100, {name}_radius_2, or the parameter k. Got {name!r}."
+            )
+        types = {"k": int, "radius": float}
+        return cls(name, function, **{option: types.get(option, str)(value) for option, value in options.items()})
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of the function that differ from its defaults."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+        return {field.name: values[field.name] for field in fields(self)[2:] if values[field.name] != field.default}
+
+    @property
+    def undefined_without(self) -> str:
+        """What a query must have in the database for a value, in words."""
+        return NOTHING_TO_COMPARE if self.function is roc_auc else NOTHING_TO_FIND
+
+    def __call__(self, H: RelevanceHistogram, *, empty: str = "skip", average: bool = True) -> Any:
+        """Value of the metric on a histogram.
+
+        Parameters
+        ----------
+        H : RelevanceHistogram
+            Counts.
+        empty : "skip", "zero", "one" or "nan", default="skip"
+            Value of a query with nothing relevant.
+        average : bool, default=True
+            Mean over the queries; False returns one value per query.
+
+        Returns
+        -------
+        float or ndarray of shape (n_queries,)
+            As the function returns it.
+        """
+        return self.function(H, **self.options, empty=empty, average=average)
+
+    def with_ties(self, ties: str) -> "Metric":
+        """Same metric under another order of ties.
+
+        Parameters
+        ----------
+        ties : "average", "best" or "worst"
+            Order inside the ties.
+
+        Returns
+        -------
+        Metric
+            The metric with that order and its name.
+
+        Examples
+        --------
+        >>> from skhash.metrics import Metric
+        >>> Metric.parse("ndcg_at_10_structhash").with_ties("best").name
+        'ndcg_at_10_best_structhash'
+        """
+        stem, cutoff, _, ending = self._words()
+        order = "" if ties == "average" else f"_{ties}"
+        return replace(self, name=f"{stem}{cutoff}{order}{ending}", ties=ties)
+
+    def label(self, average: str = "") -> str:
+        """Label for the axis of a plot.
+
+        Parameters
+        ----------
+        average : str, default=""
+            Mark of AP and NDCG as means over the orders of ties, for example ``"$_T$"``.
+
+        Returns
+        -------
+        str
+            The label.
+
+        Examples
+        --------
+        >>> from skhash.metrics import Metric
+        >>> Metric.parse("precision_radius_2").label(), Metric.parse("ap_at_10_worst").label()
+        ('Precision within radius 2', 'AP@10, worst order of ties')
+        """
+        stem, cutoff, order, ending = self._words()
+        text = _LABELS.get(stem, stem.replace("_", " ").capitalize())
+        text += average if stem in ("ap", "ndcg") and not order else ""
+        text += cutoff.replace("_at_", "@").replace("_radius_", " within radius ")
+        return text + ending.replace("_", ", ") + (f", {self.ties} order of ties" if order else "")
+
+    def _words(self) -> tuple[str, str, str, str]:
+        """Parts of the name: function, cutoff, order of ties, discount or normalizer."""
+        stem = next(name for name, function in FUNCTIONS.items() if function is self.function)
+        cutoff = "" if self.k is None else f"_at_{self.k}"
+        cutoff += "" if self.radius is None else f"_radius_{self.radius:g}"
+        order = "" if self.ties == "average" else f"_{self.ties}"
+        endings = [self.options[key] for key in ("discount", "normalizer") if key in self.options]
+        return stem, cutoff, order, "".join(f"_{ending}" for ending in endings)
