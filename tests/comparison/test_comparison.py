@@ -439,7 +439,7 @@ def test_users_own_file(tmp_path, capsys):
     [
         (["compare", "digits,nothing.npz"], "nothing.npz"),
         (["compare", "digits", "--protocol", "mirflickr"], "mirflickr"),
-        (["compare", "digits", "--tune", "2", "--tune-metric", "magic"], "metric='magic'"),
+        (["compare", "digits", "--tune", "2", "--tune-metric", "magic"], "Got 'magic' instead"),
         (["compare", ","], "at least one data set"),
         (["compare", "--fresh"], "--fresh without --out"),
         (["compare", "--tune-metric", "ndcg"], "--tune-metric ndcg without --tune"),
