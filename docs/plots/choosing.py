@@ -1,4 +1,4 @@
-"""Figures of the page on choosing a method: the digits of scikit-learn, one split, default settings."""
+"""Plots of the page on choosing a method: the digits of scikit-learn, one split, default settings."""
 
 from functools import cache
 
@@ -17,18 +17,18 @@ SUPERVISED = {"TALR": "#0a7d91", "ITQCCA": "#d9480f", "SDH": "#7048b6"}
 def _histogram(name, nbits):
     data = load_dataset("digits")
     hasher = getattr(skhash, f"{name}Hasher")(nbits)
-    quick = {"random_state": 0} | ({"n_epochs": 20} if name == "TALR" else {})
-    hasher.set_params(**quick).fit(data.X_train, data.y_train)
+    parameters = {"random_state": 0} | ({"n_epochs": 20} if name == "TALR" else {})
+    hasher.set_params(**parameters).fit(data.X_train, data.y_train)
     queries, database = hasher.transform(data.X_query), hasher.transform(data.X_database)
     return relevance_histogram(queries, database, data.y_query, data.y_database)
 
 
 def methods():
-    """AP_T against code length, with and without labels."""
+    """Draw AP_T against the number of bits, without and with labels."""
     _, panels = plt.subplots(1, 2, figsize=(7.2, 3.4), sharey=True, layout="constrained")
     for axes, names, title in zip(panels, (UNSUPERVISED, SUPERVISED), ("no labels", "labels"), strict=True):
-        for name, colour in names.items():
-            axes.plot(BITS, [average_precision(_histogram(name, b)) for b in BITS], "o-", color=colour, label=name)
+        for name, color in names.items():
+            axes.plot(BITS, [average_precision(_histogram(name, b)) for b in BITS], "o-", color=color, label=name)
         axes.set_xscale("log", base=2)
         axes.set_xticks(BITS, BITS)
         axes.set(title=title, xlabel="bits", ylim=(0, 1))
@@ -37,13 +37,13 @@ def methods():
 
 
 def radius():
-    """What more bits do to a ranking, and to a ball of radius 2."""
+    """Draw AP_T and the precision within radius 2 against the number of bits."""
     _, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
-    for name, colour in (("ITQ", UNSUPERVISED["ITQ"]), ("TALR", SUPERVISED["TALR"])):
+    for name, color in (("ITQ", UNSUPERVISED["ITQ"]), ("TALR", SUPERVISED["TALR"])):
         ranked = [average_precision(_histogram(name, b)) for b in BITS]
         inside = [precision(_histogram(name, b), radius=2) for b in BITS]
-        axes.plot(BITS, ranked, "o-", color=colour, label=f"{name}: AP_T of the ranking")
-        axes.plot(BITS, inside, "s--", color=colour, label=f"{name}: precision within radius 2")
+        axes.plot(BITS, ranked, "o-", color=color, label=f"{name}: AP_T of the ranking")
+        axes.plot(BITS, inside, "s--", color=color, label=f"{name}: precision within radius 2")
     axes.set_xscale("log", base=2)
     axes.set_xticks(BITS, BITS)
     axes.set(xlabel="bits", ylim=(0, 1))

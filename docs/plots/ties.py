@@ -1,4 +1,4 @@
-"""Figures of the page on ties. Every number in them is computed here, by skhash itself."""
+"""Plots of the page on ties. skhash computes every number in them."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,23 +11,23 @@ from skhash.metrics import average_precision, histogram_from_distances, relevanc
 
 RELEVANT, OTHER, DARK, ACCENT = "#0a7d91", "#d3d7de", "#33363d", "#d9480f"
 
-# One query against ten items: their Hamming distances, and which are relevant.
+# One query and ten items: the Hamming distances of the items, and which items are relevant.
 DISTANCES = np.array([1, 1, 1, 2, 2, 2, 2, 3, 3, 3])
 IS_RELEVANT = np.array([1, 1, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool)
 
 
 def orders():
-    """One query: the ranking as it is, and three orders that a sort may turn it into."""
+    """Draw three orders of the ties of one query, with their AP."""
     H = histogram_from_distances(DISTANCES[None], [True], IS_RELEVANT)
     worst = np.lexsort((IS_RELEVANT, DISTANCES))
     best = np.lexsort((~IS_RELEVANT, DISTANCES))
-    rows = [
+    rankings = [
         (best, f"best order: AP = {average_precision(H, ties='best'):.3f}"),
-        (np.arange(10), "what a sort may happen to give: AP = " + _ap_of(np.arange(10))),
+        (np.arange(10), "another order: AP = " + _ap_of(np.arange(10))),
         (worst, f"worst order: AP = {average_precision(H, ties='worst'):.3f}"),
     ]
     _, axes = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
-    for y, (order, label) in enumerate(rows):
+    for y, (order, label) in enumerate(rankings):
         axes.text(-0.4, -y * 1.7 + 0.55, label, color=DARK)
         for x, item in enumerate(order):
             _item(axes, x, -y * 1.7, IS_RELEVANT[item])
@@ -56,7 +56,7 @@ def _codes(hasher):
 
 
 def one_ranking():
-    """The ties of one real query."""
+    """Draw the ties of one query as bars."""
     queries, database, y_query, y_database = _codes(ITQHasher(16, random_state=0))
     H = relevance_histogram(queries[:1], database, y_query[:1], y_database)
     others, relevant = H.counts[0].T
@@ -70,21 +70,21 @@ def one_ranking():
     axes.legend(frameon=False)
 
 
-def luck():
-    """The same codes under 2,000 tie orders drawn at random."""
+def random_orders():
+    """Draw AP of one query under 2,000 random orders of its ties."""
     queries, database, y_query, y_database = _codes(ITQHasher(16, random_state=0))
     H = relevance_histogram(queries[:1], database, y_query[:1], y_database)
     distances = (queries[0] != database).sum(axis=1)
     relevant = y_query[0] == y_database
     rng = np.random.default_rng(0)
     ranks = np.arange(1, len(database) + 1)
-    drawn = []
+    values = []
     for _ in range(2000):
         order = np.lexsort((rng.random(len(database)), distances))
         hits = relevant[order]
-        drawn.append((np.cumsum(hits)[hits] / ranks[hits]).mean())
+        values.append((np.cumsum(hits)[hits] / ranks[hits]).mean())
     _, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
-    axes.hist(drawn, bins=50, color=OTHER)
+    axes.hist(values, bins=50, color=OTHER)
     lines = {
         "worst": (average_precision(H, ties="worst"), ACCENT, "--"),
         "AP_T": (average_precision(H), RELEVANT, "-"),
@@ -92,27 +92,27 @@ def luck():
         "scikit-learn": (average_precision_score(relevant, -distances), DARK, ":"),
     }
     top = axes.get_ylim()[1]
-    for name, (value, colour, style) in lines.items():
-        axes.axvline(value, color=colour, ls=style, lw=2)
+    for name, (value, color, style) in lines.items():
+        axes.axvline(value, color=color, ls=style, lw=2)
         axes.annotate(
-            f"{name}\n{value:.3f}", (value, top), (0, 4), textcoords="offset points", ha="center", color=colour
+            f"{name}\n{value:.3f}", (value, top), (0, 4), textcoords="offset points", ha="center", color=color
         )
     axes.set(xlabel="average precision of one query", ylabel="tie orders", ylim=(0, top))
 
 
-def lengths():
-    """How wide the range is at each code length, over all queries."""
+def tie_range_by_bits():
+    """Draw the tie range over all queries against the number of bits."""
     bits = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
     _, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
-    for name, hasher, colour in (("ITQ", ITQHasher, RELEVANT), ("LSH", LSHHasher, ACCENT)):
+    for name, hasher, color in (("ITQ", ITQHasher, RELEVANT), ("LSH", LSHHasher, ACCENT)):
         values = []
         for b in bits:
             queries, database, y_query, y_database = _codes(hasher(b, random_state=0))
             H = relevance_histogram(queries, database, y_query, y_database)
             values.append([average_precision(H, ties=ties) for ties in ("worst", "average", "best")])
         worst, average, best = np.transpose(values)
-        axes.fill_between(bits, worst, best, color=colour, alpha=0.2, lw=0)
-        axes.plot(bits, average, "o-", color=colour, label=f"{name}, AP_T; shaded: worst to best order")
+        axes.fill_between(bits, worst, best, color=color, alpha=0.2, lw=0)
+        axes.plot(bits, average, "o-", color=color, label=f"{name}, AP_T; shaded: worst to best order")
     axes.set_xscale("log", base=2)
     axes.set(xlabel="bits", ylabel="average precision", xticks=[4, 8, 16, 32, 64, 128], ylim=(0, 1))
     axes.set_xticks([4, 8, 16, 32, 64, 128], ["4", "8", "16", "32", "64", "128"])
