@@ -1,7 +1,8 @@
-"""Directives that show skhash's own sources: formulas beside the code that computes them.
+"""Directives that show the sources of skhash: formulas beside the code that computes them.
 
-The head of a method's file states the equations that it implements. ``formulas`` typesets such
-a head; ``formulas-beside-code`` puts functions of the file next to it; neither is written twice.
+The docstring of a method's module states the equations of the method. The directive ``formulas``
+typesets this docstring, and ``formulas-beside-code`` also shows functions of the module. So the
+pages and the code cannot disagree.
 """
 
 import ast
@@ -9,12 +10,15 @@ import importlib
 import inspect
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sources import HOUSE, page_of
+from sources import PACKAGE, page_of
+from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from typeset import typeset
 
@@ -22,19 +26,19 @@ _MARKUP = re.compile(r"(:[\w:]+:`[^`]+`|``[^`]+``|`[^`]+`)")
 
 
 class Formulas(SphinxDirective):
-    """Typeset the docstring of a module, or of an object ``module:name``."""
+    """Typeset the docstring of a module."""
 
     required_arguments = 1
 
-    def run(self):
-        """Build the nodes."""
+    def run(self) -> list[nodes.Node]:
+        """Nodes of the docstring."""
         return self.head_of(self.arguments[0])
 
-    def head_of(self, name):
-        """Nodes of the docstring; of a module the first line is a reference to the paper."""
+    def head_of(self, name: str) -> list[nodes.Node]:
+        """Nodes of the docstring of a module, whose first line names the paper."""
         module = importlib.import_module(name)
-        self.env.note_dependency(module.__file__)
-        title, *chunks = re.split(r"\n\s*\n", inspect.cleandoc(module.__doc__))
+        self.env.note_dependency(inspect.getfile(module))
+        title, *chunks = re.split(r"\n\s*\n", inspect.getdoc(module) or "")
         title = " ".join(title.splitlines())
         content = [nodes.paragraph("", "", *self.line(title), classes=["formulas-title"])]
         for chunk in chunks:
@@ -48,12 +52,12 @@ class Formulas(SphinxDirective):
                 content.append(self.paragraph(chunk))
         return content
 
-    def paragraph(self, text):
-        """Nodes of lines that flow."""
+    def paragraph(self, text: str) -> nodes.paragraph:
+        """Node of a paragraph of prose."""
         return nodes.paragraph("", "", *self.line(" ".join(text.split("\n"))))
 
-    def line(self, text, block=False):
-        """Nodes of a line: markup as in any docstring, formulas in between."""
+    def line(self, text: str, block: bool = False) -> list[nodes.Node]:
+        """Nodes of a line, with reStructuredText markup and formulas."""
         pieces = []
         for part in _MARKUP.split(text):
             if part.startswith("`"):
@@ -64,8 +68,8 @@ class Formulas(SphinxDirective):
                 pieces += typeset(part, block)
         return pieces
 
-    def equations(self, lines):
-        """Nodes of displayed formulas; what stands in one column in the source does so here."""
+    def equations(self, lines: list[str]) -> nodes.container:
+        """Node of displayed formulas, with the columns of the source."""
         indent = min(len(line) - len(line.lstrip()) for line in lines)
         lines = [line[indent:].rstrip() for line in lines]
         stops = [0, *_columns(lines), None]
@@ -76,8 +80,8 @@ class Formulas(SphinxDirective):
             rows.append(nodes.container("", *(self.cell(parts) for parts in gaps), classes=["equation"]))
         return nodes.container("", *rows, classes=["equations"])
 
-    def cell(self, parts):
-        """Nodes of a cell: formulas with a gap in between."""
+    def cell(self, parts: Sequence[str]) -> nodes.paragraph:
+        """Node of a cell: formulas that are separated by a wide space."""
         pieces = []
         for part in parts:
             pieces += [nodes.Text("\u2003"), *self.line(part, block=True)]
@@ -85,12 +89,12 @@ class Formulas(SphinxDirective):
 
 
 class FormulasBesideCode(Formulas):
-    """The head of a file, and beside it functions of it without their docstrings."""
+    """Show the docstring of a module, and beside it functions without their docstrings."""
 
     option_spec = {"code": directives.unchanged_required}
 
-    def run(self):
-        """Build the nodes."""
+    def run(self) -> list[nodes.Node]:
+        """Nodes of the formulas and of the code."""
         module = self.arguments[0]
         objects = [name if ":" in name else f"{module}:{name}" for name in self.options["code"].split()]
         return [
@@ -102,10 +106,10 @@ class FormulasBesideCode(Formulas):
             )
         ]
 
-    def code_of(self, name):
-        """Nodes of the code of an object ``module:name``."""
+    def code_of(self, name: str) -> list[nodes.Node]:
+        """Nodes of the caption and the code of an object ``module:name``."""
         module, name = name.split(":")
-        path = Path(importlib.import_module(module).__file__)
+        path = Path(inspect.getfile(importlib.import_module(module)))
         self.env.note_dependency(str(path))
         lines = path.read_text(encoding="utf-8").splitlines()
         try:
@@ -115,32 +119,32 @@ class FormulasBesideCode(Formulas):
         shown = [line for number, line in enumerate(lines[first - 1 : last], first) if number not in docstring]
         block = nodes.literal_block(text=inspect.cleandoc("\n".join(["", *shown])), language="python")
         caption = [nodes.literal(text=name)]
-        if HOUSE in path.parents:
+        if PACKAGE in path.parents:
             up = "../" * self.env.docname.count("/")
-            file = nodes.Text(str(path.relative_to(HOUSE.parent)))
+            file = nodes.Text(str(path.relative_to(PACKAGE.parent)))
             caption += [nodes.Text(" in "), nodes.reference("", "", file, refuri=up + page_of(path, first))]
         return [nodes.paragraph("", "", *caption, classes=["code-caption"]), block]
 
 
 class AboutMethod(SphinxDirective):
-    """What the class of a method says of itself: its name, what it learns from, its papers."""
+    """Show the class of a method, what it learns from, and its paper."""
 
     required_arguments = 1
 
-    def run(self):
-        """Build the nodes."""
+    def run(self) -> list[nodes.Node]:
+        """Nodes of a list of fields."""
         from numpydoc.docscrape import ClassDoc
 
         from skhash import hashers
 
         cls = getattr(hashers, self.arguments[0])
-        self.env.note_dependency(inspect.getsourcefile(cls))
+        self.env.note_dependency(inspect.getfile(cls))
         references = "\n".join(ClassDoc(cls)["References"])
         entries = {
             "class": f":class:`~skhash.{cls.__name__}`",
-            "learns from": "labels, or what its affinity compares"
+            "learns from": "labels, or the targets that its affinity compares"
             if cls()._supervised
-            else "rows alone, without labels",
+            else "features only, no labels",
             "source": " ".join(references.split()),
         }
         fields = [
@@ -151,18 +155,18 @@ class AboutMethod(SphinxDirective):
         ]
         return [nodes.field_list("", *fields, classes=["about-method"])]
 
-    def line(self, text):
+    def line(self, text: str) -> list[nodes.Node]:
         """Nodes of a line of reStructuredText."""
         return self.parse_inline(text)[0]
 
 
 class CommandLineHelp(SphinxDirective):
-    """What ``skhash COMMAND --help`` prints."""
+    """Show what ``skhash COMMAND --help`` prints."""
 
     required_arguments = 1
 
-    def run(self):
-        """Build the nodes."""
+    def run(self) -> list[nodes.Node]:
+        """Node of the text."""
         from skhash import cli
 
         self.env.note_dependency(cli.__file__)
@@ -171,8 +175,8 @@ class CommandLineHelp(SphinxDirective):
         return [nodes.literal_block(text=commands.choices[self.arguments[0]].format_help(), language="text")]
 
 
-def _columns(lines):
-    """Columns in which two lines or more begin anew after a gap, and no line has anything running across."""
+def _columns(lines: Sequence[str]) -> list[int]:
+    """Positions where a column begins: at least two lines have text after a gap, and no text crosses it."""
     after_gap = Counter(match.end() for line in lines for match in re.finditer(r"\s{2,}(?=\S)", line))
     columns = []
     for column in sorted(column for column, n in after_gap.items() if n > 1):
@@ -182,16 +186,17 @@ def _columns(lines):
     return columns
 
 
-def _find(tree, name):
+def _find(tree: ast.Module, name: str) -> tuple[int, int, Sequence[int]]:
     """First and last line of a definition, and the lines of its docstring."""
+    found: Any = tree
     for part in name.split("."):
-        tree = next(node for node in tree.body if getattr(node, "name", None) == part)
-    first = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
-    text = tree.body[0] if ast.get_docstring(tree) else None
-    return first, tree.end_lineno, range(text.lineno, text.end_lineno + 1) if text else ()
+        found = next(node for node in found.body if getattr(node, "name", None) == part)
+    first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
+    text = found.body[0] if ast.get_docstring(found) else None
+    return first, found.end_lineno, range(text.lineno, text.end_lineno + 1) if text else ()
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("formulas", Formulas)
     app.add_directive("formulas-beside-code", FormulasBesideCode)

@@ -1,8 +1,8 @@
-r"""Typeset the plain-text formulas that head the files of skhash.
+r"""Typeset the plain-text formulas of skhash's docstrings.
 
-The notation is the one of a careful e-mail: ``n_d`` and ``N_{d-1}`` have subscripts, ``2^v`` and
-``V^T`` superscripts, ``n+`` and ``n-`` are marked, ``x~`` and ``x^`` carry accents, ``X'`` is primed,
-and Greek letters go by their names. Nothing is computed: only the looks change.
+In this notation ``n_d`` and ``N_{d-1}`` have subscripts, ``2^v`` and ``V^T`` have superscripts,
+``n+`` and ``n-`` have a sign as superscript, ``x~`` and ``x^`` have accents, ``X'`` has a prime, and
+Greek letters are written by their names.
 
 >>> "".join(piece.astext() for piece in typeset("the sum of lambda_i, i <= k"))
 'the sum of λi, i ≤ k'
@@ -11,6 +11,7 @@ and Greek letters go by their names. Nothing is computed: only the looks change.
 """
 
 import re
+from collections.abc import Callable
 
 from docutils import nodes
 
@@ -45,18 +46,18 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_ARTICLE = re.compile(r"\s+[A-Za-z]")  # what follows "a" as a word
+_ARTICLE = re.compile(r"\s+[A-Za-z]")  # follows "a" where it is an article, not a variable
 
 
-def typeset(text, block=False):
-    """Turn plain text with formulas in it into docutils nodes.
+def typeset(text: str, block: bool = False) -> list[nodes.Node]:
+    """Docutils nodes of plain text that contains formulas.
 
     Parameters
     ----------
     text : str
-        Plain text.
+        Plain text with formulas.
     block : bool, default=False
-        Whether it is a formula as a whole, in which a single letter is always a variable.
+        Whether the whole text is a formula, so that each single letter is a variable.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def typeset(text, block=False):
     return [piece for piece in [*pieces, nodes.Text(text[end:])] if piece.astext()]
 
 
-def _nodes_of(match, block):
+def _nodes_of(match: re.Match[str], block: bool) -> list[nodes.Node]:
     found = {name: text for name, text in match.groupdict().items() if text}
     match found:
         case {"operator": operator, "range": below}:
@@ -98,14 +99,14 @@ def _nodes_of(match, block):
     return [nodes.Text(match[0])]
 
 
-def _variable(name, number, mark, primed):
+def _variable(name: str, number: str, mark: str, primed: bool) -> list[nodes.Node]:
     letter = nodes.emphasis(text=GREEK.get(name, name) + ACCENTS.get(mark, ""), classes=["variable"])
     below = [nodes.subscript(text=number)] if number else []
     above = [nodes.superscript(text=mark.replace("-", "−"))] if mark in ("+", "-") else []
     return [letter, *below, *above, *([nodes.Text("′")] if primed else [])]
 
 
-def _script(kind, text):
+def _script(kind: Callable[..., nodes.Element], text: str) -> nodes.Element:
     text = text[1:-1] if text[0] in "{(" else text
     text = text.replace("<-", "←").replace("-", "−").replace(" x ", " × ")
     if re.fullmatch("[a-z]{2,3}", text):  # several indices
