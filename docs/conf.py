@@ -22,9 +22,10 @@ extensions = [
     "formulas",
     "mathml",
     "matplotlib.sphinxext.plot_directive",
-    "myst_parser",  # for README.md and CHANGELOG.md, parts of which are pages here
+    "myst_parser",  # for CHANGELOG.md, which is a page here
     "numpydoc",
     "phone",
+    "results_table",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.linkcode",
@@ -121,24 +122,20 @@ html_static_path = ["_static"]
 html_css_files = ["skhash.css"]
 html_show_sourcelink = False
 html_copy_source = False
+SINGLE_PAGES = ("start", "results", "results/*", "comparators", "contributing")
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,
     "secondary_sidebar_items": {
         "methods/*": [],
         "index": [],
-        **{
-            page: ["page-toc"]
-            for page in ("start", "figures", "comparators", "contributing", "guide/*", "api/**", "auto_examples/**")
-        },
+        **{page: ["page-toc"] for page in (*SINGLE_PAGES, "guide/*", "api/**", "auto_examples/**")},
     },
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {
-    page: [] for page in ("index", "start", "figures", "comparators", "contributing", "changelog", "citing")
-}
+html_sidebars = {page: [] for page in (*SINGLE_PAGES, "index", "changelog", "citing")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

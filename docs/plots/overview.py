@@ -1,29 +1,29 @@
-"""The picture of the front page: the digits of scikit-learn, three methods, and what luck could have added."""
+"""The figure of the front page and of the README: AP_T against the number of bits, with tie ranges.
+
+The rows are those that ``skhash compare digits --bits 8,16,32,64 --out report/`` writes to
+``report/results.json``. ``make -C docs picture`` draws the copy that the README shows.
+"""
+
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+from results import ROOT, read_rows
 
-from skhash import ITQHasher, LSHHasher, TALRHasher
-from skhash.datasets import load_dataset
-from skhash.metrics import average_precision, relevance_histogram
+METHODS = {"talr": "#0a7d91", "itq": "#d9480f", "lsh": "#6b7280"}
 
-BITS = [8, 16, 32, 64]
-METHODS = {
-    "TALR": (TALRHasher, {"n_epochs": 20}, "#0a7d91"),
-    "ITQ": (ITQHasher, {}, "#d9480f"),
-    "LSH": (LSHHasher, {}, "#6b7280"),
-}
-
-data = load_dataset("digits")
+rows = read_rows(ROOT / "experiments/results/digits.json")
+BITS = sorted({row["nbits"] for row in rows})
 _, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
-for shift, (name, (Hasher, parameters, colour)) in zip((-0.12, 0, 0.12), METHODS.items(), strict=True):
+for shift, (method, color) in zip((-0.12, 0, 0.12), METHODS.items(), strict=True):
     for x, nbits in enumerate(BITS):
-        hasher = Hasher(nbits, random_state=0, **parameters).fit(data.X_train, data.y_train)
-        codes, database = hasher.transform(data.X_query), hasher.transform(data.X_database)
-        H = relevance_histogram(codes, database, data.y_query, data.y_database)
-        worst, mean, best = (average_precision(H, ties=ties) for ties in ("worst", "average", "best"))
-        axes.plot([x + shift] * 2, [worst, best], color=colour, lw=7, alpha=0.3, solid_capstyle="butt")
-        axes.plot(x + shift, mean, "o", color=colour, label=name if x == 0 else None)
+        chosen = [row for row in rows if (row["method"], row["nbits"]) == (method, nbits)]
+        worst, mean, best = (np.mean([row[key] for row in chosen]) for key in ("ap_worst", "ap", "ap_best"))
+        axes.plot([x + shift] * 2, [worst, best], color=color, lw=7, alpha=0.3, solid_capstyle="butt")
+        axes.plot(x + shift, mean, "o", color=color, label=method.upper() if x == 0 else None)
 axes.set_xticks(np.arange(len(BITS)), [f"{nbits} bits" for nbits in BITS])
 axes.set(ylabel="average precision", ylim=(0, 1))
 axes.legend(frameon=False, ncols=3, loc="lower right", title="point: AP_T; bar: worst to best order of the ties")
+if "--save" in sys.argv:
+    axes.spines[["top", "right"]].set_visible(False)
+    plt.savefig(ROOT / "docs/_static/overview.png", dpi=150)

@@ -1,0 +1,141 @@
+"""Tables of results, made from the rows that an experiment or a comparison has written.
+
+A table shows means over the seeds, their standard deviation, and the tie range of AP_T. The best
+value of each column is bold. This module needs nothing but numpy; `results_table` is the directive.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Row = Mapping[str, Any]
+ROOT = Path(__file__).parents[2]
+LABELS = {
+    "nbits": "bits",
+    "usps": "USPS",
+    "mnist": "MNIST",
+    "cifar gist": "CIFAR-10 GIST",
+    "cifar_gist": "CIFAR-10 GIST",
+    "mirflickr": "MIRFlickr tags",
+}
+
+
+class Cell(NamedTuple):
+    """Text of a cell, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a metric is shown: its key in the rows, its label, its text, and whether the highest mean is bold."""
+
+    key: str
+    label: str
+    write: Callable[[Sequence[Row], str], str]
+    has_best: bool = True
+
+
+def _mean(rows: Sequence[Row], key: str) -> float:
+    return float(np.mean([row[key] for row in rows]))
+
+
+def _spread(rows: Sequence[Row], key: str) -> str:
+    deviation = f" ± {np.std([row[key] for row in rows], ddof=1):.3f}" if len(rows) > 1 else ""
+    return f"{_mean(rows, key):.3f}{deviation}"
+
+
+def _range(rows: Sequence[Row], key: str) -> str:
+    return f"{_mean(rows, f'{key}_worst'):.3f} to {_mean(rows, f'{key}_best'):.3f}"
+
+
+COLUMNS = {
+    "ap": Column("ap", "AP_T", _spread),
+    "tie_range": Column("ap", "tie range", _range, has_best=False),
+    "ap_and_range": Column("ap", "AP_T (tie range)", lambda rows, key: f"{_spread(rows, key)} ({_range(rows, key)})"),
+    "ndcg": Column("ndcg", "NDCG_T", _spread),
+    "precision_at_100": Column("precision_at_100", "P@100", lambda rows, key: f"{_mean(rows, key):.3f}"),
+    "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda rows, key: f"{_mean(rows, key):.3f}"),
+    "fit_seconds": Column("fit_seconds", "fit s", lambda rows, key: f"{_mean(rows, key):.1f}", has_best=False),
+    "codes_per_second": Column("codes_per_second", "codes/s", lambda rows, key: f"{_mean(rows, key):,.0f}", False),
+}
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows of an experiment or a comparison: one dict per seed."""
+    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
+
+
+def select(rows: Iterable[Row], where: Mapping[str, Sequence[str]]) -> list[Row]:
+    """Rows that have one of the given values of each key, in the order of these values."""
+    chosen = [row for row in rows if all(str(row.get(key)) in values for key, values in where.items())]
+    return sorted(chosen, key=lambda row: [values.index(str(row[key])) for key, values in where.items()])
+
+
+def make_table(
+    rows: Sequence[Row],
+    by: Sequence[str],
+    columns: Sequence[str],
+    across: str | None = None,
+    best_within: Sequence[str] = (),
+    best_in_line: bool = False,
+) -> list[list[Cell]]:
+    """Cells of a table: the head, then one line per combination of values.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        One per seed.
+    by : sequence of str
+        Keys whose values make a line.
+    columns : sequence of str
+        Names in `COLUMNS`.
+    across : str, default=None
+        Key with one column per value; `columns` then holds one name.
+    best_within : sequence of str, default=()
+        The best of a column is chosen among the lines that agree in these keys.
+    best_in_line : bool, default=False
+        Whether the best is chosen among the columns of each line instead.
+    """
+    groups: dict[tuple[tuple[Any, ...], Any, str], list[Row]] = {}
+    for row in rows:
+        line, value = tuple(row[key] for key in by), row[across] if across else None
+        for name in columns:
+            groups.setdefault((line, value, name), []).append(row)
+    means = {place: round(_mean(group, COLUMNS[place[2]].key), 3) for place, group in groups.items()}
+    contests: dict[Any, list[float]] = {}
+    contest_of = {}
+    for line, value, name in groups:
+        contest = line if best_in_line else (value, name, *(line[by.index(key)] for key in best_within))
+        contest_of[line, value, name] = contest
+        contests.setdefault(contest, []).append(means[line, value, name])
+
+    def cell(place: tuple[tuple[Any, ...], Any, str]) -> Cell:
+        if place not in groups:
+            return Cell("")
+        column = COLUMNS[place[2]]
+        best = column.has_best and means[place] == max(contests[contest_of[place]])
+        return Cell(column.write(groups[place], column.key), best)
+
+    heads = list(dict.fromkeys((value, name) for _, value, name in groups))
+    labels = [*by, *(value if across else COLUMNS[name].label for value, name in heads)]
+    table = [[Cell(_label(label)) for label in labels]]
+    for line in dict.fromkeys(line for line, _, _ in groups):
+        table.append([Cell(_label(value)) for value in line] + [cell((line, *head)) for head in heads])
+    return table
+
+
+def _label(value: Any) -> str:
+    return str(LABELS.get(value, value))
+
+
+def as_markdown(table: Sequence[Sequence[Cell]]) -> str:
+    """The table in Markdown."""
+    head, *lines = [[f"**{cell.text}**" if cell.best else cell.text for cell in line] for line in table]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))

@@ -1,0 +1,93 @@
+"""Directive ``results-table``: a table of means, made from the rows of an experiment when the pages are built.
+
+    .. results-table:: experiments/results/quality.json
+       :command: python experiments/quality.py
+       :where: task=mnist linear|mnist mlp; nbits=32
+       :by: task
+       :columns: ap_and_range
+       :across: method
+       :best-in-line:
+
+`results.make_table` says what the options mean; ``where`` selects rows and orders them, ``leaders`` adds who
+leads at each number of bits, and by how much.
+"""
+
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from results import ROOT, Cell, make_table, read_rows, select
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from skhash.comparison.tables import leader_sentences
+
+
+class ResultsTable(SphinxDirective):
+    """Build a table, and name the file and the command below it."""
+
+    required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {
+        "command": directives.unchanged_required,
+        "where": directives.unchanged,
+        "by": directives.unchanged_required,
+        "columns": directives.unchanged_required,
+        "heads": directives.unchanged_required,
+        "across": directives.unchanged_required,
+        "best-within": directives.unchanged_required,
+        "best-in-line": directives.flag,
+        "leaders": directives.flag,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Nodes of the table and of the line below it."""
+        path = ROOT / self.arguments[0]
+        self.env.note_dependency(str(path))
+        rows = select(read_rows(path), _conditions(self.options.get("where", "")))
+        if not rows:
+            raise self.error(f"{self.arguments[0]} has no such rows: {self.options.get('where')}")
+        table = make_table(
+            rows,
+            self.options["by"].split(),
+            self.options["columns"].split(),
+            self.options.get("across"),
+            self.options.get("best-within", "").split(),
+            "best-in-line" in self.options,
+        )
+        if "heads" in self.options:
+            table[0] = [Cell(head.strip()) for head in self.options["heads"].split(",")]
+        below = [
+            nodes.Text("Rows: "),
+            nodes.literal(text=self.arguments[0]),
+            nodes.Text(". Command: "),
+            nodes.literal(text=self.options["command"]),
+            nodes.Text("."),
+        ]
+        content: list[nodes.Node] = [_table_node(table), nodes.paragraph("", "", *below)]
+        if "leaders" in self.options:
+            items = [nodes.list_item("", nodes.paragraph(text=sentence)) for sentence in leader_sentences(rows)]
+            content.insert(1, nodes.bullet_list("", *items))
+        return [nodes.container("", *content, classes=["results"])]
+
+
+def _conditions(text: str) -> dict[str, list[str]]:
+    parts = [part.partition("=") for part in text.split(";") if part.strip()]
+    return {key.strip(): [value.strip() for value in values.split("|")] for key, _, values in parts}
+
+
+def _table_node(table: list[list[Cell]]) -> nodes.table:
+    head, *body = [nodes.row("", *map(_entry, line)) for line in table]
+    columns = [nodes.colspec(colwidth=1) for _ in table[0]]
+    group = nodes.tgroup("", *columns, nodes.thead("", head), nodes.tbody("", *body), cols=len(columns))
+    return nodes.table("", group)
+
+
+def _entry(cell: Cell) -> nodes.entry:
+    text = nodes.strong(text=cell.text) if cell.best else nodes.Text(cell.text)
+    return nodes.entry("", nodes.paragraph("", "", text))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("results-table", ResultsTable)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
