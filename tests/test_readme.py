@@ -1,32 +1,59 @@
+"""The README: its commands, its code and its table of results."""
+
 import re
 from pathlib import Path
 
 import pytest
+from results import as_markdown, make_table, read_rows, select
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+METHODS = ["talr-mlp", "talr", "sdh", "structhash", "cibhash", "itq", "lsh"]
 
 
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
-def test_python_examples_run(code, capsys):
+def blocks_of(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def results_table():
+    files = [
+        ROOT / f"experiments/results/comparison/{name}.json" for name in ("usps", "mnist", "cifar_gist", "mirflickr")
+    ]
+    rows = [row for file in files for row in read_rows(file)]
+    return as_markdown(make_table(select(rows, {"method": METHODS, "nbits": ["32"]}), ["method"], ["ap"], "dataset"))
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 90
+
+
+def test_the_python_block_prints_the_average_precision_of_good_codes(capsys):
+    (code,) = blocks_of("python")
     names = {}
     exec(compile(code, "README.md", "exec"), names)
-    assert capsys.readouterr().out
-    assert names["codes"].shape == (1797, names["search"].best_params_["talrhasher__nbits"])
+    label, value = capsys.readouterr().out.split()
+    assert label == "AP_T"
+    assert 0.9 < float(value) <= 1
+    assert names["codes"].shape == (1437, 32)
 
 
-def test_nothing_is_left_to_fill_in():
-    assert "_TABLE" not in README
+def test_the_results_are_those_of_the_experiments():
+    assert results_table() in README
 
 
-def test_both_commands_are_given():
-    commands = re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
-    assert len(commands) == 2
-    assert "skhash compare" in commands[0]
-    assert "pytest" in commands[1]
+def test_one_command_runs_the_main_job_and_one_the_tests():
+    main, tests = blocks_of("bash")
+    assert main.endswith('pip install -c constraints.txt ".[progress]" && skhash compare digits --bits 16,32\n')
+    assert tests.endswith('pip install -c constraints.txt -e ".[test]" && pytest -q -n 2\n')
 
 
 def test_continuous_integration_runs_the_test_command():
     install, run = re.search(r"(pip install -c \S+ -e \S+) && (pytest .*)\n", README).groups()
-    script = (Path(__file__).parents[1] / ".ci" / "run").read_text(encoding="utf-8")
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert install.replace("pip install", "pip install -q") in script
     assert f"\n{run}\n" in script
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))
+def test_links_lead_somewhere(target):
+    assert (ROOT / target).exists()

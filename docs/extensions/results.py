@@ -19,8 +19,8 @@ LABELS = {
     "usps": "USPS",
     "mnist": "MNIST",
     "cifar gist": "CIFAR-10 GIST",
-    "cifar_gist": "CIFAR-10 GIST",
-    "mirflickr": "MIRFlickr tags",
+    "cifar10_gist512": "CIFAR-10 GIST",
+    "mirflickr25k_tags1386": "MIRFlickr tags",
 }
 
 
