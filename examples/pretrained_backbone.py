@@ -1,6 +1,6 @@
 """A pretrained network as the backbone of a hasher.
 
-    pip install "skhash[images]" torchvision
+    pip install kornia torchvision
     python examples/pretrained_backbone.py                 # downloads the weights of ResNet-18
     python examples/pretrained_backbone.py --weights none  # the same steps from random weights
 

@@ -93,6 +93,6 @@ study.table("ap", ties=True, note="The figures of the paper's table 2 are not at
 # ITQ and LSH have seen the same training rows, and none of their labels.
 
 for rows, ax in study.panels():
-    MetricByBitsDisplay.from_results(rows, figure="ap", ax=ax)
+    MetricByBitsDisplay.from_results(rows, metric="ap", ax=ax)
     ax.set_ylabel("AP$_T$ of unseen classes")
 plt.show()

@@ -93,5 +93,5 @@ study.table("ap", ties=True, part="ablation")
 # --------------------------
 
 for rows, ax in study.panels(part="comparison"):
-    MetricByBitsDisplay.from_results(rows, figure="ap", ax=ax)
+    MetricByBitsDisplay.from_results(rows, metric="ap", ax=ax)
 plt.show()

@@ -63,5 +63,5 @@ study.table("ap")
 # --------
 
 for rows, ax in study.panels():
-    MetricByBitsDisplay.from_results(rows, figure="ndcg_at_100_structhash", ax=ax)
+    MetricByBitsDisplay.from_results(rows, metric="ndcg_at_100_structhash", ax=ax)
 plt.show()

@@ -94,6 +94,6 @@ for stage in STAGES:
 # gain by that; the paper's integrals, which stand for sums over many ranks, lose.
 
 for rows, ax in study.panels(stage="trained", counts="soft"):
-    MetricByBitsDisplay.from_results(rows, figure="error", ax=ax)
+    MetricByBitsDisplay.from_results(rows, metric="error", ax=ax)
     ax.set(ylabel="mean absolute error", yscale="log")
 plt.show()

@@ -109,5 +109,5 @@ for k in CUTS:
 # ----------------------
 
 for rows, ax in study.panels():
-    MetricByBitsDisplay.from_results(rows, figure="ap", ax=ax)
+    MetricByBitsDisplay.from_results(rows, metric="ap", ax=ax)
 plt.show()

@@ -38,7 +38,7 @@ def pictures_of(rows):
     lengths = sorted({row["nbits"] for row in rows})
     if len(lengths) > 1:
         draw = partial(MetricByBitsDisplay.from_results, leading(rows))
-        groups["By code length"] = [_picture(name, partial(draw, figure=figure)) for figure, name in NAMES.items()]
+        groups["By code length"] = [_picture(name, partial(draw, metric=metric)) for metric, name in NAMES.items()]
     for bits in lengths:
         groups[f"At {bits} bits"] = list(_pictures_of_length(leading([row for row in rows if row["nbits"] == bits])))
     return groups

@@ -1,53 +1,44 @@
-"""Displays: plots in scikit-learn's manner. Each is imported at first use, matplotlib when it first draws.
+"""Displays: plots in scikit-learn's style. Each is imported at first use, matplotlib when it first draws.
 
-``Display.from_...`` computes, with :mod:`skhash.metrics`, and draws; ``Display(...)`` holds numbers that
-are there already, and its ``plot`` draws them. Both return the display: ``ax_``, ``figure_`` and the
-artists are its attributes.
+``Display.from_...`` computes values with :mod:`skhash.metrics` and plots them. ``Display(...)``
+holds values that are already computed, and its ``plot`` plots them. Both return the display,
+whose attributes are ``ax_``, ``figure_`` and the artists.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from skhash.displays.bit_balance import BitBalanceDisplay
-    from skhash.displays.code_map import CodeMapDisplay
-    from skhash.displays.gap import GapDisplay
-    from skhash.displays.metric_by_bits import MetricByBitsDisplay
-    from skhash.displays.precision_at_n import PrecisionAtNDisplay
-    from skhash.displays.precision_recall import PrecisionRecallDisplay
-    from skhash.displays.quantization import QuantizationDisplay
-    from skhash.displays.retrieved_images import RetrievedImagesDisplay
-    from skhash.displays.tie_range import TieRangeDisplay
+if TYPE_CHECKING:  # type checkers read imports, not the dict below; a test compares the two
+    from skhash.displays.bit_balance import BitBalanceDisplay as BitBalanceDisplay
+    from skhash.displays.code_map import CodeMapDisplay as CodeMapDisplay
+    from skhash.displays.gap import GapDisplay as GapDisplay
+    from skhash.displays.metric_by_bits import MetricByBitsDisplay as MetricByBitsDisplay
+    from skhash.displays.precision_at_n import PrecisionAtNDisplay as PrecisionAtNDisplay
+    from skhash.displays.precision_recall import PrecisionRecallDisplay as PrecisionRecallDisplay
+    from skhash.displays.quantization import QuantizationDisplay as QuantizationDisplay
+    from skhash.displays.retrieved_images import RetrievedImagesDisplay as RetrievedImagesDisplay
+    from skhash.displays.tie_range import TieRangeDisplay as TieRangeDisplay
 
+#: class of each display to its module in this package
 _MODULES = {
     "BitBalanceDisplay": "bit_balance",
     "CodeMapDisplay": "code_map",
-    "MetricByBitsDisplay": "metric_by_bits",
     "GapDisplay": "gap",
+    "MetricByBitsDisplay": "metric_by_bits",
     "PrecisionAtNDisplay": "precision_at_n",
     "PrecisionRecallDisplay": "precision_recall",
     "QuantizationDisplay": "quantization",
     "RetrievedImagesDisplay": "retrieved_images",
     "TieRangeDisplay": "tie_range",
 }
-__all__ = [
-    "BitBalanceDisplay",
-    "CodeMapDisplay",
-    "GapDisplay",
-    "MetricByBitsDisplay",
-    "PrecisionAtNDisplay",
-    "PrecisionRecallDisplay",
-    "QuantizationDisplay",
-    "RetrievedImagesDisplay",
-    "TieRangeDisplay",
-]
+__all__ = list(_MODULES)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"skhash.displays.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'skhash.displays' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*globals(), *__all__]

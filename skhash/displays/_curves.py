@@ -1,19 +1,19 @@
-"""Displays of one curve a method: what precision-recall and precision@N share."""
+"""What displays of curves share: precision-recall and precision@N."""
 
 import numpy as np
 
-from skhash.displays._base import given_style, legend, one_axes, styles, tidy
+from skhash.displays._base import legend, one_axes, styles, tidy, with_defaults
 
 
 def check_histograms(histograms):
-    """Raise unless there are histograms by name."""
+    """Raise an error unless `histograms` is a dict with at least one histogram."""
     if not isinstance(histograms, dict) or not histograms:
-        given = "{}" if histograms == {} else f"a {type(histograms).__name__}"
-        raise ValueError(f"histograms is {given}; a dict of histograms by name, not empty, is wanted.")
+        given = "{}" if histograms == {} else f"an instance of {type(histograms).__name__}"
+        raise ValueError(f"`histograms` must be a dict of name to RelevanceHistogram, not empty. Got {given} instead.")
 
 
 def curves_of(histograms, curve):
-    """Compute a curve of each histogram: lists of x, of y and of names.
+    """Points of a curve of each histogram.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def curves_of(histograms, curve):
     Returns
     -------
     tuple of three lists
-        Arguments of a display.
+        x, y and name of each curve.
     """
     check_histograms(histograms)
     xs, ys = zip(*map(curve, histograms.values()), strict=True)
@@ -33,44 +33,44 @@ def curves_of(histograms, curve):
 
 
 def as_curves(x, y, name):
-    """Lists of curves and names, of one array or several."""
+    """Lists of x, y and names, from one curve or several."""
     several = isinstance(x, list | tuple) and len(x) and np.ndim(x[0])
     xs, ys, names = (list(x), list(y), name) if several else ([x], [y], [name])
     names = [None] * len(xs) if names is None else list(names)
     if not len(xs) == len(ys) == len(names) or any(np.shape(a) != np.shape(b) for a, b in zip(xs, ys, strict=True)):
         raise ValueError(
-            f"{len(xs)} and {len(ys)} curves of {[len(a) for a in xs]} and {[len(b) for b in ys]} points with "
-            f"{len(names)} names: one name, and points of equal number, are wanted for each curve."
+            f"Each curve must have one name, and as many x as y. Got {len(xs)} and {len(ys)} curves of "
+            f"{[len(a) for a in xs]} and {[len(b) for b in ys]} points with {len(names)} names instead."
         )
     return xs, ys, names
 
 
 def draw_curves(ax, curves, kwargs, **settings):
-    """Draw a line a curve, with the style of its name.
+    """Plot one line per curve, in the style of its name.
 
     Parameters
     ----------
     ax : Axes or None
-        Where to; None makes a figure.
+        Axes to draw on. None creates a figure.
     curves : tuple of three lists
         As :func:`as_curves` returns them.
     kwargs : dict
-        What the caller gives to ``Axes.plot``.
+        Keyword arguments of ``Axes.plot`` from the caller.
     **settings : dict
         Labels and limits of the axes.
 
     Returns
     -------
     ax : Axes
-        Where they were drawn.
+        Axes of the plot.
     lines : list of Line2D
-        One a curve.
+        One line per curve.
     """
     ax = one_axes(ax, figsize=(6.4, 4.4))
     lines = []
     for x, y, name, style in zip(*curves, styles(curves[2], ax), strict=True):
-        look = given_style(kwargs, **style, label=name, markevery=0.06, markersize=5, linewidth=1.6)
-        lines += ax.plot(x, y, **look)
+        options = with_defaults(kwargs, **style, label=name, markevery=0.06, markersize=5, linewidth=1.6)
+        lines += ax.plot(x, y, **options)
     tidy(ax, **settings)
     if ax.get_legend_handles_labels()[1]:
         legend(ax)

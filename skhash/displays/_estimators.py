@@ -14,8 +14,8 @@ def estimator_name(estimator):
 
 
 def ranked_histogram(estimator, X, y):
-    """Histogram of the rows of fit as its `score` ranks them, for metrics of ranks."""
-    pyplot()  # missing, it is better missed before the ranking
+    """Histogram of the training samples as `score` ranks them, for metrics of ranks."""
+    pyplot()  # an error about matplotlib must come before the ranking, which takes time
     ranking = RetrievalScorer().ranking(estimator, X, y)
     return concatenate(H.by_ranks() for H in ranking.histograms())
 
@@ -26,7 +26,7 @@ def activations(estimator, X):
     return hasher.project(X if hasher is estimator else hasher_input(estimator, X))
 
 
-def history(estimator, keys, wanted):
+def history(estimator, keys, source):
     """Columns of the entries of `history_` that have all `keys`.
 
     Parameters
@@ -35,13 +35,13 @@ def history(estimator, keys, wanted):
         A fitted hasher, or a Pipeline or search that ends in one.
     keys : tuple of str
         Names of the columns.
-    wanted : str
-        What keeps such a history, for the message.
+    source : str
+        Hasher that stores such a history, for the message.
 
     Returns
     -------
     list of list
-        One a key.
+        One list per key.
 
     Raises
     ------
@@ -54,6 +54,7 @@ def history(estimator, keys, wanted):
     entries = [entry for entry in getattr(hasher, "history_", []) if entry.keys() >= set(keys)]
     if not entries:
         raise ValueError(
-            f"{type(hasher).__name__} has no history_ with {', '.join(map(repr, keys))}; {wanted} keeps one."
+            f"`estimator` must have a history_ with {', '.join(map(repr, keys))}, as a {source} has. "
+            f"Got an instance of {type(hasher).__name__} instead."
         )
     return [[entry[key] for entry in entries] for key in keys]

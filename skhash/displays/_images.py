@@ -1,22 +1,22 @@
-"""Rows of any kind as images that can be shown."""
+"""Samples of any kind as images that can be shown."""
 
 import math
 
 import numpy as np
 
 
-def as_images(rows, image_shape, name):
-    """Turn rows into images, grey or with the channels last.
+def as_images(samples, image_shape, name):
+    """Images, gray or with the channels last.
 
     Parameters
     ----------
-    rows : array-like of shape (n, n_features), (n, height, width), (n, channels, height, width) or
+    samples : array-like of shape (n, n_features), (n, height, width), (n, channels, height, width) or
             (n, height, width, channels)
         Vectors or images, with 1 or 3 channels.
     image_shape : tuple of int or None
-        Shape of the image that a vector stands for.
+        Shape of the image that a vector represents.
     name : str
-        How error messages call the rows.
+        Name of `samples` in error messages.
 
     Returns
     -------
@@ -26,25 +26,26 @@ def as_images(rows, image_shape, name):
     Raises
     ------
     ValueError
-        If the rows are no images.
+        If the samples are not images.
     """
-    rows = np.asarray(rows)
-    if rows.ndim == 2 and image_shape is not None and math.prod(image_shape) == rows.shape[1]:
-        rows = rows.reshape(len(rows), *image_shape)
-    if rows.ndim == 4 and rows.shape[1] in (1, 3):
-        rows = np.moveaxis(rows, 1, -1)
-    if rows.ndim == 4 and rows.shape[-1] == 1:
-        rows = rows[..., 0]
-    if rows.ndim != 3 and not (rows.ndim == 4 and rows.shape[-1] == 3):
+    images = np.asarray(samples)
+    shape = images.shape[1:]
+    if images.ndim == 2 and image_shape is not None and math.prod(image_shape) == images.shape[1]:
+        images = images.reshape(len(images), *image_shape)
+    if images.ndim == 4 and images.shape[1] in (1, 3):
+        images = np.moveaxis(images, 1, -1)
+    if images.ndim == 4 and images.shape[-1] == 1:
+        images = images[..., 0]
+    if images.ndim != 3 and not (images.ndim == 4 and images.shape[-1] == 3):
         raise ValueError(
-            f"{name} has rows of shape {rows.shape[1:]}, with image_shape={image_shape}; images (height, width), with "
-            "1 or 3 channels first or last, or vectors and the image_shape that fits them are wanted."
+            f"`{name}` must hold images (height, width), with 1 or 3 channels first or last, or vectors together with "
+            f"the `image_shape` that fits them. Got samples of shape {shape} with image_shape={image_shape} instead."
         )
-    return rows
+    return images
 
 
 def stretch(*groups):
-    """Bring images to [0, 1]: bytes as they are, real values by the least and the largest of all groups.
+    """Scale images to [0, 1]: bytes are divided by 255, real values by the range of all groups.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def stretch(*groups):
     Returns
     -------
     list of ndarray, float32 or float64
-        In [0, 1].
+        Values in [0, 1].
     """
     if all(group.dtype == np.uint8 for group in groups):
         return [group / np.float32(255) for group in groups]

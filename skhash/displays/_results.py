@@ -1,60 +1,74 @@
-"""Rows of :func:`skhash.comparison.compare`, chosen and averaged."""
+"""Results of :func:`skhash.comparison.compare`: selected and averaged."""
 
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
 from numbers import Real
 
 import numpy as np
 
-_DESCRIBE = {"dataset", "protocol", "method", "nbits", "seed"}
+_SETTINGS = {"dataset", "protocol", "method", "nbits", "seed"}
 
 
-def choose_results(rows, figures, **wanted):
-    """Keep the rows of one data set, and of one code length where that is asked for.
+def as_dicts(results):
+    """Results as dicts, from dataclasses or dicts as in results.json."""
+    results = list(results)
+    for result in results:
+        if not isinstance(result, Mapping) and not is_dataclass(result):
+            raise TypeError(
+                "`results` must be those of compare, or dicts as in its results.json. "
+                f"Got an instance of {type(result).__name__} instead."
+            )
+    return [dict(result) if isinstance(result, Mapping) else asdict(result) for result in results]
+
+
+def choose_results(results, metrics, **chosen):
+    """Results of one data set, and of one number of bits if `chosen` has it.
 
     Parameters
     ----------
-    rows : list of dict
-        Results, each with "method", "nbits" and the figures; rows where these are None, of
-        fits that failed, are left out.
-    figures : sequence of str
-        Keys that are to be averaged.
-    **wanted : dict
-        Values of "dataset" or "nbits"; None stands for the only one that there is.
+    results : list of Result or of dict
+        Results, each with "method", "nbits" and the metrics. Those without values, of fits
+        that failed, are left out.
+    metrics : sequence of str
+        Keys that will be averaged.
+    **chosen : str, int or None
+        Values of "dataset" or "nbits". None selects the only value that occurs.
 
     Returns
     -------
     list of dict
-        The rows that are meant.
+        The selected results.
 
     Raises
     ------
     ValueError
-        If there are none, if several are meant by None, or a figure is not there.
+        If there are none, if None could be several values, or if a metric is missing.
     """
-    rows = list(rows)
-    if not all(isinstance(row, dict) for row in rows):
-        raise TypeError("rows holds what is no dict; rows as compare returns them, or of its results.json, are wanted.")
-    for name, value in (wanted | {"protocol": None}).items():
-        there = list(dict.fromkeys(row.get(name) for row in rows))
-        if value is None and len(there) > 1:
-            raise ValueError(f"rows hold several values of {name}, {', '.join(map(str, there))}; one is wanted.")
-        if value is not None and value not in there:
-            raise ValueError(f"{name}={value!r} is not in rows; they hold {', '.join(map(str, there)) or 'nothing'}.")
+    rows = as_dicts(results)
+    for name, value in (chosen | {"protocol": None}).items():
+        known = list(dict.fromkeys(row.get(name) for row in rows))
+        listed = ", ".join(map(str, known)) or "none"
+        if value is None and len(known) > 1:
+            raise ValueError(f"`results` must have a single {name}. Got {listed} instead. Choose one of them.")
+        if value is not None and value not in known:
+            raise ValueError(f"`{name}` must be one of those of `results`: {listed}. Got {value!r} instead.")
         rows = [row for row in rows if value in (None, row.get(name))]
-    known = [key for key in dict.fromkeys(key for row in rows for key in row) if _is_figure(rows, key)]
-    for figure in figures:
-        if rows and figure not in known:
-            raise ValueError(f"figure={figure!r} is no figure of all rows; they hold {', '.join(known) or 'none'}.")
-    rows = [row for row in rows if all(row[figure] is not None for figure in figures)]
+    known = [key for key in dict.fromkeys(key for row in rows for key in row) if _is_metric(rows, key)]
+    for metric in metrics:
+        if rows and metric not in known:
+            listed = ", ".join(known) or "none"
+            raise ValueError(f"`metric` must have a value in all results: {listed}. Got {metric!r} instead.")
+    rows = [row for row in rows if all(row[metric] is not None for metric in metrics)]
     if not rows:
-        raise ValueError("rows holds no row with figures; one at least, as compare returns them, is wanted.")
+        raise ValueError("`results` must hold at least one result with metrics. Got none.")
     return rows
 
 
-def _is_figure(rows, key):
-    """Whether a key has a number in some row, and a number or None in all."""
+def _is_metric(rows, key):
+    """Whether a key has a number in some row, and a number or None in all rows."""
     values = [row.get(key, "") for row in rows]
     return (
-        key not in _DESCRIBE
+        key not in _SETTINGS
         and all(value is None or isinstance(value, Real) for value in values)
         and any(value is not None for value in values)
     )
@@ -65,8 +79,8 @@ def methods_of(rows):
     return list(dict.fromkeys(row["method"] for row in rows))
 
 
-def mean_and_deviation(rows, figure, **chosen):
-    """Mean of a figure over the rows with the chosen values, and its standard deviation (NaN where it has none)."""
-    values = [row[figure] for row in rows if all(row[name] == value for name, value in chosen.items())]
+def mean_and_deviation(rows, metric, **chosen):
+    """Mean of a metric over the rows with the chosen values, and its standard deviation (NaN where it has none)."""
+    values = [row[metric] for row in rows if all(row[name] == value for name, value in chosen.items())]
     mean = float(np.mean(values)) if values else np.nan
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else np.nan

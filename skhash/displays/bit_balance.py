@@ -1,33 +1,38 @@
-"""How much each bit tells, and what bits tell twice."""
+"""Balance of each bit, and correlation of all pairs of bits."""
+
+from __future__ import annotations
+
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skhash.codes import bit_balance, bit_correlation
 from skhash.displays._base import COLORS, panels, pyplot, tidy
 
 
 class BitBalanceDisplay:
-    """Share of ones of each bit, and the absolute correlation of all pairs of bits.
+    """Proportion of ones of each bit, and absolute correlation of all pairs of bits.
 
     Parameters
     ----------
     balance : array-like of shape (nbits,)
-        Share of ones, as :func:`skhash.codes.bit_balance` gives it.
+        Proportion of ones, see :func:`skhash.codes.bit_balance`.
     correlation : array-like of shape (nbits, nbits)
-        As :func:`skhash.codes.bit_correlation` gives it.
+        Correlations, see :func:`skhash.codes.bit_correlation`.
 
     Attributes
     ----------
     ax_ : ndarray of Axes of shape (2,)
-        Balance; correlation.
+        Axes of the balance and of the correlation.
     figure_ : Figure
-        Their figure.
+        Figure of the plots.
     bars_ : BarContainer
-        From 1/2 to the share of ones of each bit.
+        Bars from 1/2 to the proportion of ones of each bit.
     image_ : AxesImage
-        The absolute correlations.
+        Absolute correlations.
     colorbar_ : Colorbar
-        Their scale.
+        Scale of the correlations.
 
     Examples
     --------
@@ -41,81 +46,81 @@ class BitBalanceDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, balance, correlation):
+    def __init__(self, balance: ArrayLike, correlation: ArrayLike) -> None:
         self.balance = balance
         self.correlation = correlation
 
     @classmethod
-    def from_codes(cls, codes, *, nbits=None, ax=None, **kwargs):
-        """Draw what codes say of their bits.
+    def from_codes(cls, codes: ArrayLike, *, nbits: int | None = None, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot balance and correlation of the bits of codes.
 
         Parameters
         ----------
         codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
             Bits, or packed codes when `nbits` is given.
         nbits : int, default=None
-            Length of a code, needed for packed codes.
+            Number of bits of a packed code.
         ax : Axes or array-like of 2 Axes, default=None
-            Where to draw; None makes a figure, one Axes gives its place to two.
+            Axes to draw on. None creates a figure; a single Axes is divided into two.
         **kwargs : dict
-            Passed to ``Axes.bar``.
+            Keyword arguments of ``Axes.bar``.
 
         Returns
         -------
         BitBalanceDisplay
-            Drawn.
+            The display.
         """
         balance, correlation = bit_balance(codes, nbits=nbits), bit_correlation(codes, nbits=nbits)
         return cls(balance, correlation).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, ax=None, **kwargs):
-        """Hash rows, and draw what their codes say of the bits.
+    def from_estimator(cls, estimator: Any, X: ArrayLike, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot balance and correlation of the bits of the codes of samples.
 
         Parameters
         ----------
         estimator : estimator
             A fitted hasher, or a Pipeline or search that ends in one.
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples to hash.
         ax : Axes or array-like of 2 Axes, default=None
-            Where to draw; None makes a figure, one Axes gives its place to two.
+            Axes to draw on. None creates a figure; a single Axes is divided into two.
         **kwargs : dict
-            Passed to ``Axes.bar``.
+            Keyword arguments of ``Axes.bar``.
 
         Returns
         -------
         BitBalanceDisplay
-            Drawn.
+            The display.
         """
         pyplot()
         return cls.from_codes(np.asarray(estimator.transform(X)), ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw both panels.
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot both panels.
 
         Parameters
         ----------
         ax : Axes or array-like of 2 Axes, default=None
-            Where to draw; None makes a figure, one Axes gives its place to two.
+            Axes to draw on. None creates a figure; a single Axes is divided into two.
         **kwargs : dict
-            Passed to ``Axes.bar``.
+            Keyword arguments of ``Axes.bar``.
 
         Returns
         -------
         BitBalanceDisplay
-            Itself.
+            The display itself.
         """
         self.ax_ = panels(ax, (1, 2), figsize=(9, 3.6))[0]
         balance, correlation = self.ax_
         self.figure_ = balance.figure
-        share = np.asarray(self.balance, dtype=float)
+        ones = np.asarray(self.balance, dtype=float)
         options = {"bottom": 0.5, "width": 0.8, "color": COLORS[0]} | kwargs
-        self.bars_ = balance.bar(np.arange(1, len(share) + 1), share - 0.5, **options)
+        self.bars_ = balance.bar(np.arange(1, len(ones) + 1), ones - 0.5, **options)
         balance.axhline(0.5, color="0.3", linewidth=1)
-        tidy(balance, xlabel="Bit", ylabel="Share of ones", ylim=(0, 1), xlim=(0.3, len(share) + 0.7))
+        tidy(balance, xlabel="Bit", ylabel="Proportion of ones", ylim=(0, 1), xlim=(0.3, len(ones) + 0.7))
         balance.grid(visible=False, axis="x")
-        edges = (0.5, len(share) + 0.5)
+        edges = (0.5, len(ones) + 0.5)
         magnitude = np.abs(self.correlation)
         self.image_ = correlation.imshow(magnitude, vmin=0, vmax=1, cmap="cividis", extent=(*edges, *edges[::-1]))
         correlation.set(xlabel="Bit", ylabel="Bit")

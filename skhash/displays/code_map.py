@@ -1,36 +1,45 @@
-"""Codes in the plane, by t-SNE of their Hamming distances."""
+"""Codes in two dimensions, by t-SNE of their Hamming distances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from skhash._targets import n_rows
 from skhash.codes import as_packed, unpack
-from skhash.displays._base import legend, look_of, one_axes, pyplot
+from skhash.displays._base import color_and_marker, legend, one_axes, pyplot
 
-MOST_CLASSES = 20  # more of them are numbers, or too many to tell apart
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MAX_CLASSES = 20  # more values are numbers, or have colors that look the same
 
 
 class CodeMapDisplay:
-    """Each code a point; codes at a small Hamming distance lie together.
+    """Codes as points in the plane: those at a small Hamming distance are close to each other.
 
     Parameters
     ----------
     embedding : array-like of shape (n_samples, 2)
-        Points in the plane.
+        Coordinates of the points.
     y : array-like of shape (n_samples,), default=None
-        What colours them: up to 20 classes, which are named at their medians, too; or numbers.
+        Colors of the points: up to 20 classes, each with its name at its median, or numbers.
 
     Attributes
     ----------
     ax_ : Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : Figure
-        Its figure.
+        Figure of the plot.
     points_ : list of PathCollection
-        One a class, or one for all.
+        One collection per class, or one for all points.
     names_ : list of Annotation
         Names of the classes.
     colorbar_ : Colorbar or None
-        Scale of numbers.
+        Scale, if `y` holds numbers.
 
     Examples
     --------
@@ -42,86 +51,106 @@ class CodeMapDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, embedding, y=None):
+    def __init__(self, embedding: ArrayLike, y: ArrayLike | None = None) -> None:
         self.embedding = embedding
         self.y = y
 
     @classmethod
-    def from_codes(cls, codes, y=None, *, nbits=None, perplexity=30.0, random_state=0, ax=None, **kwargs):
-        """Embed codes by t-SNE and draw them.
+    def from_codes(
+        cls,
+        codes: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        nbits: int | None = None,
+        perplexity: float = 30.0,
+        random_state: int | np.random.RandomState | None = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Embed codes by t-SNE and plot them.
 
         Parameters
         ----------
         codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-            Bits, or packed codes when `nbits` is given; some thousands of them take seconds.
+            Bits, or packed codes if `nbits` is given. A few thousand codes take seconds.
         y : array-like of shape (n,), default=None
-            What colours the points.
+            Colors of the points, classes or numbers.
         nbits : int, default=None
-            Length of a code, needed for packed codes.
+            Number of bits of a packed code.
         perplexity : float, default=30.0
-            About how many neighbours a point minds; less than n.
+            Effective number of neighbors of a point, less than n.
         random_state : int, RandomState instance or None, default=0
-            Of scikit-learn's TSNE.
+            Random state of scikit-learn's TSNE.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.scatter``.
+            Keyword arguments of ``Axes.scatter``.
 
         Returns
         -------
         CodeMapDisplay
-            Drawn.
+            The display.
         """
         from sklearn.manifold import TSNE
 
         pyplot()
         bits = unpack(*as_packed(codes, nbits))
         _check_targets(y, len(bits))
-        collapsed = (bits == bits[0]).all()  # no principal axis to start from: scikit-learn divides by 0 and crashes
+        collapsed = (bits == bits[0]).all()  # without a principal axis scikit-learn divides by 0 and crashes
         init = "random" if collapsed else "pca"
         tsne = TSNE(perplexity=perplexity, metric="hamming", init=init, random_state=random_state)
         return cls(tsne.fit_transform(bits), y).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, perplexity=30.0, random_state=0, ax=None, **kwargs):
-        """Hash rows, embed their codes by t-SNE and draw them.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        perplexity: float = 30.0,
+        random_state: int | np.random.RandomState | None = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Embed the codes of samples by t-SNE and plot them.
 
-        Distances are plain Hamming distances, whatever the bits weigh.
+        Distances are Hamming distances without weights, even if the hasher has learned weights.
 
         Parameters
         ----------
         estimator : estimator
             A fitted hasher, or a Pipeline or search that ends in one.
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples to hash.
         y : array-like of shape (n_samples,), default=None
-            What colours the points.
+            Colors of the points, classes or numbers.
         perplexity, random_state, ax, **kwargs
             As in :meth:`from_codes`.
 
         Returns
         -------
         CodeMapDisplay
-            Drawn.
+            The display.
         """
         pyplot()
         codes = np.asarray(estimator.transform(X))
         return cls.from_codes(codes, y, perplexity=perplexity, random_state=random_state, ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the points.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the points.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.scatter``.
+            Keyword arguments of ``Axes.scatter``.
 
         Returns
         -------
         CodeMapDisplay
-            Itself.
+            The display itself.
         """
         from matplotlib.patheffects import withStroke
 
@@ -129,18 +158,23 @@ class CodeMapDisplay:
         targets = _check_targets(self.y, len(points))
         classes = np.unique([] if targets is None else targets)
         self.ax_ = ax = one_axes(ax, figsize=(6.4, 5))
-        self.figure_, self.points_, self.names_, self.colorbar_ = ax.figure, [], [], None
-        options = {"s": 20, "linewidth": 0, "alpha": 0.8} | kwargs
-        if len(classes) > MOST_CLASSES:
-            self.points_ = [ax.scatter(*points.T, **({"c": targets, "cmap": "viridis"} | options))]
+        self.figure_ = ax.figure
+        self.points_: list[Any] = []
+        self.names_: list[Any] = []
+        self.colorbar_: Any = None
+        options: dict[str, Any] = {"s": 20, "linewidth": 0, "alpha": 0.8} | kwargs
+        if len(classes) > _MAX_CLASSES:
+            options = {"c": targets, "cmap": "viridis"} | options
+            self.points_ = [ax.scatter(*points.T, **options)]
             self.colorbar_ = self.figure_.colorbar(self.points_[0], ax=ax)
         elif targets is None:
             self.points_ = [ax.scatter(*points.T, **({"color": "0.5"} | options))]
         for i, label in enumerate(classes if self.colorbar_ is None else []):
             own = points[targets == label]
-            look = dict(zip(("color", "marker"), look_of(i), strict=True)) | {"label": str(label)}
-            self.points_.append(ax.scatter(*own.T, **(look | options)))
-            above = {"xytext": (0, 8), "textcoords": "offset points", "ha": "center", "weight": "bold"}
+            color, marker = color_and_marker(i)
+            style = {"color": color, "marker": marker, "label": str(label)} | options
+            self.points_.append(ax.scatter(*own.T, **style))
+            above: dict[str, Any] = {"xytext": (0, 8), "textcoords": "offset points", "ha": "center", "weight": "bold"}
             name = ax.annotate(str(label), np.median(own, axis=0), **above)
             name.set_path_effects([withStroke(linewidth=3, foreground="white")])
             self.names_.append(name)
@@ -152,13 +186,15 @@ class CodeMapDisplay:
         return self
 
 
-def _check_targets(y, n):
-    """Targets as an array: one a point, and numbers where they are many."""
+def _check_targets(y: ArrayLike | None, n: int) -> npt.NDArray[Any] | None:
+    """Targets as an array: one per point, and at most 20 classes unless they are numbers."""
     if y is None:
         return None
     if np.ndim(y) != 1 or n_rows(y) != n:
-        raise ValueError(f"y has shape {np.shape(y)}; one value for each of the {n} codes is wanted.")
+        raise ValueError(f"`y` must hold one value for each of the {n} codes. Got shape {np.shape(y)} instead.")
     y = np.asarray(y)
-    if y.dtype.kind not in "biuf" and len(np.unique(y)) > MOST_CLASSES:
-        raise ValueError(f"y holds {len(np.unique(y))} classes; at most {MOST_CLASSES}, or numbers, are wanted.")
+    if y.dtype.kind not in "biuf" and len(np.unique(y)) > _MAX_CLASSES:
+        raise ValueError(
+            f"`y` must hold at most {_MAX_CLASSES} classes, or numbers. Got {len(np.unique(y))} classes instead."
+        )
     return y

@@ -1,6 +1,12 @@
-"""How StructHash's restricted master is solved, bit by bit (Lin, Shen, Wu, ECCV 2014)."""
+"""Convergence of StructHash's restricted master problem (Lin, Shen, Wu, ECCV 2014)."""
 
-from skhash.displays._base import COLORS, given_style, legend_above, panels, tidy
+from __future__ import annotations
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from skhash.displays._base import COLORS, legend_above, panels, tidy, with_defaults
 from skhash.displays._estimators import history
 from skhash.metrics.scorers import find_hasher
 
@@ -8,36 +14,36 @@ _KEYS = ("bit", "objective", "bound", "gap", "effective_bits", "n_cuts")
 
 
 class GapDisplay:
-    """Objective, its lower bound and the gap between them after each bit, and what the bits are worth.
+    """Objective, lower bound, gap, effective bits and number of cuts after each bit.
 
-    The gap is that of the restricted master, over the bits learned so far: a certificate
-    that their weights are optimal, not that no other bits would do better.
+    The gap is that of the restricted master problem, over the bits learned so far. It proves
+    that their weights are optimal, not that other bits would not be better.
 
     Parameters
     ----------
-    bit : array-like of shape (n_bits,)
+    bit : array-like of shape (nbits,)
         Number of bits, 1, 2, ...
-    objective : array-like of shape (n_bits,)
-        The least value that was found.
-    bound : array-like of shape (n_bits,)
+    objective : array-like of shape (nbits,)
+        Best value found.
+    bound : array-like of shape (nbits,)
         Proven lower bound.
-    gap : array-like of shape (n_bits,)
-        Difference of the two.
-    effective_bits : array-like of shape (n_bits,)
+    gap : array-like of shape (nbits,)
+        Objective minus bound.
+    effective_bits : array-like of shape (nbits,)
         (sum w)^2 / sum w^2 of the weights.
-    n_cuts : array-like of shape (n_bits,)
-        Constraints at the end.
+    n_cuts : array-like of shape (nbits,)
+        Number of constraints.
     tolerance : float, default=None
-        The gap that was asked for, drawn as a line.
+        Largest gap that the solver accepts, plotted as a line.
 
     Attributes
     ----------
     ax_ : ndarray of Axes of shape (2, 2)
-        Objective and bound; the gap; effective bits; cuts.
+        Axes of objective and bound, of the gap, of the effective bits and of the cuts.
     figure_ : Figure
-        Their figure.
+        Figure of the plots.
     lines_ : dict of Line2D
-        By the name of the parameter.
+        Line of each parameter, by its name.
 
     Examples
     --------
@@ -49,7 +55,16 @@ class GapDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, bit, objective, bound, gap, effective_bits, n_cuts, tolerance=None):
+    def __init__(
+        self,
+        bit: ArrayLike,
+        objective: ArrayLike,
+        bound: ArrayLike,
+        gap: ArrayLike,
+        effective_bits: ArrayLike,
+        n_cuts: ArrayLike,
+        tolerance: float | None = None,
+    ) -> None:
         self.bit = bit
         self.objective = objective
         self.bound = bound
@@ -59,56 +74,56 @@ class GapDisplay:
         self.tolerance = tolerance
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, **kwargs):
-        """Draw the history of a hasher.
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot the history of a hasher.
 
         Parameters
         ----------
         estimator : estimator
             A fitted StructHashHasher, or a Pipeline or search that ends in one.
         ax : Axes or array-like of 4 Axes, default=None
-            Where to draw; None makes a figure, one Axes gives its place to four.
+            Axes to draw on. None creates a figure; a single Axes is divided into four.
         **kwargs : dict
-            Passed to ``Axes.plot``, for each line.
+            Keyword arguments of ``Axes.plot``, for each line.
 
         Returns
         -------
         GapDisplay
-            Drawn.
+            The display.
 
         Raises
         ------
         ValueError
-            If the hasher keeps no such history.
+            If the hasher has no such history.
         """
-        columns = history(estimator, _KEYS, "a StructHashHasher")
+        columns = history(estimator, _KEYS, "StructHashHasher")
         hasher = find_hasher(estimator)
         named = dict(zip(_KEYS, columns, strict=True))
         return cls(**named, tolerance=hasher.C_ * hasher.tol).plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw four panels.
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot four panels.
 
         Parameters
         ----------
         ax : Axes or array-like of 4 Axes, default=None
-            Where to draw; None makes a figure, one Axes gives its place to four.
+            Axes to draw on. None creates a figure; a single Axes is divided into four.
         **kwargs : dict
-            Passed to ``Axes.plot``, for each line.
+            Keyword arguments of ``Axes.plot``, for each line.
 
         Returns
         -------
         GapDisplay
-            Itself.
+            The display itself.
         """
         self.ax_ = panels(ax, (2, 2), figsize=(8.4, 5.8))
         (value, gap), (effective, cuts) = self.ax_
         self.figure_ = value.figure
-        self.lines_: dict = {}
+        self.lines_: dict[str, Any] = {}
 
-        def line(axes, name, colour, label=None, **style):
-            look = given_style(kwargs, color=COLORS[colour], label=label, marker="o", markersize=4, **style)
-            (self.lines_[name],) = axes.plot(self.bit, getattr(self, name), **look)
+        def line(axes: Any, name: str, color: int, label: str | None = None, **style: Any) -> None:
+            options = with_defaults(kwargs, color=COLORS[color], label=label, marker="o", markersize=4, **style)
+            (self.lines_[name],) = axes.plot(self.bit, getattr(self, name), **options)
 
         line(value, "objective", 0, "objective")
         line(value, "bound", 2, "proven lower bound", linestyle="--")
@@ -116,8 +131,8 @@ class GapDisplay:
         line(effective, "effective_bits", 4, "effective bits")
         line(cuts, "n_cuts", 5)
         if self.tolerance is not None:
-            gap.axhline(self.tolerance, color="0.3", linestyle=":", label="C tol, what was asked for")
-        effective.plot(self.bit, self.bit, color="0.3", linestyle=":", label="all weigh the same")
+            gap.axhline(self.tolerance, color="0.3", linestyle=":", label="tolerance, C tol")
+        effective.plot(self.bit, self.bit, color="0.3", linestyle=":", label="all weights equal")
         tidy(value, ylabel="Objective")
         tidy(gap, ylabel="Objective - bound")
         tidy(effective, xlabel="Bits", ylabel="Effective bits")

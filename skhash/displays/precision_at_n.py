@@ -1,21 +1,31 @@
 """Precision among the first N items, against N."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from skhash.displays._curves import as_curves, curves_of, draw_curves
 from skhash.displays._estimators import estimator_name, ranked_histogram
-from skhash.metrics import evaluate_histograms
+from skhash.metrics import RelevanceHistogram, evaluate_histograms
 
-FARTHEST = 1000  # last rank of the default grid
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LAST_RANK = 1000  # of the default ranks
 
 
 class PrecisionAtNDisplay:
-    """Mean precision among the first N items, the split tie in proportion.
+    """Mean precision among the first N items, averaged over all orders of ties.
 
     Parameters
     ----------
     n : array-like of shape (n_ranks,), or list of such arrays
-        Ranks N; a list draws several curves.
+        Ranks N. A list gives several curves.
     precision : ndarray of shape (n_ranks,), or list of such arrays
         Mean precision@N.
     name : str or list of str, default=None
@@ -24,11 +34,11 @@ class PrecisionAtNDisplay:
     Attributes
     ----------
     ax_ : Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : Figure
-        Its figure.
+        Figure of the plot.
     lines_ : list of Line2D
-        One a curve.
+        One line per curve.
 
     Examples
     --------
@@ -42,14 +52,27 @@ class PrecisionAtNDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, n, precision, name=None):
+    def __init__(
+        self,
+        n: ArrayLike | Sequence[ArrayLike],
+        precision: ArrayLike | Sequence[ArrayLike],
+        name: str | Sequence[str] | None = None,
+    ) -> None:
         self.n = n
         self.precision = precision
         self.name = name
 
     @classmethod
-    def from_histogram(cls, H, name=None, *, n=None, ax=None, **kwargs):
-        """Draw the curve of a histogram.
+    def from_histogram(
+        cls,
+        H: RelevanceHistogram,
+        name: str | None = None,
+        *,
+        n: ArrayLike | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the curve of a histogram.
 
         Parameters
         ----------
@@ -58,23 +81,30 @@ class PrecisionAtNDisplay:
         name : str, default=None
             Name of the curve.
         n : array-like of shape (n_ranks,), default=None
-            Ranks N; None takes up to 25 from 1 to 1,000 or the size of the database.
+            Ranks N. None selects up to 25 ranks from 1 to 1,000 or the size of the database.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``.
+            Keyword arguments of ``Axes.plot``.
 
         Returns
         -------
         PrecisionAtNDisplay
-            Drawn.
+            The display.
         """
         ranks, precision = _curve(H, n)
         return cls(ranks, precision, name).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_histograms(cls, histograms, *, n=None, ax=None, **kwargs):
-        """Draw the curves of several histograms on one Axes.
+    def from_histograms(
+        cls,
+        histograms: Mapping[str, RelevanceHistogram],
+        *,
+        n: ArrayLike | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the curves of several histograms on one Axes.
 
         Parameters
         ----------
@@ -83,61 +113,71 @@ class PrecisionAtNDisplay:
         n : array-like of shape (n_ranks,), default=None
             Ranks N, as in :meth:`from_histogram`.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``, for each curve.
+            Keyword arguments of ``Axes.plot``, for each curve.
 
         Returns
         -------
         PrecisionAtNDisplay
-            One display, whose `n` and `precision` are lists.
+            The display, whose `n` and `precision` are lists.
         """
         return cls(*curves_of(histograms, lambda H: _curve(H, n))).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, name=None, n=None, ax=None, **kwargs):
-        """Rank the rows of fit for each row of `X` as a query, and draw the curve.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        name: str | None = None,
+        n: ArrayLike | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the curve of `X` as queries of the training samples.
 
         Parameters
         ----------
         estimator : estimator
-            A fitted hasher, or a Pipeline or search that ends in one. Learned weights of
-            its bits weigh the distance, as in its `score`.
+            A fitted hasher, or a Pipeline or search that ends in one. Samples are
+            ranked as in its `score`: by weighted distances if it has learned weights.
         X : array-like of shape (n_samples, n_features)
             Queries.
         y : array-like of shape (n_samples, ...), default=None
-            Their targets; not needed where the affinity compares rows of X.
+            Their targets; not needed if the affinity compares samples of X.
         name : str, default=None
-            Name of the curve; None takes that of the method.
+            Name of the curve. None is the name of the method.
         n : array-like of shape (n_ranks,), default=None
             Ranks N, as in :meth:`from_histogram`.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``.
+            Keyword arguments of ``Axes.plot``.
 
         Returns
         -------
         PrecisionAtNDisplay
-            Drawn.
+            The display.
         """
         H = ranked_histogram(estimator, X, y)
         return cls.from_histogram(H, estimator_name(estimator) if name is None else name, n=n, ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the curves.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the curves.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``, for each curve.
+            Keyword arguments of ``Axes.plot``, for each curve.
 
         Returns
         -------
         PrecisionAtNDisplay
-            Itself.
+            The display itself.
         """
         curves = as_curves(self.n, self.precision, self.name)
         settings = {"xlabel": "Number of items N", "ylabel": "Precision@N", "xscale": "log", "ylim": (-0.02, 1.02)}
@@ -147,12 +187,12 @@ class PrecisionAtNDisplay:
         return self
 
 
-def _curve(H, n):
-    """Ranks and precisions of one histogram."""
+def _curve(H: RelevanceHistogram, n: ArrayLike | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Ranks and precision of one histogram."""
     if n is None:
         first = slice(0, H.indptr[1]) if H.is_ragged else 0
-        n = np.unique(np.geomspace(1, min(FARTHEST, H.counts[first].sum()), 25).round().astype(int))
-    n = np.asarray(n)
-    if n.ndim != 1 or n.dtype.kind not in "iu" or (n < 1).any():
-        raise ValueError(f"n={n.tolist()}; a list of whole numbers of at least 1 is wanted.")
-    return n, np.array([*evaluate_histograms([H], [f"precision_at_{rank}" for rank in n]).values()])
+        n = np.unique(np.geomspace(1, min(_LAST_RANK, H.counts[first].sum()), 25).round().astype(int))
+    ranks = np.asarray(n)
+    if ranks.ndim != 1 or ranks.dtype.kind not in "iu" or (ranks < 1).any():
+        raise ValueError(f"`n` must be None or a list of int >= 1. Got {ranks.tolist()} instead.")
+    return ranks, np.array([*evaluate_histograms([H], [f"precision_at_{rank}" for rank in ranks]).values()])

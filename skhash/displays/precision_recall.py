@@ -1,35 +1,47 @@
-"""Precision against recall, by Hamming radius."""
+"""Precision against recall within each Hamming radius."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from skhash.displays._base import pyplot
 from skhash.displays._curves import as_curves, curves_of, draw_curves
 from skhash.displays._estimators import estimator_name
-from skhash.metrics import RetrievalScorer, precision_recall_curve
+from skhash.metrics import RelevanceHistogram, RetrievalScorer, precision_recall_curve
 from skhash.metrics.histogram import concatenate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class PrecisionRecallDisplay:
-    """Mean precision against mean recall within every Hamming radius.
+    """Mean precision against mean recall within each Hamming radius.
 
-    Points go from radius 0, at the left, to the length of the code. An empty ball has
-    precision 0, as in HashNet: long codes begin low.
+    The radius goes from 0, at the left, to `nbits`. Without items within the radius precision
+    is 0, as in HashNet, so that curves of long codes begin low.
 
     Parameters
     ----------
     precision : ndarray of shape (n_radii,), or list of such arrays
-        Mean precision within each radius; a list draws several curves.
+        Mean precision within each radius. A list gives several curves.
     recall : ndarray of shape (n_radii,), or list of such arrays
-        Mean recall.
+        Mean recall within each radius.
     name : str or list of str, default=None
         Names of the curves, for the legend.
 
     Attributes
     ----------
     ax_ : Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : Figure
-        Its figure.
+        Figure of the plot.
     lines_ : list of Line2D
-        One a curve.
+        One line per curve.
 
     Examples
     --------
@@ -43,60 +55,78 @@ class PrecisionRecallDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, precision, recall, name=None):
+    def __init__(
+        self,
+        precision: ArrayLike | Sequence[ArrayLike],
+        recall: ArrayLike | Sequence[ArrayLike],
+        name: str | Sequence[str] | None = None,
+    ) -> None:
         self.precision = precision
         self.recall = recall
         self.name = name
 
     @classmethod
-    def from_histogram(cls, H, name=None, *, ax=None, **kwargs):
-        """Draw the curve of a histogram.
+    def from_histogram(
+        cls, H: RelevanceHistogram, name: str | None = None, *, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Plot the curve of a histogram.
 
         Parameters
         ----------
         H : RelevanceHistogram
-            Counts; of a ragged one 101 evenly spaced radii are taken.
+            Counts. With weighted distances the curve has 101 evenly spaced radii.
         name : str, default=None
             Name of the curve.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``.
+            Keyword arguments of ``Axes.plot``.
 
         Returns
         -------
         PrecisionRecallDisplay
-            Drawn.
+            The display.
         """
         precision, recall = _curve(H)
         return cls(precision, recall, name).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_histograms(cls, histograms, *, ax=None, **kwargs):
-        """Draw the curves of several histograms on one Axes.
+    def from_histograms(
+        cls, histograms: Mapping[str, RelevanceHistogram], *, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Plot the curves of several histograms on one Axes.
 
         Parameters
         ----------
         histograms : dict of str to RelevanceHistogram
             Counts by name of the curve.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``, for each curve.
+            Keyword arguments of ``Axes.plot``, for each curve.
 
         Returns
         -------
         PrecisionRecallDisplay
-            One display, whose `precision` and `recall` are lists.
+            The display, whose `precision` and `recall` are lists.
         """
         return cls(*curves_of(histograms, _curve)).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, name=None, ax=None, **kwargs):
-        """Rank the rows of fit for each row of `X` as a query, and draw the curve.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the curve of `X` as queries of the training samples.
 
-        The radius counts bits, whatever they weigh; for balls of weighted distances see
-        :meth:`from_histogram`.
+        The radius counts bits, even if the hasher has learned weights. :meth:`from_histogram`
+        also plots curves by weighted distance.
 
         Parameters
         ----------
@@ -105,38 +135,38 @@ class PrecisionRecallDisplay:
         X : array-like of shape (n_samples, n_features)
             Queries.
         y : array-like of shape (n_samples, ...), default=None
-            Their targets; not needed where the affinity compares rows of X.
+            Their targets; not needed if the affinity compares samples of X.
         name : str, default=None
-            Name of the curve; None takes that of the method.
+            Name of the curve. None is the name of the method.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``.
+            Keyword arguments of ``Axes.plot``.
 
         Returns
         -------
         PrecisionRecallDisplay
-            Drawn.
+            The display.
         """
         pyplot()
         ranking = RetrievalScorer().ranking(estimator, X, y)
         H = concatenate(ranking.histograms(weighted=False))
         return cls.from_histogram(H, estimator_name(estimator) if name is None else name, ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the curves.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the curves.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot``, for each curve.
+            Keyword arguments of ``Axes.plot``, for each curve.
 
         Returns
         -------
         PrecisionRecallDisplay
-            Itself.
+            The display itself.
         """
         curves = as_curves(self.recall, self.precision, self.name)
         limits = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}
@@ -146,6 +176,7 @@ class PrecisionRecallDisplay:
         return self
 
 
-def _curve(H):
+def _curve(H: RelevanceHistogram) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Precision and recall of one histogram."""
-    return precision_recall_curve(H)[:2]
+    precision, recall = precision_recall_curve(H)[:2]
+    return precision, recall

@@ -1,15 +1,20 @@
-"""HashNet's loss before and after binarisation, and how binary its codes are (Cao et al., ICCV 2017)."""
+"""HashNet's loss before and after binarization, and the values of its relaxed codes (Cao et al., ICCV 2017)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from skhash.displays._base import COLORS, given_style, legend_above, panels, tidy
+from skhash.displays._base import COLORS, legend_above, panels, tidy, with_defaults
 from skhash.displays._estimators import activations, history
 
 _KEYS = ("beta", "relaxed_loss", "binary_loss")
 
 
 class QuantizationDisplay:
-    """J of the relaxed codes and L of the binary ones after each stage, beside the relaxed codes.
+    """Loss of relaxed and of binary codes after each stage, and a histogram of the relaxed codes.
 
     Parameters
     ----------
@@ -25,15 +30,15 @@ class QuantizationDisplay:
     Attributes
     ----------
     ax_ : ndarray of Axes of shape (2,)
-        Losses by stage; histogram of the codes.
+        Axes of the losses by stage and of the histogram of the codes.
     figure_ : Figure
-        Their figure.
+        Figure of the plots.
     relaxed_line_, binary_line_ : Line2D
-        J and L.
+        Lines of J and L.
     gap_ : FillBetweenPolyCollection
-        What lies between them.
+        Area between the lines.
     bars_ : BarContainer
-        Share of the code values in each of 40 bins.
+        Proportion of the values of the codes in each of 40 bins.
 
     References
     ----------
@@ -49,76 +54,77 @@ class QuantizationDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, beta, relaxed_loss, binary_loss, codes):
+    def __init__(self, beta: ArrayLike, relaxed_loss: ArrayLike, binary_loss: ArrayLike, codes: ArrayLike) -> None:
         self.beta = beta
         self.relaxed_loss = relaxed_loss
         self.binary_loss = binary_loss
         self.codes = codes
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, ax=None, **kwargs):
-        """Draw the history of a hasher, and the codes that it relaxes to for some rows.
+    def from_estimator(cls, estimator: Any, X: ArrayLike, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot the history of a hasher, and the relaxed codes of samples.
 
         Parameters
         ----------
         estimator : estimator
             A fitted HashNetHasher, or a Pipeline or search that ends in one.
         X : array-like of shape (n_samples, n_features)
-            Rows whose codes are counted.
+            Samples to hash for the histogram.
         ax : Axes or array-like of 2 Axes, default=None
-            Where to draw; None makes a figure, one Axes gives its place to two.
+            Axes to draw on. None creates a figure; a single Axes is divided into two.
         **kwargs : dict
-            Passed to ``Axes.plot``, for both losses.
+            Keyword arguments of ``Axes.plot``, for both losses.
 
         Returns
         -------
         QuantizationDisplay
-            Drawn.
+            The display.
 
         Raises
         ------
         ValueError
-            If the hasher keeps no such history.
+            If the hasher has no such history.
         """
-        beta, relaxed, binary = history(estimator, _KEYS, "a HashNetHasher")
+        beta, relaxed, binary = history(estimator, _KEYS, "HashNetHasher")
         codes = np.tanh(beta[-1] * activations(estimator, X))
         return cls(beta, relaxed, binary, codes).plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw both panels.
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot both panels.
 
         Parameters
         ----------
         ax : Axes or array-like of 2 Axes, default=None
-            Where to draw; None makes a figure, one Axes gives its place to two.
+            Axes to draw on. None creates a figure; a single Axes is divided into two.
         **kwargs : dict
-            Passed to ``Axes.plot``, for both losses.
+            Keyword arguments of ``Axes.plot``, for both losses.
 
         Returns
         -------
         QuantizationDisplay
-            Itself.
+            The display itself.
         """
         self.ax_ = panels(ax, (1, 2), figsize=(9, 3.6))[0]
         losses, values = self.ax_
         self.figure_ = losses.figure
-        stages = np.arange(1, len(self.beta) + 1)
-        looks = [
-            given_style(kwargs, color=COLORS[0], marker="o", label="J, codes relaxed"),
-            given_style(kwargs, color=COLORS[2], marker="s", linestyle="--", label="L, codes binary"),
+        beta = np.asarray(self.beta)
+        stages = np.arange(1, len(beta) + 1)
+        options = [
+            with_defaults(kwargs, color=COLORS[0], marker="o", label="J, codes relaxed"),
+            with_defaults(kwargs, color=COLORS[2], marker="s", linestyle="--", label="L, codes binary"),
         ]
-        (self.relaxed_line_,) = losses.plot(stages, self.relaxed_loss, **looks[0])
-        (self.binary_line_,) = losses.plot(stages, self.binary_loss, **looks[1])
+        (self.relaxed_line_,) = losses.plot(stages, self.relaxed_loss, **options[0])
+        (self.binary_line_,) = losses.plot(stages, self.binary_loss, **options[1])
         self.gap_ = losses.fill_between(stages, self.relaxed_loss, self.binary_loss, color="0.9", label="gap")
         tidy(losses, ylabel="Loss")
-        named = stages[:: -(-len(stages) // 10)]
-        losses.set_xticks(named, [f"{stage}\n{self.beta[stage - 1]:.3g}" for stage in named], fontsize="small")
-        losses.set_xlabel("Stage, and its slope beta")
+        labeled = stages[:: -(-len(stages) // 10)]
+        losses.set_xticks(labeled, [f"{stage}\n{beta[stage - 1]:.3g}" for stage in labeled], fontsize="small")
+        losses.set_xlabel("Stage and its slope beta")
         legend_above(losses)
         codes = np.ravel(self.codes)
         shares = np.full(len(codes), 1 / len(codes))
         _, _, self.bars_ = values.hist(codes, bins=40, range=(-1, 1), weights=shares, color=COLORS[0])
-        tidy(values, xlabel=f"tanh(beta z) at beta = {self.beta[-1]:.3g}", ylabel="Share of the code values")
+        tidy(values, xlabel=f"tanh(beta z) at beta = {beta[-1]:.3g}", ylabel="Proportion of values")
         values.set_xticks([-1, -0.5, 0, 0.5, 1])
         values.yaxis.set_major_formatter(lambda share, _: f"{share:.3g}")
         return self

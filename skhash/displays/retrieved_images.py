@@ -1,49 +1,58 @@
-"""Queries and the images that are found for them."""
+"""Queries and the images nearest to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from skhash._targets import take_targets
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances, is_count
 from skhash.displays._base import one_axes, pyplot
 from skhash.displays._images import as_images, stretch
-from skhash.metrics import RetrievalScorer
+from skhash.metrics import Ranking, RetrievalScorer
 
-RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
-TITLE = "Nearest images by rank, and their distances;{}ties in the order of the database"
-GREEN, RED = "#009E73", "#C8102E"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TICK, _CROSS = "\N{CHECK MARK}", "\N{BALLOT X}"
+_TITLE = "Nearest images by rank, and their distances;{}ties in the order of the database"
+_GREEN, _RED = "#009E73", "#C8102E"
 
 
 class RetrievedImagesDisplay:
-    """A query a row, its nearest images in order: right ones framed in green, wrong ones in red.
+    """One row per query with its nearest images: relevant ones in a green frame, others in a red one.
 
-    A tick or a cross in the corner says the same without colours.
+    A tick or a cross in the corner shows the same without colors.
 
     Parameters
     ----------
     images : array-like of shape (n_queries, height, width) or (n_queries, height, width, 3)
-        The queries; grey, or in colours. Real values are in [0, 1].
-    neighbours : array-like of shape (n_queries, n_neighbors, height, width) or (..., 3)
-        What was found for each, nearest first.
+        Queries, gray or in color. Real values are in [0, 1].
+    neighbors : array-like of shape (n_queries, n_neighbors, height, width) or (..., 3)
+        Images found for each query, nearest first.
     relevant : array-like of shape (n_queries, n_neighbors), bool
-        Whether it is right.
+        Whether they are relevant.
     distances : array-like of shape (n_queries, n_neighbors), default=None
-        Distances to the query, written below the images.
+        Distances to the query, shown below the images.
     title : str, default=None
-        What stands above; :meth:`from_estimator` says how ties were broken.
+        Title above the images.
 
     Attributes
     ----------
     ax_ : Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : Figure
-        Its figure.
+        Figure of the plot.
     images_ : list of AxesImage
-        Row by row, the query first.
+        Images of each row, the query first.
     frames_ : list of Rectangle
-        Around what was found, row by row.
+        Frames of the images found, row by row.
     marks_ : list of Text
-        Ticks and crosses, row by row.
+        Ticks and crosses of the images found, row by row.
 
     Examples
     --------
@@ -56,9 +65,16 @@ class RetrievedImagesDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, images, neighbours, relevant, distances=None, title=None):
+    def __init__(
+        self,
+        images: ArrayLike,
+        neighbors: ArrayLike,
+        relevant: ArrayLike,
+        distances: ArrayLike | None = None,
+        title: str | None = None,
+    ) -> None:
         self.images = images
-        self.neighbours = neighbours
+        self.neighbors = neighbors
         self.relevant = relevant
         self.distances = distances
         self.title = title
@@ -66,105 +82,113 @@ class RetrievedImagesDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X_query,
-        y_query,
-        X_database,
-        y_database,
-        images_query=None,
-        images_database=None,
-        n_neighbors=10,
+        estimator: Any,
+        X_query: ArrayLike,
+        y_query: ArrayLike | None,
+        X_database: ArrayLike,
+        y_database: ArrayLike | None,
+        images_query: ArrayLike | None = None,
+        images_database: ArrayLike | None = None,
+        n_neighbors: int = 10,
         *,
-        image_shape=None,
-        ax=None,
-        **kwargs,
-    ):
-        """Rank a database for each query, and draw what comes first.
+        image_shape: tuple[int, ...] | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Rank a database for each query, and plot its first images.
 
-        Items at one distance stay in the order of the database: another order of it would
-        show others of them. The metrics of skhash average over all orders instead.
+        Items at the same distance are in the order of the database, so that another order of it
+        may show other items. The metrics of skhash average over all orders instead.
 
         Parameters
         ----------
         estimator : estimator
-            A fitted hasher, or a Pipeline or search that ends in one. Learned weights of
-            its bits weigh the distance, as in its `score`.
+            A fitted hasher, or a Pipeline or search that ends in one. Samples are
+            ranked as in its `score`: by weighted distances if it has learned weights.
         X_query : array-like of shape (n_queries, ...)
-            Queries, a row of images each: some will do.
+            Queries. Each takes one row of the plot, so a few are enough.
         y_query : array-like of shape (n_queries, ...)
-            Their targets; None where the affinity compares rows of X.
+            Their targets; None if the affinity compares samples of X.
         X_database : array-like of shape (n_items, ...)
-            What is ranked.
+            Database to rank.
         y_database : array-like of shape (n_items, ...)
-            Its targets; None where the affinity compares rows of X.
+            Its targets; None if the affinity compares samples of X.
         images_query, images_database : array-like of shape (n, ...), default=None
-            Their images, grey (n, height, width) or with channels first or last; None takes the
-            rows of X. Real values are stretched to what is shown of them.
+            Their images, gray (n, height, width) or with channels first or last. None shows the
+            samples of X. Real values are scaled to the range of the images shown.
         n_neighbors : int, default=10
-            Images a query.
+            Number of images per query.
         image_shape : tuple of int, default=None
-            Shape of an image that is stored as a vector: ``(8, 8)``, ``(3, 32, 32)``.
+            Shape of the images, if samples are vectors: ``(8, 8)``, ``(3, 32, 32)``.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.imshow``.
+            Keyword arguments of ``Axes.imshow``.
 
         Returns
         -------
         RetrievedImagesDisplay
-            Drawn.
+            The display.
 
         Raises
         ------
         ValueError
-            If rows are no images, or there are fewer items than `n_neighbors`.
+            If samples are not images, or the database has fewer items than `n_neighbors`.
         """
         pyplot()
         queries = as_images(X_query if images_query is None else images_query, image_shape, "images_query")
         items = as_images(X_database if images_database is None else images_database, image_shape, "images_database")
         for name, images, X in (("query", queries, X_query), ("database", items, X_database)):
-            if len(images) != len(X):
-                raise ValueError(f"images_{name} holds {len(images)} images and X_{name} {len(X)} rows; one each.")
+            if len(images) != len(np.asarray(X)):
+                raise ValueError(
+                    f"`images_{name}` must hold one image for each of the {len(np.asarray(X))} samples of X_{name}. "
+                    f"Got {len(images)} images instead."
+                )
         if not is_count(n_neighbors, len(items)):
-            raise ValueError(f"n_neighbors={n_neighbors!r}; an integer from 1 to {len(items)} items is wanted.")
+            raise ValueError(f"`n_neighbors` must be an int from 1 to {len(items)} items. Got {n_neighbors!r} instead.")
         ranking = RetrievalScorer(database=(X_database, y_database)).ranking(estimator, X_query, y_query)
         distances, order = _nearest(ranking, n_neighbors)
         relevant = np.array([_is_relevant(ranking, query, nearest) for query, nearest in enumerate(order)])
         queries, found = stretch(queries, items[order])
-        title = TITLE.format(" " if n_neighbors > 7 else "\n")
+        title = _TITLE.format(" " if n_neighbors > 7 else "\n")
         return cls(queries, found, relevant, distances, title).plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the images.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the images.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.imshow``.
+            Keyword arguments of ``Axes.imshow``.
 
         Returns
         -------
         RetrievedImagesDisplay
-            Itself.
+            The display itself.
         """
         relevant = np.asarray(self.relevant, dtype=bool)
         n_queries, n_neighbors = relevant.shape
-        step = 1.15 if self.distances is None else 1.4  # room for the distances
+        neighbors, queries = np.asarray(self.neighbors), np.asarray(self.images)
+        distances = None if self.distances is None else np.asarray(self.distances)
+        step = 1.15 if distances is None else 1.4  # room for the distances
         columns = [0, *np.arange(n_neighbors) * 1.15 + 1.4]
         self.ax_ = ax = one_axes(ax, figsize=(max(4.5, 0.75 * columns[-1] + 1.2), 0.75 * step * n_queries + 0.8))
-        self.figure_, self.images_, self.frames_, self.marks_ = ax.figure, [], [], []
-        options = {"cmap": "gray", "vmin": 0, "vmax": 1} | kwargs
+        self.figure_ = ax.figure
+        self.images_: list[Any] = []
+        self.frames_: list[Any] = []
+        self.marks_: list[Any] = []
+        options: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1} | kwargs
         for query in range(n_queries):
             top = query * step
             for i, left in enumerate(columns):
-                image = self.neighbours[query][i - 1] if i else self.images[query]
+                image = neighbors[query, i - 1] if i else queries[query]
                 self.images_.append(ax.imshow(image, extent=_inside(left, top, np.shape(image)), **options))
                 if i:
                     self._frame(left, top, relevant[query, i - 1])
-                if i and self.distances is not None:
-                    text = f"{self.distances[query][i - 1]:.3g}"
+                if i and distances is not None:
+                    text = f"{distances[query, i - 1]:.3g}"
                     ax.text(left + 0.5, top + 1.19, text, ha="center", va="center", fontsize="x-small", color="0.3")
         ax.set(xlim=(-0.1, columns[-1] + 1.1), ylim=(step * n_queries - 0.1, -0.1), aspect="equal", yticks=[])
         ax.set_xticks(np.add(columns, 0.5), ["query", *range(1, n_neighbors + 1)])
@@ -173,34 +197,35 @@ class RetrievedImagesDisplay:
         ax.set_title(self.title or "", fontsize="medium", pad=10)
         return self
 
-    def _frame(self, left, top, right):
-        """Frame an image, and mark it in the corner."""
+    def _frame(self, left: float, top: float, relevant: bool) -> None:
+        """Add a frame to an image, and a tick or a cross in its corner."""
         from matplotlib.patches import Rectangle
 
-        colour = GREEN if right else RED
-        frame = Rectangle((left, top), 1, 1, fill=False, edgecolor=colour, linewidth=2.5)
+        color = _GREEN if relevant else _RED
+        frame = Rectangle((left, top), 1, 1, fill=False, edgecolor=color, linewidth=2.5)
         self.frames_.append(self.ax_.add_patch(frame))
-        box = {"boxstyle": "square,pad=0.1", "facecolor": colour, "edgecolor": colour}
+        box = {"boxstyle": "square,pad=0.1", "facecolor": color, "edgecolor": color}
         place = {"ha": "right", "va": "bottom", "fontsize": "small", "color": "white", "bbox": box}
-        self.marks_.append(self.ax_.text(left + 0.99, top + 0.99, RIGHT if right else WRONG, **place))
+        self.marks_.append(self.ax_.text(left + 0.99, top + 0.99, _TICK if relevant else _CROSS, **place))
 
 
-def _inside(left, top, shape):
-    """Place of an image of any proportions in the middle of its square."""
+def _inside(left: float, top: float, shape: tuple[int, ...]) -> tuple[float, float, float, float]:
+    """Left, right, bottom and top of an image in the middle of its square."""
     height, width = np.divide(shape[:2], max(shape[:2]))
     left, top = left + (1 - width) / 2, top + (1 - height) / 2
     return left, left + width, top + height, top
 
 
-def _nearest(ranking, n):
-    """Distances and row numbers of the n nearest items of each query, ties in the order of the rows."""
+def _nearest(ranking: Ranking, n: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
+    """Distances and indices of the n nearest items of each query, ties in the order of the database."""
     codes = ranking.query_codes, ranking.database_codes
     distances = hamming_distances(*codes, bit_weights=ranking.bit_weights, nbits=ranking.nbits)
     order = np.argsort(distances, axis=1, kind="stable")[:, :n]
     return np.take_along_axis(distances, order, axis=1), order
 
 
-def _is_relevant(ranking, query, items):
-    """Whether some items are relevant to a query."""
+def _is_relevant(ranking: Ranking, query: int, items: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Whether items are relevant to a query."""
     targets = take_targets(ranking.query_y, [query]), take_targets(ranking.database_y, items)
-    return level_indices(ranking.affinity, *targets)[0][0] > 0
+    levels = level_indices(ranking.affinity, *targets)[0][0]
+    return np.asarray(levels > 0)

@@ -1,45 +1,54 @@
 """The range of a metric over the orders of ties (He et al., CVPR 2018, figure 3)."""
 
-import numpy as np
+from __future__ import annotations
 
-from skhash.displays._base import given_style, metric_label, one_axes, styles, tidy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skhash.displays._base import metric_label, one_axes, styles, tidy, with_defaults
 from skhash.displays._curves import check_histograms
 from skhash.displays._estimators import estimator_name, ranked_histogram
 from skhash.displays._results import choose_results, mean_and_deviation, methods_of
-from skhash.metrics import Metric, evaluate_histograms
+from skhash.metrics import Metric, RelevanceHistogram, evaluate_histograms
 
-ORDERS = ("average", "worst", "best")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ORDERS = ("average", "worst", "best")
 
 
 class TieRangeDisplay:
-    """What a lucky or unlucky sort could report for the very same codes, one method a line.
+    """Range of a metric over the orders of ties, one bar per method.
 
-    The bar reaches from the value with the relevant items of every tie last to the one with
-    them first; the point is the mean over all orders.
+    The bar goes from the value with the relevant items of each tie last to the value with them
+    first. The point is the mean over all orders.
 
     Parameters
     ----------
     names : list of str
-        Methods, from the top down.
+        Methods, from top to bottom.
     average : array-like of shape (n_methods,)
         Mean over all orders of the ties.
     worst : array-like of shape (n_methods,)
-        Relevant items last.
+        Value with the relevant items of each tie last.
     best : array-like of shape (n_methods,)
-        Relevant items first.
+        Value with the relevant items of each tie first.
     metric_name : str, default="AP"
-        What was measured, for the axis.
+        Name of the metric, for the axis.
 
     Attributes
     ----------
     ax_ : Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : Figure
-        Its figure.
+        Figure of the plot.
     ranges_ : LineCollection
-        A bar a method.
+        One bar per method.
     points_ : list of Line2D
-        A point a method.
+        One point per method.
 
     References
     ----------
@@ -57,7 +66,14 @@ class TieRangeDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, names, average, worst, best, metric_name="AP"):
+    def __init__(
+        self,
+        names: Sequence[str],
+        average: ArrayLike,
+        worst: ArrayLike,
+        best: ArrayLike,
+        metric_name: str = "AP",
+    ) -> None:
         self.names = names
         self.average = average
         self.worst = worst
@@ -65,8 +81,16 @@ class TieRangeDisplay:
         self.metric_name = metric_name
 
     @classmethod
-    def from_histogram(cls, H, name=None, *, metric="ap", ax=None, **kwargs):
-        """Draw the range of a metric of a histogram.
+    def from_histogram(
+        cls,
+        H: RelevanceHistogram,
+        name: str | None = None,
+        *,
+        metric: str = "ap",
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the range of a metric of a histogram.
 
         Parameters
         ----------
@@ -77,139 +101,165 @@ class TieRangeDisplay:
         metric : str, default="ap"
             As in :meth:`from_histograms`.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot`` for the points.
+            Keyword arguments of ``Axes.plot``, for the points.
 
         Returns
         -------
         TieRangeDisplay
-            Drawn.
+            The display.
         """
         return cls.from_histograms({name or "": H}, metric=metric, ax=ax, **kwargs)
 
     @classmethod
-    def from_histograms(cls, histograms, *, metric="ap", ax=None, **kwargs):
-        """Draw the range of a metric of several histograms.
+    def from_histograms(
+        cls,
+        histograms: Mapping[str, RelevanceHistogram],
+        *,
+        metric: str = "ap",
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the range of a metric of several histograms.
 
         Parameters
         ----------
         histograms : dict of str to RelevanceHistogram
             Counts by name of the method.
         metric : str, default="ap"
-            A name that :meth:`skhash.metrics.Metric.parse` reads, of no order of ties.
+            Name of a metric without an order of ties, see :meth:`skhash.metrics.Metric.parse`.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot`` for the points.
+            Keyword arguments of ``Axes.plot``, for the points.
 
         Returns
         -------
         TieRangeDisplay
-            Drawn.
+            The display.
         """
         check_histograms(histograms)
         if Metric.parse(metric).ties != "average":
-            raise ValueError(f"metric={metric!r} is of one order of ties; a name without _best and _worst is wanted.")
-        orders = [Metric.parse(metric).with_ties(ties) for ties in ORDERS]
+            raise ValueError(f"`metric` must have a name without _best and _worst. Got {metric!r} instead.")
+        orders = [Metric.parse(metric).with_ties(ties) for ties in _ORDERS]
         values = [list(evaluate_histograms([H], orders).values()) for H in histograms.values()]
         average, worst, best = np.transpose(values)
         return cls(list(histograms), average, worst, best, metric_label(metric, "")).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_results(cls, rows, *, nbits=None, dataset=None, metric="ap", ax=None, **kwargs):
-        """Draw means over the seeds of a comparison.
+    def from_results(
+        cls,
+        results: Sequence[Any],
+        *,
+        nbits: int | None = None,
+        dataset: str | None = None,
+        metric: str = "ap",
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot means over the seeds of a comparison.
 
         Parameters
         ----------
-        rows : list of dict
-            As :func:`skhash.comparison.compare` returns them.
+        results : list of Result or of dict
+            As :func:`skhash.comparison.compare` returns them, or as in its results.json.
         nbits : int, default=None
-            Code length; None takes the only one.
+            Number of bits. None selects the only one.
         dataset : str, default=None
-            Data set; None takes the only one.
+            Data set. None selects the only one.
         metric : str, default="ap"
-            A figure of the rows that is there with ``_worst`` and ``_best``, too.
+            A metric that the results also hold with ``_worst`` and ``_best``.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot`` for the points.
+            Keyword arguments of ``Axes.plot``, for the points.
 
         Returns
         -------
         TieRangeDisplay
-            Drawn.
+            The display.
         """
-        figures = [Metric.parse(metric).with_ties(ties).name for ties in ORDERS]
-        rows = choose_results(rows, figures, nbits=nbits, dataset=dataset)
+        metrics = [Metric.parse(metric).with_ties(ties).name for ties in _ORDERS]
+        rows = choose_results(results, metrics, nbits=nbits, dataset=dataset)
         names = methods_of(rows)
         average, worst, best = (
-            np.array([mean_and_deviation(rows, figure, method=name)[0] for name in names]) for figure in figures
+            np.array([mean_and_deviation(rows, order, method=name)[0] for name in names]) for order in metrics
         )
         metric_name = f"{metric_label(metric, '')} at {rows[0]['nbits']} bits"
         return cls(names, average, worst, best, metric_name).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, name=None, metric="ap", ax=None, **kwargs):
-        """Rank the rows of fit for each row of `X` as a query, and draw the range.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        name: str | None = None,
+        metric: str = "ap",
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the range for `X` as queries of the training samples.
 
         Parameters
         ----------
         estimator : estimator
-            A fitted hasher, or a Pipeline or search that ends in one. Learned weights of
-            its bits weigh the distance, as in its `score`.
+            A fitted hasher, or a Pipeline or search that ends in one. Samples are
+            ranked as in its `score`: by weighted distances if it has learned weights.
         X : array-like of shape (n_samples, n_features)
             Queries.
         y : array-like of shape (n_samples, ...), default=None
-            Their targets; not needed where the affinity compares rows of X.
+            Their targets; not needed if the affinity compares samples of X.
         name : str, default=None
-            Name of the method; None takes that of the class.
+            Name of the method. None is that of the class.
         metric : str, default="ap"
             As in :meth:`from_histograms`.
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot`` for the points.
+            Keyword arguments of ``Axes.plot``, for the points.
 
         Returns
         -------
         TieRangeDisplay
-            Drawn.
+            The display.
         """
         name = estimator_name(estimator) if name is None else name
         return cls.from_histogram(ranked_histogram(estimator, X, y), name, metric=metric, ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the ranges, the first method at the top.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the ranges, with the first method at the top.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. None creates a figure.
         **kwargs : dict
-            Passed to ``Axes.plot`` for the points.
+            Keyword arguments of ``Axes.plot``, for the points.
 
         Returns
         -------
         TieRangeDisplay
-            Itself.
+            The display itself.
         """
         n = len(self.names)
         self.ax_ = ax = one_axes(ax, figsize=(6.4, 1.3 + 0.5 * n))
         self.figure_ = ax.figure
-        looks = styles(self.names)
+        chosen = styles(self.names)
         lines = range(n)
-        colours = [look["color"] for look in looks]
-        self.ranges_ = ax.hlines(lines, self.worst, self.best, colors=colours, linewidth=9, alpha=0.35)
-        self.points_ = []
-        for line, value, look in zip(lines, self.average, looks, strict=True):
-            look = given_style(kwargs, **(look | {"linestyle": ""}), markersize=7, markeredgecolor="white")
-            self.points_ += ax.plot(value, line, **look)
+        colors = [style["color"] for style in chosen]
+        self.ranges_ = ax.hlines(lines, self.worst, self.best, colors=colors, linewidth=9, alpha=0.35)
+        self.points_: list[Any] = []
+        for line, value, style in zip(lines, np.asarray(self.average), chosen, strict=True):
+            options = with_defaults(kwargs, **(style | {"linestyle": ""}), markersize=7, markeredgecolor="white")
+            self.points_ += ax.plot(value, line, **options)
             ax.annotate(
                 f"{value:.3f}", (value, line), (0, 7), textcoords="offset points", ha="center", fontsize="small"
             )
         tidy(ax, ylim=(n - 0.4, -0.7), yticks=lines, yticklabels=self.names)
-        ax.set_xlabel(f"{self.metric_name}: worst to best order of ties, mean marked")
+        ax.set_xlabel(f"{self.metric_name}: worst to best order of ties, and their mean")
         if np.max(self.best) <= 1 < ax.get_xlim()[1]:
             ax.set_xlim(right=1.01)
         ax.spines["left"].set_visible(False)

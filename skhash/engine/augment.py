@@ -1,4 +1,4 @@
-"""Augmentation: other versions of a batch. Those of images need kornia (``skhash[images]``)."""
+"""Augmentation: other versions of a batch. Those of images need kornia."""
 
 import torch
 
@@ -140,5 +140,5 @@ def _kornia(shape):
     try:
         import kornia.augmentation as kornia
     except ImportError as error:
-        raise ImportError("augment='auto' for images needs kornia: pip install skhash[images]") from error
+        raise ImportError("augment='auto' for images needs kornia: pip install kornia") from error
     return kornia

@@ -1,11 +1,9 @@
-"""Displays: axes, looks and mistakes, of all of them alike."""
+"""Axes, styles and errors that all displays share."""
 
+import ast
 import subprocess
 import sys
-
-import matplotlib
-
-matplotlib.use("agg")
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,16 +18,7 @@ from skhash.displays import (
     PrecisionRecallDisplay,
     TieRangeDisplay,
 )
-from skhash.displays._base import COLORS, METHODS, look_of, metric_label, styles
-from skhash.displays.retrieved_images import TITLE
-
-
-@pytest.fixture(autouse=True)
-def no_figures():
-    """Close what a test has drawn."""
-    yield
-    pyplot.close("all")
-
+from skhash.displays._base import COLORS, METHODS, color_and_marker, metric_label, styles
 
 CURVE, PAIR = [0.5, 1.0], [[0.2, 0.8], [0.9, -1.0]]
 MADE = {
@@ -45,7 +34,7 @@ MADE = {
         np.zeros((1, 2, 4, 4)),
         [[True, False]],
         [[0.5, 1]],
-        TITLE.format("\n"),
+        "Nearest images\n",
     ),
     "GapDisplay": ([1, 2], CURVE, CURVE, CURVE, CURVE, CURVE, 0.1),
 }
@@ -83,15 +72,15 @@ def test_a_display_draws_on_given_axes_and_opens_no_figure(name):
 def test_panels_may_be_given_one_by_one(name):
     axes = pyplot.figure().subplots(1, PANELS[name])
     assert_array_equal(np.ravel(make(name).plot(ax=list(axes)).ax_), axes)
-    with pytest.raises(ValueError, match=rf"ax holds 1 Axes; None, one or {PANELS[name]} of them are wanted"):
+    with pytest.raises(ValueError, match=f"`ax` must be None, one Axes or {PANELS[name]} Axes. Got 1 Axes instead"):
         make(name).plot(ax=axes[:1])
-    with pytest.raises(ValueError, match="ax has no place in a grid"):
+    with pytest.raises(ValueError, match="`ax` must be an Axes of a grid"):
         make(name).plot(ax=pyplot.figure().add_axes((0, 0, 1, 1)))
 
 
 @every_display
-def test_what_is_no_axes_is_refused(name):
-    with pytest.raises(TypeError, match="ax is a str; None or a matplotlib Axes is wanted"):
+def test_ax_must_be_axes(name):
+    with pytest.raises(TypeError, match=r"`ax` must be None or a matplotlib Axes. Got an instance of str instead"):
         make(name).plot(ax="left")
 
 
@@ -124,36 +113,42 @@ def test_aliases_of_keywords_do_not_clash():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: PrecisionRecallDisplay([CURVE, CURVE], [CURVE], ["a", "b"]).plot(), "1 and 2 curves"),
+        (lambda: PrecisionRecallDisplay([CURVE, CURVE], [CURVE], ["a", "b"]).plot(), "Got 1 and 2 curves"),
         (lambda: PrecisionRecallDisplay([CURVE], [CURVE], ["a", "b"]).plot(), "with 2 names"),
         (lambda: PrecisionAtNDisplay([1, 2, 3], CURVE).plot(), r"of \[3\] and \[2\] points"),
-        (lambda: PrecisionAtNDisplay.from_histograms({}), "histograms is {}; a dict of histograms by name"),
-        (lambda: TieRangeDisplay.from_histograms([1]), r"histograms is a list; a dict"),
+        (lambda: PrecisionAtNDisplay.from_histograms({}), "`histograms` must be a dict .* Got {} instead"),
+        (lambda: TieRangeDisplay.from_histograms([1]), "Got an instance of list instead"),
         (
             lambda: TieRangeDisplay.from_histograms({"a": 1}, metric="ap_best"),
-            "metric='ap_best' is of one order of ties",
+            "`metric` must have a name without _best and _worst. Got 'ap_best'",
         ),
-        (lambda: TieRangeDisplay.from_histograms({"a": 1}, metric="map"), "metric='map'; one of ap"),
-        (lambda: PrecisionAtNDisplay.from_histogram(None, n=[0, 1]), r"n=\[0, 1\]; a list of whole numbers"),
-        (lambda: PrecisionAtNDisplay.from_histogram(None, n=[1.5]), r"n=\[1.5\]; a list of whole numbers"),
-        (lambda: CodeMapDisplay(PAIR, [1]).plot(), r"y has shape \(1,\); one value for each of the 2 codes"),
-        (lambda: CodeMapDisplay.from_codes([[0, 1], [1, 1]], np.eye(2)), r"y has shape \(2, 2\); one value for each"),
+        (lambda: TieRangeDisplay.from_histograms({"a": 1}, metric="map"), "`metric` must be one of ap"),
+        (
+            lambda: PrecisionAtNDisplay.from_histogram(None, n=[0, 1]),
+            r"`n` must be None or a list of int >= 1. Got \[0",
+        ),
+        (lambda: PrecisionAtNDisplay.from_histogram(None, n=[1.5]), r"Got \[1.5\] instead"),
+        (
+            lambda: CodeMapDisplay(PAIR, [1]).plot(),
+            r"`y` must hold one value for each of the 2 .* Got shape \(1",
+        ),
+        (lambda: CodeMapDisplay.from_codes([[0, 1], [1, 1]], np.eye(2)), r"Got shape \(2, 2\) instead"),
         (
             lambda: CodeMapDisplay(np.zeros((30, 2)), [f"c{i}" for i in range(30)]).plot(),
-            "y holds 30 classes; at most 20",
+            "`y` must hold at most 20 classes, or numbers. Got 30 classes",
         ),
         (lambda: BitBalanceDisplay.from_codes([[0, 2]]), "codes holds values other than 0 and 1"),
     ],
 )
-def test_mistakes_are_named(call, message):
+def test_errors_name_the_parameter_and_the_value(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
 
-# --- looks and labels
+# --- styles and labels
 
 
-def test_a_method_looks_the_same_in_every_figure():
+def test_a_method_has_the_same_style_in_every_figure():
     alone, among = styles(["lsh"])[0], styles(["talr", "mine", "lsh", "itq"])[2]
     assert alone == among == styles(["LSHHasher"])[0]
     assert styles(["itq-cca"]) == styles(["ITQCCA"])
@@ -161,8 +156,8 @@ def test_a_method_looks_the_same_in_every_figure():
     assert styles(["talr"]) != styles(["talr-mlp"]) != styles(["talr-ndcg-mlp"])
 
 
-def test_no_two_methods_look_the_same():
-    looks = [look_of(place) for place in range(70)]
+def test_methods_have_different_styles():
+    looks = [color_and_marker(place) for place in range(70)]
     assert len(set(looks)) == 70
     assert len(METHODS) == len(set(METHODS)) <= 40
     names = [*METHODS, *(f"{name}-mlp" for name in METHODS), *(f"my own {i}" for i in range(15))]
@@ -170,7 +165,7 @@ def test_no_two_methods_look_the_same():
     assert len({style["color"] for style in styles([f"{i}" for i in range(10)])}) == len(COLORS)
 
 
-def test_curves_added_one_by_one_look_different():
+def test_curves_added_to_the_same_axes_have_different_styles():
     display = PrecisionRecallDisplay(CURVE, CURVE, "first").plot()
     for name in ("talr", "second", None):
         PrecisionRecallDisplay(CURVE, CURVE, name).plot(ax=display.ax_)
@@ -191,18 +186,18 @@ def test_curves_added_one_by_one_look_different():
         ("codes_per_second", "Codes per second"),
     ],
 )
-def test_figures_have_readable_labels(name, label):
+def test_metrics_have_readable_labels(name, label):
     assert metric_label(name) == label
 
 
-def test_a_missing_matplotlib_is_told_before_any_work(monkeypatch):
+def test_missing_matplotlib_is_an_error_before_any_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r'pip install "skhash\[plot\]"'):
+    with pytest.raises(ImportError, match=r"need matplotlib: pip install matplotlib$"):
         TieRangeDisplay(["itq"], [0.5], [0.4], [0.6]).plot()
-    with pytest.raises(ImportError, match="matplotlib is not installed"):
-        PrecisionAtNDisplay.from_estimator("no hasher at all", "no rows")
-    with pytest.raises(ImportError, match="matplotlib is not installed"):
-        CodeMapDisplay.from_codes("no codes at all")
+    with pytest.raises(ImportError, match="need matplotlib"):
+        PrecisionAtNDisplay.from_estimator("no hasher", "no samples")
+    with pytest.raises(ImportError, match="need matplotlib"):
+        CodeMapDisplay.from_codes("no codes")
 
 
 def test_all_displays_are_imported_without_matplotlib():
@@ -212,3 +207,11 @@ def test_all_displays_are_imported_without_matplotlib():
     assert set(displays.__all__) <= set(dir(displays))
     with pytest.raises(AttributeError, match="no attribute 'NoDisplay'"):
         displays.NoDisplay  # noqa: B018
+
+
+def test_the_imports_for_type_checkers_are_those_of_the_package():
+    tree = ast.parse(Path(displays.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    found = {alias.name: f"{node.module}.{alias.name}" for node in block.body for alias in node.names}
+    classes = [getattr(displays, name) for name in displays.__all__]
+    assert found == {cls.__name__: f"{cls.__module__}.{cls.__name__}" for cls in classes}
