@@ -1,10 +1,11 @@
 """Check the built pages: ``python check.py _build/html``.
 
-Every link and picture inside the site leads somewhere, anchors included; nothing is loaded from
-elsewhere; every hasher has its pages.
+Every link and image inside the site exists, anchors included. Nothing is loaded from another
+site. Every hasher has its pages.
 """
 
 import sys
+from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from skhash.registry import HASHERS
 
-#: tags that make a browser load something, and the attribute that says what
+#: tags that make a browser load something, and the attribute with its address
 LOADED = {
     "script": "src",
     "link": "href",
@@ -25,16 +26,18 @@ LOADED = {
 
 
 class Page(HTMLParser):
-    """The anchors of a page, what it links to, and what it loads."""
+    """The anchors of a page, its links, and what it loads."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         super().__init__()
-        self.anchors, self.links, self.loaded = {""}, [], []
+        self.anchors: set[str] = {""}
+        self.links: list[str] = []
+        self.loaded: list[str] = []
         self.feed(path.read_text(encoding="utf-8"))
 
-    def handle_starttag(self, tag, attrs):
-        """Collect."""
-        attributes = dict(attrs)
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect the anchors, links and loaded files of a tag."""
+        attributes = {name: value or "" for name, value in attrs}
         self.anchors |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
         if tag == "a" and attributes.get("href"):
             self.links.append(attributes["href"])
@@ -43,13 +46,13 @@ class Page(HTMLParser):
         self.loaded += [choice.split()[0] for choice in (attributes.get("srcset") or "").split(",") if choice.strip()]
 
 
-def find_faults(root):
-    """Yield a line for each fault of a built site.
+def find_faults(root: Path) -> Iterator[str]:
+    """Faults of a built site.
 
     Parameters
     ----------
     root : Path
-        Its folder.
+        Folder of the site.
 
     Yields
     ------
@@ -69,14 +72,14 @@ def find_faults(root):
             there = (path.parent / unquote(url.path)).resolve() if url.path else path
             there = there / "index.html" if there.is_dir() else there
             if not there.is_file():
-                yield f"{name} points to {target}, which is not there"
+                yield f"{name} points to {target}, which does not exist"
             elif there.suffix == ".html" and unquote(url.fragment) not in page_at(there).anchors:
-                yield f"{name} points to {target}, and there is no such anchor"
-    for hasher, path in HASHERS.items():
-        module = path.split(".")[-2]
-        for wanted in (f"methods/{module}.html", f"api/generated/skhash.{hasher}.html"):
-            if not (root / wanted).is_file():
-                yield f"{hasher} has no page {wanted}"
+                yield f"{name} points to {target}, which has no such anchor"
+    for hasher, dotted in HASHERS.items():
+        module = dotted.split(".")[-2]
+        for expected in (f"methods/{module}.html", f"api/generated/skhash.{hasher}.html"):
+            if not (root / expected).is_file():
+                yield f"{hasher} has no page {expected}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "extensions"), str(HERE / "worked_example")]
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples are small: threads would wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the examples are small, and more threads are slower
 
 from sources import linkcode_resolve  # noqa: E402, F401
 
@@ -38,12 +38,12 @@ source_suffix = {".rst": "restructuredtext"}
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
 default_role = "literal"
-smartquotes = False  # "relevant" is a value, and stays what one types
-suppress_warnings = ["myst.header"]  # the parts that are included begin below the title
-toc_object_entries_show_parents = "hide"  # plot(), not SomeLongDisplay.plot(), in a narrow column
+smartquotes = False  # "relevant" is a value that readers copy
+suppress_warnings = ["myst.header"]  # an included part begins below the title
+toc_object_entries_show_parents = "hide"  # plot(), not SomeLongDisplay.plot(): the column is narrow
 nitpicky = True
 
-# --- the network is not needed; SKHASH_DOCS_INTERSPHINX=1 links to the pages of other projects
+# --- the build needs no network; SKHASH_DOCS_INTERSPHINX=1 adds links to the pages of other projects
 nitpick_ignore_regex = []
 if os.environ.get("SKHASH_DOCS_INTERSPHINX"):
     extensions.append("sphinx.ext.intersphinx")
@@ -68,20 +68,20 @@ autosummary_context = {
 numpydoc_show_class_members = False
 numpydoc_validation_checks = {
     "all",
-    "ES01",  # many functions are said in one line
-    "SA01",  # neighbours are a line away in the tables of this reference
+    "ES01",  # one line describes many functions completely
+    "SA01",  # related functions are next to each other in the tables of this reference
 }
 numpydoc_validation_exclude = {
-    r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, told once: the user guide on affinities
+    r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, described in the user guide on affinities
     r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
-    r"\.(is_ragged|n_queries|requires_y|stage_ended|n_iter_)$",  # properties, said in a line
-    r"engine\.Objective$",  # takes what torch.nn.Module takes
-    # methods that the example of their class shows at work
+    r"\.(is_ragged|n_queries|requires_y|stage_ended|n_iter_)$",  # properties with a docstring of one line
+    r"engine\.Objective$",  # has the parameters of torch.nn.Module
+    # methods that the example of their class shows
     r"(Trainer|Checkpoint|Encoder|Smoothing|DatasetArray|Objective|Display|Store)\.\w+$",
 }
 numpydoc_validation_overrides = {
-    "PR03": "hidden_dropout",  # of deep hashers the parameters of their own come before those that all share
-    "RT02": "self : object",  # scikit-learn's words for what fit returns
+    "PR03": "hidden_dropout",  # deep hashers list their own parameters before the shared ones
+    "RT02": "self : object",  # the words of scikit-learn for the return value of fit
 }
 
 # --- formulas, figures, examples
@@ -110,7 +110,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "nested_sections": True,
-    "parallel": True,  # as many processes as sphinx has; besides, OpenMP does not survive the fork of one that used it
+    "parallel": True,  # also because OpenMP does not survive a fork of a process that used it
     "abort_on_example_error": False,
     "reference_url": {"skhash": None},
 }

@@ -1,12 +1,12 @@
 """DSH, deep supervised hashing (Liu, Wang, Shan, Chen, CVPR 2016).
 
-With d_ij = |u_i - u_j|^2 and s_ij = 1 for relevant pairs, similar rows attract, and the
-others repel up to a margin m:
+With d_ij = |u_i - u_j|^2 and s_ij = 1 for relevant pairs, the loss attracts similar samples, and
+separates the others up to a margin m:
 
     L = sum_ij [ s_ij d_ij + (1 - s_ij) max(m - d_ij, 0) ] / 2 + alpha sum_ik | |u_ik| - 1 |      (eq. 4)
 
-here both as means: over the pairs of different rows of a batch, and over its entries. As in
-the paper m = 2b.
+here both as means: over the pairs of different samples of a batch, and over its entries. As in
+the paper, m = 2b.
 """
 
 import torch
@@ -27,7 +27,7 @@ class DSHObjective(QuantizedObjective):
     """
 
     def data_loss(self, u, targets):
-        """Compute the mean over the pairs of different rows."""
+        """Mean loss of the pairs of different samples."""
         index, _ = level_indices(self.affinity, targets, targets)
         similar = torch.from_numpy(index > 0).to(u.device)
         d = torch.square(u[:, None] - u).sum(-1)
@@ -36,21 +36,21 @@ class DSHObjective(QuantizedObjective):
         return losses[different].mean()
 
     def penalty(self, excess):
-        """Compute the absolute value."""
+        """Absolute value of the excess."""
         return excess.abs()
 
 
 class DSHHasher(QuantizedDeepHasher):
-    """Deep supervised hashing: similar rows attract, others repel up to a margin.
+    """Deep supervised hashing: similar samples attract, others repel up to a margin.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     quantization_weight : float, default=None
-        Weight alpha of the distance of activations from -1 and 1; None takes 1.
+        Weight alpha of the distance of activations from -1 and 1; None means 1.
     affinity : "auto" or callable, default="auto"
-        Which rows are similar; "auto" takes classes or shared labels from y.
+        Which samples are similar; "auto" takes classes or shared labels from y.
     augment : None, "auto" or callable, default=None
         Maps each training batch (a float32 tensor) to another version of it.
     {shared parameters}
@@ -73,7 +73,7 @@ class DSHHasher(QuantizedDeepHasher):
     True
     """
 
-    # steps, rows of a batch, step size, weight decay, quantization_weight
+    # steps, batch size, learning rate, weight decay, quantization_weight
     _recipes = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
 
     def _objective(self):
