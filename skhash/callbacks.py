@@ -1,36 +1,41 @@
-"""A callback of ours: the exact metric on validation rows, epoch by epoch.
+"""A callback that evaluates validation samples after each epoch.
 
 scikit-learn's own callbacks work with every hasher: ``ProgressBar`` shows the epochs,
-``ScoringMonitor`` scores the training rows. What they lack is a look at other rows.
+``ScoringMonitor`` scores the training samples.
 """
+
+from typing import Any
+
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
 
 from skhash.codes import is_count
 from skhash.metrics.scorers import RetrievalScorer
 
 
 class RetrievalMonitor:
-    """Score validation rows after each epoch, and stop when they no longer gain.
+    """Score validation samples after each epoch, and stop when the score no longer improves.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Validation queries, as the hasher receives rows.
+        Validation queries, in the form that the hasher receives.
     y : array-like of shape (n_samples, ...), default=None
-        Their targets.
+        Targets of the queries.
     scoring : str or RetrievalScorer, default="ap"
-        A metric's name, or a scorer that gives a float.
+        Name of a metric, or a scorer that returns a float.
     patience : int, default=None
-        Stop after that many epochs without a better value, 1 at least; None never stops.
+        Stop after this many epochs without a better value, at least 1. None never stops.
 
     Attributes
     ----------
     log_ : list of dict
-        Epoch and score, from 1 on; emptied when a fit begins.
+        Epoch (from 1) and score of each epoch of the last fit.
 
     Raises
     ------
     ValueError
-        For an unknown `scoring`, one of several metrics, or a `patience` below 1.
+        If `scoring` is unknown or has several metrics, or `patience` is below 1.
 
     Examples
     --------
@@ -46,32 +51,37 @@ class RetrievalMonitor:
     True
     """
 
-    def __init__(self, X, y=None, *, scoring="ap", patience=None):
+    def __init__(
+        self, X: npt.ArrayLike, y: npt.ArrayLike | None = None, *, scoring: Any = "ap", patience: int | None = None
+    ) -> None:
         self.X = X
         self.y = y
         self.scoring = scoring
         self.patience = patience
-        self.log_ = []
+        self.log_: list[dict[str, Any]] = []
         if not (patience is None or is_count(patience)):
-            raise ValueError(f"patience={patience!r}; None or an integer of at least 1 is wanted.")
+            raise ValueError(f"`patience` must be None or an int >= 1. Got {patience!r} instead.")
         self._scorer = scoring if callable(scoring) else RetrievalScorer(scoring)
-        if not isinstance(getattr(self._scorer, "metric", ""), str):
-            raise ValueError(f"scoring has the metrics {self._scorer.metric}; a single one is wanted.")
+        metric = getattr(self._scorer, "metric", "")
+        if not isinstance(metric, str):
+            raise ValueError(f"`scoring` must have a single metric. Got {metric!r} instead.")
 
-    def setup(self, estimator, context):
+    def setup(self, estimator: BaseEstimator, context: Any) -> None:
         """Begin a new log."""
         self.log_ = []
 
-    def teardown(self, estimator, context):
+    def teardown(self, estimator: BaseEstimator, context: Any) -> None:
         """Keep the log."""
 
-    def on_fit_task_begin(self, estimator, context):
+    def on_fit_task_begin(self, estimator: BaseEstimator, context: Any) -> None:
         """Do nothing before an epoch."""
 
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        """Score the hasher as it is after an epoch; say whether to stop."""
+    def on_fit_task_end(
+        self, estimator: BaseEstimator, context: Any, *, fitted_estimator: BaseEstimator | None = None
+    ) -> bool:
+        """Score the hasher after an epoch, and return whether to stop."""
         if fitted_estimator is None:
             return False
         self.log_.append({"epoch": len(self.log_) + 1, "score": self._scorer(fitted_estimator, self.X, self.y)})
-        best = max(self.log_, key=lambda entry: entry["score"])["epoch"]
+        best: int = max(self.log_, key=lambda entry: entry["score"])["epoch"]
         return self.patience is not None and len(self.log_) - best >= self.patience

@@ -15,10 +15,10 @@ SMALL = {
     "holdout": PROTOCOLS["holdout"],
     "5k": replace(PROTOCOLS["5k"], n_query=40, n_train=100),
     "struct": replace(PROTOCOLS["struct"], n_query=30, n_train=50),
-    "labelme": replace(PROTOCOLS["labelme"], n_query=20, n_train=50, n_rows=220),
+    "labelme": replace(PROTOCOLS["labelme"], n_query=20, n_train=50, n_samples=220),
     "mirflickr": replace(PROTOCOLS["mirflickr"], n_query=20, n_train=50),
 }
-SIZES = {  # queries, database, train, of 320 rows
+SIZES = {  # queries, database, train, of 320 samples
     "holdout": (64, 256, 256),
     "5k": (40, 280, 100),
     "struct": (30, 290, 50),
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def make(n=320, *, labels=False, seed=0):
-    """Rows whose first feature is the row number, and four classes (or six labels)."""
+    """Samples whose first feature is their index, and four classes (or six labels)."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 5))
     X[:, 0] = np.arange(n)
@@ -46,7 +46,7 @@ def make(n=320, *, labels=False, seed=0):
     return X, y
 
 
-def rows_of(X):
+def indices_of(X):
     return X[:, 0].astype(int)
 
 
@@ -58,14 +58,16 @@ def test_train_lies_in_the_database_and_queries_do_not(name):
     X, y = make(labels=name == "mirflickr")
     data = split(X, y, SMALL[name])
     assert (len(data.X_query), len(data.X_database), len(data.X_train)) == SIZES[name]
-    np.testing.assert_array_equal(np.sort(np.r_[rows_of(data.X_query), rows_of(data.X_database)]), np.arange(len(X)))
+    np.testing.assert_array_equal(
+        np.sort(np.r_[indices_of(data.X_query), indices_of(data.X_database)]), np.arange(len(X))
+    )
     assert len(set(data.train_index)) == len(data.train_index)
     np.testing.assert_array_equal(data.X_train, data.X_database[data.train_index])
     np.testing.assert_array_equal(data.y_train, data.y_database[data.train_index])
     for part in ("query", "database", "train"):
         values = data[f"X_{part}"]
         assert values.dtype == np.float32
-        np.testing.assert_array_equal(data[f"y_{part}"], y[rows_of(values)])
+        np.testing.assert_array_equal(data[f"y_{part}"], y[indices_of(values)])
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -76,9 +78,26 @@ def test_the_seed_decides_the_split(name):
         np.testing.assert_array_equal(first[key], again[key])
     assert not np.array_equal(first.X_database, other.X_database)
     if name == "mirflickr":
-        np.testing.assert_array_equal(rows_of(other.X_query), np.arange(20))
+        np.testing.assert_array_equal(indices_of(other.X_query), np.arange(20))
     else:
         assert not np.array_equal(first.X_query, other.X_query)
+
+
+FIRST_DRAWS = {  # queries and database in X, training samples in the database
+    "holdout": [[181, 258, 15, 216], [171, 29, 88, 248], [0, 1, 2, 3]],
+    "5k": [[181, 258, 15, 216], [188, 201, 300, 30], [167, 222, 83, 24]],
+    "struct": [[181, 258, 15, 65], [91, 208, 29, 44], [142, 144, 283, 21]],
+    "labelme": [[181, 258, 15, 65], [262, 286, 161, 152], [291, 196, 191, 31]],
+    "mirflickr": [[0, 1, 2, 3], [228, 208, 32, 241], [149, 96, 123, 25]],
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_draws_are_those_of_earlier_versions(name):
+    X, y = make(labels=name == "mirflickr")
+    data = split(X, y, replace(SMALL[name], unit_length=False))
+    drawn = [indices_of(data.X_query)[:4], indices_of(data.X_database)[:4], data.train_index[:4]]
+    assert [indices.tolist() for indices in drawn] == FIRST_DRAWS[name]
 
 
 @pytest.mark.parametrize("name", ["labelme", "holdout"])
@@ -105,7 +124,7 @@ def test_5k_fills_up_from_the_other_classes():
     np.testing.assert_array_equal(np.bincount(data.y_train), [3, 10, 47])  # all that is left of the small ones
 
 
-def test_holdout_takes_the_same_share_of_each_class_and_leaves_single_rows_alone():
+def test_holdout_takes_the_same_share_of_each_class_and_skips_classes_of_one_sample():
     X, _ = make(301)
     y = np.repeat(["a", "b", "c"], [200, 100, 1])
     data = split(X, y)
@@ -122,14 +141,14 @@ def test_targets_without_classes_are_split_at_random(name, y):
 
 
 @pytest.mark.parametrize("name", ["holdout", "5k"])
-def test_rows_of_a_sorted_file_come_in_random_order(name):
+def test_samples_of_a_sorted_file_come_in_random_order(name):
     X, _ = make()
     data = split(X, np.repeat(np.arange(4), 80), SMALL[name])
     for part in ("query", "database", "train"):
         assert len(np.unique(data[f"y_{part}"][:20])) == 4
 
 
-def test_labelme_centres_on_the_training_mean_and_scales_to_unit_length():
+def test_labelme_centers_on_the_training_mean_and_scales_to_unit_length():
     X, _ = make()
     data = split(X, None, SMALL["labelme"])
     raw = split(X, None, replace(SMALL["labelme"], unit_length=False))
@@ -144,7 +163,7 @@ def test_labelme_centres_on_the_training_mean_and_scales_to_unit_length():
     assert set(np.unique(data.affinity(data.y_train, data.y_train))) == {0, 1, 2, 5, 10}
 
 
-def test_labelme_keeps_a_row_at_the_mean():
+def test_labelme_keeps_a_sample_at_the_mean():
     data = split(np.ones((330, 3)) * [[1.0, 2.0, 3.0]], None, SMALL["labelme"])
     assert (data.X_database == 0).all()
 
@@ -163,13 +182,13 @@ def test_labelme_sizes(n, sizes):
     assert PROTOCOLS["labelme"].sizes(n) == sizes
 
 
-def test_labelme_draws_its_rows_from_a_larger_file():
+def test_labelme_draws_its_samples_from_a_larger_file():
     X, _ = make(5_000)
     raw = split(X, None, replace(SMALL["labelme"], unit_length=False))
     assert (len(raw.X_query), len(raw.X_database)) == (20, 200)
-    rows = np.r_[rows_of(raw.X_query), rows_of(raw.X_database)]
-    assert len(set(rows)) == 220
-    assert rows.max() > 4_500
+    indices = np.r_[indices_of(raw.X_query), indices_of(raw.X_database)]
+    assert len(set(indices)) == 220
+    assert indices.max() > 4_500
 
 
 def test_protocols_say_what_they_are():
@@ -181,7 +200,7 @@ def test_protocols_say_what_they_are():
     assert PROTOCOLS["mirflickr"].sizes(20_015) == (20_015, 2_000, 5_000)
 
 
-def test_a_protocol_of_ones_own():
+def test_a_custom_protocol():
     X, y = make()
     nearest = Protocol("mine", "10 queries", 10, affinity=lambda a, b: a[:, None] == b, relevance="my rule")
     data = split(X, y, nearest, random_state=7, name="numbers")
@@ -195,25 +214,27 @@ def test_a_protocol_of_ones_own():
 
 
 @pytest.mark.parametrize("name", ["5k", "struct", "mirflickr"])
-def test_too_few_rows(name):
+def test_too_few_samples(name):
     X, y = make(labels=name == "mirflickr")
-    with pytest.raises(ValueError, match=f"X has 320 rows; protocol '{name}' wants .*000 queries and .,000 other rows"):
+    with pytest.raises(
+        ValueError, match=f"too few samples for protocol '{name}', which needs .*000 queries and .,000 other .* Got 320"
+    ):
         split(X, y, name)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"X": np.ones((2, 2)), "y": [0, 1]}, "X has 2 rows; protocol 'holdout'"),
-        ({"y": [0, 1]}, r"y has shape \(2,\); one row for each of the 320 rows"),
-        ({"y": 3}, r"y has shape \(\)"),
-        ({"y": None}, "y is None; protocol 'holdout' wants labels"),
+        ({"X": np.ones((2, 2)), "y": [0, 1]}, "needs 1 queries and 2 other samples .* Got 2 samples"),
+        ({"y": [0, 1]}, r"`y` must have one entry for each of the 320 samples of X. Got shape \(2,\)"),
+        ({"y": 3}, r"`y` must have .* Got shape \(\)"),
+        ({"y": None}, "`y` must be given for protocol 'holdout'. Got None instead; protocol='labelme'"),
         ({"X": np.full((320, 2), np.nan)}, "X contains NaN"),
-        ({"protocol": "6k"}, "protocol='6k' is unknown; one of holdout, 5k, struct"),
-        ({"protocol": 5}, "protocol=5 is unknown"),
+        ({"protocol": "6k"}, "`protocol` must be one of 'holdout', '5k', 'struct', .* Got '6k'"),
+        ({"protocol": 5}, "`protocol` must be .* Got 5 "),
         ({"protocol": SMALL["mirflickr"]}, "SharedLabelsAffinity wants"),
         ({"y": np.full((320, 3), 2)}, "no 0/1 matrix of labels"),
-        ({"scale": [1.0, 2.0]}, r"scale has shape \(2,\)"),
+        ({"scale": [1.0, 2.0]}, r"`scale` must be a number or an array of shape \(5,\). Got shape \(2,\)"),
         ({"random_state": "seed"}, "seed"),
     ],
 )
@@ -250,7 +271,7 @@ def test_known_names_find_their_file_and_protocol(folder, name, file, protocol):
     np.savez(folder / f"{file}.npz", X=np.round(X).astype(np.int16), y=y, scale=scale, test=y == 0)
     data = load_dataset(name)
     assert (data.name, data.protocol) == (file, PROTOCOLS[protocol])
-    np.testing.assert_array_equal(data.X_query[:, 4], 5 * np.round(X)[rows_of(data.X_query), 4])
+    np.testing.assert_array_equal(data.X_query[:, 4], 5 * np.round(X)[indices_of(data.X_query), 4])
     assert len(data.X_train) == 5_000
     assert data.DESCR.startswith(f"{file}, protocol '{protocol}': ")
 
@@ -303,18 +324,22 @@ def test_failed_fetch_says_what_to_do(folder, monkeypatch):
         raise URLError("no network")
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
-    with pytest.raises(OSError, match=r"name='mnist' could not be fetched: .*no network.* Put mnist.npz"):
+    with pytest.raises(OSError, match=r"'mnist' could not be fetched: .*no network.* Put mnist.npz"):
         load_dataset("mnist")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"name": "nist"}, ValueError, "name='nist' is unknown; digits, mnist, usps, cifar10_gist512, mirflickr"),
+        (
+            {"name": "nist"},
+            ValueError,
+            "`name` must be one of digits, mnist, usps, cifar10_gist512, mirflickr.* Got 'nist'",
+        ),
         ({"name": "mirflickr"}, FileNotFoundError, "Put mirflickr25k_tags1386.npz .* set SKHASH_DATA"),
-        ({"name": "nowhere.npz"}, FileNotFoundError, "name='nowhere.npz': no such file"),
-        ({"name": None}, TypeError, "name=None: the name of a data set or the path"),
-        ({"name": "mnist", "protocol": "6k"}, ValueError, "protocol='6k' is unknown"),
+        ({"name": "nowhere.npz"}, FileNotFoundError, "no file 'nowhere.npz'"),
+        ({"name": None}, TypeError, "`name` must be the name of a data set or the path .* Got None"),
+        ({"name": "mnist", "protocol": "6k"}, ValueError, "`protocol` must be .* Got '6k'"),
     ],
 )
 def test_bad_names(folder, arguments, error, message):
@@ -328,14 +353,14 @@ def test_bad_files(folder):
     np.savez(folder / "short.npz", X=np.ones((30, 2)), y=np.ones(29))
     (folder / "text.npz").write_text("X, y\n")
     (folder / "empty.npz").touch()
-    with pytest.raises(ValueError, match=r"none\.npz holds data; an array named X is wanted"):
+    with pytest.raises(ValueError, match=r"none\.npz must hold an array named X. Got data"):
         load_dataset("none")
     for name in ("objects", "text", "empty"):
         with pytest.raises(
-            ValueError, match=rf"{name}.npz is no .npz archive of plain arrays; write it by numpy.savez"
+            ValueError, match=rf"{name}.npz must be an .npz archive of plain arrays. Write it with numpy.savez"
         ):
             load_dataset(name)
-    with pytest.raises(ValueError, match=r"y has shape \(29,\)"):
+    with pytest.raises(ValueError, match=r"Got shape \(29,\)"):
         load_dataset("short")
 
 
@@ -347,8 +372,8 @@ def read(name):
         return dict(file)
 
 
-def neighbour_labels(X, y, n_queries, k):
-    """Labels of the k nearest rows of the last `n_queries` rows among all others, and those rows' own labels."""
+def neighbor_labels(X, y, n_queries, k):
+    """Labels of the k nearest neighbors of each of the last `n_queries` samples, and the labels of these."""
     from sklearn.neighbors import NearestNeighbors
 
     train, queries = X[:-n_queries], X[-n_queries:]
@@ -371,7 +396,7 @@ def test_facts_of_mnist():
 @needs_data
 def test_facts_of_usps():
     raw = read("usps")
-    nearest, y = neighbour_labels(raw["X"] * raw["scale"], raw["y"], 2_007, 1)
+    nearest, y = neighbor_labels(raw["X"] * raw["scale"], raw["y"], 2_007, 1)
     assert (nearest[:, 0] != y).mean() == pytest.approx(0.0563, abs=5e-4)
     data = load_dataset("usps", protocol="struct")
     assert (len(data.X_query), len(data.X_database), len(data.X_train)) == (2_000, 7_298, 2_000)
@@ -384,7 +409,7 @@ def test_facts_of_cifar():
     np.testing.assert_array_equal(np.bincount(data.y_query), 10 * [100])
     np.testing.assert_array_equal(np.bincount(data.y_train), 10 * [500])
     X, y = np.r_[data.X_database, data.X_query], np.r_[data.y_database, data.y_query]
-    nearest, y = neighbour_labels(X, y, 1_000, 10)
+    nearest, y = neighbor_labels(X, y, 1_000, 10)
     votes = np.array([np.bincount(row, minlength=10).argmax() for row in nearest])
     assert (votes == y).mean() == pytest.approx(0.58, abs=0.04)
 

@@ -1,10 +1,8 @@
-"""Saved hashers: the same after loading, in files that run no code, of every format there ever was."""
+"""A loaded hasher equals the saved one, for files of every format."""
 
-import collections
-import json
-import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +14,20 @@ from safetensors.numpy import load_file, safe_open, save_file
 from scipy import sparse
 from sklearn.callback import ProgressBar
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
-from skhash import ITQHasher, LSHHasher, PCAHasher, TALRHasher, persistence
+from skhash import ITQHasher, KSHHasher, LSHHasher, PCAHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.persistence import load, save
+from skhash.persistence._format import FORMAT
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def write_fixtures():
-    """Write the files of the present format that are not there yet: ``python tests/test_persistence.py``."""
+    """Write the missing files of the current format; run this file with PYTHONPATH=tests."""
     X, y = load_digits(return_X_y=True)
     names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
     hashers = {
@@ -39,30 +37,30 @@ def write_fixtures():
         ),
     }
     for name, hasher in hashers.items():
-        path = FIXTURES / f"format_{persistence.FORMAT}_{name}.safetensors"
+        path = FIXTURES / f"format_{FORMAT}_{name}.safetensors"
         if not path.exists():
             save(hasher, path)
             np.save(path.with_suffix(".npy"), hasher.encode(X[500:800]))
 
 
-@pytest.fixture
-def copy(tmp_path):
-    """Saves and loads."""
+@pytest.fixture(scope="module")
+def fitted(few):
+    """A function that fits each hasher once."""
 
-    def through_a_file(hasher, **options):
-        save(hasher, tmp_path / "hasher.safetensors")
-        return load(tmp_path / "hasher.safetensors", **options)
+    @cache
+    def fit(make):
+        return make(nbits=8).fit(few.X, few.y)
 
-    return through_a_file
+    return fit
 
 
 @every_hasher
-def test_a_loaded_hasher_is_the_one_that_was_saved(make, digits, copy):
-    hasher = make(nbits=12).fit(digits.X, digits.y)
+def test_a_loaded_hasher_is_the_one_that_was_saved(make, fitted, few, copy):
+    hasher = fitted(make)
     loaded = copy(hasher)
-    assert_same_hasher(loaded, hasher, digits.X_query, digits.y_query)
-    codes = loaded.fit(digits.X, digits.y).encode(digits.X_query)
-    assert_array_equal(codes, hasher.encode(digits.X_query))
+    assert_same_hasher(loaded, hasher, few.X_query, few.y_query)
+    codes = loaded.fit(few.X, few.y).encode(few.X_query)
+    assert_array_equal(codes, hasher.encode(few.X_query))
 
 
 @pytest.mark.filterwarnings("ignore:.* queries have no relevant item")
@@ -96,12 +94,6 @@ def test_targets_and_affinities(Hasher, affinity, targets, digits, copy):
     assert_same_hasher(loaded, hasher, digits.X_query, targets(digits.X_query, digits.y_query))
     if hasattr(affinity, "matrix"):  # which may be big: it is in the file, and in memory, once
         assert loaded.affinity.matrix is loaded.affinity_.matrix or sparse.issparse(affinity.matrix)
-
-
-def test_a_matrix_that_is_there_twice_is_stored_once(digits, tmp_path):
-    affinity = PrecomputedAffinity(np.eye(200))
-    save(PCAHasher(nbits=8, affinity=affinity).fit(digits.X[:200], np.arange(200)), tmp_path / "hasher")
-    assert (tmp_path / "hasher").stat().st_size < 1.5 * affinity.matrix.nbytes
 
 
 VALUES = {
@@ -142,35 +134,7 @@ def test_an_array_is_a_copy_of_the_file(digits, copy):
     assert_array_equal(copy(hasher).mean_, hasher.mean_)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {1, 2},
-        object(),
-        b"bytes",
-        len,
-        collections.namedtuple("Point", "x y")(1, 2),
-        collections.OrderedDict(),
-        np.array([object()]),
-        np.ma.array([1, 2]),
-        np.array([(None,)], dtype=[("x", object)]),
-        np.random.default_rng(0),
-        np.random.RandomState(np.random.PCG64(0)),
-        sparse.coo_array(np.eye(2)),
-        torch.zeros(2),
-        nn.Linear(2, 2),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_is_not_data_is_refused_by_its_place(value, digits, tmp_path):
-    hasher = LSHHasher(nbits=4).fit(digits.X)
-    hasher.extra_ = {"a": [0, value]}
-    with pytest.raises(TypeError, match=r"extra_\.a\.1.* is a"):
-        save(hasher, tmp_path / "hasher")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_generator_goes_on_where_it_was(digits, copy):
+def test_a_generator_continues_where_it_was(digits, copy):
     hasher = ITQHasher(nbits=8, random_state=np.random.RandomState(3)).fit(digits.X)
     loaded = copy(hasher)
     assert_array_equal(loaded.fit(digits.X).encode(digits.X), hasher.fit(digits.X).encode(digits.X))
@@ -183,7 +147,7 @@ def test_columns_and_the_output_container_are_kept(digits, copy):
     pd.testing.assert_frame_equal(copy(hasher).transform(X), hasher.transform(X))
 
 
-def test_a_backbone_is_handed_in_again(digits, copy):
+def test_a_backbone_must_be_given_again(digits, copy):
     def network(width=16):
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(64, width), nn.BatchNorm1d(width), nn.ReLU())
@@ -191,9 +155,11 @@ def test_a_backbone_is_handed_in_again(digits, copy):
     with torch.random.fork_rng():
         first, second, wider = network(), network(), network(17)
     hasher = TALRHasher(nbits=8, backbone=first, n_epochs=2, random_state=0).fit(digits.X, digits.y)
-    with pytest.raises(ValueError, match=r"backbone=torch\.nn\.modules\.container\.Sequential.*load\(path, backbone="):
+    with pytest.raises(
+        ValueError, match=r"`backbone` must be given, as load\(path, backbone=.*container\.Sequential, is code"
+    ):
         copy(hasher)
-    with pytest.raises(ValueError, match=r"backbone does not take the weights"):
+    with pytest.raises(ValueError, match=r"`backbone` does not fit the weights"):
         copy(hasher, backbone=wider)
     loaded = copy(hasher, backbone=second)
     assert loaded.backbone is second
@@ -204,9 +170,11 @@ def test_a_backbone_is_handed_in_again(digits, copy):
 
 
 @pytest.mark.parametrize("name", ["backbone", "affinity"])
-def test_what_the_file_holds_is_not_handed_in(name, digits, copy):
+def test_what_the_file_holds_must_not_be_given(name, digits, copy):
     hasher = TALRHasher(nbits=8, n_epochs=1).fit(digits.X, digits.y)
-    with pytest.raises(ValueError, match=f"wants no {name}"):
+    with pytest.raises(
+        ValueError, match=f"`{name}` must be None: the hasher in .*hasher.safetensors needs none. Got torch"
+    ):
         copy(hasher, **{name: nn.ReLU()})
 
 
@@ -215,14 +183,16 @@ def nearby(a, b):
 
 
 class Wide(DistanceAffinity):
-    """An affinity that learns, and is not ours."""
+    """An affinity that learns, and is not part of skhash."""
 
 
 @pytest.mark.filterwarnings("ignore:.* queries have no relevant item")
-def test_an_affinity_of_ones_own_is_handed_in_again(digits, copy):
+def test_a_custom_affinity_must_be_given_again(digits, copy):
     hasher = TALRHasher(nbits=8, affinity=nearby, n_epochs=1, random_state=0).fit(digits.X, digits.y)
     for options in ({}, {"affinity": "auto"}):
-        with pytest.raises(ValueError, match=r"affinity=.*test_persistence\.nearby.*load\(path, affinity="):
+        with pytest.raises(
+            ValueError, match=r"`affinity` must be given, as load\(path, affinity=.*test_loading\.nearby"
+        ):
             copy(hasher, **options)
     assert_same_hasher(copy(hasher, affinity=nearby), hasher, digits.X_query, digits.y_query)
     hasher.set_params(affinity=Wide()).fit(digits.X)
@@ -230,7 +200,7 @@ def test_an_affinity_of_ones_own_is_handed_in_again(digits, copy):
     assert loaded.score(digits.X_query) == hasher.score(digits.X_query)
 
 
-def test_functions_for_training_alone_go_back_to_the_default(digits, copy):
+def test_functions_for_training_are_reset_to_the_default(digits, copy):
     hasher = TALRHasher(
         nbits=8,
         n_epochs=1,
@@ -244,7 +214,7 @@ def test_functions_for_training_alone_go_back_to_the_default(digits, copy):
     with pytest.warns(UserWarning) as warned:  # noqa: PT030 (three of them, looked at below)
         loaded = copy(hasher)
     said = " ".join(str(warning.message) for warning in warned)
-    for default in ("optimizer is 'adam' now", "lr_schedule is 'cosine' now", "augment is None now"):
+    for default in ("optimizer is now 'adam'", "lr_schedule is now 'cosine'", "augment is now None"):
         assert default in said
     assert "augment=torch.nn.modules.dropout.Dropout" in said
     assert "_skl_callbacks" not in vars(loaded)
@@ -265,160 +235,8 @@ def test_the_device(digits, copy):
     with pytest.raises(ValueError, match="device='cuda:98' is not available"):
         copy(hasher, device="cuda:98")
     assert copy(hasher.set_params(device="cpu")).device == "cpu"
-    with pytest.raises(ValueError, match="wants no device, and 'cpu' came; device=None is wanted"):
+    with pytest.raises(ValueError, match=r"`device` must be None: .*hasher.safetensors has no device. Got 'cpu'"):
         copy(LSHHasher().fit(digits.X), device="cpu")
-
-
-class OwnHasher(LSHHasher):
-    """Not ours, under any name."""
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        OwnHasher,
-        type("LSHHasher", (LSHHasher,), {}),
-        lambda: make_pipeline(StandardScaler(), LSHHasher()),
-        StandardScaler,
-        lambda: LSHHasher,
-    ],
-    ids=["subclass", "subclass of the same name", "pipeline", "scaler", "class"],
-)
-def test_other_estimators_are_refused(make, tmp_path):
-    with pytest.raises(TypeError, match=r"LSHHasher.* is wanted; for other classes and pipelines use skops or joblib"):
-        save(make(), tmp_path / "hasher")
-
-
-def test_an_unfitted_hasher_is_refused(tmp_path):
-    with pytest.raises(NotFittedError):
-        save(LSHHasher(), tmp_path / "hasher")
-
-
-def test_a_file_appears_whole_or_not_at_all(digits, tmp_path, monkeypatch):
-    path = tmp_path / "hasher.safetensors"
-    hasher = LSHHasher(nbits=4, random_state=0).fit(digits.X)
-    save(hasher, str(path))
-    umask = os.umask(0)
-    os.umask(umask)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~umask  # another user may read it
-
-    def full(file):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space left"):
-        save(LSHHasher(nbits=8).fit(digits.X), path)
-    assert list(tmp_path.iterdir()) == [path]
-    assert_array_equal(load(path).encode(digits.X), hasher.encode(digits.X))
-
-
-def test_equal_hashers_give_equal_files(digits, tmp_path):
-    for name in "ab":
-        save(ITQHasher(nbits=4, random_state=0).fit(digits.X, digits.y), tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-@pytest.fixture
-def edited(tmp_path, digits):
-    """Writes a file whose header went through a function; tensors can be dropped or added."""
-    path = tmp_path / "hasher.safetensors"
-    save(ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y), path)
-
-    def write(edit, tensors=lambda tensors: tensors):
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads(file.metadata()["skhash"])
-        save_file(tensors(load_file(path)), path, {"skhash": json.dumps(edit(header) or header)})
-        return path
-
-    return write
-
-
-def put(*keys, value):
-    def edit(header):
-        for key in keys[:-1]:
-            header = header[key]
-        header[keys[-1]] = value
-
-    return edit
-
-
-@pytest.mark.parametrize(
-    ("edit", "match"),
-    [
-        (put("format", value=2), r"format 2, written by skhash 0\..*reads format 1"),
-        (put("class", value="Pipeline"), "holds a 'Pipeline'; one of .*ITQHasher"),
-        (put("class", value="__name__"), "holds a '__name__'"),
-        (put("class", value=["ITQHasher"]), "holds a"),
-        (put("bit_order", value="little"), "bit_order='little'; 'big' is wanted"),
-        (put("params", "n_bits", value=8), "written by skhash .* does not suit .*n_bits"),
-        (put("params", value=None), "is damaged"),
-        (put("fitted", value="mean_"), "is damaged|dictionary"),
-        (put("fitted", "mean_", value={"$array": "nothing", "order": "C"}), "is damaged .*nothing"),
-        (put("fitted", "mean_", value={"$call": "os.system"}), r"is damaged .*\$call"),
-        (put("params", "affinity", value={"$affinity": "resolve_affinity", "fields": {}}), r"is damaged .*\$affinity"),
-        (put("params", "affinity", value={"$affinity": "ClassAffinity", "fields": {"x": 1}}), "is damaged"),
-        (put("fitted", "mean_", value={"$sparse": "coo_matrix", "shape": [1, 1], "parts": []}), "is damaged"),
-        (lambda header: {"nothing": 1}, "another safetensors file"),
-        (lambda header: {key: header[key] for key in ("format", "class", "params")}, "lacks.*'bit_order', 'fitted'"),
-        (lambda header: [1], "another safetensors file"),
-    ],
-)
-def test_files_that_cannot_be_right(edited, edit, match):
-    with pytest.raises(ValueError, match=match):
-        load(edited(edit))
-
-
-def test_a_file_without_a_tensor(edited):
-    path = edited(lambda header: None, lambda tensors: {"mean_": tensors["mean_"]})
-    with pytest.raises(ValueError, match=r"is damaged .*projection_"):
-        load(path)
-
-
-def test_indices_outside_of_a_sparse_matrix(edited):
-    parts = [{"$array": name, "order": "C"} for name in ("mean_", "columns", "ends")]
-    more = {"mean_": np.ones(1), "columns": np.array([9]), "ends": np.array([0, 1])}
-    path = edited(
-        put("fitted", "database_y_", value={"$sparse": "csr_array", "shape": [1, 2], "parts": parts}),
-        lambda tensors: tensors | more,
-    )
-    with pytest.raises(ValueError, match="ind"):
-        load(path)
-
-
-class Bomb:
-    def __reduce__(self):
-        return pytest.fail, ("code was run",)
-
-
-def test_a_pickle_inside_is_not_opened(edited, tmp_path):
-    np.save(tmp_path / "bomb.npy", np.array([Bomb()]), allow_pickle=True)
-    bomb = np.fromfile(tmp_path / "bomb.npy", dtype=np.uint8)
-    path = edited(put("fitted", "mean_", value={"$npy": "bomb"}), lambda tensors: tensors | {"bomb": bomb})
-    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
-        load(path)
-
-
-@pytest.mark.parametrize("content", [b"", b"hello, this is text", None])
-def test_files_of_another_kind(content, tmp_path, digits):
-    path = tmp_path / "hasher"
-    save(LSHHasher().fit(digits.X), path)
-    path.write_bytes(path.read_bytes()[:-10] if content is None else content)
-    with pytest.raises(ValueError, match=r"cannot be read .*persistence\.save"):
-        load(path)
-
-
-@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"skhash": "{"}])
-def test_other_safetensors_files(metadata, tmp_path):
-    save_file({"weight": np.ones(2)}, tmp_path / "model", metadata)
-    with pytest.raises(ValueError, match=r"(another safetensors file|cannot be read).*persistence\.save"):
-        load(tmp_path / "model")
-
-
-def test_no_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError):
-        save(LSHHasher().fit(np.eye(3)), tmp_path / "no folder" / "hasher")
 
 
 @pytest.mark.parametrize("name", ["format_1_itq", "format_1_talr"])
@@ -445,16 +263,30 @@ def test_torch_is_not_needed_for_a_linear_hasher():
 
 
 @every_hasher
-def test_skops(make, digits, tmp_path):
+def test_skops(make, fitted, few, tmp_path):
     """The way to store whole pipelines: of our types only the hasher's own, and an affinity, ask for trust."""
     skops = pytest.importorskip("skops.io")
-    pipeline = make_pipeline(StandardScaler(), make(nbits=8)).fit(digits.X, digits.y)
+    pipeline = make_pipeline(FunctionTransformer().fit(few.X), fitted(make))
     skops.dump(pipeline, tmp_path / "pipeline.skops")
     untrusted = skops.get_untrusted_types(file=tmp_path / "pipeline.skops")
     assert all(name.startswith("skhash.") for name in untrusted)
     loaded = skops.load(tmp_path / "pipeline.skops", trusted=untrusted)
-    assert_array_equal(loaded.transform(digits.X_query), pipeline.transform(digits.X_query))
-    assert loaded.score(digits.X_query, digits.y_query) == pipeline.score(digits.X_query, digits.y_query)
+    assert_array_equal(loaded.transform(few.X_query), pipeline.transform(few.X_query))
+    assert loaded.score(few.X_query, few.y_query) == pipeline.score(few.X_query, few.y_query)
+
+
+@pytest.mark.parametrize("name", ["n_labelled", "max_rows"])
+def test_renamed_parameters_of_files_are_understood(name, few, tmp_path):
+    path = tmp_path / "hasher.safetensors"
+    affinity = DistanceAffinity((50,), (1,), max_samples=150)
+    hasher = KSHHasher(nbits=4, n_labeled=60, n_anchors=20, affinity=affinity, random_state=0).fit(few.X)
+    save(hasher, path)
+    with safe_open(path, framework="numpy") as file:
+        header = file.metadata()["skhash"]
+    current = {"n_labelled": "n_labeled", "max_rows": "max_samples"}[name]
+    assert f'"{current}"' in header
+    save_file(load_file(path), path, {"skhash": header.replace(f'"{current}"', f'"{name}"')})
+    assert_same_hasher(load(path), hasher, few.X_query, few.X_query)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+"""Rules that draw samples: each maps (class of each sample, size, rng) to indices in random order."""
+
+import numpy as np
+import numpy.typing as npt
+
+Indices = npt.NDArray[np.int64]
+
+
+def randomly(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of random samples."""
+    return rng.permutation(len(classes))[:size]
+
+
+def first(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of the first samples, in their order."""
+    return np.arange(size)
+
+
+def evenly(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of equally many samples per class. If a class is too small, the others fill up."""
+    order, rank, _ = _shuffle_by_class(classes, rng)
+    return order[np.argsort(rank, kind="stable")[:size]]
+
+
+def evenly_up_to_half(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """As `evenly`, but a class keeps half of its samples as long as other classes can fill up."""
+    order, rank, class_size = _shuffle_by_class(classes, rng)
+    in_second_half = rank >= class_size // 2
+    return order[np.lexsort((rank, in_second_half))[:size]]
+
+
+def proportionally(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of the same share of each class, rounded. A class with one sample is skipped."""
+    order, rank, class_size = _shuffle_by_class(classes, rng)
+    return order[np.argsort((rank + 0.5) / class_size, kind="stable")[:size]]
+
+
+def _shuffle_by_class(classes: Indices, rng: np.random.RandomState) -> tuple[Indices, Indices, Indices]:
+    """Shuffled indices, the rank of each inside its class (from 0), and the size of its class."""
+    order = rng.permutation(len(classes))
+    shuffled = classes[order]
+    by_class = np.argsort(shuffled, kind="stable")
+    sizes = np.bincount(classes)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[by_class] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order, rank, sizes[shuffled]

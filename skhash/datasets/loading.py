@@ -1,0 +1,168 @@
+"""Load a data set from a file or from the web, and split it."""
+
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.datasets.protocols import Protocol, check_protocol
+from skhash.datasets.splitting import split
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def load_dataset(
+    name: str | os.PathLike[str] = "digits",
+    *,
+    protocol: str | Protocol | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+    data_home: str | os.PathLike[str] | None = None,
+) -> "Bunch":
+    """Load a data set, split by a protocol.
+
+    A file ``<name>.npz`` is searched in `data_home`, then in the folder that the environment
+    variable ``SKHASH_DATA`` names. If there is none, digits comes with scikit-learn, and mnist
+    and usps are fetched from openml.org.
+
+    Parameters
+    ----------
+    name : str or path, default="digits"
+        "digits", "mnist", "usps", "cifar10_gist512" (also "cifar_gist",
+        "cifar10"), "mirflickr25k_tags1386" (also "mirflickr"); or an .npz file of
+        your own, by path or by its name in one of the two folders. It holds X,
+        and optionally y and ``scale`` (real value = X * scale).
+    protocol : str or Protocol, default=None
+        A name in `PROTOCOLS`. None takes the default of the data set: "5k" for mnist, usps
+        and cifar10_gist512, "mirflickr" for MIRFlickr, "holdout" for digits and your own
+        files, "labelme" for your own files without y.
+    random_state : int, RandomState instance or None, default=0
+        Decides the split. The three random splits of the comparisons are the seeds 0, 1, 2.
+    data_home : path, default=None
+        Folder of .npz files. Fetched data are stored there, too.
+
+    Returns
+    -------
+    Bunch
+        The result of `split`: X and y of queries, database and training samples,
+        ``affinity``, ``train_index``, ``name``, ``protocol``, ``DESCR``.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or the file or the data do not suit the protocol.
+    FileNotFoundError
+        If a file that cannot be fetched is missing.
+
+    Examples
+    --------
+    >>> from skhash.datasets import load_dataset
+    >>> data = load_dataset("digits")
+    >>> data.X_train.shape, data.affinity
+    ((1438, 64), ClassAffinity())
+    >>> print(data.DESCR)  # doctest: +NORMALIZE_WHITESPACE
+    digits, protocol 'holdout': 359 queries against 1,438 database rows, 1,438 of them for training;
+    relevance = same class.
+    """
+    if not isinstance(name, str | os.PathLike):
+        raise TypeError(f"`name` must be the name of a data set or the path of an .npz file. Got {name!r} instead.")
+    if protocol is not None:
+        check_protocol(protocol)  # before any reading or fetching
+    name = _ALIASES.get(os.fspath(name), os.fspath(name))
+    arrays = _read(name, data_home)
+    if protocol is None:
+        protocol = _DEFAULT_PROTOCOLS.get(name, "holdout" if "y" in arrays else "labelme")
+    return split(
+        arrays["X"],
+        arrays.get("y"),
+        protocol,
+        random_state,
+        scale=arrays.get("scale", 1.0),
+        name=Path(name).name.removesuffix(".npz"),
+    )
+
+
+def _read(name: str, data_home: Any) -> Arrays:
+    """Arrays of a data set: X, and y and scale if it has them."""
+    path = _find_file(name, data_home)
+    if path is not None:
+        return _read_npz(path)
+    if name in _FETCHERS:
+        return _FETCHERS[name](data_home)
+    if name in _DEFAULT_PROTOCOLS:
+        raise FileNotFoundError(f"Data set {name!r} cannot be fetched. {_how_to_provide(name)}")
+    if name.endswith(".npz"):
+        raise FileNotFoundError(f"There is no file {name!r}, neither here nor in data_home or SKHASH_DATA.")
+    known = ", ".join([*_DEFAULT_PROTOCOLS, *_ALIASES])
+    raise ValueError(
+        f"`name` must be one of {known}, or an .npz file (by path, or in SKHASH_DATA). Got {name!r} instead."
+    )
+
+
+def _find_file(name: str, data_home: Any) -> Path | None:
+    is_file_name = name.endswith(".npz")
+    folders = ["." if is_file_name else None, data_home, os.environ.get("SKHASH_DATA")]
+    paths = (Path(folder, name if is_file_name else f"{name}.npz").expanduser() for folder in folders if folder)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _read_npz(path: Path) -> Arrays:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in ("X", "y", "scale") if key in file}
+            found = ", ".join(file)
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} must be an .npz archive of plain arrays. Write it with numpy.savez(path, X=X, y=y); "
+            "an array of objects as y.astype(str)."
+        ) from error
+    if "X" not in arrays:
+        raise ValueError(f"{path} must hold an array named X. Got {found or 'no array'} instead.")
+    return arrays
+
+
+def _fetch_digits(data_home: Any) -> Arrays:
+    from sklearn.datasets import load_digits
+
+    return dict(zip("Xy", load_digits(return_X_y=True), strict=True))
+
+
+def _fetch_mnist(data_home: Any) -> Arrays:
+    X, y = _fetch_openml("mnist", "mnist_784", 1, data_home)
+    return {"X": X.astype(np.uint8), "y": y.astype(np.uint8)}
+
+
+def _fetch_usps(data_home: Any) -> Arrays:
+    X, y = _fetch_openml("usps", "USPS", 2, data_home)
+    # openml.org has pixels from -1 to 1 and labels from 1 to 10; here both begin at 0
+    return {"X": X.astype(np.float32) + 1, "y": y.astype(np.uint8) - 1}
+
+
+def _fetch_openml(name: str, title: str, version: int, data_home: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    from sklearn.datasets import fetch_openml
+
+    try:
+        X, y = fetch_openml(title, version=version, data_home=data_home, as_frame=False, return_X_y=True)
+    except OSError as error:
+        raise OSError(f"Data set {name!r} could not be fetched: {error}. {_how_to_provide(name)}") from error
+    return X, y
+
+
+def _how_to_provide(name: str) -> str:
+    return f"Put {name}.npz (arrays X and y) into a folder and set SKHASH_DATA to that folder."
+
+
+_DEFAULT_PROTOCOLS = {
+    "digits": "holdout",
+    "mnist": "5k",
+    "usps": "5k",
+    "cifar10_gist512": "5k",
+    "mirflickr25k_tags1386": "mirflickr",
+}
+_ALIASES = {"cifar_gist": "cifar10_gist512", "cifar10": "cifar10_gist512", "mirflickr": "mirflickr25k_tags1386"}
+_FETCHERS = {"digits": _fetch_digits, "mnist": _fetch_mnist, "usps": _fetch_usps}

@@ -1,0 +1,156 @@
+"""Named protocols: everything that must be equal before two results can be compared."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from skhash.affinity import DistanceAffinity, SharedLabelsAffinity
+from skhash.datasets import _draws
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Queries, database, training samples and relevance rule of an evaluation.
+
+    The database is all samples except the queries, and contains the training samples.
+    Derive your own protocol with ``dataclasses.replace(PROTOCOLS["5k"], name="1k", n_train=1000)``.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+    description : str
+        The sizes in words.
+    n_query : int or float
+        Number of queries, or their share of the samples if a float.
+    n_train : int, default=None
+        Number of training samples. None takes the whole database.
+    draw_query : callable, default=None
+        ``draw_query(classes, size, rng)`` returns the indices of the queries. The default
+        draws at random.
+    draw_train : callable, default=None
+        As `draw_query`, for the training samples in the database.
+    n_samples : int, default=None
+        Number of samples used, drawn at random if the data have more (up to 999 more are
+        all used). With fewer samples every size shrinks in proportion. None uses all.
+    affinity : "auto" or callable, default="auto"
+        Relevance rule. If it needs no labels, the targets are X.
+    relevance : str, default=None
+        The relevance rule in words. None describes the affinity.
+    cutoff : int, default=None
+        Recommended ``k`` of the metrics. None ranks the whole database.
+    unit_length : bool, default=False
+        Center X on the training mean, then scale each sample to unit length.
+
+    Examples
+    --------
+    >>> from skhash.datasets import PROTOCOLS
+    >>> PROTOCOLS["struct"].sizes(9298)
+    (9298, 2000, 2000)
+    """
+
+    name: str
+    description: str
+    n_query: int | float
+    n_train: int | None = None
+    draw_query: Callable[..., _draws.Indices] = _draws.randomly
+    draw_train: Callable[..., _draws.Indices] = _draws.randomly
+    n_samples: int | None = None
+    affinity: Any = "auto"
+    relevance: str | None = None
+    cutoff: int | None = None
+    unit_length: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def requires_y(self) -> bool:
+        """Whether labels are needed."""
+        return getattr(self.affinity, "requires_y", True)
+
+    def sizes(self, n: int) -> tuple[int, int, int]:
+        """Numbers of samples, queries and training samples that are used.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples of the data.
+
+        Returns
+        -------
+        n_samples : int
+            Number of samples used.
+        n_query : int
+            Number of queries.
+        n_train : int
+            Number of training samples.
+
+        Raises
+        ------
+        ValueError
+            If the data are too small for the protocol.
+
+        Examples
+        --------
+        >>> from skhash.datasets import PROTOCOLS
+        >>> PROTOCOLS["labelme"].sizes(11_000)  # half the size of the original data
+        (11000, 1000, 2500)
+        """
+        n_samples = n if self.n_samples is None or n < self.n_samples + 1000 else self.n_samples
+        shrink = 1 if self.n_samples is None else min(1, n / self.n_samples)
+        n_query = round(self.n_query * n_samples) if isinstance(self.n_query, float) else int(self.n_query * shrink)
+        n_train = n_samples - n_query if self.n_train is None else int(self.n_train * shrink)
+        if n_query < 1 or n_train < 2 or n_query + n_train > n_samples:
+            raise ValueError(
+                f"`X` has too few samples for protocol {self.name!r}, which needs {max(1, n_query):,} queries and "
+                f"{max(2, n_train):,} other samples to train on. Got {n:,} samples instead."
+            )
+        return n_samples, n_query, n_train
+
+
+def check_protocol(protocol: str | Protocol) -> Protocol:
+    """Protocol of a name, or the given Protocol."""
+    if isinstance(protocol, Protocol):
+        return protocol
+    if not isinstance(protocol, str) or protocol not in PROTOCOLS:
+        names = ", ".join(map(repr, PROTOCOLS))
+        raise ValueError(f"`protocol` must be one of {names}, or a Protocol. Got {protocol!r} instead.")
+    return PROTOCOLS[protocol]
+
+
+_HOLDOUT = Protocol(
+    "holdout", "20 % of each class are queries; training on the whole database", 0.2, draw_query=_draws.proportionally
+)
+_5K = Protocol(
+    "5k",
+    "1,000 queries and 5,000 training samples, equally many per class",
+    1000,
+    5000,
+    _draws.evenly_up_to_half,
+    _draws.evenly,
+)
+_STRUCT = Protocol("struct", "2,000 random queries and 2,000 random training samples", 2000, 2000, cutoff=100)
+_LABELME = Protocol(
+    "labelme",
+    "22,000 samples, centered and of unit length: 2,000 random queries, 5,000 random training samples",
+    2000,
+    5000,
+    n_samples=22_000,
+    affinity=DistanceAffinity(percentiles=(5, 1, 0.2, 0.1), levels=(1, 2, 5, 10)),
+    relevance="levels 1, 2, 5, 10 at the distances of the nearest 5, 1, 0.2, 0.1 % of the training pairs",
+    unit_length=True,
+)
+_MIRFLICKR = Protocol(
+    "mirflickr",
+    "the first 2,000 samples are the queries; 5,000 random training samples",
+    2000,
+    5000,
+    draw_query=_draws.first,
+    affinity=SharedLabelsAffinity(),
+)
+
+#: protocols by name
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.name: protocol for protocol in (_HOLDOUT, _5K, _STRUCT, _LABELME, _MIRFLICKR)
+}

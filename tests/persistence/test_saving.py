@@ -1,0 +1,101 @@
+"""Saving: what is refused, and the file itself."""
+
+import collections
+import os
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from skhash import ITQHasher, LSHHasher, PCAHasher
+from skhash.affinity import PrecomputedAffinity
+from skhash.persistence import load, save
+
+
+def test_a_matrix_that_is_used_twice_is_stored_once(digits, tmp_path):
+    affinity = PrecomputedAffinity(np.eye(200))
+    save(PCAHasher(nbits=8, affinity=affinity).fit(digits.X[:200], np.arange(200)), tmp_path / "hasher")
+    assert (tmp_path / "hasher").stat().st_size < 1.5 * affinity.matrix.nbytes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1, 2},
+        object(),
+        b"bytes",
+        len,
+        collections.namedtuple("Point", "x y")(1, 2),
+        collections.OrderedDict(),
+        np.array([object()]),
+        np.ma.array([1, 2]),
+        np.array([(None,)], dtype=[("x", object)]),
+        np.random.default_rng(0),
+        np.random.RandomState(np.random.PCG64(0)),
+        sparse.coo_array(np.eye(2)),
+        torch.zeros(2),
+        nn.Linear(2, 2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_not_data_is_refused_and_its_place_named(value, digits, tmp_path):
+    hasher = LSHHasher(nbits=4).fit(digits.X)
+    hasher.extra_ = {"a": [0, value]}
+    with pytest.raises(TypeError, match=r"extra_\.a\.1.* is a"):
+        save(hasher, tmp_path / "hasher")
+    assert list(tmp_path.iterdir()) == []
+
+
+class OwnHasher(LSHHasher):
+    """A class that is not part of skhash."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        OwnHasher,
+        type("LSHHasher", (LSHHasher,), {}),
+        lambda: make_pipeline(StandardScaler(), LSHHasher()),
+        StandardScaler,
+        lambda: LSHHasher,
+    ],
+    ids=["subclass", "subclass of the same name", "pipeline", "scaler", "class"],
+)
+def test_other_estimators_are_refused(make, tmp_path):
+    with pytest.raises(TypeError, match=r"must be one of .*LSHHasher.* Got a .*use skops or joblib"):
+        save(make(), tmp_path / "hasher")
+
+
+def test_an_unfitted_hasher_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        save(LSHHasher(), tmp_path / "hasher")
+
+
+def test_the_write_is_atomic(digits, tmp_path, monkeypatch):
+    path = tmp_path / "hasher.safetensors"
+    hasher = LSHHasher(nbits=4, random_state=0).fit(digits.X)
+    save(hasher, str(path))
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask  # another user may read it
+
+    def full(file):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        save(LSHHasher(nbits=8).fit(digits.X), path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert_array_equal(load(path).encode(digits.X), hasher.encode(digits.X))
+
+
+def test_equal_hashers_give_equal_files(digits, tmp_path):
+    for name in "ab":
+        save(ITQHasher(nbits=4, random_state=0).fit(digits.X, digits.y), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
