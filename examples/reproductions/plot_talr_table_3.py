@@ -53,7 +53,9 @@ METHODS = {
     "lsh": {},
 }
 if not study.full:
-    DATASETS = {"digits": replace(PROTOCOLS["labelme"], name="labelme, small", n_rows=None, n_query=297, n_train=1500)}
+    DATASETS = {
+        "digits": replace(PROTOCOLS["labelme"], name="labelme, small", n_samples=None, n_query=297, n_train=1500)
+    }
     BITS = [16, 32]
     METHODS = {"talr-ndcg": {"n_epochs": 30}, "itq": {}, "lsh": {}}
 
