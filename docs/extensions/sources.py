@@ -29,7 +29,9 @@ def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
     found: Any = importlib.import_module(info["module"])
     for name in info["fullname"].split("."):
         found = getattr(found, name, None)
-    found = inspect.unwrap(found.fget if isinstance(found, property) else found)
+    if isinstance(found, property):
+        found = found.fget
+    found = inspect.unwrap(found)
     try:
         path, line = Path(inspect.getsourcefile(found) or ""), inspect.getsourcelines(found)[1]
     except (TypeError, OSError):  # data
