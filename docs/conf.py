@@ -70,6 +70,7 @@ numpydoc_validation_checks = {
     "all",
     "ES01",  # one line describes many functions completely
     "SA01",  # related functions are next to each other in the tables of this reference
+    "SS05",  # a summary names what is returned, and "Metrics" is not a verb
 }
 numpydoc_validation_exclude = {
     r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, described in the user guide on affinities
@@ -77,7 +78,7 @@ numpydoc_validation_exclude = {
     r"\.(is_ragged|n_queries|requires_y|stage_ended|n_iter_)$",  # properties with a docstring of one line
     r"engine\.Objective$",  # has the parameters of torch.nn.Module
     # methods that the example of their class shows
-    r"(Trainer|Checkpoint|Encoder|Smoothing|DatasetArray|Objective|Display|Store)\.\w+$",
+    r"(Trainer|Checkpoint|Encoder|Smoothing|DatasetArray|Objective|Display|Store|Metric|Ranking)\.\w+$",
 }
 numpydoc_validation_overrides = {
     "PR03": "hidden_dropout",  # deep hashers list their own parameters before the shared ones
