@@ -84,32 +84,57 @@ class SharedSetting:
 
 
 @contextmanager
-def one_openmp_thread() -> Iterator[None]:
-    """Limit OpenMP to one thread, in the calling thread."""
-    with _loaded_libraries("torch" in sys.modules)["openmp"].limit(limits=1):
-        yield
+def one_thread() -> Iterator[None]:
+    """Context manager that limits BLAS, OpenMP and torch to one thread.
 
+    Limits of OpenMP and of torch belong to the calling thread, those of most BLAS libraries to
+    the process. Bodies may overlap in several threads.
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread: in the calling thread if it is built on OpenMP, else in the process."""
-    with _loaded_libraries("torch" in sys.modules)["blas on openmp"].limit(limits=1), _ONE_BLAS_THREAD():
-        yield
+    Yields
+    ------
+    None
+        Nothing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash._threads import one_thread
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    torch = sys.modules.get("torch")
+    with _loaded_libraries(torch is not None)["of a thread"].limit(limits=1), _PROCESS_LIMITS():
+        if torch is None:
+            yield
+            return
+        torch.set_num_threads(1)  # OpenMP, and MKL, which has its own number in each thread
+        try:
+            yield
+        finally:
+            torch.set_num_threads(_n_torch_threads[0])  # then OpenMP gets back the number of this thread
 
 
 @functools.cache
 def _loaded_libraries(with_torch: bool) -> dict[str, ThreadpoolController]:
-    """Loaded libraries by kind. Finding them is slow: once, and once more after torch is imported."""
+    """Loaded libraries by what their limits belong to. Finding them is slow: once, and once more with torch."""
     found = ThreadpoolController()
-    kinds: dict[str, list[str]] = {"openmp": [], "blas on openmp": [], "blas": []}
+    kinds: dict[str, list[str]] = {"of a thread": [], "of the process": []}
     for library in found.lib_controllers:
-        on_openmp = library.user_api == "blas" and getattr(library, "threading_layer", None) == "openmp"
-        kinds["blas on openmp" if on_openmp else library.user_api].append(library.filepath)
+        on_openmp = library.user_api == "openmp" or getattr(library, "threading_layer", None) == "openmp"
+        kinds["of a thread" if on_openmp else "of the process"].append(library.filepath)
     return {kind: found.select(filepath=paths) for kind, paths in kinds.items()}
 
 
-def _limit_blas() -> Callable[[], None]:
-    blas = _loaded_libraries("torch" in sys.modules)["blas"]
+_n_torch_threads = [1]  # number of threads that torch gives to a new thread, outside of `one_thread`
+
+
+def _limit_process() -> Callable[[], None]:
+    torch = sys.modules.get("torch")
+    if torch is not None:  # read in a new thread, because the calling one may have its own limit
+        with ThreadPoolExecutor(1) as new_thread:
+            _n_torch_threads[0] = new_thread.submit(torch.get_num_threads).result()
+    blas = _loaded_libraries(torch is not None)["of the process"]
     before = {library["filepath"]: library["num_threads"] for library in blas.info()}
     _set_n_threads(blas, 1)
     return functools.partial(_set_n_threads, blas, before)
@@ -125,4 +150,4 @@ def _set_n_threads(libraries: ThreadpoolController, limits: int | dict[str, int]
         pass
 
 
-_ONE_BLAS_THREAD = SharedSetting(_limit_blas)
+_PROCESS_LIMITS = SharedSetting(_limit_process)

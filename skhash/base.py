@@ -1,10 +1,13 @@
-"""BaseHasher: what every hasher shares, whatever it learns from."""
+"""BaseHasher: what every hasher shares."""
 
 from abc import abstractmethod
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import gen_batches
@@ -12,20 +15,24 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._targets import take_targets
-from skhash._threads import one_blas_thread
+from skhash._threads import one_thread
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
-from skhash.codes import binarize, pack
+from skhash.codes import binarize
 
-ENCODE_BATCH_SIZE = 4096  # rows projected at a time: bounds memory, and the same rows meet the same arithmetic
+#: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
+ENCODE_BATCH_SIZE = 4096
+
+
+class InterruptedFit(KeyboardInterrupt):
+    """The user interrupts a fit that leaves a usable hasher."""
 
 
 class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator):
-    """Common part of all hashers: validation, codes, scoring, tags.
+    """Base class of all hashers: validation, codes, scores and tags.
 
-    A subclass implements `_fit(X, targets)`, which sets fitted attributes, and
-    `_project(X)`, which maps rows to real activations; everything else follows.
-
-    Parameters of every subclass: `nbits`, `affinity`, `store_database`.
+    A subclass implements `_fit(X, targets)`, which sets the fitted attributes, and
+    `_project(X)`, which returns real activations. It has the parameters `nbits`, `affinity`
+    and `store_database`.
 
     Examples
     --------
@@ -43,33 +50,39 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
            [1, 0]], dtype=uint8)
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         "nbits": [Interval(Integral, 1, None, closed="left")],
         "affinity": [StrOptions({"auto"}), callable],
         "store_database": ["boolean"],
     }
 
-    #: whether learning itself needs an affinity; unsupervised hashers keep y for `score` only
-    _supervised = False
-    #: what rows are converted to; the first one unless they are of another already
-    _dtypes: list = [np.float64, np.float32]
+    #: whether learning needs an affinity; unsupervised hashers store y for `score` only
+    _supervised: Any = False
+    #: accepted dtypes of X; another dtype is converted to the first one
+    _dtypes: list[Any] = [np.float64, np.float32]
     #: private attributes that belong to a fitted hasher
-    _kept: tuple = ()
-    history_: list  # of a method that learns in epochs or bit by bit
+    _fitted_private: tuple[str, ...] = ("_nbits",)
+    nbits: int
+    affinity: Any
+    store_database: bool
+    affinity_: Any
+    database_codes_: npt.NDArray[np.uint8] | None
+    database_y_: Any
+    history_: list[dict[str, Any]]  # of methods that learn in epochs or bit by bit
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Learn the hash functions from the rows of `X`.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the hash functions.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training rows, finite real values.
+            Training samples, finite real values.
         y : array-like of shape (n_samples,) or (n_samples, ...), default=None
-            Targets that the affinity compares: class labels, a 0/1 matrix of labels,
-            or any rows that a given affinity takes. Supervised hashers require it
-            unless their affinity does not; the others keep it for :meth:`score` only.
+            Targets that the affinity compares: class labels, a 0/1 matrix of labels, or
+            whatever a given affinity takes. Supervised hashers require it unless their
+            affinity does not. The others store it for :meth:`score` only.
 
         Returns
         -------
@@ -79,7 +92,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         Raises
         ------
         ValueError
-            If `X` or `y` cannot be learned from; what was fitted before is kept.
+            If `X` or `y` is invalid. An earlier fit is kept then.
 
         Examples
         --------
@@ -91,58 +104,61 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """
         return self._run_fit(X, y)
 
-    def _run_fit(self, X, y, **options):
-        """Validate, learn, store the database; `options` go to `_fit`."""
-        with self._kept_on_failure():
-            X, targets = self._validate_training_data(X, y)
-            if self._supervised and (lack := lack_of_pairs(self.affinity_, targets)):
-                raise ValueError("; ".join(lack))
-            context = self._init_callback_context(max_subtasks=self._prepare(X))
+    def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Validate, resolve defaults, learn, store the database. `options` are passed to `_fit`."""
+        with self._restored_on_failure():
+            X, targets = self._validate_fit_data(X, y)
+            self._nbits = int(self.nbits)
+            self._fit_affinity(targets)
+            if self._supervised:
+                check_pairs(self.affinity_, targets)
+            self._check_options(X)
+            self._resolve_defaults(X)
+            context = self._init_callback_context(max_subtasks=self._n_tasks())
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            with self._threads():
-                interrupt = self._fit(X, targets, **options)
+            with self._thread_limits():
+                self._fit(X, targets, **options)
             self._store_database(X, targets)
-            if interrupt is None:
-                context.call_on_fit_task_end(estimator=self, X=X, y=y)
-        if interrupt is not None:
-            raise interrupt
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
     @abstractmethod
-    def _fit(self, X, targets):
-        """Learn from validated rows and targets; set the fitted attributes.
-
-        A KeyboardInterrupt that left a usable model is returned, to be raised when the
-        model is complete.
-        """
-
-    def _keep_weights(self, weights):
-        """Set fitted attributes from the weights of a method that learns step by step."""
-        raise NotImplementedError
+    def _fit(self, X: Any, targets: Any) -> None:
+        """Learn from validated samples and targets, and set the fitted attributes."""
 
     @abstractmethod
-    def _project(self, X):
-        """Map validated rows to real activations of shape (n, nbits)."""
+    def _project(self, X: Any) -> npt.NDArray[np.floating]:
+        """Activations of validated samples, of shape (n_samples, nbits)."""
 
-    def project(self, X):
-        """Compute the real activations whose signs are the bits.
+    def _check_options(self, X: Any) -> None:
+        """Raise ValueError for parameters that do not fit each other or the samples."""
+
+    def _resolve_defaults(self, X: Any) -> None:
+        """Choose values for parameters that are None and depend on the data."""
+
+    def _n_tasks(self) -> int:
+        """Number of epochs or bits that callbacks are told of."""
+        return 0
+
+    def project(self, X: Any) -> npt.NDArray[np.floating]:
+        """Real activations, whose signs are the bits.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         ndarray of shape (n_samples, nbits), float
-            Activations; a bit is 1 where its activation is >= 0.
+            Activations. A bit is 1 where its activation is >= 0.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the hasher is not fitted.
         ValueError
-            If the rows are not like those of `fit`.
+            If `X` does not match the training samples.
 
         Examples
         --------
@@ -153,15 +169,15 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> bool(((hasher.project(X) >= 0) == hasher.transform(X)).all())
         True
         """
-        return self._by_slices(self._validate_rows(X), lambda activations: activations)
+        return self._map_batches(self._validate_samples(X), lambda activations: activations)
 
-    def transform(self, X):
-        """Hash rows to bits.
+    def transform(self, X: Any) -> npt.NDArray[np.uint8]:
+        """Bits of samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -171,9 +187,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the hasher is not fitted.
         ValueError
-            If the rows are not like those of `fit`.
+            If `X` does not match the training samples.
 
         Examples
         --------
@@ -183,27 +199,27 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(16, random_state=0).fit(X).transform(X[:5]).shape
         (5, 16)
         """
-        return self._by_slices(self._validate_rows(X), binarize)
+        return self._map_batches(self._validate_samples(X), binarize)
 
-    def encode(self, X):
-        """Hash rows to packed codes, for storage and search.
+    def encode(self, X: Any) -> npt.NDArray[np.uint8]:
+        """Packed codes of samples, for storage and search.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-            Codes in :func:`numpy.packbits` order, the unused tail zero.
+            Codes in the order of :func:`numpy.packbits`. Unused bits of the last byte are 0.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the hasher is not fitted.
         ValueError
-            If the rows are not like those of `fit`.
+            If `X` does not match the training samples.
 
         Examples
         --------
@@ -213,29 +229,29 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(12, random_state=0).fit(X).encode(X[:5]).shape  # 12 bits take 2 bytes
         (5, 2)
         """
-        return self._by_slices(self._validate_rows(X), _binarize_and_pack)
+        return self._map_batches(self._validate_samples(X), _binarize_and_pack)
 
-    def score(self, X, y=None):
-        """Rank the rows of fit for each row of `X` as a query, and average the metric.
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean metric of `X` as queries against the training samples as database.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Queries.
         y : array-like of shape (n_samples, ...), default=None
-            Targets of the queries; not needed where the affinity compares rows of X.
+            Targets of the queries. Not needed if the affinity compares samples of X.
 
         Returns
         -------
         float
-            Mean tie-aware AP, or NDCG for a hasher trained on NDCG, in [0, 1].
+            Mean tie-aware AP, or NDCG if the hasher is trained on NDCG, in [0, 1].
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the hasher is not fitted.
         ValueError
-            Without the targets that the affinity compares, or with ``store_database=False``.
+            If the affinity needs targets that are missing, or with ``store_database=False``.
 
         Examples
         --------
@@ -248,44 +264,37 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         from skhash.metrics.scorers import RetrievalScorer
 
         check_is_fitted(self)
-        return RetrievalScorer(self._score_metric())(self, X, y)
+        score: float = RetrievalScorer(self._score_metric())(self, X, y)
+        return score
 
-    def _score_metric(self):
+    def _score_metric(self) -> str:
         return "ap"
 
-    def _prepare(self, X):
-        """Settle what depends on the data; return the number of steps that callbacks are told of."""
-        return 0
-
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return self._nbits
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         tags.target_tags.required = self._supervised and getattr(self.affinity, "requires_y", True)
         tags.target_tags.multi_output = True
         return tags
 
-    def _validate_rows(self, X):
+    def _validate_samples(self, X: Any) -> Any:
         check_is_fitted(self)
         return self._check_input(X, reset=False)
 
-    def _check_input(self, X, **options):
-        """Validate rows; `options` go to scikit-learn's validate_data."""
+    def _check_input(self, X: Any, **options: Any) -> Any:
+        """Validated samples. `options` are passed to scikit-learn's validate_data."""
         return validate_data(self, X, dtype=self._dtypes, **options)
 
-    def _validate_training_data(self, X, y, first=True):
-        """Check X and y, fit the affinity; return X and the targets that it compares.
-
-        `first` is False for further rows of a stream: what was settled stays.
-        """
+    def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
+        """Validated samples, and the targets that the affinity compares."""
         given = not isinstance(self.affinity, str)
-        # a missing y is looked at here, any other one below
-        X = self._check_input(X, y=None if y is None else "no_validation", reset=first, ensure_min_samples=2)
+        X = self._check_input(X, y=None if y is None else "no_validation", reset=reset, ensure_min_samples=2)
         if y is None:
-            # X[:], for rows of a Dataset are read by that
+            # a Dataset is read by slicing
             targets = X[:] if given and not getattr(self.affinity, "requires_y", True) else None
         else:
             targets = check_array(
@@ -299,101 +308,110 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 estimator=self,
             )
         if targets is not None and targets.shape[0] != X.shape[0]:
-            raise ValueError(f"y has {targets.shape[0]} rows and X {X.shape[0]}; one target a row is wanted.")
-        if first:
-            self._nbits = int(self.nbits)
-            self.affinity_ = None
-            if targets is not None and (self._supervised or given):  # otherwise y is for `score`, which will look at it
-                self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
+            raise ValueError(
+                f"`y` must have one target per sample. Got {targets.shape[0]} targets for {X.shape[0]} samples instead."
+            )
         return X, targets
 
-    def _by_slices(self, X, function):
-        """A function of the activations of validated rows, a slice of rows at a time."""
-        with self._threads():
-            return np.concatenate([function(self._project(X[rows])) for rows in gen_batches(len(X), ENCODE_BATCH_SIZE)])
+    def _fit_affinity(self, targets: Any) -> None:
+        """Set `affinity_`. Without supervision y is for `score` only, which resolves the affinity itself."""
+        self.affinity_ = None
+        if targets is not None and (self._supervised or not isinstance(self.affinity, str)):
+            self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
 
-    def _threads(self):
-        """What learning and hashing are limited to: one thread, for codes that do not depend on their number."""
-        return one_blas_thread()
+    def _map_batches(self, X: Any, function: Callable[[Any], Any]) -> Any:
+        """Concatenate a function of the activations of validated samples over batches."""
+        with self._thread_limits():
+            parts = [function(self._project(X[batch])) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
+        return np.concatenate(parts)
 
-    def _store_database(self, X, targets):
-        """Keep the codes and targets of the training rows: the database of `score`."""
-        self.database_codes_ = self._by_slices(X, _binarize_and_pack) if self.store_database else None
+    def _thread_limits(self) -> AbstractContextManager[None]:
+        """Context manager of learning and hashing: with one thread, codes do not depend on the number of threads."""
+        return one_thread()
+
+    def _store_database(self, X: Any, targets: Any) -> None:
+        """Store the codes and targets of the training samples, the database of `score`."""
+        self.database_codes_ = self._map_batches(X, _binarize_and_pack) if self.store_database else None
         self.database_y_ = targets if self.store_database else None
 
-    def _snapshot(self, X, targets, weights=None):
-        """Attributes of a hasher fitted up to now, or with `weights` kept, for callbacks that want one."""
+    def _store_weights(self, weights: Any) -> None:
+        """Set the fitted attributes of a method that learns step by step."""
+        raise NotImplementedError
+
+    def _reconstruction_attributes(self, X: Any, targets: Any, weights: Any) -> dict[str, Any]:
+        """Fitted attributes of a hasher with `weights`, for callbacks during the fit."""
         snapshot = type(self)(**self.get_params(deep=False))
-        snapshot.__dict__.update({key: value for key, value in self.__dict__.items() if "callback" not in key})
+        vars(snapshot).update(self._fitted_attributes())
         snapshot.history_ = list(self.history_)
-        if weights is not None:
-            snapshot._keep_weights(weights)
+        snapshot._store_weights(weights)
         snapshot._store_database(X, targets)
-        return {name: value for name, value in vars(snapshot).items() if name.endswith("_") or name in self._kept}
+        return snapshot._fitted_attributes()
+
+    def _fitted_attributes(self) -> dict[str, Any]:
+        """Attributes that fit sets: public ones end with an underscore, private ones are in `_fitted_private`."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name in self._fitted_private or (name[-1] == "_" and name[0] != "_")
+        }
 
     @contextmanager
-    def _kept_on_failure(self):
-        """Restore everything that was fitted before, if the body fails or is interrupted."""
-        before = dict(self.__dict__)
+    def _restored_on_failure(self) -> Iterator[None]:
+        """Context manager that restores the fitted attributes if its body fails."""
+        before = self._fitted_attributes()
         try:
             yield
+        except InterruptedFit:
+            raise
         except BaseException:
-            # what scikit-learn's callbacks set during this fit is theirs to tear down
-            transient = {
-                key: value for key, value in self.__dict__.items() if key.startswith("_callback") or "_skl_" in key
-            }
-            self.__dict__.clear()
-            self.__dict__.update(before | transient)
+            for name in self._fitted_attributes():
+                delattr(self, name)
+            vars(self).update(before)
             raise
 
 
-def _binarize_and_pack(activations):
-    return pack(binarize(activations))
+def _binarize_and_pack(activations: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
+    return np.packbits(binarize(activations), axis=1)
 
 
-def lack_of_pairs(affinity, targets, step=16):
-    """Say what hashing cannot be learned from: rows without a relevant pair of different ones, or an irrelevant pair.
+def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
+    """Raise ValueError unless there are relevant and irrelevant pairs of different samples.
 
     Parameters
     ----------
     affinity : callable
         The fitted affinity.
     targets : array of shape (n_samples, ...)
-        What it compares.
-    step : int, default=16
-        Rows that are compared with all at a time; a few tell, as a rule.
+        Targets that it compares.
+    batch_size : int, default=16
+        Number of samples that are compared with all others at a time. A few are usually enough.
 
-    Returns
-    -------
-    tuple of str or None
-        What is the matter, and what is wanted; None if there are both kinds of pairs.
+    Raises
+    ------
+    ValueError
+        If all pairs are relevant, or none.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.base import lack_of_pairs
-    >>> lack_of_pairs(ClassAffinity(), np.array([0, 0]))[0]
-    'y makes every pair of rows relevant (a single class?)'
-    >>> lack_of_pairs(ClassAffinity(), np.array([0, 0, 1])) is None
-    True
+    >>> from skhash.base import check_pairs
+    >>> check_pairs(ClassAffinity(), np.array([0, 0, 1]))
     """
-    n = targets.shape[0]
     relevant = irrelevant = False
-    for rows in gen_batches(n, step):
-        indices, _ = level_indices(affinity, take_targets(targets, rows), targets)
+    for batch in gen_batches(targets.shape[0], batch_size):
+        indices, _ = level_indices(affinity, take_targets(targets, batch), targets)
         others = np.ones(indices.shape, dtype=bool)
-        others[np.arange(len(indices)), np.arange(rows.start, rows.stop)] = False
+        others[np.arange(len(indices)), np.arange(batch.start, batch.stop)] = False
         relevant |= bool((indices[others] > 0).any())
         irrelevant |= bool((indices[others] == 0).any())
         if relevant and irrelevant:
-            return None
+            return
     if relevant:
-        return "y makes every pair of rows relevant (a single class?)", (
-            "at least two classes are wanted. In cross-validation, sorted labels do this: use "
-            "StratifiedKFold(shuffle=True)."
+        raise ValueError(
+            "`y` must have at least two classes. Got targets that make every pair of samples relevant. In "
+            "cross-validation sorted labels do this: use StratifiedKFold(shuffle=True)."
         )
-    return (
-        "y makes no pair of different rows relevant (every row a class of its own?)",
-        "at least one class with two rows is wanted.",
+    raise ValueError(
+        "`y` must have at least one class of two samples. Got targets that make no pair of different samples relevant."
     )

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import skhash
 from skhash.engine import seeded
-from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep import DeepHasher
 from skhash.metrics import RelevanceHistogram, average_precision, ndcg, precision_recall_curve
 
 DEVICE = "cuda"

@@ -4,15 +4,18 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from _helpers import quick
 from numpy.testing import assert_array_equal
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import skhash
-from skhash._threads import run_in_slices
+from skhash._threads import _loaded_libraries, _set_n_threads, one_thread, run_in_slices
 
 SHALLOW = [name for name in skhash.hashers.__all__ if ".deep." not in skhash.registry.HASHERS[name]]
 
@@ -55,8 +58,8 @@ if __name__ == "__main__":
     expected = [score(0), score(1)]
 """
 ELSEWHERE = {
-    "joblib multiprocessing": 'same(joblib.Parallel(2, backend="multiprocessing")(joblib.delayed(score)(i) for i in range(4)))',
-    "joblib loky": 'same(joblib.Parallel(2, backend="loky")(joblib.delayed(score)(i) for i in range(4)))',
+    "joblib multiprocessing": "same(joblib.Parallel(2, backend='multiprocessing')(map(joblib.delayed(score), range(4))))",
+    "joblib loky": 'same(joblib.Parallel(2, backend="loky")(map(joblib.delayed(score), range(4))))',
     "fork": 'with multiprocessing.get_context("fork").Pool(2) as pool: same(pool.map(score, range(4)))',
     "spawn": 'with multiprocessing.get_context("spawn").Pool(2) as pool: same(pool.map(score, range(4)))',
     "four threads": "with ThreadPoolExecutor(4) as pool: same(list(pool.map(score, range(8))))",
@@ -132,3 +135,119 @@ def test_an_error_in_a_thread_is_raised():
 
     with threadpool_limits(2, user_api="openmp"), pytest.raises(ZeroDivisionError, match="slice"):
         run_in_slices(kernel, 10)
+
+
+# --- limits
+
+
+def test_one_thread_leaves_the_limits_of_all_libraries():
+    before = threadpool_info()
+    with one_thread():
+        assert {library["num_threads"] for library in threadpool_info()} == {1}
+    assert threadpool_info() == before
+
+
+def test_one_thread_in_overlapping_threads_leaves_every_limit_as_it_was():
+    second_has_begun, first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(4))
+
+    def limits():
+        return torch.get_num_threads(), *(library.num_threads for library in libraries)
+
+    def first():
+        assert second_has_begun.wait(60)
+        with one_thread():
+            first_is_in.set()
+            assert second_is_in.wait(60)
+        first_is_out.set()
+        return torch.get_num_threads()
+
+    def second():
+        torch.get_num_threads()  # a thread that begins in the body of another has one thread from then on
+        second_has_begun.set()
+        assert first_is_in.wait(60)
+        with one_thread():
+            second_is_in.set()
+            assert first_is_out.wait(60)
+            with one_thread():
+                pass
+            inside = limits()
+        return inside, torch.get_num_threads()
+
+    blas = _loaded_libraries(True)["of the process"]
+    libraries, before = blas.lib_controllers, (torch.get_num_threads(), blas.info())
+    torch.set_num_threads(2)
+    _set_n_threads(blas, 2)
+    unlimited = limits()  # some libraries come with a BLAS of one thread only
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            running = [threads.submit(body) for body in (first, second)]
+            assert [body.result() for body in running] == [2, ((1,) * (1 + len(libraries)), 2)]
+            assert limits() == unlimited == threads.submit(limits).result()
+    finally:
+        torch.set_num_threads(before[0])
+        _set_n_threads(blas, {library["filepath"]: library["num_threads"] for library in before[1]})
+
+
+def in_new_thread(function):
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(function).result()
+
+
+def test_a_thread_that_begins_under_the_limit_of_another_does_not_pass_it_on():
+    def serve():
+        with one_thread():
+            return torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(1) as served:
+            for _ in range(2):
+                with one_thread():
+                    assert served.submit(serve).result() == torch.get_num_threads() == 1
+                for _ in range(2):
+                    assert torch.get_num_threads() == in_new_thread(torch.get_num_threads) == 2
+                    assert served.submit(serve).result() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_leaves_a_limit_of_the_calling_thread_to_it():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(1):
+            with one_thread():
+                pass
+            assert (torch.get_num_threads(), in_new_thread(torch.get_num_threads)) == (1, 2)
+        assert (torch.get_num_threads(), in_new_thread(torch.get_num_threads)) == (2, 2)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_limits_what_torch_multiplies_with():
+    """MKL keeps a number of its own for each thread that torch was set in, which limits of OpenMP leave as it is."""
+
+    def of_mkl():
+        lines = torch.__config__.parallel_info().splitlines()
+        return [line.split()[-1] for line in lines if "mkl_get_max_threads" in line] or [expected]
+
+    def begun_before():
+        torch.set_num_threads(2)
+        assert torch.get_num_threads() == 2  # from now on the number is this thread's
+        has_begun.set()
+        assert other_is_in.wait(60)
+        with one_thread():
+            return of_mkl()
+
+    expected, before = "1", torch.get_num_threads()
+    has_begun, other_is_in = threading.Event(), threading.Event()
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(begun_before)
+            assert has_begun.wait(60)
+            with one_thread():
+                other_is_in.set()
+                assert running.result() == [expected]
+    finally:
+        torch.set_num_threads(before)

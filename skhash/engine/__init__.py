@@ -1,11 +1,13 @@
-"""The torch engine: encoders, devices and seeds, one training loop, checkpoints. Imports torch."""
+"""The torch engine: encoders, one training loop, devices and seeds, checkpoints. It knows nothing of hashing."""
 
-from skhash.engine.augment import crop_and_flip
+from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
+from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.checkpoint import Checkpoint, as_arrays, as_tensors, fingerprint
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, evenly_spaced
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
-from skhash.engine.runtime import full_precision, one_thread, resolve_device, seeded
+from skhash.engine.runtime import full_precision, resolve_device, seeded
+from skhash.engine.smoothing import Smoothing, are_tags
 from skhash.engine.training import Schedule, Trainer
 
 __all__ = [
@@ -15,15 +17,21 @@ __all__ = [
     "Encoder",
     "Objective",
     "Schedule",
+    "Smoothing",
     "Trainer",
+    "are_tags",
     "as_arrays",
     "as_tensors",
     "batch_tensor",
+    "build_backbone",
+    "corrupt",
     "crop_and_flip",
     "evenly_spaced",
     "fingerprint",
     "full_precision",
-    "one_thread",
+    "moco_v2",
+    "output_width",
     "resolve_device",
     "seeded",
+    "two_views",
 ]

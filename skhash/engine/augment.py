@@ -1,45 +1,50 @@
-"""Augmentation: other versions of a batch. Those of images need kornia."""
+"""Augmentation: random versions of a batch. Those of images need kornia."""
+
+from collections.abc import Callable
+from types import ModuleType
 
 import torch
 
 
-def two_views(augment, batch):
-    """Draw two random versions of a batch.
+def two_views(
+    augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two random versions of a batch.
 
     Parameters
     ----------
     augment : callable
         Maps a batch to a random version of it.
     batch : tensor of shape (n, ...)
-        Rows.
+        Samples.
 
     Returns
     -------
     tuple of two tensors of shape (n, ...)
-        The views; row i of each comes from row i.
+        The views. Sample i of each is a version of sample i of the batch.
     """
     return augment(batch), augment(batch)
 
 
-def corrupt(batch, share=0.1, noise=0.1):
-    """Draw another version of vectors: some of the features of other rows, and noise.
+def corrupt(batch: torch.Tensor, share: float = 0.1, noise: float = 0.1) -> torch.Tensor:
+    """Random version of vectors: some features come from other samples, and noise is added.
 
-    A feature that is dropped takes its value in another row of the batch, which is as
-    likely as any, whatever its mean and scale are (as in SCARF, Bahri et al., ICLR 2022).
+    A replaced feature takes its value from another sample of the batch, so that its
+    distribution stays the same (as in SCARF, Bahri et al., ICLR 2022).
 
     Parameters
     ----------
     batch : tensor of shape (n, n_features)
-        Rows.
+        Samples.
     share : float, default=0.1
-        Share of the features that are exchanged.
+        Share of the features that are replaced.
     noise : float, default=0.1
-        Standard deviation of the noise, in units of that of all values around the mean row.
+        Standard deviation of the noise, in units of that of all values around the mean sample.
 
     Returns
     -------
     tensor of shape (n, n_features)
-        The version.
+        The random version.
 
     Examples
     --------
@@ -55,25 +60,25 @@ def corrupt(batch, share=0.1, noise=0.1):
     return batch + noise * scale * torch.randn_like(batch)
 
 
-def crop_and_flip(shape):
-    """Build the usual augmentation of small labelled images: a shift by up to an eighth, a flip.
+def crop_and_flip(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Augmentation of small labeled images: a shift by up to an eighth of the size, and a flip.
 
     Parameters
     ----------
     shape : tuple of int
-        Shape of one row, (channels, height, width).
+        Shape of one sample, (channels, height, width).
 
     Returns
     -------
     callable
-        Maps a batch (n, channels, height, width) in [0, 1] to another version of it.
+        Maps a batch (n, channels, height, width) in [0, 1] to a random version of it.
 
     Raises
     ------
     ValueError
-        If the rows are no images.
+        If the samples are not images.
     ImportError
-        Without kornia.
+        If kornia is not installed.
 
     Examples
     --------
@@ -89,25 +94,26 @@ def crop_and_flip(shape):
     )
 
 
-def moco_v2(shape):
-    """Build the augmentation of MoCo v2: crops of a fifth and more, flips, blur, and colours where there are any.
+def moco_v2(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Augmentation of MoCo v2: crops of at least a fifth of the area, flips, blur, and changes of color.
 
     Parameters
     ----------
     shape : tuple of int
-        Shape of one row, (channels, height, width).
+        Shape of one sample, (channels, height, width).
 
     Returns
     -------
     callable
-        Maps a batch (n, *shape) in [0, 1] to another version of it.
+        Maps a batch (n, *shape) in [0, 1] to a random version of it. Images of one channel keep
+        their gray values.
 
     Raises
     ------
     ValueError
-        If the rows are no images.
+        If the samples are not images.
     ImportError
-        Without kornia.
+        If kornia is not installed.
 
     Examples
     --------
@@ -120,25 +126,25 @@ def moco_v2(shape):
     """
     kornia = _kornia(shape)
     channels, *size = shape
-    colours = [kornia.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8), kornia.RandomGrayscale(p=0.2)]
+    colors = [kornia.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8), kornia.RandomGrayscale(p=0.2)]
     kernel = 2 * (max(size) // 20) + 1  # a tenth of the image, odd
     return kornia.AugmentationSequential(
         kornia.RandomResizedCrop(tuple(size), scale=(0.2, 1.0)),
-        *(colours if channels == 3 else []),
+        *(colors if channels == 3 else []),
         *([kornia.RandomGaussianBlur((kernel, kernel), (0.1, 2.0), p=0.5)] if kernel > 1 else []),
         kornia.RandomHorizontalFlip(),
         data_keys=["input"],
     )
 
 
-def _kornia(shape):
+def _kornia(shape: tuple[int, ...]) -> ModuleType:
     if len(shape) != 3:
         raise ValueError(
-            f"augment='auto' with rows of shape {tuple(shape)}; images (channels, height, width), or a callable, are "
-            "wanted."
+            f"`augment` must be None or a callable for samples of shape {tuple(shape)}. Got 'auto' instead, which is "
+            "for images of shape (channels, height, width)."
         )
     try:
         import kornia.augmentation as kornia
     except ImportError as error:
-        raise ImportError("augment='auto' for images needs kornia: pip install kornia") from error
+        raise ImportError("augment='auto' for images needs kornia. Install it: pip install kornia") from error
     return kornia

@@ -1,4 +1,4 @@
-"""Backbones: the named ones, and what is asked of those that are handed in."""
+"""Backbones: the built-in ones, and the check of those of the user."""
 
 import copy
 
@@ -6,12 +6,17 @@ import torch
 from torch import nn
 
 HIDDEN = 512  # width of the two hidden layers of "mlp"
-# channels of the convolutions of "conv"; a 0 halves the image. Fine detail is dear and counts for little
+# channels of the convolutions of "conv"; a 0 halves the image
 CONVOLUTIONS = (32, 0, 64, 64, 0, 128, 128, 0, 256)
 
 
-def build_backbone(backbone, shape, input_dropout=0.0, hidden_dropout=0.0):
-    """Build what precedes the hash layer.
+def build_backbone(
+    backbone: str | nn.Module | None,
+    shape: tuple[int, ...],
+    input_dropout: float = 0.0,
+    hidden_dropout: float = 0.0,
+) -> nn.Module:
+    """Module that precedes the hash layer.
 
     Parameters
     ----------
@@ -19,7 +24,7 @@ def build_backbone(backbone, shape, input_dropout=0.0, hidden_dropout=0.0):
         Nothing, two hidden layers, a small network for images of about 32 x 32
         pixels, or a module, which is copied.
     shape : tuple of int
-        Shape of one row.
+        Shape of one sample.
     input_dropout : float
         Share of the features that "mlp" sets to zero in training.
     hidden_dropout : float
@@ -33,7 +38,7 @@ def build_backbone(backbone, shape, input_dropout=0.0, hidden_dropout=0.0):
     Raises
     ------
     ValueError
-        For "conv" and rows that are no images.
+        For "conv" if the samples are not images.
 
     Examples
     --------
@@ -54,8 +59,20 @@ def build_backbone(backbone, shape, input_dropout=0.0, hidden_dropout=0.0):
     return nn.Sequential(*flatten, *_mlp(int(torch.Size(shape).numel()), input_dropout, hidden_dropout))
 
 
-def output_width(backbone, shape):
-    """Width of a backbone's outputs, found by a trial with two rows of zeros.
+def output_width(backbone: nn.Module, shape: tuple[int, ...]) -> int:
+    """Number of outputs of a backbone, from a trial with two samples of zeros.
+
+    Parameters
+    ----------
+    backbone : torch.nn.Module
+        The backbone.
+    shape : tuple of int
+        Shape of one sample.
+
+    Returns
+    -------
+    int
+        Number of outputs.
 
     Raises
     ------
@@ -68,15 +85,19 @@ def output_width(backbone, shape):
         with torch.no_grad():
             outputs = backbone(torch.zeros(2, *shape))
     except RuntimeError as error:
-        rows = f"{shape[0]} features" if len(shape) == 1 else f"shape {tuple(shape)}"
-        raise ValueError(f"backbone does not take rows of {rows}: {error}") from error
+        samples = f"{shape[0]} features" if len(shape) == 1 else f"shape {tuple(shape)}"
+        raise ValueError(f"`backbone` must accept samples of {samples}. It raised: {error}") from error
     backbone.train(was_training)
     if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
-        raise ValueError("backbone must map rows (n, n_features) to one tensor (n, width).")
-    return outputs.shape[1]
+        given = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        raise ValueError(
+            "`backbone` must map samples of shape (n, n_features) to a tensor of shape (n, width). "
+            f"Got {given} for two samples instead."
+        )
+    return int(outputs.shape[1])
 
 
-def _mlp(n_features, input_dropout, hidden_dropout):
+def _mlp(n_features: int, input_dropout: float, hidden_dropout: float) -> list[nn.Module]:
     layers: list[nn.Module] = [nn.Dropout(input_dropout)]
     for width in (n_features, HIDDEN):
         linear = nn.Linear(width, HIDDEN, bias=False)
@@ -85,10 +106,11 @@ def _mlp(n_features, input_dropout, hidden_dropout):
     return layers
 
 
-def _conv(shape, hidden_dropout):
+def _conv(shape: tuple[int, ...], hidden_dropout: float) -> nn.Module:
     if len(shape) != 3:
         raise ValueError(
-            f"backbone='conv' with rows of shape {tuple(shape)}; images (channels, height, width) are wanted."
+            f"`X` must hold images of shape (channels, height, width) for backbone='conv'. Got samples of shape "
+            f"{tuple(shape)} instead."
         )
     layers: list[nn.Module] = []
     n_inputs = shape[0]

@@ -1,8 +1,11 @@
-"""Checkpoints: the whole state of a training, written whole or not at all."""
+"""Checkpoints: the complete state of a training, written atomically."""
 
 import hashlib
+import os
 import pickle
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -12,21 +15,21 @@ from torch import nn
 from skhash._files import atomic_write, qualified_name
 from skhash.engine.data import evenly_spaced
 
-SAMPLED_ROWS = 1000  # of the training rows enter the fingerprint
+N_FINGERPRINT_SAMPLES = 1000  # training samples that enter the fingerprint
 
 
 class Checkpoint:
-    """One file in a folder, named by what is trained on what.
+    """One file in a folder, named by the parameters and the data of the training.
 
-    Two trainings share a folder without harm, as the clones of a grid search do: each
-    finds the file of its own parameters and rows.
+    Several trainings can share a folder, as the clones of a grid search do: each finds the
+    file of its own parameters and data.
 
     Parameters
     ----------
     folder : path-like
-        Created if missing.
+        Folder, created if it is missing.
     name : str
-        Of the file, see :func:`fingerprint`.
+        Name of the file, see :func:`fingerprint`.
 
     Examples
     --------
@@ -40,56 +43,57 @@ class Checkpoint:
     {'n_epochs_done': 3}
     """
 
-    def __init__(self, folder, name):
+    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
         self.path = Path(folder) / f"{name}.ckpt"
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
-    def write(self, state):
-        """Replace the file in one step: a kill at any moment leaves the old one or the new one.
+    def write(self, state: dict[str, Any]) -> None:
+        """Write the state atomically: a kill at any moment leaves the old file or the new one.
 
         Parameters
         ----------
         state : dict
-            Tensors, numbers, strings, tuples, lists and dicts of these.
+            Tensors, numbers, strings, tuples, lists, and dicts of these.
         """
         with atomic_write(self.path) as file:
             torch.save(state, file)
 
-    def read(self):
-        """Read the state; no code in it is run.
+    def read(self) -> dict[str, Any] | None:
+        """State in the file. No code in it is run.
 
         Returns
         -------
         dict or None
-            The state, None if there is no file.
+            The state; None if there is no file.
         """
         if not self.path.exists():
             return None
-        return torch.load(self.path, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
+        return state
 
 
-def fingerprint(params, X, targets):
-    """Name what is trained on what: parameters, shapes, and up to 1,000 rows spread over the data.
+def fingerprint(params: Mapping[str, Any], X: Any, targets: Any) -> str:
+    """Hash of the parameters and the data of a training: shapes, and up to 1,000 samples.
 
     Parameters
     ----------
     params : dict
-        Parameters of the estimator. A module counts by the names and shapes of its
-        tensors, another object by all that pickle keeps of it, a function by its name.
+        Parameters of the estimator. A module is identified by the names and shapes of its
+        tensors, a function by its name, any other object by its pickle.
     X : array or DatasetArray of shape (n_samples, ...)
-        Training rows.
+        Training samples.
     targets : array of shape (n_samples, ...) or None
         Their targets.
 
     Returns
     -------
     str
-        Of 16 hexadecimal digits.
+        16 hexadecimal digits.
 
     Raises
     ------
     TypeError
-        If a parameter cannot be pickled: two trainings with such parameters could not be told apart.
+        If a parameter cannot be pickled, and so cannot be identified.
 
     Examples
     --------
@@ -104,29 +108,29 @@ def fingerprint(params, X, targets):
         digest.update(f"{name}={_describe(name, value)};".encode())
     for values in (X, targets):
         if values is not None:
-            part = values[evenly_spaced(values.shape[0], SAMPLED_ROWS)]
+            part = values[evenly_spaced(values.shape[0], N_FINGERPRINT_SAMPLES)]
             part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
             digest.update(f"{values.shape}{part.dtype}".encode())
             digest.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
     return digest.hexdigest()[:16]
 
 
-def _describe(name, value):
+def _describe(name: str, value: Any) -> str:
     kind = qualified_name(value)
     if hasattr(value, "__qualname__"):
         return kind
-    if isinstance(value, nn.Module):  # first weights are drawn anew in each process
+    if isinstance(value, nn.Module):  # the first weights of a module differ in each process
         return kind + repr([(name, tuple(tensor.shape)) for name, tensor in value.state_dict().items()])
     try:
-        return kind + joblib.hash(value)
+        return kind + str(joblib.hash(value))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise TypeError(
-            f"{name} is a {kind} that cannot be pickled ({error}); with a checkpoint, parameters that can are wanted."
+            f"`{name}` must be picklable when `checkpoint` is set. Got a {kind} that is not: {error}"
         ) from error
 
 
-def as_arrays(state):
-    """Turn the tensors of a nested state into arrays, which load where torch is another.
+def as_arrays(state: Any) -> Any:
+    """Copy of a nested state with arrays in place of tensors, which any version of torch can read.
 
     Parameters
     ----------
@@ -136,7 +140,7 @@ def as_arrays(state):
     Returns
     -------
     dict, list, tuple, ndarray or other value
-        A copy with arrays in place of tensors.
+        The copy.
 
     Examples
     --------
@@ -148,8 +152,8 @@ def as_arrays(state):
     return _map(state, torch.Tensor, lambda tensor: tensor.detach().cpu().numpy().copy())
 
 
-def as_tensors(state):
-    """Turn the arrays of a nested state into tensors.
+def as_tensors(state: Any) -> Any:
+    """Copy of a nested state with tensors in place of arrays.
 
     Parameters
     ----------
@@ -159,7 +163,7 @@ def as_tensors(state):
     Returns
     -------
     dict, list, tuple, tensor or other value
-        A copy with tensors in place of arrays.
+        The copy.
 
     Examples
     --------
@@ -171,7 +175,7 @@ def as_tensors(state):
     return _map(state, np.ndarray, torch.tensor)
 
 
-def _map(state, kind, function):
+def _map(state: Any, kind: type, function: Callable[[Any], Any]) -> Any:
     if isinstance(state, dict):
         return {name: _map(value, kind, function) for name, value in state.items()}
     if isinstance(state, list | tuple):

@@ -1,59 +1,64 @@
-"""Rows of any kind, read by their numbers: arrays, memmaps, torch datasets of (image, target)."""
+"""Samples of any kind, read by index: arrays, memmaps, torch datasets of (sample, target) pairs."""
+
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch.utils.data import Dataset
 
 
 class DatasetArray:
-    """Show a torch Dataset of (row, target) pairs as an array that is read by row numbers.
+    """A torch Dataset that is indexed like an array.
 
     Parameters
     ----------
     dataset : torch.utils.data.Dataset
-        With a length; an item is a row or a pair of row and target, the row a tensor,
-        an array or an image, the pair a tuple or a list.
+        A map-style dataset. An item is a sample, or a tuple or list of sample and target;
+        a sample is a tensor, an array or an image.
 
     Attributes
     ----------
     shape : tuple of int
-        Number of rows, and the shape of one.
+        Number of samples, and the shape of one sample.
 
     Raises
     ------
     ValueError
-        If the dataset has no length: rows are read by their numbers.
+        If the dataset has no length.
 
     Examples
     --------
     >>> from skhash.engine import DatasetArray
-    >>> rows = DatasetArray([([0.0, 1.0], 7), ([2.0, 3.0], 8)])
-    >>> rows.shape, rows[1:], rows.targets()
+    >>> X = DatasetArray([([0.0, 1.0], 7), ([2.0, 3.0], 8)])
+    >>> X.shape, X[1:], X.targets()
     ((2, 2), array([[2., 3.]], dtype=float32), array([7, 8]))
     """
 
-    def __init__(self, dataset):
+    def __init__(self, dataset: Dataset) -> None:
         if not hasattr(dataset, "__len__"):
             raise ValueError(
-                f"X is a {type(dataset).__name__}, which has no length; a Dataset of numbered rows is wanted."
+                f"A Dataset given as X must have a length. Got a {type(dataset).__name__} without one. Use a map-style "
+                "Dataset, or copy its samples into an array."
             )
-        self.dataset = dataset
-        self.shape = (len(dataset), *(self._row(0).shape if len(dataset) else ()))
+        self.dataset: Any = dataset
+        self.shape = (len(dataset), *(self._sample(0).shape if len(dataset) else ()))
         self.ndim = len(self.shape)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows):
-        numbers = range(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-        return np.stack([self._row(int(number)) for number in numbers])
+    def __getitem__(self, indices: slice | npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        chosen = range(*indices.indices(len(self))) if isinstance(indices, slice) else indices
+        return np.stack([self._sample(int(index)) for index in chosen])
 
-    def _row(self, number):
-        item = self.dataset[number]
-        row = np.asarray(item[0] if isinstance(item, tuple | list) else item)
-        return row if row.dtype == np.uint8 else row.astype(np.float32, copy=False)
+    def _sample(self, index: int) -> npt.NDArray[Any]:
+        item = self.dataset[index]
+        sample = np.asarray(item[0] if isinstance(item, tuple | list) else item)
+        return sample if sample.dtype == np.uint8 else sample.astype(np.float32, copy=False)
 
-    def targets(self):
-        """Collect the targets of all rows: the dataset's own `targets`, or those of its pairs one by one.
+    def targets(self) -> npt.NDArray[Any]:
+        """Targets of all samples: the attribute `targets` of the dataset, or those of its pairs.
 
         Returns
         -------
@@ -63,68 +68,68 @@ class DatasetArray:
         Raises
         ------
         ValueError
-            If there are none.
+            If the dataset has no targets.
         """
         if hasattr(self.dataset, "targets"):
             return np.asarray(self.dataset.targets)
         if len(self) and not (isinstance(self.dataset[0], tuple | list) and len(self.dataset[0]) > 1):
             raise ValueError(
-                f"y=None, and X is a {type(self.dataset).__name__} of rows alone; targets, or pairs (row, target), "
-                "are wanted."
+                f"`y` must be given for a Dataset without targets. Got y=None and a {type(self.dataset).__name__} of "
+                "samples. Pass y, or return (sample, target) pairs."
             )
-        return np.stack([np.asarray(self.dataset[number][1]) for number in range(len(self))])
+        return np.stack([np.asarray(self.dataset[index][1]) for index in range(len(self))])
 
 
 class ArraySubset:
-    """Some rows of an array or of DatasetArray, read from there when they are asked for.
+    """Some samples of an array or of a DatasetArray, read when they are indexed.
 
     Parameters
     ----------
     X : array or DatasetArray of shape (n_samples, ...)
-        Where the rows are.
-    numbers : ndarray of int
-        Which ones.
+        The samples.
+    indices : ndarray of int
+        Indices of the subset.
 
     Attributes
     ----------
     shape : tuple of int
-        Number of chosen rows, and the shape of one.
+        Number of samples in the subset, and the shape of one sample.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skhash.engine import ArraySubset
-    >>> rows = ArraySubset(np.arange(8.0).reshape(4, 2), np.array([0, 3]))
-    >>> rows.shape, rows[1:]
+    >>> subset = ArraySubset(np.arange(8.0).reshape(4, 2), np.array([0, 3]))
+    >>> subset.shape, subset[1:]
     ((2, 2), array([[6., 7.]]))
     """
 
-    def __init__(self, X, numbers):
-        self.X, self.numbers = X, numbers
-        self.shape = (len(numbers), *X.shape[1:])
+    def __init__(self, X: Any, indices: npt.NDArray[np.int64]) -> None:
+        self.X, self.indices = X, indices
+        self.shape = (len(indices), *X.shape[1:])
         self.ndim = len(self.shape)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows):
-        return self.X[self.numbers[rows]]
+    def __getitem__(self, indices: slice | npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        return self.X[self.indices[indices]]  # type: ignore[no-any-return]
 
 
-def evenly_spaced(n_rows, most):
-    """Choose row numbers, evenly spaced from the first to the last.
+def evenly_spaced(n_samples: int, n_max: int) -> npt.NDArray[np.int64]:
+    """Indices that are evenly spaced from the first sample to the last.
 
     Parameters
     ----------
-    n_rows : int
-        Number of rows, 1 or more.
-    most : int
-        How many are chosen; all, if there are no more.
+    n_samples : int
+        Number of samples; >= 1.
+    n_max : int
+        Largest number of indices.
 
     Returns
     -------
-    int64 array
-        The numbers, ascending.
+    ndarray of int64
+        Indices in ascending order.
 
     Examples
     --------
@@ -132,25 +137,25 @@ def evenly_spaced(n_rows, most):
     >>> evenly_spaced(10, 3), evenly_spaced(2, 3)
     (array([0, 4, 9]), array([0, 1]))
     """
-    return np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))
+    return np.unique(np.linspace(0, n_samples - 1, n_max).astype(np.int64))
 
 
-def batch_tensor(X, rows, device):
-    """Read some rows as a float32 tensor; bytes of images become values in [0, 1].
+def batch_tensor(X: Any, indices: slice | npt.NDArray[np.int64], device: torch.device) -> torch.Tensor:
+    """Some samples as a float32 tensor. Bytes of images become values in [0, 1].
 
     Parameters
     ----------
     X : array or DatasetArray of shape (n_samples, ...)
-        Rows.
-    rows : slice or ndarray of int
-        Which ones.
+        The samples.
+    indices : slice or ndarray of int
+        Indices of the batch.
     device : torch.device
-        Where the tensor goes.
+        Device of the tensor.
 
     Returns
     -------
-    tensor of shape (n_rows, ...), float32
-        The rows.
+    tensor of shape (n_batch, ...), float32
+        The batch.
 
     Examples
     --------
@@ -163,7 +168,7 @@ def batch_tensor(X, rows, device):
     >>> batch_tensor(images, slice(0, 1), torch.device("cpu")).max()
     tensor(1.)
     """
-    part = X[rows]
-    if part.dtype == np.uint8 and part.ndim > 2:
-        return torch.tensor(part, device=device).float() / 255
-    return torch.tensor(part, dtype=torch.float32, device=device)
+    batch = X[indices]
+    if batch.dtype == np.uint8 and batch.ndim > 2:
+        return torch.tensor(batch, device=device).float() / 255
+    return torch.tensor(batch, dtype=torch.float32, device=device)

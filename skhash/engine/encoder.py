@@ -1,4 +1,6 @@
-"""The encoder: centred and scaled rows, a backbone, a hash layer of one output a bit."""
+"""The encoder: centered and scaled samples, a backbone, and a hash layer with one output per bit."""
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -7,36 +9,36 @@ from torch import nn
 
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor, evenly_spaced
-from skhash.engine.smoothing import LEARNED_FROM, Smoothing
+from skhash.engine.smoothing import N_MAX_SAMPLES, Smoothing
 
 CPU = torch.device("cpu")
 
 
 class Encoder(nn.Module):
-    """Map rows to activations.
+    """Map samples to activations.
 
-    The rows are centred and divided by ONE global scale: a scale for each feature
-    costs accuracy. Images are centred channel by channel. Dropout on the input is what
-    keeps a linear map from overfitting; modules handed in bring their own.
+    Samples are centered and divided by ONE global scale: a scale per feature costs accuracy.
+    Images are centered per channel. Dropout of the input keeps a linear map from
+    overfitting; modules of the user bring their own.
 
     Parameters
     ----------
     shape : int or tuple of int
-        Number of features of a row, or the shape of one that has several axes.
+        Number of features of a sample, or the shape of a sample with several axes.
     nbits : int
         Number of outputs.
-    backbone : None, "mlp", "conv" or torch.nn.Module
-        What precedes the hash layer; a module is copied.
-    input_dropout : float
+    backbone : None, "mlp", "conv" or torch.nn.Module, default=None
+        What precedes the hash layer. A module is copied.
+    input_dropout : float, default=0.0
         Share of the features set to zero in training.
-    hidden_dropout : float
+    hidden_dropout : float, default=0.0
         Share of the hidden units of "mlp" and "conv" set to zero in training.
     batch_norm : bool, default=False
-        Normalise each output over the batch, which keeps the bits balanced.
+        Normalize each output over the batch, which keeps the bits balanced.
     mixed_precision : bool, default=False
         Run the backbone in bfloat16 while training.
     n_directions : int, default=0
-        Without a backbone: directions along which the rows are smoothed.
+        Number of directions along which samples are smoothed, without a backbone.
 
     Examples
     --------
@@ -52,28 +54,31 @@ class Encoder(nn.Module):
     torch.Size([4, 2])
     """
 
+    mean: torch.Tensor
+    scale: torch.Tensor
+
     def __init__(
         self,
-        shape,
-        nbits,
-        backbone=None,
-        input_dropout=0.0,
-        hidden_dropout=0.0,
+        shape: int | tuple[int, ...],
+        nbits: int,
+        backbone: str | nn.Module | None = None,
+        input_dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
         *,
-        batch_norm=False,
-        mixed_precision=False,
-        n_directions=0,
-    ):
+        batch_norm: bool = False,
+        mixed_precision: bool = False,
+        n_directions: int = 0,
+    ) -> None:
         super().__init__()
         shape = tuple(np.atleast_1d(shape).tolist())
         self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
         self.scale = nn.Buffer(torch.ones(()))
         if n_directions and (backbone is not None or len(shape) > 1):
             raise ValueError(
-                f"n_directions={n_directions} with backbone={backbone!r} and shape={shape}; 0 is wanted, but for rows "
-                "of features without a backbone."
+                f"`n_directions` must be 0 with a backbone or with samples that are not vectors. Got {n_directions} "
+                f"with backbone={backbone!r} and shape={shape}."
             )
-        self.backbone = (
+        self.backbone: nn.Module = (
             Smoothing(shape[0], n_directions)
             if n_directions
             else build_backbone(backbone, shape, input_dropout, hidden_dropout)
@@ -82,16 +87,16 @@ class Encoder(nn.Module):
         self.hash = FastDropoutLinear(width, nbits, input_dropout if backbone is None else 0.0)
         nn.init.orthogonal_(self.hash.weight)
         nn.init.zeros_(self.hash.bias)
-        self.norm = nn.BatchNorm1d(nbits, affine=False) if batch_norm else nn.Identity()
+        self.norm: nn.Module = nn.BatchNorm1d(nbits, affine=False) if batch_norm else nn.Identity()
         self.mixed_precision = mixed_precision
 
-    def forward(self, X):
-        """Compute activations.
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Activations of samples.
 
         Parameters
         ----------
         X : tensor of shape (n, ...), float32
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -100,13 +105,13 @@ class Encoder(nn.Module):
         """
         return self.head(self.features(X))
 
-    def features(self, X):
-        """Compute the outputs of the backbone.
+    def features(self, X: torch.Tensor) -> torch.Tensor:
+        """Outputs of the backbone.
 
         Parameters
         ----------
         X : tensor of shape (n, ...), float32
-            Rows, which are centred and scaled here.
+            Samples. They are centered and scaled here.
 
         Returns
         -------
@@ -116,10 +121,11 @@ class Encoder(nn.Module):
         X = (X - self.mean) / self.scale
         mixed = self.mixed_precision and self.training and not isinstance(self.backbone, Smoothing)
         with torch.autocast(X.device.type, torch.bfloat16, enabled=mixed):
-            return self.backbone(X).float()
+            outputs: torch.Tensor = self.backbone(X)
+        return outputs.float()
 
-    def head(self, features):
-        """Compute activations from the outputs of the backbone.
+    def head(self, features: torch.Tensor) -> torch.Tensor:
+        """Activations from the outputs of the backbone.
 
         Parameters
         ----------
@@ -131,50 +137,55 @@ class Encoder(nn.Module):
         tensor of shape (n, nbits)
             Activations.
         """
-        return self.norm(self.hash(features))
+        activations: torch.Tensor = self.norm(self.hash(features))
+        return activations
 
-    def set_statistics(self, X):
-        """Take the mean and the global scale from training rows, by slices of rows.
+    def set_statistics(self, X: Any) -> None:
+        """Set the mean and the global scale from training samples, in float64, batch by batch.
 
         Parameters
         ----------
         X : array or DatasetArray of shape (n_samples, ...)
-            Training rows.
+            Training samples.
         """
         axes = (0, *range(2, X.ndim))
-        slices = list(gen_batches(len(X), 4096))
-        mean, n_values = 0.0, X.shape[0] * int(np.prod(X.shape[1:]))
-        for rows in slices:
-            mean = mean + batch_tensor(X, rows, CPU).double().sum(axes, keepdim=True)[0]
-        mean = mean * (self.mean.numel() / n_values)
-        variance = sum(((batch_tensor(X, rows, CPU).double() - mean) ** 2).sum().item() for rows in slices) / n_values
+        batches = list(gen_batches(len(X), 4096))
+        n_values = X.shape[0] * int(np.prod(X.shape[1:]))
+        total: Any = 0.0
+        for batch in batches:
+            total = total + batch_tensor(X, batch, CPU).double().sum(axes, keepdim=True)[0]
+        mean = total * (self.mean.numel() / n_values)
+        squares = 0.0
+        for batch in batches:
+            squares += ((batch_tensor(X, batch, CPU).double() - mean) ** 2).sum().item()
+        variance = squares / n_values
         self.mean.copy_(mean)
         self.scale.fill_(variance**0.5 if variance > 0 else 1.0)
 
-    def learn_smoothing(self, X, exponent, rng):
-        """Take the directions to smooth along from training rows; mean and scale are known by now.
+    def learn_smoothing(self, X: Any, exponent: float, rng: np.random.RandomState) -> None:
+        """Learn the directions to smooth along. The mean and the scale must be set.
 
         Parameters
         ----------
         X : array or DatasetArray of shape (n_samples, n_features)
-            Training rows.
+            Training samples.
         exponent : float
-            How much, see :class:`~skhash.engine.smoothing.Smoothing`.
+            Strength, see :class:`~skhash.engine.Smoothing`.
         rng : numpy.random.RandomState
-            Source of what is drawn.
+            Source of randomness.
 
         Raises
         ------
         ValueError
-            For an encoder without directions.
+            If the encoder has no directions.
         """
         if not isinstance(self.backbone, Smoothing):
-            raise ValueError("n_directions=0; an encoder of some directions is wanted.")
-        rows = batch_tensor(X, evenly_spaced(len(X), LEARNED_FROM), CPU)
-        self.backbone.learn((rows - self.mean) / self.scale, exponent, rng)
+            raise ValueError("`n_directions` must be >= 1 to learn smoothing. Got 0 instead.")
+        samples = batch_tensor(X, evenly_spaced(len(X), N_MAX_SAMPLES), CPU)
+        self.backbone.learn((samples - self.mean) / self.scale, exponent, rng)
 
-    def fold(self):
-        """Fold smoothing, which training alone has need of, into the hash layer.
+    def fold(self) -> "Encoder":
+        """Fold the smoothing, which only training needs, into the hash layer.
 
         Returns
         -------
@@ -188,27 +199,29 @@ class Encoder(nn.Module):
 
 
 class FastDropoutLinear(nn.Linear):
-    """A linear layer under dropout of its inputs, sampled at its outputs.
+    """A linear layer with dropout of its inputs, sampled at its outputs.
 
     Dropping inputs with probability p adds to output k a noise of variance
     p / (1 - p) * sum_j x_j^2 w_kj^2, nearly Gaussian as a sum over many inputs (Wang,
-    Manning: Fast dropout training, ICML 2013). Drawn directly it is cheaper by the
+    Manning: Fast dropout training, ICML 2013). To draw it directly is cheaper by the
     ratio of inputs to outputs, and independent between the outputs.
 
     Parameters
     ----------
-    n_inputs, n_outputs : int
-        Shape of the layer.
+    n_inputs : int
+        Number of inputs.
+    n_outputs : int
+        Number of outputs.
     dropout : float, default=0.0
         Probability p.
     """
 
-    def __init__(self, n_inputs, n_outputs, dropout=0.0):
+    def __init__(self, n_inputs: int, n_outputs: int, dropout: float = 0.0) -> None:
         super().__init__(n_inputs, n_outputs)
         self.dropout = dropout
 
-    def forward(self, X):
-        """Outputs of shape (n, n_outputs), noisy in training."""
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Outputs of shape (n, n_outputs), with noise in training."""
         outputs = super().forward(X)
         if not self.training or self.dropout == 0:
             return outputs

@@ -1,10 +1,15 @@
-"""What the engine asks of a method: a loss of one batch."""
+"""The interface between the engine and a method: the loss of one batch."""
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import nn
 
 
 class Objective(nn.Module):
-    """A loss; a module, so that whatever it learns is trained and saved with it.
+    """The loss of a method. It is a module, so that its own parameters are trained and saved with it.
 
     Examples
     --------
@@ -12,40 +17,42 @@ class Objective(nn.Module):
     >>> import torch
     >>> from skhash.engine import Objective
     >>> class Spread(Objective):
-    ...     def forward(self, encoder, X, targets, rows):
+    ...     def forward(self, encoder, X, targets, indices):
     ...         return -encoder(X).abs().mean()
     >>> Spread()(torch.nn.Identity(), torch.tensor([[1.0, -3.0]]), None, np.array([0]))
     tensor(-2.)
     """
 
-    def start_stage(self, stage, n_stages):
-        """Prepare for a stage, in methods that learn by continuation; others do nothing.
+    def start_stage(self, stage: int, n_stages: int) -> None:
+        """Prepare a stage of a method that learns by continuation. The default does nothing.
 
         Parameters
         ----------
         stage : int
-            Its number, from 0.
+            Index of the stage.
         n_stages : int
-            How many there are.
+            Number of stages.
         """
 
-    def forward(self, encoder, X, targets, rows):
-        """Compute the loss of one batch.
+    def forward(
+        self, encoder: nn.Module, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch.
 
         Parameters
         ----------
         encoder : torch.nn.Module
-            Maps rows to activations; a method may call it on several views.
+            Maps samples to activations. A method may call it on several views of the batch.
         X : tensor of shape (n_batch, n_features)
-            Rows of the batch.
-        targets : ndarray of shape (n_batch, ...)
-            Their targets, None for a method without labels.
-        rows : ndarray of shape (n_batch,)
-            Their numbers in the training set.
+            Samples of the batch.
+        targets : ndarray of shape (n_batch, ...) or None
+            Their targets; None for a method without labels.
+        indices : ndarray of shape (n_batch,)
+            Their indices in the training set.
 
         Returns
         -------
-        tensor without axes
-            The loss, to be minimised.
+        tensor of shape ()
+            The loss to minimize.
         """
         raise NotImplementedError

@@ -3,25 +3,26 @@
 import functools
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
 
-from skhash._threads import SharedSetting, one_blas_thread, one_openmp_thread
+from skhash._threads import SharedSetting
 
 _GENERATORS = threading.RLock()
 
 
-def resolve_device(device):
-    """Turn a device parameter into a torch device that is there.
+def resolve_device(device: str | torch.device) -> torch.device:
+    """Available torch device for the parameter `device`.
 
     Parameters
     ----------
-    device : "auto" or str
-        "auto" takes a CUDA device if there is one; otherwise "cpu", "cuda" or "cuda:1" and the like.
-        Other kinds lack the float64 that counts need.
+    device : str or torch.device
+        "auto" is a CUDA device if there is one, else the CPU. Otherwise "cpu", "cuda", "cuda:1"
+        and so on. Other kinds lack the float64 that counts need.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def resolve_device(device):
 
     Examples
     --------
-    >>> from skhash.engine.runtime import resolve_device
+    >>> from skhash.engine import resolve_device
     >>> resolve_device("cpu")
     device(type='cpu')
     """
@@ -47,24 +48,25 @@ def resolve_device(device):
             raise NotImplementedError
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        raise ValueError(f"device={device!r} is not available here; 'auto' or one of {there} is wanted.") from error
+        available = ["auto", "cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        raise ValueError(f"`device` must be available, one of {available}. Got {str(device)!r} instead.") from error
     return resolved
 
 
 @contextmanager
-def seeded(seed, device, deterministic=False):
-    """Run a body under seeded global generators, and restore them afterwards.
+def seeded(seed: int, device: torch.device, deterministic: bool = False) -> Iterator[None]:
+    """Context manager that seeds the global generators, and restores them afterwards.
 
-    Dropout, user modules and augmentations draw from the global generators of
-    torch, numpy and Python; inside the body `seed` decides them, outside nothing changes.
+    Dropout, user modules and augmentations draw from the global generators of torch, numpy
+    and Python. Inside the body `seed` decides what they draw; outside nothing changes. The
+    generators belong to the process, so that the bodies of two threads take turns.
 
     Parameters
     ----------
     seed : int
         The seed.
     device : torch.device
-        Its generator is forked as well.
+        Its generator is seeded as well.
     deterministic : bool, default=False
         Restrict torch to deterministic algorithms inside the body.
 
@@ -83,34 +85,25 @@ def seeded(seed, device, deterministic=False):
     >>> draw() == draw()
     True
     """
-    # these generators belong to the process: fits in two threads take turns
-    with _GENERATORS, _seeded(seed, device, deterministic):
-        yield
+    with _GENERATORS:
+        before, mode = generator_states(device), torch.get_deterministic_debug_mode()
+        # torch.manual_seed would also seed every GPU of the process
+        torch.set_rng_state(torch.Generator("cpu").manual_seed(seed).get_state())
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(torch.Generator(device).manual_seed(seed).get_state(), device)
+        np.random.seed(seed)  # noqa: NPY002
+        random.seed(seed)
+        if deterministic:
+            torch.use_deterministic_algorithms(True)
+        try:
+            yield
+        finally:
+            torch.set_deterministic_debug_mode(mode)
+            restore_generators(before, device)
 
 
-@contextmanager
-def _seeded(seed, device, deterministic):
-    before, mode = generator_states(device), torch.get_deterministic_debug_mode()
-    torch.set_rng_state(_seeded_state("cpu", seed))  # manual_seed would seed every GPU of the process as well
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(_seeded_state(device, seed), device)
-    np.random.seed(seed)  # noqa: NPY002
-    random.seed(seed)
-    if deterministic:
-        torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.set_deterministic_debug_mode(mode)
-        restore_generators(before, device)
-
-
-def _seeded_state(device, seed):
-    return torch.Generator(device).manual_seed(seed).get_state()
-
-
-def generator_states(device):
-    """Read the states of the global generators of torch (and of a CUDA device), numpy and Python.
+def generator_states(device: torch.device) -> dict[str, Any]:
+    """States of the global generators of torch, numpy and Python, and of a CUDA device.
 
     Parameters
     ----------
@@ -120,9 +113,9 @@ def generator_states(device):
     Returns
     -------
     dict
-        Of tensors, numbers and tuples, as :func:`restore_generators` takes it.
+        Tensors, numbers and tuples, for :func:`restore_generators`.
     """
-    name, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (it is the global one that is meant)
+    name, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (the global generator is meant)
     states = {
         "torch": torch.get_rng_state(),
         "numpy": (name, torch.from_numpy(np.asarray(key, dtype=np.int64)), *rest),
@@ -131,8 +124,16 @@ def generator_states(device):
     return states | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
 
 
-def restore_generators(states, device):
-    """Set the global generators to what :func:`generator_states` returned, for this kind of device or another."""
+def restore_generators(states: dict[str, Any], device: torch.device) -> None:
+    """Set the global generators to the states that :func:`generator_states` returned, on any device.
+
+    Parameters
+    ----------
+    states : dict
+        The states.
+    device : torch.device
+        The device.
+    """
     name, key, *rest = states["numpy"]
     torch.set_rng_state(states["torch"])
     np.random.set_state((name, key.numpy().astype(np.uint32), *rest))  # noqa: NPY002
@@ -141,66 +142,18 @@ def restore_generators(states, device):
         torch.cuda.set_rng_state(states["cuda"], device)
 
 
-@contextmanager
-def one_thread(wanted=True):
-    """Run torch and BLAS on one CPU thread inside the body.
-
-    Sums that a team of threads shares are rounded by the size of the team. Besides,
-    waking a team costs more than a small step takes, and many times more while other
-    processes want the same cores. Bodies may overlap in several threads.
-
-    Parameters
-    ----------
-    wanted : bool, default=True
-        False changes nothing.
-
-    Yields
-    ------
-    None
-        Nothing.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine import one_thread
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    """
-    if not wanted:
-        yield
-        return
-    with one_blas_thread(), one_openmp_thread(), _TORCH_THREADS():
-        torch.set_num_threads(1)  # in this thread, of OpenMP and of MKL, which has a number of its own
-        try:
-            yield
-        finally:
-            torch.set_num_threads(_n_torch_threads[0])  # one_openmp_thread restores a limit of this thread alone
-
-
-#: number of threads that torch gives a new thread, while a body of `one_thread` runs
-_n_torch_threads = [1]
-
-
-def _remember_torch_threads():
-    """Read the number of torch in a new thread: the calling one may be under a limit of its own."""
-    with ThreadPoolExecutor(1) as new_thread:
-        _n_torch_threads[0] = new_thread.submit(torch.get_num_threads).result()
-    return lambda: None
-
-
-def full_precision(device):
-    """Multiply float32 as float32 inside the body, not as the TF32 of a GPU, whose bits are not those of a CPU.
+def full_precision(device: torch.device) -> AbstractContextManager[None]:
+    """Context manager that multiplies float32 as float32, and not as the TF32 of a GPU, which changes bits.
 
     Parameters
     ----------
     device : torch.device
-        Where the body computes.
+        Device of the computation.
 
     Returns
     -------
     context manager
-        To enter.
+        It does nothing on a CPU.
 
     Examples
     --------
@@ -213,17 +166,16 @@ def full_precision(device):
     return _NO_TF32() if device.type == "cuda" else nullcontext()
 
 
-def _forbid_tf32():
+def _forbid_tf32() -> Callable[[], None]:
     before = [part.fp32_precision for part in _MULTIPLIERS]
     _set_precision(["ieee"] * len(_MULTIPLIERS))
     return functools.partial(_set_precision, before)
 
 
-def _set_precision(values):
+def _set_precision(values: list[str]) -> None:
     for part, value in zip(_MULTIPLIERS, values, strict=True):
         part.fp32_precision = value
 
 
-_MULTIPLIERS = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
+_MULTIPLIERS: Any = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
 _NO_TF32 = SharedSetting(_forbid_tf32)
-_TORCH_THREADS = SharedSetting(_remember_torch_threads)

@@ -1,13 +1,18 @@
-"""The one training loop. It knows objectives and encoders, nothing of hashing."""
+"""The one training loop. It knows objectives and encoders, and nothing of hashing."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from skhash.engine.data import batch_tensor
+from skhash.engine.encoder import Encoder
+from skhash.engine.objective import Objective
 from skhash.engine.runtime import generator_states, restore_generators
 
 
@@ -18,24 +23,24 @@ class Schedule:
     Parameters
     ----------
     n_epochs : int
-        Passes over the rows.
+        Number of passes over the samples.
     batch_size : int
-        Rows of a step; a one-row tail joins the last batch.
+        Number of samples in a batch. A last batch of one sample joins the batch before it.
     learning_rate : float
-        Step size of the hash layer and of built-in backbones.
-    backbone_lr_scale : float
-        Factor of the step size for the backbone; 0 freezes it.
-    lr_schedule : "cosine", "constant" or callable
-        Decay of the step size to 0 over the run, none, or a factory that maps the
-        optimizer to a torch scheduler, stepped after each batch.
-    optimizer : "adam", "sgd" or callable
-        Adam with decoupled weight decay, SGD with Nesterov momentum 0.9, or a factory
-        that maps parameter groups to a torch optimizer.
-    weight_decay : float
-        Decay of matrices, not of biases: for Adam times the learning rate, for SGD an L2
-        penalty, for a factory the key of its parameter groups.
-    n_stages : int
-        Stages of a method that learns by continuation.
+        Learning rate of the hash layer and of built-in backbones.
+    backbone_lr_scale : float, default=1.0
+        Factor of the learning rate for the backbone; 0 freezes it.
+    lr_schedule : "cosine", "constant" or callable, default="cosine"
+        Decay of the learning rate to 0, a constant one, or a function that maps the
+        optimizer to a torch scheduler, which steps after each batch.
+    optimizer : "adam", "sgd" or callable, default="adam"
+        AdamW, SGD with Nesterov momentum 0.9, or a function that maps parameter groups to a
+        torch optimizer.
+    weight_decay : float, default=0.0
+        Decay of matrices, not of biases: for AdamW times the learning rate, for SGD an L2
+        penalty, for a function a key of its parameter groups.
+    n_stages : int, default=1
+        Number of stages of a method that learns by continuation.
 
     Examples
     --------
@@ -48,14 +53,29 @@ class Schedule:
     batch_size: int
     learning_rate: float
     backbone_lr_scale: float = 1.0
-    lr_schedule: Any = "cosine"
-    optimizer: Any = "adam"
+    lr_schedule: str | Callable[..., Any] = "cosine"
+    optimizer: str | Callable[..., torch.optim.Optimizer] = "adam"
     weight_decay: float = 0.0
     n_stages: int = 1
 
+    def stage(self, epoch: int) -> int:
+        """Stage of an epoch. Stages share the epochs, and the last epoch belongs to the last stage.
+
+        Parameters
+        ----------
+        epoch : int
+            Index of the epoch.
+
+        Returns
+        -------
+        int
+            Index of the stage.
+        """
+        return self.n_stages - 1 - (self.n_epochs - 1 - epoch) * self.n_stages // self.n_epochs
+
 
 class Trainer:
-    """Minimise an objective over the parameters of an encoder and its own.
+    """Minimize an objective over the parameters of an encoder and its own.
 
     Parameters
     ----------
@@ -64,22 +84,22 @@ class Trainer:
     objective : Objective
         The loss.
     X : array or DatasetArray of shape (n_samples, ...)
-        Training rows, read by row numbers.
+        Training samples, read by index.
     targets : array of shape (n_samples, ...) or None
         Their targets.
     schedule : Schedule
-        Lengths and step sizes.
+        Number of epochs, learning rates, optimizer.
     rng : numpy.random.Generator
-        Draws the order of the rows.
+        Draws the order of the samples.
     device : torch.device
-        Where to train.
+        Device of the training.
     augment : callable, default=None
-        Maps each batch of rows to another version of it.
+        Maps each batch to another version of it.
 
     Attributes
     ----------
     n_epochs_done : int
-        Passes made.
+        Number of finished epochs.
 
     Examples
     --------
@@ -87,7 +107,7 @@ class Trainer:
     >>> import torch
     >>> from skhash.engine import Encoder, Objective, Schedule, Trainer
     >>> class Spread(Objective):
-    ...     def forward(self, encoder, X, targets, rows):
+    ...     def forward(self, encoder, X, targets, indices):
     ...         return -encoder(X).abs().mean()
     >>> X = np.random.default_rng(0).standard_normal((64, 3))
     >>> schedule = Schedule(n_epochs=2, batch_size=16, learning_rate=0.1)
@@ -100,30 +120,35 @@ class Trainer:
     (2, True)
     """
 
-    def __init__(self, encoder, objective, X, targets, schedule, rng, device, augment=None):
+    def __init__(
+        self,
+        encoder: Encoder,
+        objective: Objective,
+        X: Any,
+        targets: Any,
+        schedule: Schedule,
+        rng: np.random.Generator,
+        device: torch.device,
+        augment: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
         if schedule.backbone_lr_scale == 0:
             encoder.backbone.requires_grad_(False)
         self.encoder, self.objective = encoder.to(device), objective.to(device)
         self.X, self.targets = X, targets
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
         self.optimizer = _build_optimizer(encoder, objective, schedule)
-        n_steps = schedule.n_epochs * len(_batches(np.arange(len(X)), schedule.batch_size))
+        n_steps = schedule.n_epochs * len(_split_batches(np.arange(len(X)), schedule.batch_size))
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
         self.n_epochs_done = 0
 
     @property
-    def stage_ended(self):
+    def stage_ended(self) -> bool:
         """Whether the next epoch belongs to another stage than the last one."""
         done = self.n_epochs_done
-        return done == self.schedule.n_epochs or self._stage(done) != self._stage(done - 1)
+        return done == self.schedule.n_epochs or self.schedule.stage(done) != self.schedule.stage(done - 1)
 
-    def _stage(self, epoch):
-        """Stage of an epoch, counted from 0; stages share the epochs, and the last epoch is of the last one."""
-        n_stages, n_epochs = self.schedule.n_stages, self.schedule.n_epochs
-        return n_stages - 1 - (n_epochs - 1 - epoch) * n_stages // n_epochs
-
-    def run_epoch(self):
-        """Pass over the rows once.
+    def run_epoch(self) -> float:
+        """Train for one epoch.
 
         Returns
         -------
@@ -135,40 +160,55 @@ class Trainer:
         FloatingPointError
             If the loss is no longer finite.
         """
-        self.objective.start_stage(self._stage(self.n_epochs_done), self.schedule.n_stages)
+        self.objective.start_stage(self.schedule.stage(self.n_epochs_done), self.schedule.n_stages)
         self.encoder.train()
         self.objective.train()
         if self.schedule.backbone_lr_scale == 0:
-            self.encoder.backbone.eval()  # frozen, its running statistics too
+            self.encoder.backbone.eval()  # its running statistics are frozen, too
         total = torch.zeros((), device=self.device)
-        for rows in _batches(self.rng.permutation(len(self.X)), self.schedule.batch_size):
-            batch = batch_tensor(self.X, rows, self.device)
-            if self.augment is not None:
-                batch = self.augment(batch)
-            targets = None if self.targets is None else self.targets[rows]
-            loss = self.objective(self.encoder, batch, targets, rows)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            self.optimizer.step()
-            if self.scheduler is not None:
-                self.scheduler.step()
-            total += loss.detach() * len(rows)
+        for indices in _split_batches(self.rng.permutation(len(self.X)), self.schedule.batch_size):
+            total += self.train_step(indices) * len(indices)
         mean_loss = total.item() / len(self.X)
         if not math.isfinite(mean_loss):
             raise FloatingPointError(
-                f"the loss is {mean_loss} in epoch {self.n_epochs_done + 1}: lower learning_rate (now "
-                f"{self.schedule.learning_rate}), or look for extreme values in X."
+                f"The loss must be finite. Got {mean_loss} in epoch {self.n_epochs_done + 1}. Lower `learning_rate` "
+                f"(now {self.schedule.learning_rate}), or look for extreme values in X."
             )
         self.n_epochs_done += 1
         return mean_loss
 
-    def state_dict(self):
-        """Collect everything that the next epochs depend on, but for the rows.
+    def train_step(self, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Train on one batch.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Indices of the batch.
+
+        Returns
+        -------
+        tensor of shape ()
+            Loss of the batch, without its graph.
+        """
+        batch = batch_tensor(self.X, indices, self.device)
+        if self.augment is not None:
+            batch = self.augment(batch)
+        targets = None if self.targets is None else self.targets[indices]
+        loss: torch.Tensor = self.objective(self.encoder, batch, targets, indices)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        return loss.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        """State that the next epochs depend on, without the samples.
 
         Returns
         -------
         dict
-            Of tensors, numbers and tuples.
+            Tensors, numbers and tuples.
         """
         return {
             "n_epochs_done": self.n_epochs_done,
@@ -180,13 +220,13 @@ class Trainer:
             "generators": generator_states(self.device),
         }
 
-    def load_state_dict(self, state):
-        """Go on from where :meth:`state_dict` was taken.
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state.
 
         Parameters
         ----------
         state : dict
-            What it returned.
+            What :meth:`state_dict` returned.
         """
         self.n_epochs_done = state["n_epochs_done"]
         self.encoder.load_state_dict(state["encoder"])
@@ -198,27 +238,26 @@ class Trainer:
         restore_generators(state["generators"], self.device)
 
 
-def _batches(rows, size):
-    """Split rows into batches; a tail of one row, of no use to a pairwise loss, joins the last."""
-    cuts = list(range(size, len(rows), size))
-    if cuts and len(rows) - cuts[-1] == 1:
+def _split_batches(indices: npt.NDArray[np.int64], size: int) -> list[npt.NDArray[np.int64]]:
+    """Batches of indices. A last one of one sample, useless to a pairwise loss, joins the batch before it."""
+    cuts = list(range(size, len(indices), size))
+    if cuts and len(indices) - cuts[-1] == 1:
         cuts.pop()
-    return np.split(rows, cuts)
+    return np.split(indices, cuts)
 
 
-def _build_optimizer(encoder, objective, schedule):
+def _build_optimizer(encoder: Encoder, objective: Objective, schedule: Schedule) -> torch.optim.Optimizer:
     rates = {
         encoder.backbone: schedule.learning_rate * schedule.backbone_lr_scale,
         encoder.hash: schedule.learning_rate,
         objective: schedule.learning_rate,
     }
-    groups = []
+    groups: list[dict[str, Any]] = []
     for module, rate in rates.items():
-        parameters = [p for p in module.parameters() if p.requires_grad]
-        for decayed in (True, False):
-            chosen = [p for p in parameters if (p.ndim > 1) == decayed]
+        for decay, is_decayed in ((schedule.weight_decay, True), (0.0, False)):
+            chosen = [p for p in module.parameters() if p.requires_grad and (p.ndim > 1) == is_decayed]
             if chosen:
-                groups.append({"params": chosen, "lr": rate, "weight_decay": schedule.weight_decay if decayed else 0.0})
+                groups.append({"params": chosen, "lr": rate, "weight_decay": decay})
     if callable(schedule.optimizer):
         return schedule.optimizer(groups)
     if schedule.optimizer == "sgd":
@@ -226,9 +265,7 @@ def _build_optimizer(encoder, objective, schedule):
     return torch.optim.AdamW(groups, lr=schedule.learning_rate)
 
 
-def _build_scheduler(optimizer, schedule, n_steps):
+def _build_scheduler(optimizer: torch.optim.Optimizer, schedule: Schedule, n_steps: int) -> Any:
     if callable(schedule.lr_schedule):
         return schedule.lr_schedule(optimizer)
-    if schedule.lr_schedule == "constant":
-        return None
-    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=n_steps)
+    return None if schedule.lr_schedule == "constant" else CosineAnnealingLR(optimizer, T_max=n_steps)

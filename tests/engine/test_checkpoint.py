@@ -75,7 +75,7 @@ def test_a_finished_fit_resumes_to_itself_without_training(digits, tmp_path):
 def test_without_a_checkpoint_a_resumed_fit_starts_from_scratch(digits, tmp_path):
     fresh = hasher(tmp_path).fit(digits.X, digits.y, resume=True)
     assert fresh.n_epochs_ == 6
-    with pytest.raises(ValueError, match="resume=True with checkpoint=None; a folder"):
+    with pytest.raises(ValueError, match="`checkpoint` must be a folder to fit with resume=True"):
         hasher(None).fit(digits.X, digits.y, resume=True)
 
 
@@ -133,7 +133,7 @@ class Modulo:
 
 def test_parameters_that_cannot_be_told_apart_are_refused(digits, tmp_path):
     folder = tmp_path / "checkpoints"
-    with pytest.raises(TypeError, match=r"affinity is a test_checkpoint\.Modulo that cannot be pickled .*checkpoint"):
+    with pytest.raises(TypeError, match=r"`affinity` must be picklable when `checkpoint` is set\. Got a .*Modulo"):
         hasher(folder, affinity=Modulo(10)).fit(digits.X, digits.y)
     assert not folder.exists()
     assert hasher(None, affinity=Modulo(10)).fit(digits.X, digits.y).n_epochs_ == 6

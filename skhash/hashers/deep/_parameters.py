@@ -111,15 +111,6 @@ ATTRIBUTES = """
 """.strip()
 
 
-def check_smoothing(hasher):
-    """Raise ValueError for smoothing that is asked of other hashers than linear ones of rows of features."""
-    if hasher.smoothing and (hasher.backbone is not None or len(hasher.input_shape_) > 1):
-        raise ValueError(
-            f"smoothing={hasher.smoothing} with backbone={hasher.backbone!r} and rows of shape {hasher.input_shape_}: "
-            "only linear hashers smooth, 0 is wanted."
-        )
-
-
 def document(cls):
     """Fill the shared parts into the docstring of a deep hasher."""
     if cls.__doc__ is not None:

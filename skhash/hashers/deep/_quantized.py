@@ -46,7 +46,7 @@ class QuantizedObjective(Objective):
         super().__init__()
         self.affinity, self.quantization_weight = affinity, quantization_weight
 
-    def forward(self, encoder, X, targets, rows):
+    def forward(self, encoder, X, targets, indices):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         u = self.activate(encoder(X))
         return self.data_loss(u, targets) + self.quantization_weight * self.penalty(u.abs() - 1).mean()

@@ -70,7 +70,7 @@ class CIBHashObjective(Objective):
         self.two_views = partial(two_views, augment)  # not a module of ours: what it holds is not trained
         self.temperature, self.kl_weight = temperature, kl_weight
 
-    def forward(self, encoder, X, targets, rows):
+    def forward(self, encoder, X, targets, indices):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         logits = encoder(torch.cat(self.two_views(X)))
         first, second = bernoulli_sign(logits).chunk(2)
@@ -142,7 +142,7 @@ class CIBHashHasher(DeepHasher):
     (797, 16)
     """
 
-    _epochs = (10, 300)
+    _n_epochs_range = (10, 300)
     _parameter_constraints = DeepHasher._parameter_constraints | {
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "kl_weight": [Interval(Real, 0, None, closed="left")],

@@ -113,19 +113,23 @@ class GreedyHashHasher(QuantizedDeepHasher):
     classes_: np.ndarray
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
 
-    def _validate_training_data(self, X, y, first=True):
-        X, targets = super()._validate_training_data(X, y, first)
-        labels = label_matrix(self.affinity_, targets[:1])  # refuses an affinity without labels
+    def _fit_affinity(self, targets):
+        super()._fit_affinity(targets)
+        self.classes_ = self._classes_in(targets)
+
+    def _check_next_targets(self, targets):
+        new = np.setdiff1d(self._classes_in(targets), self.classes_)
+        if len(new):
+            raise ValueError(
+                "`y` must hold classes of the first call of partial_fit only. "
+                f"Got the new classes {new}. The first call must have samples of all classes."
+            )
+
+    def _classes_in(self, targets):
+        labels = label_matrix(self.affinity_, targets[:1])  # raises for an affinity without labels
         if isinstance(self.affinity_, SharedLabelsAffinity):
-            classes = np.eye(labels.shape[1], dtype=np.int64)
-        else:
-            classes = np.unique(targets.toarray() if hasattr(targets, "toarray") else targets)
-        if first:
-            self.classes_ = classes
-        elif not np.isin(classes, self.classes_).all():
-            new = np.setdiff1d(classes, self.classes_)
-            raise ValueError(f"y holds classes that the first rows did not: {new}; the first call is to see them all.")
-        return X, targets
+            return np.eye(labels.shape[1], dtype=np.int64)
+        return np.unique(targets.toarray() if hasattr(targets, "toarray") else targets)
 
     def _objective(self):
         return GreedyHashObjective(self.affinity_, self.settings_["quantization_weight"], self._nbits, self.classes_)

@@ -50,7 +50,7 @@ class HashNetObjective(Objective):
         """Take the stage's beta."""
         self.beta = self.betas[stage]
 
-    def forward(self, encoder, X, targets, rows):
+    def forward(self, encoder, X, targets, indices):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         return self.likelihood(torch.tanh(self.beta * encoder(X)), targets)
 

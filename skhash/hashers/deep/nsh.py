@@ -223,7 +223,7 @@ class NSHObjective(Objective):
         if variant == "decoding":
             self.decoder = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
 
-    def forward(self, encoder, X, targets, rows):
+    def forward(self, encoder, X, targets, indices):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         features = encoder.features(torch.cat(self.two_views(X)))
         h = torch.tanh(encoder.head(features))
@@ -329,8 +329,8 @@ class NSHHasher(DeepHasher):
     """
 
     _batch_norm = True  # keeps the bits balanced
-    _epochs = (10, 300)
-    _of_objective = ("n_latent", "variant")
+    _n_epochs_range = (10, 300)
+    _objective_params = ("n_latent", "variant")
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {"linear": (5000, 50, 1e-3, 1e-4), "deep": (5000, 50, 1e-3, 1e-4)}
     _sgd_rates = {"linear": 0.1, "deep": 0.03}

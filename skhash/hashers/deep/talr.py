@@ -172,7 +172,7 @@ class TALRObjective(Objective):
         self.objective, self.relaxation, self.k = objective, relaxation, k
         self.alpha, self.n_bins = alpha, n_bins
 
-    def forward(self, encoder, X, targets, rows):
+    def forward(self, encoder, X, targets, indices):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         phi = torch.tanh(self.alpha * encoder(X))
         if phi.isnan().any():
@@ -375,7 +375,8 @@ class TALRHasher(DeepHasher):
     def _score_metric(self):
         return "ap" if self.objective == "fastap" else self.objective
 
-    def _check_options(self):
+    def _check_options(self, X):
+        super()._check_options(X)
         if self.objective == "fastap" and (self.k is not None or self.relaxation != "exact"):
             given = f"relaxation={self.relaxation!r}" if self.k is None else f"k={self.k}"
             raise ValueError(f"{given} with objective='fastap'; k=None and relaxation='exact' are wanted.")

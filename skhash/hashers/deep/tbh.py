@@ -137,7 +137,7 @@ class TBHObjective(Objective):
         self.decoder = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
         self.bit_critic, self.latent_critic = nn.Linear(nbits, 1), nn.Linear(n_latent, 1)
 
-    def forward(self, encoder, X, targets, rows):
+    def forward(self, encoder, X, targets, indices):
         """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
         features = encoder.features(X)
         codes = bernoulli_sign(encoder.head(features))
@@ -208,13 +208,13 @@ class TBHHasher(DeepHasher):
     (797, 16)
     """
 
-    _epochs = (10, 300)
+    _n_epochs_range = (10, 300)
     _parameter_constraints = DeepHasher._parameter_constraints | {
         "n_latent": [Interval(Integral, 1, None, closed="left")],
         "adversarial_weight": [Interval(Real, 0, None, closed="left")],
     }
 
-    _of_objective = ("n_latent",)
+    _objective_params = ("n_latent",)
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {"linear": (1000, 256, 1e-3, 1e-4), "deep": (2000, 256, 3e-3, 1e-4)}
     _sgd_rates = {"linear": 0.1, "deep": 0.1}

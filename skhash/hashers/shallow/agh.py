@@ -43,7 +43,6 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._threads import one_openmp_thread
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import feature_means, orthonormal_map
 
@@ -283,7 +282,7 @@ class AGHHasher(BaseHasher):
     def _draw_anchors(self, X, rng):
         m = min(self.n_anchors, max(len(X) // ROWS_PER_ANCHOR, 2))
         kmeans = KMeans(m, n_init=1, max_iter=self.n_iter, random_state=rng)
-        with warnings.catch_warnings(), one_openmp_thread():  # k-means sums in those threads
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
             return np.unique(kmeans.fit(X).cluster_centers_, axis=0)
 

@@ -131,18 +131,20 @@ class ColumnGenerationHasher(BaseHasher):
         shorter._nbits, shorter.history_ = int(nbits), self.history_[:nbits]
         shorter.optimal_ = self.optimal_ and len(self.history_) < nbits
         shorter.functions_ = _family_of(self.hash_function).first(self.functions_, nbits)
-        shorter._keep_weights(self.bit_weights_path_[:nbits, :nbits])
+        shorter._store_weights(self.bit_weights_path_[:nbits, :nbits])
         if self.database_codes_ is not None:
             shorter.database_codes_ = pack(unpack(self.database_codes_, self._nbits)[:, :nbits])
         return shorter
 
-    def _prepare(self, X):
+    def _n_tasks(self):
+        return self.nbits
+
+    def _check_options(self, X):
         import cvxpy
 
         if self.solver not in cvxpy.installed_solvers():
             installed = ", ".join(cvxpy.installed_solvers())
             raise ValueError(f"solver={self.solver!r} is not installed; one of {installed} is wanted.")
-        return self.nbits
 
     def _pose(self, lists):
         """Pose the master problem of ranking lists.
@@ -182,7 +184,7 @@ class ColumnGenerationHasher(BaseHasher):
                 if gain <= 1 + self.tol and not master.solution.all_weights:
                     master.optimize(all_weights=True)
                     path[bit:, :bit] = master.solution.weights
-                    self._keep_weights(path)
+                    self._store_weights(path)
                     gain, bits, found = best_new_bit(functions, master.pair_matrix(), known, rng, 1 + self.tol)
                 if gain <= 1 + self.tol:
                     self.optimal_ = True
@@ -195,7 +197,7 @@ class ColumnGenerationHasher(BaseHasher):
             master.optimize()
             path[bit:, : bit + 1] = master.solution.weights  # until the next bit, all later rows are the same
             self.functions_ = functions.collect(parameters)
-            self._keep_weights(path)
+            self._store_weights(path)
             self.history_.append(self._record(bit + 1, gain, master, start))
             # callbacks rank by plain distances as long as no bit has a weight
             seen = path.copy() if path.any() else np.tri(self.nbits) * (np.arange(self.nbits) <= bit)
@@ -203,7 +205,7 @@ class ColumnGenerationHasher(BaseHasher):
                 estimator=self,
                 X=X,
                 y=targets,
-                reconstruction_attributes=partial(self._snapshot, X, targets, seen),
+                reconstruction_attributes=partial(self._reconstruction_attributes, X, targets, seen),
             ):
                 break
         if not self.bit_weights_.any():
@@ -251,7 +253,7 @@ class ColumnGenerationHasher(BaseHasher):
             "seconds": time.perf_counter() - start,
         }
 
-    def _keep_weights(self, path):
+    def _store_weights(self, path):
         self.bit_weights_path_, self.bit_weights_ = path, path[-1].copy()
         self.effective_bits_ = float(path[-1].sum() ** 2 / max(path[-1] @ path[-1], np.finfo(np.float64).tiny))
 

@@ -191,11 +191,12 @@ class StructHashHasher(ColumnGenerationHasher):
         """Most cuts that a bit took."""
         return max(entry["n_iter"] for entry in self.history_)
 
-    def _prepare(self, X):
-        steps = super()._prepare(X)
+    _fitted_private = (*ColumnGenerationHasher._fitted_private, "_metric")
+
+    def _check_options(self, X):
+        super()._check_options(X)
         if self.k is not None and self.loss not in ("ndcg", "precision"):
             raise ValueError(f"k={self.k} with loss={self.loss!r}; only 'ndcg' and 'precision' have a cut-off.")
-        return steps
 
     def _pose(self, lists):
         from skhash.hashers.structhash._master import Master

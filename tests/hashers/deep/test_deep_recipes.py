@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 import skhash
 from skhash import TALRHasher
 from skhash.affinity import DistanceAffinity
-from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep import DeepHasher
 
 HASHERS = [name for name in skhash.hashers.__all__ if issubclass(getattr(skhash, name), DeepHasher)]
 COLUMNS = {"steps": "n_steps", "rows": "batch_size", "step size": "learning_rate", "weight decay": "weight_decay"}

@@ -17,6 +17,7 @@ from torch import nn
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
+from skhash.hashers.deep._early_stopping import EarlyStopping
 from skhash.hashers.deep.talr import MAX_LEVELS, TALRObjective, soft_metric
 from skhash.metrics import RelevanceHistogram, ap_scorer, average_precision, ndcg, relevance_histogram
 from skhash.metrics.soft_histogram import soft_histogram
@@ -293,7 +294,9 @@ def test_a_loss_that_is_no_number(digits):
             return X * 1e38 * 1e38
 
     hasher = quick(backbone=Overflowing(), learning_rate=0.5)
-    with pytest.raises(FloatingPointError, match=r"nan in epoch 1: lower learning_rate \(now 0.5\), or .* values in X"):
+    with pytest.raises(
+        FloatingPointError, match=r"nan in epoch 1. Lower `learning_rate` \(now 0.5\), or .* values in X"
+    ):
         hasher.fit(digits.X, digits.y)
 
 
@@ -332,12 +335,17 @@ def test_early_stopping_keeps_the_best_epoch(digits):
 def test_held_out_rows_that_find_nothing_relevant_count_as_zero(digits):
     hasher = quick(n_epochs=2).fit(digits.X, digits.y)
     rows, y = digits.X_query[:100], np.where(np.arange(100) < 50, digits.y_query[:100], 10)
-    values = [
-        hasher._validate(hasher._module(), rows[i], y[i], digits.X, digits.y) for i in np.split(np.arange(100), 2)
-    ]
+
+    def validate(i):
+        entry = {"epoch": 1}
+        held_out = EarlyStopping(rows[i], y[i], digits.X, digits.y, hasher.affinity_, "ap", 10)
+        held_out.improves(hasher._module(), entry)
+        return entry["validation"]
+
+    values = [validate(i) for i in np.split(np.arange(100), 2)]
     assert values[0] > 0.2
     assert values[1] == 0
-    assert hasher._validate(hasher._module(), rows, y, digits.X, digits.y) == pytest.approx(values[0] / 2)
+    assert validate(slice(None)) == pytest.approx(values[0] / 2)
 
 
 def test_early_stopping_stops_when_nothing_improves(digits):

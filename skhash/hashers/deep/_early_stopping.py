@@ -1,0 +1,121 @@
+"""Early stopping: the exact metric of held-out samples decides which epoch is kept."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils import gen_batches
+
+from skhash.base import ENCODE_BATCH_SIZE
+from skhash.codes import binarize
+from skhash.engine import ArraySubset, Encoder, batch_tensor, full_precision
+from skhash.metrics.evaluation import Ranking, evaluate_ranking
+
+
+class EarlyStopping:
+    """Held-out samples, ranked against the training samples after each epoch.
+
+    Parameters
+    ----------
+    held_out, train : ArraySubset
+        The held-out samples, and those that are learned from.
+    held_out_targets, train_targets : array of shape (n, ...)
+        Their targets.
+    affinity : "auto" or callable
+        Which samples are relevant.
+    metric : str
+        Name of the metric.
+    n_iter_no_change : int
+        Number of epochs without a better value before stopping.
+
+    Attributes
+    ----------
+    best : tuple of (float, int)
+        The best value so far, and its epoch.
+    """
+
+    def __init__(
+        self,
+        held_out: ArraySubset,
+        held_out_targets: Any,
+        train: ArraySubset,
+        train_targets: Any,
+        affinity: Any,
+        metric: str,
+        n_iter_no_change: int,
+    ) -> None:
+        self.held_out, self.held_out_targets = held_out, held_out_targets
+        self.train, self.train_targets = train, train_targets
+        self.affinity, self.metric, self.n_iter_no_change = affinity, metric, n_iter_no_change
+        self.best: tuple[float, int] = (-np.inf, 0)
+
+    def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
+        """Add the metric after an epoch to its entry of the history; return whether it is the best so far."""
+        codes, database = (
+            np.packbits(binarize(compute_activations(encoder, X)), axis=1) for X in (self.held_out, self.train)
+        )
+        nbits = encoder.hash.out_features
+        ranking = Ranking(codes, database, nbits, self.held_out_targets, self.train_targets, self.affinity)
+        entry["validation"] = evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
+        if entry["validation"] <= self.best[0]:
+            return False
+        self.best = (entry["validation"], entry["epoch"])
+        return True
+
+    def should_stop(self, n_epochs: int) -> bool:
+        """Whether the last epochs brought no better value."""
+        return n_epochs - self.best[1] >= self.n_iter_no_change
+
+
+def split_indices(
+    n: int, targets: Any, fraction: float, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Indices of the samples to learn from, and of the held-out ones.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    targets : array or None
+        Their targets.
+    fraction : float
+        Share of the held-out samples.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    train, held_out : ndarray of int64
+        Indices in ascending order.
+    """
+    if targets is None:
+        raise ValueError("`y` must be given for early_stopping=True: it ranks held-out samples. Got None instead.")
+    n_held_out = min(max(1, round(n * fraction)), n - 2)
+    if n_held_out < 1:
+        raise ValueError(f"`X` must have at least 3 samples for early_stopping=True. Got {n} instead.")
+    indices = rng.permutation(n)
+    return np.sort(indices[n_held_out:]), np.sort(indices[:n_held_out])
+
+
+@torch.no_grad()
+def compute_activations(encoder: Encoder, X: Any) -> Any:
+    """Activations of samples by an encoder in evaluation mode, batch by batch.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        The encoder.
+    X : array or DatasetArray of shape (n_samples, ...)
+        Samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, nbits), dtype float32
+        Activations.
+    """
+    encoder.eval()
+    device = encoder.mean.device
+    with full_precision(device):
+        parts = [encoder(batch_tensor(X, batch, device)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
+    return torch.cat(parts).cpu().numpy()
