@@ -1,36 +1,77 @@
-"""Results of an experiment: stored in its file, and averaged in a line of text."""
+"""Results of experiments: one dict per fit, stored as JSON, and averaged over the seeds."""
 
 import json
 from pathlib import Path
 
-from skhash.comparison.store import write_json
-from skhash.comparison.tables import mean_and_spread, tie_range
+import numpy as np
+
+from skhash._files import atomic_write
+from skhash.metrics import Ranking, evaluate_ranking
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def keep(path, new, by):
-    """Add rows to a file, in place of those that `new` measures again.
+def rank(hasher, data, metrics, *, weighted=True):
+    """Metrics of a fitted hasher on a split, means over the queries.
+
+    Parameters
+    ----------
+    hasher : BaseHasher
+        Fitted hasher.
+    data : Bunch
+        Split as :func:`skhash.datasets.load_dataset` returns it. With a true ``exclude_self`` the
+        queries are the database, and none is ranked for itself.
+    metrics : list of str
+        Names of metrics, see :meth:`skhash.metrics.Metric.parse`.
+    weighted : bool, default=True
+        Whether to use the weights of the bits, if the hasher has learned any.
+
+    Returns
+    -------
+    dict of str to float
+    """
+    weights = getattr(hasher, "bit_weights_", None) if weighted else None
+    codes = hasher.encode(data.X_query), hasher.encode(data.X_database)
+    options = {"bit_weights": weights, "exclude_self": data.get("exclude_self", False)}
+    ranking = Ranking(*codes, hasher.nbits, data.y_query, data.y_database, data.affinity, **options)
+    return evaluate_ranking(ranking, metrics)
+
+
+def store(path, results, keys):
+    """Add results to a file, in place of older ones with the same values of `keys`.
 
     Parameters
     ----------
     path : Path
-        A JSON list of rows; written anew if it is not there.
-    new : list of dict
-        Rows.
-    by : sequence of str
-        What tells measurements apart: old rows that agree with a new one in these go.
+        JSON file with a list of results, created if missing.
+    results : list of dict
+        New results.
+    keys : sequence of str
+        Keys that identify a measurement.
     """
-    measured = {tuple(row[name] for name in by) for row in new}
-    rows = json.loads(path.read_text()) if path.exists() else []
-    rows = [row for row in rows if tuple(row[name] for name in by) not in measured] + new
-    path.parent.mkdir(parents=True, exist_ok=True)
+    new = {tuple(result[key] for key in keys) for result in results}
+    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    rows = [row for row in old if tuple(row[key] for key in keys) not in new] + results
     write_json(path, rows)
 
 
-def figure(rows, name="ap", digits=4):
-    """Mean of a figure over the splits, its standard deviation, and for AP_T its tie range."""
-    text = mean_and_spread([row[name] for row in rows], digits)
-    if name == "ap":
-        text += f" ({tie_range(rows, name, digits)})"
-    return text
+def write_json(path, content):
+    """Write a JSON file by an atomic write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write((json.dumps(content, indent=1) + "\n").encode())
+
+
+def mean_text(results, metric="ap", digits=4):
+    """Mean of a metric over the seeds ± its standard deviation, and for AP_T its tie range."""
+    values = [result[metric] for result in results]
+    text = f"{np.mean(values):.{digits}f}"
+    if len(values) > 1:
+        text += f" ± {np.std(values, ddof=1):.{digits}f}"
+    return f"{text} ({tie_range(results, metric, digits)})" if metric == "ap" else text
+
+
+def tie_range(results, metric="ap", digits=4):
+    """Means of a metric with the relevant items of each tie last and first."""
+    worst, best = (np.mean([result[f"{metric}_{order}"] for result in results]) for order in ("worst", "best"))
+    return f"{worst:.{digits}f} to {best:.{digits}f}"

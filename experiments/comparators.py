@@ -1,14 +1,14 @@
-"""Comparators beside the figures that others print for them on data that are at hand, and beside FAISS.
+"""The baselines beside published values on data that we also have, and beside FAISS.
 
     export SKHASH_DATA=FOLDER
     python experiments/comparators.py                 # every task, three random splits; tens of minutes
     python experiments/comparators.py --tasks agh     # the tasks whose name contains agh
     python experiments/comparators.py --tasks faiss   # LSH, ITQ and signs of principal components of FAISS
-    python experiments/comparators.py --draw          # the tables of what is there
+    python experiments/comparators.py --draw          # only the tables of the stored results
 
-Default settings but where _published.py says otherwise, which holds what others print, and where.
-Fitted on the training rows alone. Each task takes its place in experiments/results/comparators.json;
-the tables are printed, and written to comparators.md beside the rows. Needs faiss.
+_published.py holds the published values, their sources and the settings that are not the defaults.
+The results are in experiments/results/comparators.json, the tables in comparators.md beside it.
+Needs faiss.
 """
 
 import argparse
@@ -18,55 +18,42 @@ import time
 import faiss
 import numpy as np
 from _published import FIVE_K, TASKS
-from _results import RESULTS, figure, keep
+from _results import RESULTS, mean_text, rank, store
+from _splits import rank_training_samples
 
 from skhash.comparison import make_hasher
-from skhash.comparison.tables import lay_out
 from skhash.datasets import load_dataset
-from skhash.metrics import evaluate_histograms, relevance_histogram
+from skhash.metrics import Ranking, evaluate_ranking
 
 PATH = RESULTS / "comparators.json"
 FAISS = {"lsh": "LSHr", "pca": "PCA{},LSH", "itq": "ITQ{},LSH"}
-FAISS_DATASETS, FAISS_BITS = {"mnist": "MNIST", "cifar_gist": "CIFAR-10, GIST features"}, (16, 32)
-
-
-def load(task, seed):
-    """A split; where a task ranks the training rows, they are the database."""
-    data = load_dataset(task.dataset, protocol=task.protocol, random_state=seed)
-    if task.own_rows:
-        data.X_database, data.y_database = data.X_train, data.y_train
-    return data
-
-
-def rank(queries, database, data, nbits, cut=None):
-    """AP_T and its tie range, precision in radius 2, and AP of the first `cut` over the relevant items among them."""
-    H = relevance_histogram(queries, database, data.y_query, data.y_database, affinity=data.affinity, nbits=nbits)
-    cut_figure = [f"ap_at_{cut}_retrieved"] if cut else []
-    return evaluate_histograms([H], ["ap", "ap_worst", "ap_best", "precision_radius_2", *cut_figure])
+FAISS_DATASETS, FAISS_NBITS = {"mnist": "MNIST", "cifar_gist": "CIFAR-10, GIST features"}, (16, 32)
+METRICS = ["ap", "ap_worst", "ap_best", "precision_radius_2"]
 
 
 def run_task(name, n_seeds):
-    task, rows = TASKS[name], []
+    """Results of one task, one per method, number of bits and seed."""
+    task, results = TASKS[name], []
+    metrics = METRICS + ([f"ap_at_{task.k}_retrieved"] if task.k else [])
     for seed in range(n_seeds):
-        data = load(task, seed)
+        data = load_dataset(task.dataset, protocol=task.protocol, random_state=seed)
+        if task.ranks_training_samples:
+            data = rank_training_samples(data)
         for method in task.methods:
-            for nbits in task.bits:
+            for nbits in task.nbits:
                 start = time.perf_counter()
                 hasher = make_hasher(method, nbits, seed, data.affinity, **dict(task.parameters))
                 hasher.fit(data.X_train, data.y_train)
                 seconds = time.perf_counter() - start
-                figures = rank(hasher.encode(data.X_query), hasher.encode(data.X_database), data, nbits, task.cut)
-                rows.append(
-                    {"task": name, "method": method, "nbits": nbits, "seed": seed, **figures, "fit_seconds": seconds}
-                )
-                print(
-                    f"{name:10} {method:10} {nbits:3} bits  AP_T {figure(rows[-1:])}  fit {seconds:6.1f} s", flush=True
-                )
-    return rows
+                setting = {"task": name, "method": method, "nbits": nbits, "seed": seed}
+                results.append(setting | rank(hasher, data, metrics) | {"fit_seconds": seconds})
+                text = mean_text(results[-1:])
+                print(f"{name:16} {method:10} {nbits:3} bits  AP_T {text}  fit {seconds:6.1f} s", flush=True)
+    return results
 
 
 def faiss_codes(recipe, nbits, seed, X_train, *parts):
-    """Codes by FAISS, of rows relative to the mean of the training rows."""
+    """Codes by FAISS, of samples centered by the training mean."""
     mean = X_train.mean(axis=0)
     if recipe == "LSHr":
         index = faiss.IndexLSH(X_train.shape[1], nbits, True, False)
@@ -81,93 +68,99 @@ def faiss_codes(recipe, nbits, seed, X_train, *parts):
 
 
 def run_faiss(n_seeds):
-    rows = []
+    """Results of FAISS and of skhash on the same splits."""
+    results = []
     for dataset in FAISS_DATASETS:
         for seed in range(n_seeds):
             data = load_dataset(dataset, protocol=FIVE_K, random_state=seed)
             for method, recipe in FAISS.items():
-                for nbits in FAISS_BITS:
-                    theirs = faiss_codes(recipe, nbits, seed, data.X_train, data.X_query, data.X_database)
+                for nbits in FAISS_NBITS:
                     hasher = make_hasher(method, nbits, seed, data.affinity).fit(data.X_train)
-                    ours = [hasher.encode(data.X_query), hasher.encode(data.X_database)]
-                    for by, codes in (("skhash", ours), ("faiss", theirs)):
-                        figures = rank(*codes, data, nbits)
-                        rows.append(
-                            {"task": "faiss", "method": method, "nbits": nbits, "seed": seed, "by": by}
-                            | {"dataset": dataset, "version": faiss.__version__, **figures}
-                        )
-                        print(f"{dataset} {method:4} {nbits:3} bits {by:6} AP_T {figure(rows[-1:])}", flush=True)
-    return rows
+                    codes = faiss_codes(recipe, nbits, seed, data.X_train, data.X_query, data.X_database)
+                    ranking = Ranking(*codes, nbits, data.y_query, data.y_database, data.affinity)
+                    metrics = {"skhash": rank(hasher, data, METRICS), "faiss": evaluate_ranking(ranking, METRICS)}
+                    setting = {"task": "faiss", "method": method, "nbits": nbits, "seed": seed}
+                    for by, values in metrics.items():
+                        more = {"by": by, "dataset": dataset, "version": faiss.__version__}
+                        results.append(setting | more | values)
+                        print(f"{dataset} {method:4} {nbits:3} bits {by:6} AP_T {mean_text(results[-1:])}", flush=True)
+    return results
 
 
-def beyond(printed, rows):
-    """How far a printed AP lies above the tie range of ours, below it (negative), or 0.0 inside."""
-    worst, best = (np.mean([row[end] for row in rows]) for end in ("ap_worst", "ap_best"))
-    return max(printed - best, 0.0) + min(printed - worst, 0.0)
+def distance_to_range(published, results):
+    """How far a published AP is above our tie range, below it (negative), or 0.0 if it is inside."""
+    worst, best = (np.mean([result[end] for result in results]) for end in ("ap_worst", "ap_best"))
+    return max(published - best, 0.0) + min(published - worst, 0.0)
 
 
-def task_page(task, rows):
-    """One setting in Markdown, its source, each printed figure beside ours; and how far each AP is `beyond` ours."""
-    lines, distances, cut_figure = [], [], f"ap_at_{task.cut}_retrieved"
+def task_table(task, results):
+    """Markdown of one setting with its published values beside ours, and the `distance_to_range` of each AP."""
+    lines, distances, cutoff = [], [], f"ap_at_{task.k}_retrieved"
     for method, published in task.methods.items():
-        label, why = method, published.why
-        for nbits, printed in zip(task.bits, published.figures, strict=True):
-            chosen = [row for row in rows if (row["method"], row["nbits"]) == (method, nbits)]
+        label, difference = method, published.difference
+        for nbits, value in zip(task.nbits, published.values, strict=True):
+            chosen = [result for result in results if (result["method"], result["nbits"]) == (method, nbits)]
             if not chosen:
                 continue
-            if task.figure == "ap":
-                distances.append(beyond(printed, chosen))
+            if task.metric == "ap":
+                distances.append(distance_to_range(value, chosen))
                 side = "above" if distances[-1] > 0 else "below"
                 where = f"{abs(distances[-1]):.3f} {side}" if distances[-1] else "inside"
             else:
-                where = f"{printed - np.mean([row[task.figure] for row in chosen]):+.3f}"
-            cut = [f"{np.mean([row[cut_figure] for row in chosen]):.3f}"] if task.cut else []
-            ours = figure(chosen, task.figure, 3)
-            lines.append([label, str(nbits), f"{printed:.3f}", ours, *cut, where, why])
-            label, why = "", ""
-    name, lies = ("AP_T, tie range", "printed lies") if task.figure == "ap" else (task.figure, "printed less ours")
-    cut = [f"ours, AP@{task.cut:,}"] if task.cut else []
-    columns = ["method", "bits", "printed", f"ours ({name})", *cut, lies, "what differs"]
-    return f"**{task.title}.** Printed: {task.source}.\n\n{lay_out([columns, *lines])}", distances
+                where = f"{value - np.mean([result[task.metric] for result in chosen]):+.3f}"
+            at_k = [f"{np.mean([result[cutoff] for result in chosen]):.3f}"] if task.k else []
+            ours = mean_text(chosen, task.metric, 3)
+            lines.append([label, str(nbits), f"{value:.3f}", ours, *at_k, where, difference])
+            label, difference = "", ""
+    ours, where = ("AP_T, tie range", "published is") if task.metric == "ap" else (task.metric, "published minus ours")
+    at_k = [f"ours, AP@{task.k:,}"] if task.k else []
+    columns = ["method", "bits", "published", f"ours ({ours})", *at_k, where, "what differs"]
+    return f"**{task.title}.** Source: {task.source}.\n\n{markdown_table([columns, *lines])}", distances
 
 
-def faiss_page(rows):
-    """AP_T of FAISS beside ours on the same splits, in Markdown."""
-    groups = dict.fromkeys((row["dataset"], row["method"], row["nbits"]) for row in rows)
+def faiss_table(results):
+    """Markdown of AP_T of FAISS beside ours on the same splits."""
+    keys = ("dataset", "method", "nbits")
     lines = []
-    for group in groups:
-        chosen = [row for row in rows if (row["dataset"], row["method"], row["nbits"]) == group]
-        sides = [figure([row for row in chosen if row["by"] == by], digits=3) for by in ("faiss", "skhash")]
+    for group in dict.fromkeys(tuple(result[key] for key in keys) for result in results):
+        chosen = [result for result in results if tuple(result[key] for key in keys) == group]
+        sides = [mean_text([row for row in chosen if row["by"] == by], digits=3) for by in ("faiss", "skhash")]
         lines.append([FAISS_DATASETS[group[0]], group[1], str(group[2]), *sides])
-    versions = ", ".join(dict.fromkeys(row["version"] for row in rows))
-    title = (
-        f"**FAISS {versions}, protocol 5k, rows relative to the mean of the training rows.** AP_T with its tie range."
-    )
-    return f"{title}\n\n{lay_out([['data', 'method', 'bits', 'FAISS', 'ours'], *lines])}"
+    versions = ", ".join(dict.fromkeys(result["version"] for result in results))
+    title = f"**FAISS {versions}, protocol 5k, samples centered by the training mean.** AP_T with its tie range."
+    return f"{title}\n\n{markdown_table([['data', 'method', 'bits', 'FAISS', 'ours'], *lines])}"
+
+
+def markdown_table(cells):
+    """Markdown of a table, with columns aligned for plain reading."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rows = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+    rule = "-|-".join("-" * width for width in widths)
+    return "\n".join([f"| {rows[0]} |", f"|-{rule}-|", *(f"| {row} |" for row in rows[1:])])
+
+
+def make_tables(results):
+    """Markdown of all tables."""
+    by_task = {name: [result for result in results if result["task"] == name] for name in (*TASKS, "faiss")}
+    tables, distances = zip(*(task_table(task, by_task[name]) for name, task in TASKS.items()), strict=True)
+    signs = np.sign(np.concatenate(distances))
+    inside, below, above = ((signs == sign).sum() for sign in (0, -1, 1))
+    count = f"Of {len(signs)} published values of AP, {inside} are inside our tie range, {below} below, {above} above."
+    return "\n\n".join([count, *tables, faiss_table(by_task["faiss"])]) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
-    parser.add_argument("--draw", action="store_true", help="measure nothing, draw the tables anew")
+    parser.add_argument("--draw", action="store_true", help="only make the tables of the stored results")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     for name in (*TASKS, "faiss"):
         if options.tasks in name and not options.draw:
-            rows = run_faiss(options.seeds) if name == "faiss" else run_task(name, options.seeds)
-            keep(PATH, rows, ("task",))
-    rows = {name: [] for name in (*TASKS, "faiss")}
-    for row in json.loads(PATH.read_text()):
-        rows[row["task"]].append(row)
-    pages, distances = zip(*(task_page(task, rows[name]) for name, task in TASKS.items()), strict=True)
-    signs = np.sign(np.concatenate(distances))
-    inside, below, above = ((signs == sign).sum() for sign in (0, -1, 1))
-    count = (
-        f"Of {len(signs)} printed figures of AP {inside} lie inside our tie range, {below} below and {above} above it."
-    )
-    text = "\n\n".join([count, *pages, faiss_page(rows["faiss"])]) + "\n"
-    PATH.with_suffix(".md").write_text(text)
-    print(f"written: {PATH}\n\n{text}")
+            store(PATH, run_faiss(options.seeds) if name == "faiss" else run_task(name, options.seeds), ("task",))
+    tables = make_tables(json.loads(PATH.read_text(encoding="utf-8")))
+    PATH.with_suffix(".md").write_text(tables, encoding="utf-8")
+    print(f"written: {PATH}\n\n{tables}")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
-"""HashNet: the ordering of the paper's table 3, and its quantisation gap.
+"""HashNet: the ablations of the paper's table 3, and the quantization gap.
 
     export SKHASH_DATA=FOLDER
     python experiments/hashnet.py                    # every task, three random splits
     python experiments/hashnet.py --tasks linear     # the tasks whose name contains linear
 
-32 bits, protocol "5k", default settings, fitted on the training rows alone. In the
-"imbalanced" tasks the training rows of class c are thinned to a share of 0.6 ** c.
-TALR on the same splits, with the same encoders and steps, is in quality.py. Each task
-takes its place in experiments/results/hashnet.json.
+32 bits, protocol "5k", default settings. In the "imbalanced" tasks the training set keeps a
+proportion of 0.6 ** c of the samples of class c. quality.py runs TALR on the same splits with the
+same encoders. The results are in experiments/results/hashnet.json.
 """
 
 import argparse
 
 import numpy as np
-from _results import RESULTS, figure, keep
+from _results import RESULTS, mean_text, store
+from _splits import thin_out
 
 from skhash import HashNetHasher
 from skhash.comparison import evaluate_hasher
@@ -26,6 +26,7 @@ VARIANTS = {
     "unweighted": {"class_ratio": 1.0},
     "steady rise to 20": {"max_beta": 20.0, "last_beta": 20.0},
 }
+LAST_STAGE = ("beta", "relaxed_loss", "binary_loss", "quantization_gap")
 #: name, data set, backbone, imbalanced, variants
 TASKS = [
     ("mnist linear", "mnist", None, False, ["full", "no continuation"]),
@@ -37,13 +38,9 @@ TASKS = [
 ]
 
 
-def thin_out(data, rng):
-    kept = rng.random(len(data.y_train)) < 0.6**data.y_train
-    data.X_train, data.y_train = data.X_train[kept], data.y_train[kept]
-
-
 def run_task(task, dataset, backbone, imbalanced, variants, n_seeds):
-    rows = []
+    """Results of one task, one per variant and seed."""
+    results = []
     for seed in range(n_seeds):
         data = load_dataset(dataset, protocol="5k", random_state=seed)
         if imbalanced:
@@ -51,20 +48,16 @@ def run_task(task, dataset, backbone, imbalanced, variants, n_seeds):
         for variant in variants:
             options = {"affinity": data.affinity, "random_state": seed, "store_database": False}
             hasher = HashNetHasher(NBITS, backbone=backbone, **options, **VARIANTS[variant])
-            figures = evaluate_hasher(hasher, data)
-            row = {"task": task, "variant": variant, "seed": seed, "n_train": len(data.X_train), **figures}
-            row |= {
-                name: value
-                for name, value in hasher.history_[-1].items()
-                if name in ("beta", "relaxed_loss", "binary_loss", "quantization_gap")
-            }
-            rows.append(row)
+            result = {"task": task, "variant": variant, "seed": seed, "n_train": len(data.X_train)}
+            result |= evaluate_hasher(hasher, data)
+            last = hasher.history_[-1]
+            results.append(result | {name: last[name] for name in LAST_STAGE})
     for variant in variants:
-        chosen = [row for row in rows if row["variant"] == variant]
-        line = f"{task:26} {variant:16} AP_T {figure(chosen)}"
-        gaps = [100 * abs(row["quantization_gap"]) / row["binary_loss"] for row in chosen]
+        chosen = [result for result in results if result["variant"] == variant]
+        line = f"{task:26} {variant:16} AP_T {mean_text(chosen)}"
+        gaps = [100 * abs(result["quantization_gap"]) / result["binary_loss"] for result in chosen]
         print(f"{line}  gap {np.mean(gaps):.2f} % (at most {max(gaps):.2f} %) of L", flush=True)
-    return rows
+    return results
 
 
 def main():
@@ -74,7 +67,7 @@ def main():
     options = parser.parse_args()
     for task in TASKS:
         if options.tasks in task[0]:
-            keep(RESULTS / "hashnet.json", run_task(*task, options.seeds), ("task", "variant"))
+            store(RESULTS / "hashnet.json", run_task(*task, options.seeds), ("task", "variant"))
 
 
 if __name__ == "__main__":

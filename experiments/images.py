@@ -1,15 +1,15 @@
 """CIFAR-10 images: the convolutional backbone from scratch, for each deep method.
 
     export SKHASH_DATA=FOLDER      # with cifar10_jpeg_bytes.npz
-    python experiments/images.py                                       # 5,000 labelled images, 32 bits, three splits
-    python experiments/images.py --train all --bits 16 32 64 --epochs 100   # the whole set, for a GPU
-    python experiments/images.py --held-out --epochs 30 60 90 --seeds 0     # how long to train, by training rows alone
+    python experiments/images.py                                       # 5,000 images, 32 bits, three splits
+    python experiments/images.py --train all --bits 16 32 64 --epochs 100   # all images, for a GPU
+    python experiments/images.py --held-out --epochs 30 60 90 --seeds 0     # how long to train
 
-Protocol "5k": 1,000 queries, the rest is the database, 5,000 rows of it for training ("all":
-the whole database). Images are shifted and flipped in training. Prints AP_T with its tie
-range, seconds an epoch and images a second; writes experiments/results/images.json. With --held-out
-the training rows are all there is: a tenth of them are the queries, a fifth the database, and
-neither is trained on.
+Protocol "5k": 1,000 queries, the rest is the database, 5,000 images of it for training ("all":
+the whole database). Training shifts and flips images. Prints AP_T with its tie range, seconds per
+epoch and images per second. With --held-out the training images alone are split: a tenth are the
+queries, a fifth the database, and the others are for training. The results are in
+experiments/results/images.json.
 """
 
 import argparse
@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _results import RESULTS, keep
+from _results import RESULTS, mean_text, store
+from _splits import hold_out_queries
 from PIL import Image
-from sklearn.model_selection import train_test_split
 
 from skhash import HashNetHasher, NSHHasher, TALRHasher
 from skhash.comparison import evaluate_hasher
@@ -32,7 +32,7 @@ METHODS = {"talr": TALRHasher, "hashnet": HashNetHasher, "nsh": NSHHasher}
 
 
 def load_images():
-    """Read all images, uint8 of shape (60000, 3, 32, 32), and their classes."""
+    """All images, uint8 of shape (60000, 3, 32, 32), and their classes."""
     with np.load(Path(os.environ["SKHASH_DATA"], "cifar10_jpeg_bytes.npz")) as file:
         data, offsets, y = file["data"], file["offsets"], file["y"]
     images = np.empty((len(y), 3, 32, 32), np.uint8)
@@ -42,24 +42,13 @@ def load_images():
     return images, y
 
 
-def split_images(images, y, seed, whole):
-    """Split by row numbers, so that the images stay bytes."""
+def split_images(images, y, seed, train_on_all):
+    """Split of the indices, so that the images stay uint8."""
     data = split(np.arange(len(y), dtype=np.float32)[:, None], y, "5k", seed, name="cifar10 images")
     for part in ("train", "query", "database"):
         data[f"X_{part}"] = images[data[f"X_{part}"][:, 0].astype(int)]
-    if whole:
+    if train_on_all:
         data.X_train, data.y_train = data.X_database, data.y_database
-    return data
-
-
-def hold_out(data, seed):
-    """Let training rows act as queries and database, evenly over the classes."""
-    parts = [data.X_train, data.y_train]
-    for part, share in (("query", 0.1), ("database", 2 / 9)):
-        X, held_X, y, held_y = train_test_split(*parts, test_size=share, random_state=seed, stratify=parts[1])
-        data[f"X_{part}"], data[f"y_{part}"] = held_X, held_y
-        parts = [X, y]
-    data.X_train, data.y_train = parts
     return data
 
 
@@ -68,30 +57,29 @@ def main():
     parser.add_argument("--methods", nargs="+", default=["talr", "hashnet"], choices=list(METHODS))
     parser.add_argument("--bits", nargs="+", type=int, default=[32])
     parser.add_argument("--train", default="5k", choices=["5k", "all"])
-    parser.add_argument("--held-out", action="store_true", help="rank training rows that are held out, not the queries")
+    parser.add_argument("--held-out", action="store_true", help="rank held-out training images, not the queries")
     parser.add_argument("--epochs", nargs="+", type=int, default=[60])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="one split each")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="one split per seed")
     parser.add_argument("--out", default=str(RESULTS / "images.json"))
     options = parser.parse_args()
     images, y = load_images()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu, one thread"
     for seed in options.seeds:
         data = split_images(images, y, seed, options.train == "all")
-        data = hold_out(data, seed) if options.held_out else data
+        data = hold_out_queries(data, seed) if options.held_out else data
         for method, nbits, epochs in product(options.methods, options.bits, options.epochs):
             hasher = METHODS[method](nbits, backbone="conv", augment="auto", n_epochs=epochs)
             hasher.set_params(mixed_precision=True, store_database=False, random_state=seed)
-            figures = evaluate_hasher(hasher, data)
-            seconds = figures["fit_seconds"] / epochs
-            row = {"method": method, "nbits": nbits, "seed": seed, "epochs": epochs, "held_out": options.held_out}
-            row |= {"device": device, "n_train": len(data.X_train), "seconds_per_epoch": seconds} | figures
-            row["images_per_second"] = len(data.X_train) / seconds
-            keep(Path(options.out), [row], ("method", "nbits", "seed", "epochs", "held_out", "n_train", "device"))
+            setting = {"method": method, "nbits": nbits, "seed": seed, "epochs": epochs, "held_out": options.held_out}
+            setting |= {"device": device, "n_train": len(data.X_train)}
+            metrics = evaluate_hasher(hasher, data)
+            seconds = metrics["fit_seconds"] / epochs
+            speed = {"seconds_per_epoch": seconds, "images_per_second": len(data.X_train) / seconds}
+            store(Path(options.out), [setting | metrics | speed], list(setting))
             print(
                 f"{method:8} {nbits:3} bits  seed {seed}  {len(data.X_train):,} images  {epochs} epochs  "
-                f"{'held-out ' if options.held_out else ''}AP_T {row['ap']:.4f} "
-                f"[{row['ap_worst']:.4f}, {row['ap_best']:.4f}]  {seconds:.2f} s/epoch  "
-                f"{row['images_per_second']:,.0f} images/s  ({device})",
+                f"{'held-out ' if options.held_out else ''}AP_T {mean_text([metrics])}  {seconds:.2f} s/epoch  "
+                f"{speed['images_per_second']:,.0f} images/s  ({device})",
                 flush=True,
             )
 

@@ -1,15 +1,16 @@
-"""NSH: unsupervised codes of MNIST and GIST features, the paper's ablations, the cost of a step.
+"""NSH: codes of MNIST and GIST features without labels, the paper's ablations, and the time of a step.
 
     export SKHASH_DATA=FOLDER
     python experiments/nsh.py                        # every task, three random splits, about 25 minutes
     python experiments/nsh.py --tasks vectors        # the tasks whose name contains vectors
-    python experiments/nsh.py --quick                # one split, 300 steps, nothing written
+    python experiments/nsh.py --quick                # one split, 300 steps, nothing stored
 
-32 bits, protocol "5k", fitted on the training rows alone and without their labels. The settings were
-chosen with splits of the training rows of seed 0: fitted on 4,000 of them, ranking the other 1,000.
-Each task takes its place in experiments/results/nsh.json, the cost of a step in nsh_step_times.json.
+32 bits, protocol "5k", without the labels of the training samples. The settings were chosen on
+splits of the training samples of seed 0: fitted on 4,000, ranking the other 1,000. The results are
+in experiments/results/nsh.json, the times of a step in nsh_step_times.json.
 
-Own views that the first codes do not find nearest teach NSH the wrong neighbours: the augmentations are weak.
+The augmentations are weak: if the initial codes do not find the other view of an image nearest, NSH
+learns wrong neighbors.
 """
 
 import argparse
@@ -17,8 +18,8 @@ import time
 
 import numpy as np
 import torch
-from _results import RESULTS, figure, keep
-from sklearn.utils import Bunch
+from _results import RESULTS, mean_text, store
+from _splits import without_labels
 from torch import nn
 
 from skhash import ITQHasher, NSHHasher
@@ -44,7 +45,7 @@ BATCH_SIZES = (50, 100, 200, 400, 800)
 
 
 def jitter(images, degrees=5, shift=0.03, scale=0.05, shear=0.07):
-    """Turn, move, stretch and shear images a little, all in one interpolation."""
+    """Images with a small random rotation, shift, scale and shear, by one interpolation."""
     draw = 2 * torch.rand(5, len(images), device=images.device) - 1
     angle, stretch = draw[0] * degrees * np.pi / 180, torch.exp(scale * draw[1])
     cos, sin = torch.cos(angle), torch.sin(angle)
@@ -54,7 +55,7 @@ def jitter(images, degrees=5, shift=0.03, scale=0.05, shear=0.07):
 
 
 def small_network(channels=(16, 32, 64), width=256):
-    """Three convolutions with strides and one hidden layer, for 28 x 28 pixels."""
+    """Network of three strided convolutions and one hidden layer, for 28 x 28 pixels."""
     layers, n_inputs = [], 1
     for n_outputs, size in zip(channels, (5, 3, 3), strict=True):
         convolution = nn.Conv2d(n_inputs, n_outputs, size, stride=2, padding=size // 2, bias=False)
@@ -65,16 +66,13 @@ def small_network(channels=(16, 32, 64), width=256):
 
 
 def load(dataset, as_images, seed):
-    """A split without the labels of its training rows."""
+    """Split without the labels of its training samples."""
     data = load_dataset(dataset, protocol="5k", random_state=seed)
-    parts = {name: data[name] for name in ("X_train", "X_query", "X_database")}
-    if as_images:
-        parts = {name: X.reshape(-1, 1, 28, 28) for name, X in parts.items()}
-    labels = {"y_train": None, "y_query": data.y_query, "y_database": data.y_database}
-    return Bunch(affinity=data.affinity, **parts, **labels)
+    return without_labels(data, (1, 28, 28) if as_images else None)
 
 
 def make(variant, as_images, n_epochs, seed):
+    """Hasher of a variant: NSH, or ITQ as a baseline."""
     if variant == "itq":
         return ITQHasher(NBITS, random_state=seed, store_database=False)
     options = {"backbone": small_network(), "augment": jitter, "deterministic": True} if as_images else {}
@@ -84,24 +82,25 @@ def make(variant, as_images, n_epochs, seed):
 
 
 def run_task(name, dataset, variants, n_seeds, quick):
-    rows = []
+    """Results of one task, one per variant and seed."""
+    results = []
     n_epochs = 3 if quick else ABLATION_EPOCHS if "ablations" in name else FULL_EPOCHS
     for variant in variants:
         as_images = "images" in name and variant != "itq"
         with torch.random.fork_rng():
             for seed in range(n_seeds):
-                torch.manual_seed(seed)  # a module that is handed in brings its first weights
-                figures = evaluate_hasher(make(variant, as_images, n_epochs, seed), load(dataset, as_images, seed))
-                rows.append({"task": name, "variant": variant, "nbits": NBITS, "seed": seed, **figures})
-        chosen = [row for row in rows if row["variant"] == variant]
-        seconds = np.mean([row["fit_seconds"] for row in chosen])
-        print(f"{name:22} {variant:18} AP_T {figure(chosen)}  fit {seconds:5.0f} s", flush=True)
-    return rows
+                torch.manual_seed(seed)  # the initial weights of a given module are drawn here
+                metrics = evaluate_hasher(make(variant, as_images, n_epochs, seed), load(dataset, as_images, seed))
+                results.append({"task": name, "variant": variant, "nbits": NBITS, "seed": seed, **metrics})
+        chosen = [result for result in results if result["variant"] == variant]
+        seconds = np.mean([result["fit_seconds"] for result in chosen])
+        print(f"{name:22} {variant:18} AP_T {mean_text(chosen)}  fit {seconds:5.0f} s", flush=True)
+    return results
 
 
 def step_times(batch_sizes):
-    """Milliseconds of the loss and its gradient on the CPU, and their share beyond the encoder."""
-    rows = []
+    """Milliseconds of the loss with its gradient on the CPU, and of the encoder alone."""
+    results = []
     for n in batch_sizes:
         X = torch.rand(n, 784, generator=torch.Generator().manual_seed(0))
         with torch.random.fork_rng(), one_thread():
@@ -113,31 +112,33 @@ def step_times(batch_sizes):
                 spent = []
                 for _ in range(5):
                     start = time.perf_counter()
-                    whole = part == "step"
-                    loss = objective(encoder, X, None, None) if whole else encoder(torch.cat([X, X])).square().mean()
+                    if part == "step":
+                        loss = objective(encoder, X, None, None)
+                    else:
+                        loss = encoder(torch.cat([X, X])).square().mean()
                     loss.backward()
                     spent.append(1e3 * (time.perf_counter() - start))
                 times[part] = min(spent)
-        rows.append({"batch_size": n, "step_ms": times["step"], "encoder_ms": times["encoder"]})
+        results.append({"batch_size": n, "step_ms": times["step"], "encoder_ms": times["encoder"]})
         print(f"batch {n:4}: step {times['step']:7.1f} ms, of which encoder {times['encoder']:6.1f} ms", flush=True)
-    return rows
+    return results
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="one split, few steps, nothing written")
+    parser.add_argument("--quick", action="store_true", help="one split, few steps, nothing stored")
     options = parser.parse_args()
     n_seeds = 1 if options.quick else options.seeds
     for task in TASKS:
         if options.tasks in task[0]:
-            rows = run_task(*task, n_seeds, options.quick)
+            results = run_task(*task, n_seeds, options.quick)
             if not options.quick:
-                keep(RESULTS / "nsh.json", rows, ("task",))
+                store(RESULTS / "nsh.json", results, ("task",))
     times = step_times(BATCH_SIZES[:3] if options.quick else BATCH_SIZES)
     if not options.quick:
-        keep(RESULTS / "nsh_step_times.json", times, ("batch_size",))
+        store(RESULTS / "nsh_step_times.json", times, ("batch_size",))
 
 
 if __name__ == "__main__":

@@ -1,89 +1,86 @@
-"""StructHash: NDCG loss against AUC loss, by the NDCG of held-out queries.
+"""StructHash: the NDCG loss against the AUC loss, by the NDCG of held-out queries.
 
     export SKHASH_DATA=FOLDER
-    python experiments/structhash_losses.py             # the paper's protocol, ten splits
-    python experiments/structhash_losses.py --held-out  # over C, on training rows alone
+    python experiments/structhash_losses.py             # the protocol of the paper, ten splits
+    python experiments/structhash_losses.py --held-out  # several values of C, on training samples alone
 
-64 bits, kernel functions, weighted and plain distances, NDCG with the paper's discount. By the protocol
-("struct", NDCG@100) with the default C; prints the mean difference on the same splits and its standard error, as if
-splits of one data set were independent, and keeps each split's figures in experiments/results/structhash_losses.json.
---held-out learns from 1,400 training rows of a split and lets the other 600 rank each other (NDCG@50), with C at
-multiples of the one below which the first bit has no weight.
+64 bits, kernel functions, weighted and plain distances, NDCG with the paper's discount. Without
+options: protocol "struct", NDCG@100 and the default C. Prints the mean difference on the same splits
+and its standard error, as if the splits of a data set were independent. The results are in
+experiments/results/structhash_losses.json.
+
+--held-out learns from 1,400 training samples and ranks the other 600 for each other (NDCG@50). C is
+a multiple of the smallest value at which the first bit has a weight.
 """
 
 import argparse
 
-from _results import RESULTS, figure, keep
-from sklearn.model_selection import train_test_split
-from sklearn.utils import Bunch
+import numpy as np
+from _results import RESULTS, mean_text, rank, store
+from _splits import hold_out_samples
 
 from skhash import StructHashHasher
-from skhash.comparison.leaders import find_lead
 from skhash.datasets import load_dataset
 from skhash.hashers.structhash.structhash import SLACK
-from skhash.metrics import evaluate_histograms, iter_histograms
 
 NBITS = 64
 LOSSES = ("ndcg", "auc")
 FACTORS = (7, SLACK, 50, 150)
 
 
-def held_out(data, seed):
-    """1,400 training rows of a split to learn from, 600 to rank each other."""
-    X, held_X, y, held_y = train_test_split(data.X_train, data.y_train, test_size=0.3, random_state=seed)
-    both = {"X_query": held_X, "y_query": held_y, "X_database": held_X, "y_database": held_y}
-    return Bunch(X_train=X, y_train=y, affinity=data.affinity, exclude_self=True, **both)
-
-
 def run(data, loss, factor, seed, k):
-    """Fit with C at `factor` times the least; weighted and plain NDCG@k, and the loss minimised."""
+    """Weighted and plain NDCG@k and the minimized loss, with C at `factor` times the smallest useful value."""
     options = {"loss": loss, "store_database": False, "random_state": seed}
     C = None  # the default
     if factor != SLACK:
         C = factor / SLACK * StructHashHasher(1, **options).fit(data.X_train, data.y_train).C_
     hasher = StructHashHasher(NBITS, C=C, **options).fit(data.X_train, data.y_train)
-    queries, database = hasher.encode(data.X_query), hasher.encode(data.X_database)
-    row = {"seed": seed, "hinge": hasher.history_[-1]["loss"]}
-    for name, weights in {"ndcg": hasher.bit_weights_, "plain_ndcg": None}.items():
-        compared = queries, database, data.y_query, data.y_database
-        options = {"affinity": data.affinity, "exclude_self": data.get("exclude_self", False)}
-        histograms = iter_histograms(*compared, bit_weights=weights, nbits=NBITS, **options)
-        (row[name],) = evaluate_histograms(histograms, [f"ndcg_at_{k}_structhash"]).values()
-    return row
+    result = {"seed": seed, "hinge": hasher.history_[-1]["loss"]}
+    for name, weighted in {"ndcg": True, "plain_ndcg": False}.items():
+        (result[name],) = rank(hasher, data, [f"ndcg_at_{k}_structhash"], weighted=weighted).values()
+    return result
 
 
-def difference(rows, name):
-    """Who is ahead, and the mean difference on the same splits with its standard error."""
-    lead, _ = find_lead(rows, name)
-    error = "none, of one split" if lead.standard_error is None else f"{lead.standard_error:.4f}"
-    return f"{lead.leader} by {lead.lead:.4f} (standard error {error})"
+def difference(results, name):
+    """Text of the better loss, and of the mean difference on the same splits with its standard error."""
+    ndcg, auc = ([row[name] for row in results if row["method"] == f"{loss} loss"] for loss in LOSSES)
+    differences = np.subtract(ndcg, auc)
+    leader = LOSSES[int(differences.mean() < 0)]
+    error = f"{differences.std(ddof=1) / np.sqrt(len(ndcg)):.4f}" if len(ndcg) > 1 else "unknown with one split"
+    return f"{leader} loss by {abs(differences.mean()):.4f} (standard error {error})"
+
+
+def run_losses(dataset, splits, factor, k):
+    """Results of both losses on each split."""
+    results = []
+    for loss in LOSSES:
+        setting = {"dataset": dataset, "nbits": NBITS, "k": k, "method": f"{loss} loss"}
+        new = [setting | run(data, loss, factor, seed, k) for seed, data in enumerate(splits)]
+        print(
+            f"{dataset:10} C {factor:3g} x smallest, {loss:4} loss: NDCG@{k} {mean_text(new, 'ndcg')}, "
+            f"plain {mean_text(new, 'plain_ndcg')}, minimized loss {mean_text(new, 'hinge')}",
+            flush=True,
+        )
+        results += new
+    print(f"  better: {difference(results, 'ndcg')}; plain: {difference(results, 'plain_ndcg')}")
+    return results
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", nargs="+", default=["usps", "mnist", "cifar_gist"])
-    parser.add_argument("--held-out", action="store_true", help="compare on training rows, over C")
+    parser.add_argument("--held-out", action="store_true", help="compare on training samples, with several values of C")
     parser.add_argument("--seeds", type=int, help="random splits; 10, or 5 for --held-out")
     options = parser.parse_args()
-    seeds, k = range(options.seeds or (5 if options.held_out else 10)), 50 if options.held_out else 100
+    n_seeds = options.seeds or (5 if options.held_out else 10)
     for dataset in options.datasets:
-        splits = [load_dataset(dataset, protocol="struct", random_state=seed) for seed in seeds]
+        splits = [load_dataset(dataset, protocol="struct", random_state=seed) for seed in range(n_seeds)]
         if options.held_out:
-            splits = [held_out(data, seed) for seed, data in enumerate(splits)]
-        for factor in FACTORS if options.held_out else (SLACK,):
-            rows = []
-            for loss in LOSSES:
-                about = {"dataset": dataset, "nbits": NBITS, "k": k, "method": f"{loss} loss"}
-                new = [about | run(data, loss, factor, seed, k) for seed, data in enumerate(splits)]
-                print(
-                    f"{dataset:10} C {factor:3g} x least, {loss:4} loss: NDCG@{k} {figure(new, 'ndcg')}, "
-                    f"plain {figure(new, 'plain_ndcg')}, minimised loss {figure(new, 'hinge')}",
-                    flush=True,
-                )
-                rows += new
-            print(f"  ahead: {difference(rows, 'ndcg')}; plain {difference(rows, 'plain_ndcg')}")
-            if not options.held_out:
-                keep(RESULTS / "structhash_losses.json", rows, ("dataset", "method"))
+            for factor in FACTORS:
+                run_losses(dataset, [hold_out_samples(data, seed) for seed, data in enumerate(splits)], factor, k=50)
+        else:
+            results = run_losses(dataset, splits, SLACK, k=100)
+            store(RESULTS / "structhash_losses.json", results, ("dataset", "method"))
 
 
 if __name__ == "__main__":

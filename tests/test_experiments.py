@@ -1,6 +1,7 @@
 """Experiments: their scripts can be run as their docstrings say, and their stored results are consistent."""
 
 import ast
+import importlib
 import json
 from pathlib import Path
 
@@ -28,3 +29,29 @@ def test_stored_results_are_consistent(path):
             if result.get(f"{metric}_worst") is not None:
                 assert result[f"{metric}_worst"] <= result[metric] <= result[f"{metric}_best"]
     assert path.stat().st_size < 150_000
+
+
+def test_tables_of_published_values_follow_from_the_results(monkeypatch):
+    pytest.importorskip("faiss")
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    comparators = importlib.import_module("comparators")
+    results = json.loads(comparators.PATH.read_text(encoding="utf-8"))
+    assert comparators.make_tables(results) == comparators.PATH.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_new_results_replace_those_of_the_same_measurement(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    module, path = importlib.import_module("_results"), tmp_path / "new" / "results.json"
+    old = [{"task": task, "seed": seed, "ap": 0.25} for task in "ab" for seed in (0, 1)]
+    new = [{"task": "a", "seed": 0, "ap": 0.5}]
+    module.store(path, old, ("task", "seed"))
+    module.store(path, new, ("task",))
+    assert json.loads(path.read_text()) == old[2:] + new
+
+
+def test_mean_text_shows_the_deviation_over_the_seeds_and_the_tie_range(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    module = importlib.import_module("_results")
+    results = [{"ap": ap, "ap_worst": ap - 0.2, "ap_best": ap + 0.1, "ndcg": ap} for ap in (0.25, 0.75)]
+    assert module.mean_text(results, digits=3) == "0.500 ± 0.354 (0.300 to 0.600)"
+    assert module.mean_text(results[:1], "ndcg", digits=2) == "0.25"

@@ -47,11 +47,13 @@ def test_one_command_runs_the_main_job_and_one_the_tests():
     assert tests.endswith('pip install -c constraints.txt -e ".[test]" && pytest -q -n 2\n')
 
 
-def test_continuous_integration_runs_the_test_command():
+@pytest.mark.parametrize("path", [".ci/run", ".github/workflows/tests.yml"])
+def test_continuous_integration_runs_the_test_command_and_the_slow_tests(path):
     install, run = re.search(r"(pip install -c \S+ -e \S+) && (pytest .*)\n", README).groups()
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert install.replace("pip install", "pip install -q") in script
-    assert f"\n{run}\n" in script
+    lines = [line.strip().removeprefix("- run: ") for line in (ROOT / path).read_text(encoding="utf-8").splitlines()]
+    assert install in [line.replace("install -q", "install") for line in lines]
+    assert run in lines
+    assert f"{run} -m slow" in lines
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))

@@ -56,7 +56,7 @@ def split(dataset, seed):
     """Load a split; the training rows of an imbalanced data set are thinned out."""
     data = load_dataset(dataset.removesuffix(", imbalanced"), random_state=seed)
     if dataset.endswith(", imbalanced"):
-        load_script("experiments/hashnet").thin_out(data, np.random.default_rng(seed))
+        load_script("experiments/_splits").thin_out(data, np.random.default_rng(seed))
     return data
 
 

@@ -97,7 +97,7 @@ study.table("ap", ties=True, paper={"CIFAR-10 images, VGG-F, MAP": {"talr": {}} 
 # which features of CIFAR-10 they used, the table does not say.
 
 SHALLOW = {
-    task.dataset: {method: published.figures for method, published in task.methods.items()}
+    task.dataset: {method: published.values for method, published in task.methods.items()}
     for task in map(load_script("experiments/_published").TASKS.get, ("cifar gist", "mnist"))
 }
 for k in CUTS:
