@@ -1,23 +1,26 @@
-"""Rows of targets of any kind: arrays, lists, sparse matrices."""
+"""Targets of any kind: arrays, lists, sparse matrices, with one row per sample."""
+
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 
-def distinct_targets(y):
-    """Find the distinct target rows, so that each pair of levels is computed once.
+def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Indices of the distinct targets, so that each pair of levels is computed once.
 
     Parameters
     ----------
     y : array-like of shape (n, ...)
-        Target rows.
+        Targets.
 
     Returns
     -------
-    first : ndarray of shape (n_distinct,), dtype int64
-        A row number of each distinct row.
-    group : ndarray of shape (n,), dtype int64
-        Which distinct row each row is. Rows of several real values are all taken as distinct.
+    first : ndarray of shape (n_distinct,)
+        Index of one sample of each distinct target.
+    group : ndarray of shape (n,)
+        Which distinct target each sample has. Rows of several real values all count as distinct.
 
     Examples
     --------
@@ -35,24 +38,24 @@ def distinct_targets(y):
         if y.ndim == 2 and y.dtype.kind in "biu":
             rows = np.ascontiguousarray(y).view(f"V{y.dtype.itemsize * y.shape[1]}").ravel()
             return np.unique(rows, return_index=True, return_inverse=True)[1:]
-    everything = np.arange(n_rows(y))
-    return everything, everything
+    all_samples = np.arange(n_targets(y))
+    return all_samples, all_samples
 
 
-def take_targets(y, rows):
-    """Rows of targets of any kind: arrays, lists, sparse matrices.
+def take_targets(y: Any, indices: Any) -> Any:
+    """Targets of some samples.
 
     Parameters
     ----------
     y : array-like or sparse matrix of shape (n, ...)
         Targets.
-    rows : ndarray of int or slice
-        Which rows.
+    indices : array-like of int, or slice
+        Which samples.
 
     Returns
     -------
     ndarray or sparse matrix
-        Those rows.
+        Their targets.
 
     Examples
     --------
@@ -60,11 +63,11 @@ def take_targets(y, rows):
     >>> take_targets(["a", "b", "c"], [2, 0])
     array(['c', 'a'], dtype='<U1')
     """
-    return y.tocsr()[rows] if sparse.issparse(y) else np.asarray(y)[rows]
+    return y.tocsr()[indices] if sparse.issparse(y) else np.asarray(y)[indices]
 
 
-def n_rows(y):
-    """Number of rows of targets of any kind.
+def n_targets(y: Any) -> int:
+    """Number of targets, which `len` does not know for sparse matrices.
 
     Parameters
     ----------
@@ -78,8 +81,8 @@ def n_rows(y):
 
     Examples
     --------
-    >>> from skhash._targets import n_rows
-    >>> n_rows(["a", "b"])
+    >>> from skhash._targets import n_targets
+    >>> n_targets(["a", "b"])
     2
     """
-    return y.shape[0] if hasattr(y, "shape") else len(y)
+    return int(y.shape[0]) if hasattr(y, "shape") else len(y)

@@ -1,26 +1,28 @@
 """Binary codes: thresholding, packing into bytes, Hamming distances.
 
-A code is a row of ``nbits`` zeros and ones. It is *stored* packed, eight bits to
-a byte in the order of :func:`numpy.packbits` (the first bit is the highest),
+A code has ``nbits`` zeros and ones. It is *stored* packed, eight bits per
+byte in the order of :func:`numpy.packbits` (the first bit is the highest),
 with zeros in the unused tail, which leaves every Hamming distance unchanged.
 All arithmetic on codes lives here: on ``uint8`` a plain subtraction wraps around.
 """
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from skhash._threads import run_in_slices
 
 
-def binarize(activations):
-    """Threshold real activations into bits: 1 where ``activation >= 0``.
+def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """Bits of real activations: 1 where ``activation >= 0``.
 
-    Every code of the library comes from here; ``sign(0) = +1``, as in the signs that hashers train on.
+    This is the only threshold of the library; ``sign(0) = +1``, as in the signs that hashers train on.
 
     Parameters
     ----------
-    activations : ndarray of shape (n, nbits)
+    activations : array-like of shape (n, nbits)
         Real values.
 
     Returns
@@ -38,8 +40,8 @@ def binarize(activations):
     return (np.asarray(activations) >= 0).astype(np.uint8)
 
 
-def signs(bits):
-    """Turn bits into the signs that hashers compute with: -1 for 0.
+def signs(bits: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Signs of bits, with which hashers compute: -1 for 0, 1 for 1.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def signs(bits):
     Returns
     -------
     float64 array
-        Of -1 and 1, of the shape of `bits`.
+        Signs, of the shape of `bits`.
 
     Examples
     --------
@@ -57,11 +59,11 @@ def signs(bits):
     >>> signs([0, 1, 1])
     array([-1.,  1.,  1.])
     """
-    return 2.0 * np.asarray(bits) - 1.0
+    return np.asarray(2.0 * np.asarray(bits) - 1.0)
 
 
-def pack(codes):
-    """Pack bits into bytes, first bit highest (``numpy.packbits`` order).
+def pack(codes: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """Packed codes: eight bits per byte, first bit highest (``numpy.packbits`` order).
 
     Parameters
     ----------
@@ -87,8 +89,8 @@ def pack(codes):
     return np.packbits(_check_bits(codes, "codes"), axis=1)
 
 
-def unpack(packed, nbits):
-    """Unpack bytes into bits; the inverse of :func:`pack`.
+def unpack(packed: npt.ArrayLike, nbits: int) -> npt.NDArray[np.uint8]:
+    """Bits of packed codes; the inverse of :func:`pack`.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def unpack(packed, nbits):
     Raises
     ------
     ValueError
-        If `packed` does not hold ``ceil(nbits / 8)`` bytes a row.
+        If `packed` does not hold ``ceil(nbits / 8)`` bytes per code.
 
     Examples
     --------
@@ -116,24 +118,24 @@ def unpack(packed, nbits):
     return np.unpackbits(_check_packed(packed, nbits, "packed"), axis=1, count=nbits)
 
 
-def as_packed(codes, nbits=None, name="codes"):
-    """Accept codes as bits or packed, and return them packed with their length.
+def as_packed(codes: npt.ArrayLike, nbits: int | None = None, name: str = "codes") -> tuple[npt.NDArray[np.uint8], int]:
+    """Packed codes and their number of bits, from bits or from packed codes.
 
     Parameters
     ----------
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits as a hasher's ``transform`` returns them, or bytes as ``encode`` does.
     nbits : int, default=None
-        Length of a code. Needed for packed codes; None means that `codes` are bits.
+        Number of bits of packed codes; None means that `codes` are bits.
     name : str, default="codes"
-        How error messages call the argument.
+        Name of the argument in error messages.
 
     Returns
     -------
     packed : ndarray of shape (n, ceil(nbits / 8)), dtype uint8
         The packed codes.
     nbits : int
-        Length of a code.
+        Number of bits of a code.
 
     Raises
     ------
@@ -153,8 +155,8 @@ def as_packed(codes, nbits=None, name="codes"):
     return _check_packed(codes, nbits, name), nbits
 
 
-def as_words(packed):
-    """Pad packed codes to whole 64-bit words, word-major for the kernels.
+def as_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Packed codes as whole 64-bit words, padded, word-major for the kernels.
 
     Parameters
     ----------
@@ -164,7 +166,7 @@ def as_words(packed):
     Returns
     -------
     ndarray of shape (ceil(n_bytes / 8), n), dtype uint64
-        Words; the order of bits inside a word is of no meaning to a distance.
+        Words; the order of bits inside a word does not matter for a distance.
 
     Examples
     --------
@@ -178,18 +180,18 @@ def as_words(packed):
     return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
-def quantize_weights(bit_weights, nbits):
-    """Round bit weights to integers on a power-of-two grid.
+def quantize_weights(bit_weights: npt.ArrayLike, nbits: int) -> tuple[npt.NDArray[np.int64], float]:
+    """Bit weights rounded to integers on a power-of-two grid.
 
-    Sums of the rounded weights are exact whatever the order of summation, so
-    that equal weighted distances *are* equal and histograms merge exactly.
+    Sums of the rounded weights are exact in any order of summation, so that
+    equal weighted distances *are* equal and histograms merge exactly.
 
     Parameters
     ----------
     bit_weights : array-like of shape (nbits,)
         Non-negative weights of the bits.
     nbits : int
-        Length of a code.
+        Number of bits of a code.
 
     Returns
     -------
@@ -212,17 +214,23 @@ def quantize_weights(bit_weights, nbits):
     """
     weights = np.asarray(bit_weights, dtype=np.float64)
     if weights.shape != (nbits,):
-        raise ValueError(f"bit_weights has shape {weights.shape}; one weight a bit is wanted, shape ({nbits},).")
+        raise ValueError(f"`bit_weights` must have one weight per bit, shape ({nbits},). Got shape {weights.shape}.")
     if not np.isfinite(weights.sum()) or (weights < 0).any() or not weights.any():
         raise ValueError(
-            f"bit_weights={bit_weights}; weights >= 0 with a finite sum, and at least one above zero, are wanted."
+            f"`bit_weights` must be >= 0 with a finite sum, and at least one above 0. Got {bit_weights!r} instead."
         )
-    unit = 2.0 ** max(np.ceil(np.log2(weights.sum()) - 51), -1074)  # the least power of two of a float64
+    unit = 2.0 ** float(max(np.ceil(np.log2(weights.sum()) - 51), -1074))  # 2**-1074 is the smallest float64
     return np.rint(weights / unit).astype(np.int64), unit
 
 
-def hamming_distances(codes_a, codes_b, *, bit_weights=None, nbits=None):
-    """Compute all pairwise Hamming distances, plain or weighted.
+def hamming_distances(
+    codes_a: npt.ArrayLike,
+    codes_b: npt.ArrayLike,
+    *,
+    bit_weights: npt.ArrayLike | None = None,
+    nbits: int | None = None,
+) -> npt.NDArray[Any]:
+    """Hamming distances of all pairs of codes, plain or weighted.
 
     Parameters
     ----------
@@ -233,7 +241,7 @@ def hamming_distances(codes_a, codes_b, *, bit_weights=None, nbits=None):
     bit_weights : array-like of shape (nbits,), default=None
         Weight of each differing bit; None counts them.
     nbits : int, default=None
-        Length of a code, needed for packed codes.
+        Number of bits of packed codes; None means that the codes are bits.
 
     Returns
     -------
@@ -256,14 +264,14 @@ def hamming_distances(codes_a, codes_b, *, bit_weights=None, nbits=None):
     """
     packed_a, nbits_a = as_packed(codes_a, nbits, "codes_a")
     packed_b, nbits_b = as_packed(codes_b, nbits, "codes_b")
-    check_same_length(nbits_a, nbits_b, "codes_a", "codes_b")
+    check_same_nbits(nbits_a, nbits_b, "codes_a", "codes_b")
     if bit_weights is None:
         return _table_distances(packed_a, packed_b, np.ones(nbits_a, dtype=np.int64))
     weights, unit = quantize_weights(bit_weights, nbits_a)
     return _table_distances(packed_a, packed_b, weights) * unit
 
 
-def bit_balance(codes, *, nbits=None):
+def bit_balance(codes: npt.ArrayLike, *, nbits: int | None = None) -> npt.NDArray[np.float64]:
     """Share of ones of each bit; 1/2 is balanced.
 
     Parameters
@@ -271,7 +279,7 @@ def bit_balance(codes, *, nbits=None):
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits, or packed codes when `nbits` is given; n >= 1.
     nbits : int, default=None
-        Length of a code, needed for packed codes.
+        Number of bits of packed codes; None means that the codes are bits.
 
     Returns
     -------
@@ -289,24 +297,24 @@ def bit_balance(codes, *, nbits=None):
     >>> bit_balance([[0, 1, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]])
     array([0.5 , 1.  , 0.75])
     """
-    return _some_bits(codes, nbits).mean(axis=0)
+    return np.asarray(_bits(codes, nbits).mean(axis=0))
 
 
-def bit_correlation(codes, *, nbits=None):
-    """Pearson correlation of all pairs of bits; a code spends none of them twice where it is 0.
+def bit_correlation(codes: npt.ArrayLike, *, nbits: int | None = None) -> npt.NDArray[np.float64]:
+    """Pearson correlation of all pairs of bits; 0 for bits that do not repeat each other.
 
     Parameters
     ----------
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits, or packed codes when `nbits` is given; n >= 1.
     nbits : int, default=None
-        Length of a code, needed for packed codes.
+        Number of bits of packed codes; None means that the codes are bits.
 
     Returns
     -------
     ndarray of shape (nbits, nbits), float64
         Symmetric, in [-1, 1], with ones on the diagonal. A constant bit, whose
-        correlation is not defined, tells nothing about the others: 0 with each of them.
+        correlation is not defined, has 0 with each of the others.
 
     Raises
     ------
@@ -321,55 +329,57 @@ def bit_correlation(codes, *, nbits=None):
            [-1.,  1.,  0.],
            [ 0.,  0.,  1.]])
     """
-    bits = _some_bits(codes, nbits).astype(np.float64)
+    bits = _bits(codes, nbits).astype(np.float64)
     ones = bits.sum(axis=0)
-    # whole numbers up to here: a constant bit has a spread of exactly 0
+    # these are sums of integers, and exact: the spread of a constant bit is exactly 0
     covariance = len(bits) * (bits.T @ bits) - np.outer(ones, ones)
     spread = np.sqrt(ones * (len(bits) - ones))
     scale = np.outer(spread, spread)
     correlation = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0).clip(-1, 1)
     np.fill_diagonal(correlation, 1.0)
-    return correlation
+    return np.asarray(correlation)
 
 
-def check_same_length(nbits_a, nbits_b, name_a, name_b):
-    """Raise ValueError if two sets of codes differ in length.
+def check_same_nbits(nbits_a: int, nbits_b: int, name_a: str, name_b: str) -> None:
+    """Raise ValueError if two sets of codes have different numbers of bits.
 
     Parameters
     ----------
     nbits_a, nbits_b : int
-        Lengths of the codes.
+        Numbers of bits.
     name_a, name_b : str
-        How the message calls them.
+        Names of the codes in the message.
 
     Raises
     ------
     ValueError
-        If the lengths differ.
+        If the numbers differ.
 
     Examples
     --------
-    >>> from skhash.codes import check_same_length
-    >>> check_same_length(8, 8, "query_codes", "database_codes")
+    >>> from skhash.codes import check_same_nbits
+    >>> check_same_nbits(8, 8, "query_codes", "database_codes")
     """
     if nbits_a != nbits_b:
-        raise ValueError(f"{name_a} have {nbits_a} bits and {name_b} {nbits_b}; codes of one length are wanted.")
+        raise ValueError(
+            f"`{name_a}` and `{name_b}` must have the same number of bits. Got {nbits_a} and {nbits_b} instead."
+        )
 
 
-def is_count(value, most=math.inf):
-    """Tell whether an argument is an integer from 1 to `most`; True is not, for all that Python says.
+def is_count(value: object, largest: float = math.inf) -> bool:
+    """Whether a value is an integer from 1 to `largest`; True and False are not.
 
     Parameters
     ----------
     value : object
-        What came.
-    most : int, default=inf
-        The largest one.
+        Value to check.
+    largest : int, default=inf
+        Largest integer that is accepted.
 
     Returns
     -------
     bool
-        Whether it is.
+        True for such an integer.
 
     Examples
     --------
@@ -377,19 +387,21 @@ def is_count(value, most=math.inf):
     >>> [is_count(value, 64) for value in (64, 65, 0, 8.0, True)]
     [True, False, False, False, False]
     """
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= most
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= largest)
 
 
-def _some_bits(codes, nbits):
-    """Bits of one code at least, given as bits or packed."""
+def _bits(codes: npt.ArrayLike, nbits: int | None) -> npt.NDArray[np.uint8]:
+    """Bits of codes, from bits or from packed codes; at least one code."""
     bits = unpack(*as_packed(codes, nbits))
     if not len(bits):
-        raise ValueError("codes has no rows; at least one code is wanted.")
+        raise ValueError("`codes` must hold at least one code. Got none.")
     return bits
 
 
-def _table_distances(packed_a, packed_b, weights):
-    """Sum of the integer weights of the differing bits of all pairs, (n_a, n_b)."""
+def _table_distances(
+    packed_a: npt.NDArray[np.uint8], packed_b: npt.NDArray[np.uint8], weights: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Sums of the integer weights of the differing bits of all pairs, shape (n_a, n_b)."""
     from skhash._kernels import byte_table_distances
 
     table = _byte_table(weights)
@@ -398,8 +410,8 @@ def _table_distances(packed_a, packed_b, weights):
     return distances
 
 
-def _byte_table(weights):
-    """Weight of every pattern of differing bits of every byte, (n_bytes, 256)."""
+def _byte_table(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Weight of every pattern of differing bits of every byte, shape (n_bytes, 256)."""
     patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     n_bytes = -(-len(weights) // 8)
     padded = np.zeros(n_bytes * 8, dtype=np.int64)
@@ -407,28 +419,28 @@ def _byte_table(weights):
     return np.ascontiguousarray(padded.reshape(n_bytes, 8) @ patterns.T)
 
 
-def _check_bits(codes, name):
-    codes = np.asarray(codes)
-    if codes.ndim != 2 or codes.shape[1] == 0:
-        raise ValueError(f"{name} has shape {codes.shape}; a matrix (n, nbits) of bits is wanted.")
-    if not ((codes == 0) | (codes == 1)).all():
+def _check_bits(codes: npt.ArrayLike, name: str) -> npt.NDArray[np.uint8]:
+    bits = np.asarray(codes)
+    if bits.ndim != 2 or bits.shape[1] == 0:
+        raise ValueError(f"`{name}` must be a matrix of bits, shape (n, nbits). Got shape {bits.shape} instead.")
+    if not ((bits == 0) | (bits == 1)).all():
         raise ValueError(
-            f"{name} holds values other than 0 and 1 (dtype {codes.dtype}). Pass the bits that transform returns, "
-            "or the packed bytes that encode returns together with nbits=."
+            f"`{name}` must hold only 0 and 1. Got other values of dtype {bits.dtype}. Pass the bits that `transform` "
+            "returns, or the packed codes that `encode` returns together with `nbits`."
         )
-    return codes.astype(np.uint8, copy=False)
+    return bits.astype(np.uint8, copy=False)
 
 
-def _check_packed(packed, nbits, name):
-    packed = np.asarray(packed)
+def _check_packed(codes: npt.ArrayLike, nbits: int, name: str) -> npt.NDArray[np.uint8]:
+    packed = np.asarray(codes)
     if not is_count(nbits):
-        raise ValueError(f"nbits={nbits!r}; an integer of at least 1 is wanted.")
+        raise ValueError(f"`nbits` must be an int >= 1. Got {nbits!r} instead.")
     n_bytes = -(-nbits // 8)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != n_bytes:
         raise ValueError(
-            f"{name} has dtype {packed.dtype} and shape {packed.shape}; packed codes of {nbits} bits "
-            f"are uint8 of shape (n, {n_bytes})."
+            f"`{name}` must hold packed codes of {nbits} bits, uint8 of shape (n, {n_bytes}). "
+            f"Got {packed.dtype} of shape {packed.shape} instead."
         )
     if nbits % 8 and (packed[:, -1] & (0xFF >> nbits % 8)).any():
-        raise ValueError(f"{name} has ones beyond bit {nbits}; the unused tail of the last byte must be zero.")
+        raise ValueError(f"`{name}` must have zeros after bit {nbits}, in the tail of the last byte. Got ones there.")
     return packed

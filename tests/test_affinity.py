@@ -94,19 +94,19 @@ def test_distances_keep_their_digits_far_from_the_origin():
     assert_array_equal(near(rows[:50], rows), far(rows[:50] + 1_700_000_000, rows + 1_700_000_000))
 
 
-def test_as_many_labels_as_rows_are_told():
-    with pytest.warns(UserWarning, match="3 x 3 matrix and is taken for 3 labels of each row.*PrecomputedAffinity"):
+def test_as_many_labels_as_samples_give_a_warning():
+    with pytest.warns(UserWarning, match="3 x 3 matrix and is taken for 3 labels of each sample.*PrecomputedAffinity"):
         assert resolve_affinity("auto", [[0, 1, 0], [1, 1, 0], [1, 0, 1]]) == SharedLabelsAffinity()
 
 
-def test_evenly_spaced_rows_give_the_thresholds_of_a_large_training_set():
+def test_evenly_spaced_samples_give_the_thresholds_of_a_large_training_set():
     rows = np.random.default_rng(0).normal(size=(50, 2))
     few, all_of_them = DistanceAffinity(max_samples=25).fit(rows), DistanceAffinity(max_samples=25).fit(rows[::2])
     assert_array_equal(few.thresholds, all_of_them.thresholds)
 
 
 @pytest.mark.parametrize("as_matrix", [np.array, sparse.csr_matrix, sparse.coo_array])
-def test_precomputed_levels_are_looked_up_by_row_number(as_matrix):
+def test_precomputed_levels_are_looked_up_by_index(as_matrix):
     matrix = np.random.default_rng(0).integers(0, 3, (8, 8)) / 2
     affinity = PrecomputedAffinity(as_matrix(matrix))
     a, b = np.array([5, 0, 5]), [1, 7]
@@ -131,7 +131,7 @@ def test_auto_picks_the_affinity_of_the_targets(y, expected):
 
 
 @pytest.mark.parametrize("y", [list("baab"), [3.5, 1, 3.5], [[0, 1], [1, 1], [0, 1]], sparse.eye_array(3)], ids=str)
-def test_distinct_rows_rebuild_the_targets(y):
+def test_distinct_targets_rebuild_the_targets(y):
     first, group = distinct_targets(y)
     rebuilt = take_targets(take_targets(y, first), group)
     assert_array_equal(*(rows.toarray() if sparse.issparse(rows) else rows for rows in (rebuilt, y)))
@@ -147,39 +147,57 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: resolve_affinity("cosine", [0]), "affinity='cosine': 'auto' or a callable"),
-        (lambda: resolve_affinity(None, [0]), "affinity=None: 'auto' or a callable"),
-        (lambda: resolve_affinity("auto", None), "y is None, and affinity='auto' needs class labels"),
-        (lambda: resolve_affinity("auto", [[0.3, 0.2]]), r"y is of kind 'continuous-multioutput'.*DistanceAffinity"),
-        (lambda: resolve_affinity("auto", np.eye(4)), "y is a symmetric 4 x 4 matrix.*PrecomputedAffinity"),
-        (lambda: resolve_affinity("auto", sparse.eye_array(4).tocsr()), "y is a symmetric 4 x 4 .*PrecomputedAffinity"),
-        (lambda: SharedLabelsAffinity()([[0, 1]], [[0, 1, 1]]), "2 and 3 labels; the same labels"),
-        (lambda: ClassAffinity()([[0, 1]], [0]), r"y has rows of shape \(2,\); one value a row"),
-        (lambda: DistanceAffinity()([[0.0]], [[0.0]]), "DistanceAffinity holds no thresholds: call its fit"),
-        (lambda: DistanceAffinity().fit([[0.0]]), "y has 1 row; DistanceAffinity .* at least 2"),
-        (lambda: DistanceAffinity().fit([[0.0], [np.nan]]), "DistanceAffinity wants finite rows"),
-        (lambda: DistanceAffinity(percentiles=(1, 5), levels=(1, 2)), "percentiles must descend"),
-        (lambda: DistanceAffinity(levels=(-1, 0, 1, 2)), "levels ascend above 0"),
-        (lambda: DistanceAffinity(levels=(1, 2)), "one level a percentile"),
-        (lambda: DistanceAffinity(max_samples=1), "max_samples=1; an integer of at least 2"),
-        (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1, 2]), r"thresholds=\[1, 2\]; 2 finite .* descending"),
-        (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[np.nan, 1]), "thresholds=.*; 2 finite distances"),
-        (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1]), "thresholds=.*; 2 finite distances, one a level"),
-        (lambda: ClassAffinity()([np.nan], [1.0]), "y holds None, NaN or infinity; a class for each row"),
-        (lambda: ClassAffinity()(["a"], np.array(["a", None], object)), "y holds None, NaN or infinity; a class"),
-        (lambda: ClassAffinity()(["a"], np.array(["a", np.nan], object)), "y holds None, NaN or infinity; a class"),
-        (lambda: ClassAffinity()(["a"], np.array(["a", 1], object)), "y holds numbers and text on its two sides"),
-        (lambda: PrecomputedAffinity(np.eye(3)[:2]), r"matrix has shape \(2, 3\); a square matrix"),
-        (lambda: PrecomputedAffinity([[0, -1], [1, 0]]), "matrix gives levels from -1 to 1; finite levels >= 0"),
-        (lambda: PrecomputedAffinity(sparse.csr_array(np.eye(3) * np.nan)), "matrix gives levels.*finite levels >= 0"),
-        (lambda: PrecomputedAffinity(np.eye(3))([0], [3]), "y must hold row numbers 0 to 2"),
-        (lambda: PrecomputedAffinity(np.eye(3))([-1], [0]), "y must hold row numbers 0 to 2"),
-        (lambda: PrecomputedAffinity(np.eye(3))(["a"], [0]), "y must hold row numbers 0 to 2"),
-        (lambda: level_indices(lambda a, b: -np.eye(2), [0, 1], [0, 1]), "affinity gives levels from -1.0"),
-        (lambda: level_indices(lambda a, b: np.eye(2) * np.nan, [0, 1], [0, 1]), "affinity gives .*finite levels"),
-        (lambda: level_indices(lambda a, b: np.eye(2), [0, 1], [0]), r"affinity returned shape .*\(2, 1\) is wanted"),
-        (lambda: level_indices(Undeclared(2), [0], [0]), "affinity gives levels other than its possible_levels"),
-        (lambda: level_indices(Undeclared(0.5), [0], [0]), "affinity gives levels other than its possible_levels"),
+        (lambda: resolve_affinity("cosine", [0]), "`affinity` must be 'auto' or a callable .* Got 'cosine'"),
+        (lambda: resolve_affinity(None, [0]), "`affinity` must be 'auto' or a callable .* Got None"),
+        (lambda: resolve_affinity("auto", None), "`y` must hold class labels .* Got None"),
+        (
+            lambda: resolve_affinity("auto", [[0.3, 0.2]]),
+            r"Got 'continuous-multioutput' .*DistanceAffinity",
+        ),
+        (lambda: resolve_affinity("auto", np.eye(4)), "`y` .* Got a symmetric 4 x 4 matrix.*PrecomputedAffinity"),
+        (lambda: resolve_affinity("auto", sparse.eye_array(4).tocsr()), "Got a symmetric 4 x 4 .*PrecomputedAffinity"),
+        (lambda: SharedLabelsAffinity()([[0, 1]], [[0, 1, 1]]), "must have the same labels. Got 2 and 3 labels"),
+        (lambda: ClassAffinity()([[0, 1]], [0]), r"`y` must hold one value per sample.* Got shape \(1, 2\)"),
+        (lambda: DistanceAffinity()([[0.0]], [[0.0]]), "`thresholds` is None: call `fit` of DistanceAffinity"),
+        (lambda: DistanceAffinity().fit([[0.0]]), "`y` must have at least 2 samples for DistanceAffinity. Got 1"),
+        (lambda: DistanceAffinity().fit([[0.0], [np.nan]]), "`y` must hold finite vectors.* for DistanceAffinity"),
+        (lambda: DistanceAffinity(percentiles=(1, 5), levels=(1, 2)), "`percentiles` must descend"),
+        (lambda: DistanceAffinity(levels=(-1, 0, 1, 2)), "`levels` must ascend above 0"),
+        (lambda: DistanceAffinity(levels=(1, 2)), "must have one value per level"),
+        (lambda: DistanceAffinity(max_samples=1), "`max_samples` must be an int >= 2. Got 1"),
+        (
+            lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1, 2]),
+            r"`thresholds` .* descending. Got \[1, 2\]",
+        ),
+        (
+            lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[np.nan, 1]),
+            "`thresholds` .* None or 2 finite distances",
+        ),
+        (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1]), "`thresholds` .* 2 finite distances, one per level"),
+        (lambda: ClassAffinity()([np.nan], [1.0]), "`y` must hold a class for each sample. Got None, NaN or infinity"),
+        (lambda: ClassAffinity()(["a"], np.array(["a", None], object)), "`y` must hold a class for each sample"),
+        (lambda: ClassAffinity()(["a"], np.array(["a", np.nan], object)), "`y` must hold a class for each sample"),
+        (
+            lambda: ClassAffinity()(["a"], np.array(["a", 1], object)),
+            "classes of one kind. Got numbers and text",
+        ),
+        (lambda: PrecomputedAffinity(np.eye(3)[:2]), r"`matrix` must be square. Got shape \(2, 3\)"),
+        (lambda: PrecomputedAffinity([[0, -1], [1, 0]]), "`matrix` .* finite levels >= 0. Got levels from -1 to 1"),
+        (lambda: PrecomputedAffinity(sparse.csr_array(np.eye(3) * np.nan)), "`matrix` .* finite levels >= 0"),
+        (lambda: PrecomputedAffinity(np.eye(3))([0], [3]), "`y` must hold indices 0 to 2"),
+        (lambda: PrecomputedAffinity(np.eye(3))([-1], [0]), "`y` must hold indices 0 to 2"),
+        (lambda: PrecomputedAffinity(np.eye(3))(["a"], [0]), "`y` must hold indices 0 to 2"),
+        (
+            lambda: level_indices(lambda a, b: -np.eye(2), [0, 1], [0, 1]),
+            "`affinity` must .* Got levels from -1.0",
+        ),
+        (lambda: level_indices(lambda a, b: np.eye(2) * np.nan, [0, 1], [0, 1]), "`affinity` must have finite levels"),
+        (
+            lambda: level_indices(lambda a, b: np.eye(2), [0, 1], [0]),
+            r"shape \(2, 1\). Got shape \(2, 2\)",
+        ),
+        (lambda: level_indices(Undeclared(2), [0], [0]), "`affinity` must return levels among its possible_levels"),
+        (lambda: level_indices(Undeclared(0.5), [0], [0]), "`affinity` must return levels among its possible_levels"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -201,7 +219,7 @@ def test_levels_start_with_zero_even_if_the_affinity_forgets_it():
 
 
 def test_distance_levels_do_not_depend_on_the_block():
-    """Rows on a lattice have many pairs at the very distance of a threshold."""
+    """Samples on a lattice have many pairs at exactly the distance of a threshold."""
     rows = np.random.default_rng(0).integers(0, 2, (400, 12)) * 0.1 + 1 / 3
     affinity = DistanceAffinity().fit(rows)
     whole = affinity(rows, rows)

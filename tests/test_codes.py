@@ -82,16 +82,20 @@ def test_quantized_weights_are_near_and_their_sums_exact_in_any_order(weights):
 @pytest.mark.parametrize(
     ("codes", "nbits", "message"),
     [
-        ([[0, 2]], None, "codes holds values other than 0 and 1"),
-        ([[-1, 1]], None, "codes holds values other than 0 and 1.*bits that transform returns"),
-        ([[0.0, np.nan]], None, "codes holds values other than 0 and 1"),
-        ([["0", "1"]], None, "codes holds values other than 0 and 1"),
-        ([0, 1], None, r"codes has shape \(2,\); a matrix \(n, nbits\)"),
-        ([[]], None, r"codes has shape \(1, 0\); a matrix"),
-        (np.zeros((2, 3), np.uint8), 8, r"packed codes of 8 bits are uint8 of shape \(n, 1\)"),
-        (np.zeros((2, 2)), 9, "codes has dtype float64 .* packed codes of 9 bits are uint8"),
-        (np.full((2, 1), 255, np.uint8), 3, "codes has ones beyond bit 3; the unused tail .* must be zero"),
-        *(([[0]], nbits, f"nbits={nbits!r}; an integer of at least 1") for nbits in (0, -8, 2.5, "8")),
+        ([[0, 2]], None, "`codes` must hold only 0 and 1. Got other values of dtype int64"),
+        ([[-1, 1]], None, "`codes` must hold only 0 and 1.*bits that `transform` returns"),
+        ([[0.0, np.nan]], None, "`codes` must hold only 0 and 1"),
+        ([["0", "1"]], None, "`codes` must hold only 0 and 1"),
+        ([0, 1], None, r"`codes` must be a matrix of bits.* Got shape \(2,\)"),
+        ([[]], None, r"`codes` must be a matrix.* Got shape \(1, 0\)"),
+        (
+            np.zeros((2, 3), np.uint8),
+            8,
+            r"packed codes of 8 bits, uint8 of shape \(n, 1\). Got uint8 of shape \(2, 3\)",
+        ),
+        (np.zeros((2, 2)), 9, "`codes` must hold packed codes of 9 bits, uint8 .* Got float64"),
+        (np.full((2, 1), 255, np.uint8), 3, "`codes` must have zeros after bit 3"),
+        *(([[0]], nbits, f"`nbits` must be an int >= 1. Got {nbits!r}") for nbits in (0, -8, 2.5, "8")),
     ],
 )
 def test_what_is_neither_bits_nor_packed_codes_is_refused(codes, nbits, message):
@@ -102,12 +106,12 @@ def test_what_is_neither_bits_nor_packed_codes_is_refused(codes, nbits, message)
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1], r"bit_weights has shape \(1,\); one weight a bit is wanted, shape \(2,\)"),
-        ([[1, 1]], r"bit_weights has shape \(1, 2\)"),
-        ([0, 0], "bit_weights=.*; weights >= 0 with a finite sum, and at least one above zero, are wanted"),
-        ([1, -1], "bit_weights=.*; weights >= 0 with a finite sum"),
-        ([1, np.nan], "bit_weights=.*; weights >= 0 with a finite sum"),
-        ([1, np.inf], "bit_weights=.*; weights >= 0 with a finite sum"),
+        ([1], r"`bit_weights` must have one weight per bit, shape \(2,\). Got shape \(1,\)"),
+        ([[1, 1]], r"`bit_weights` .* Got shape \(1, 2\)"),
+        ([0, 0], r"`bit_weights` must be >= 0 with a finite sum, and at least one above 0. Got \[0, 0\]"),
+        ([1, -1], "`bit_weights` must be >= 0 with a finite sum"),
+        ([1, np.nan], "`bit_weights` must be >= 0 with a finite sum"),
+        ([1, np.inf], "`bit_weights` must be >= 0 with a finite sum"),
     ],
 )
 def test_bad_bit_weights_are_refused(weights, message):
@@ -115,8 +119,8 @@ def test_bad_bit_weights_are_refused(weights, message):
         hamming_distances([[0, 1]], [[1, 1]], bit_weights=weights)
 
 
-def test_codes_of_two_lengths_are_refused():
-    with pytest.raises(ValueError, match="codes_a have 2 bits and codes_b 3; codes of one length"):
+def test_codes_of_different_nbits_are_refused():
+    with pytest.raises(ValueError, match=r"`codes_a` and `codes_b` must have the same number of bits. Got 2 and 3"):
         hamming_distances([[0, 1]], [[0, 1, 1]])
 
 
@@ -142,5 +146,5 @@ def test_a_constant_bit_is_correlated_with_itself_alone():
 
 @pytest.mark.parametrize("function", [bit_balance, bit_correlation])
 def test_no_codes_have_no_statistics(function):
-    with pytest.raises(ValueError, match="codes has no rows; at least one code is wanted"):
+    with pytest.raises(ValueError, match=r"`codes` must hold at least one code"):
         function(np.zeros((0, 8), np.uint8))

@@ -4,7 +4,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.displays._base import pyplot
 from skhash.metrics import RetrievalScorer
-from skhash.metrics.histogram import concatenate
+from skhash.metrics._histograms import concatenate
 from skhash.metrics.scorers import find_hasher, hasher_input
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash._targets import n_rows
+from skhash._targets import n_targets
 from skhash.codes import as_packed, unpack
 from skhash.displays._base import color_and_marker, legend, one_axes, pyplot
 
@@ -190,7 +190,7 @@ def _check_targets(y: ArrayLike | None, n: int) -> npt.NDArray[Any] | None:
     """Targets as an array: one per point, and at most 20 classes unless they are numbers."""
     if y is None:
         return None
-    if np.ndim(y) != 1 or n_rows(y) != n:
+    if np.ndim(y) != 1 or n_targets(y) != n:
         raise ValueError(f"`y` must hold one value for each of the {n} codes. Got shape {np.shape(y)} instead.")
     y = np.asarray(y)
     if y.dtype.kind not in "biuf" and len(np.unique(y)) > _MAX_CLASSES:

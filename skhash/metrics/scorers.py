@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from skhash.affinity import ClassAffinity, resolve_affinity
-from skhash.codes import as_packed, check_same_length
+from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._ties import check_cutoff, check_options
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
@@ -146,7 +146,7 @@ class RetrievalScorer:
         if isinstance(self.database, tuple):
             database_X, database_y = self.database
             database, database_nbits = _packed_codes(estimator, hasher, database_X)
-            check_same_length(nbits, database_nbits, "query_codes", "database_codes")
+            check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
             database_y = self._targets(estimator, hasher, database_X, database_y)
         elif self.database == "fold":
             database, database_y = queries, query_y

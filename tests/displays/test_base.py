@@ -137,7 +137,7 @@ def test_aliases_of_keywords_do_not_clash():
             lambda: CodeMapDisplay(np.zeros((30, 2)), [f"c{i}" for i in range(30)]).plot(),
             "`y` must hold at most 20 classes, or numbers. Got 30 classes",
         ),
-        (lambda: BitBalanceDisplay.from_codes([[0, 2]]), "codes holds values other than 0 and 1"),
+        (lambda: BitBalanceDisplay.from_codes([[0, 2]]), "`codes` must hold only 0 and 1"),
     ],
 )
 def test_errors_name_the_parameter_and_the_value(call, message):

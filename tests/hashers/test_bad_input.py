@@ -163,12 +163,12 @@ def test_targets_of_another_length(refuses, Hasher, digits, affinity):
 
 
 def test_continuous_targets(refuses, digits):
-    refuses(TALRHasher(), digits.X, digits.y + 0.5, "y is of kind 'continuous'.*DistanceAffinity")
+    refuses(TALRHasher(), digits.X, digits.y + 0.5, "Got 'continuous' values.*DistanceAffinity")
 
 
 def test_continuous_targets_trouble_an_unsupervised_hasher_in_score_only(digits):
     hasher = make_pipeline(ITQHasher(), KNeighborsRegressor()).fit(digits.X, digits.y + 0.5)[0]
-    with pytest.raises(ValueError, match="y is of kind 'continuous'"):
+    with pytest.raises(ValueError, match="Got 'continuous' values"):
         hasher.score(digits.X, digits.y + 0.5)
 
 
@@ -186,17 +186,17 @@ def test_no_relevant_pair(refuses, digits):
 
 def test_an_affinity_matrix_as_targets(refuses, digits):
     matrix = (digits.y[:, None] == digits.y).astype(int)
-    message = r"y is a symmetric 500 x 500 matrix.*affinity=PrecomputedAffinity\(matrix\) and y=numpy.arange\(n\)"
+    message = r"Got a symmetric 500 x 500 matrix.*affinity=PrecomputedAffinity\(matrix\) and y=numpy.arange\(n\)"
     refuses(TALRHasher(), digits.X, matrix, message)
 
 
 @pytest.mark.parametrize(
     ("affinity", "message"),
     [
-        (lambda a, b: np.zeros(3), r"affinity returned shape \(3,\)"),
-        (lambda a, b: -1.0 * (a[:, None] == b), "affinity gives levels from -1.0 to .*finite levels >= 0"),
-        (lambda a, b: np.where(a[:, None] == b, np.nan, 0.0), "affinity gives levels.*finite levels >= 0"),
-        (PrecomputedAffinity(np.eye(4)), "row numbers 0 to 3"),
+        (lambda a, b: np.zeros(3), r"`affinity` must return .* Got shape \(3,\)"),
+        (lambda a, b: -1.0 * (a[:, None] == b), "`affinity` must have finite levels >= 0. Got levels from -1.0"),
+        (lambda a, b: np.where(a[:, None] == b, np.nan, 0.0), "`affinity` must have finite levels >= 0"),
+        (PrecomputedAffinity(np.eye(4)), "indices 0 to 3"),
     ],
     ids=["shape", "negative", "NaN", "row numbers"],
 )
@@ -209,26 +209,24 @@ def test_affinities_that_give_no_levels(refuses, digits, affinity, message):
 
 def test_codes_that_are_no_bits(digits):
     signs = np.where(digits.X[:, :8] > 4, 1, -1)
-    with pytest.raises(
-        ValueError, match=r"database_codes holds values other than 0 and 1 .*Pass the bits that transform"
-    ):
+    with pytest.raises(ValueError, match=r"`database_codes` must hold only 0 and 1. .*Pass the bits that `transform`"):
         relevance_histogram(signs, signs, digits.y)
 
 
 def test_codes_and_targets_of_other_shapes():
     codes = np.zeros((4, 8), dtype=np.uint8)
-    with pytest.raises(ValueError, match="query_codes have 8 bits and database_codes 7"):
+    with pytest.raises(ValueError, match=r"`query_codes` and `database_codes` .* Got 8 and 7"):
         relevance_histogram(codes, codes[:, :7], [0, 0, 1, 1])
-    with pytest.raises(ValueError, match="query_y has 3 rows for 4 queries"):
+    with pytest.raises(ValueError, match=r"`query_y` .* Got 3 targets for 4 queries"):
         relevance_histogram(codes, codes, [0, 0, 1], [0, 0, 1, 1])
 
 
 @every_hasher
 def test_queries_and_targets_of_other_lengths(fit, Hasher, digits):
     hasher = fit(Hasher)
-    with pytest.raises(ValueError, match="query_y has 299 rows"):
+    with pytest.raises(ValueError, match=r"`query_y` .* Got 299 targets"):
         hasher.score(digits.X_query, digits.y_query[1:])
     with pytest.raises(ValueError, match=r"y is None.*pass y"):
         hasher.score(digits.X_query)
-    with pytest.raises(ValueError, match="database_y has 499 rows"):
+    with pytest.raises(ValueError, match=r"`database_y` .* Got 499 targets"):
         RetrievalScorer(database=(digits.X, digits.y[1:]))(hasher, digits.X_query, digits.y_query)

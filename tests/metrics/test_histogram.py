@@ -9,8 +9,8 @@ from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsA
 from skhash.codes import hamming_distances, pack
 from skhash.metrics import (
     RelevanceHistogram,
+    _counts,
     average_precision,
-    counting,
     histogram_from_distances,
     iter_histograms,
     ndcg,
@@ -18,7 +18,7 @@ from skhash.metrics import (
     reciprocal_rank,
     relevance_histogram,
 )
-from skhash.metrics.histogram import concatenate
+from skhash.metrics._histograms import concatenate
 
 MATRIX = np.random.default_rng(0).integers(0, 3, (40, 40)) * 1.5
 NEAR = DistanceAffinity(percentiles=(50, 20), levels=(1, 3), thresholds=np.array([1.5, 0.7]))
@@ -44,7 +44,7 @@ def points(n, rng):
     return rng.normal(size=(n, 2))
 
 
-def row_numbers(n, rng):
+def indices(n, rng):
     return rng.integers(0, len(MATRIX), n)
 
 
@@ -57,8 +57,8 @@ AFFINITIES = {
     "sparse labels": (sparse_tags, "auto", lambda a, b: (a * b).sum()),
     "distance": (points, NEAR, lambda a, b: np.select([np.hypot(*(a - b)) <= t for t in (0.7, 1.5)], [3, 1])),
     "callable": (classes, lambda a, b: 0.5 * np.abs(a[:, None] - b), lambda a, b: 0.5 * abs(a - b)),
-    "precomputed": (row_numbers, PrecomputedAffinity(MATRIX), lambda a, b: MATRIX[a, b]),
-    "precomputed sparse": (row_numbers, PrecomputedAffinity(sparse.csr_array(MATRIX)), lambda a, b: MATRIX[a, b]),
+    "precomputed": (indices, PrecomputedAffinity(MATRIX), lambda a, b: MATRIX[a, b]),
+    "precomputed sparse": (indices, PrecomputedAffinity(sparse.csr_array(MATRIX)), lambda a, b: MATRIX[a, b]),
 }
 every_affinity = pytest.mark.parametrize("kind", AFFINITIES)
 WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
@@ -75,6 +75,11 @@ def random_problem(kind, n_queries=9, n_items=14, nbits=12, seed=0):
 def as_dict(H):
     assert (np.diff(H.levels) > 0).all()
     return {(int(q), int(d), float(H.levels[v])): int(H.counts[q, d, v]) for q, d, v in np.argwhere(H.counts)}
+
+
+def as_ragged(H):
+    query, distances, counts = H._ties(H.levels)
+    return RelevanceHistogram(counts, H.levels, distances, np.searchsorted(query, np.arange(H.n_queries + 1)))
 
 
 def assert_same(H, other):
@@ -99,7 +104,7 @@ def test_exclude_self_leaves_out_the_item_of_the_query(kind):
     H = relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True)
     assert as_dict(H) == oracles.naive_counts(codes, codes, y, y, level, exclude_self=True)
     ragged = relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True, bit_weights=np.ones(12))
-    assert_same(ragged, H._as_ragged())
+    assert_same(ragged, as_ragged(H))
 
 
 @every_affinity
@@ -119,8 +124,8 @@ def test_repeated_codes_are_merged_without_changing_a_count(kind, monkeypatch):
     (queries, distinct), (query_y, _), _, level = random_problem(kind, n_queries=120, n_items=6, nbits=9)
     rng = np.random.default_rng(1)
     database, database_y = distinct[rng.integers(0, 6, 300)], AFFINITIES[kind][0](300, rng)
-    scanned, merge = [], counting._merge_equal
-    monkeypatch.setattr(counting, "_merge_equal", lambda *args: scanned.append(merge(*args)) or scanned[-1])
+    scanned, merge = [], _counts._merge_equal
+    monkeypatch.setattr(_counts, "_merge_equal", lambda *args: scanned.append(merge(*args)) or scanned[-1])
     merged, *halves = (
         relevance_histogram(queries[rows], database, query_y[rows], database_y) for rows in np.s_[:, :60, 60:]
     )
@@ -137,7 +142,7 @@ def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypat
     codes, y = (rng.integers(0, 2, (3000, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3000))
     graded = {"affinity": lambda a, b: np.maximum(2 - abs(a[:, None] - b), 0)}
     by_group = relevance_histogram(codes[:120], codes, y[:120], y, **graded)
-    monkeypatch.setattr(counting, "LONG", 3001)
+    monkeypatch.setattr(_counts, "LONG", 3001)
     assert_same(by_group, relevance_histogram(codes[:120], codes, y[:120], y, **graded))
     level = graded["affinity"](y[:1], y)[0]
     expected = np.zeros((nbits + 1, 3))
@@ -152,7 +157,7 @@ def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
     with sklearn.config_context(working_memory=memory):
         by_group = relevance_histogram(codes, codes, y, exclude_self=True)
     assert by_group.counts.sum() == 20_000 * 19_999
-    monkeypatch.setattr(counting, "LONG", 20_001)
+    monkeypatch.setattr(_counts, "LONG", 20_001)
     assert_same(by_group, relevance_histogram(codes, codes, y, exclude_self=True))
 
 
@@ -172,7 +177,7 @@ def test_a_small_working_memory_changes_nothing(kind, weights):
 
 @both_layouts
 @every_affinity
-def test_the_order_of_the_database_changes_no_figure(kind, weights):
+def test_the_order_of_the_database_changes_no_metric(kind, weights):
     (queries, database), (query_y, database_y), affinity, _ = random_problem(kind)
     shuffled = np.random.default_rng(1).permutation(len(database))
     other_y = [database_y[i] for i in shuffled] if isinstance(database_y, list) else database_y[shuffled]
@@ -201,7 +206,7 @@ def test_shards_unite_their_levels_and_layouts():
     assert (one + two).levels.tolist() == [0, 0.5, 2]
     assert (one + two).counts.tolist() == [[[0, 0, 0], [0, 1, 1], [0, 0, 0]]]
     given = histogram_from_distances([[1.0]], [0], [0], affinity=lambda a, b: [[2]])
-    assert_same(one + given, (one + two)._as_ragged())
+    assert_same(one + given, as_ragged(one + two))
 
 
 def test_queries_at_one_distance_stay_apart_in_a_merge():
@@ -218,8 +223,8 @@ def test_equal_scores_are_ties_and_higher_ones_come_first():
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        (([[0, 1]] * 3, [[0, 1]], [0] * 3, [0]), "histograms of 2 and 3 queries: shards share their queries"),
-        (([[0, 1, 1]] * 2, [[0, 1, 1]], [0] * 2, [0]), "codes of 2 and 3 bits: shards share their length"),
+        (([[0, 1]] * 3, [[0, 1]], [0] * 3, [0]), "same queries. Got 2 and 3"),
+        (([[0, 1, 1]] * 2, [[0, 1, 1]], [0] * 2, [0]), "same number of bits. Got 2 and 3"),
     ],
 )
 def test_histograms_of_other_queries_do_not_add(others, message):
@@ -233,21 +238,21 @@ def test_histograms_of_other_queries_do_not_add(others, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"query_codes": [[0, 2], [1, 1]]}, "query_codes holds values other than 0 and 1"),
-        ({"database_codes": [0, 1]}, r"database_codes has shape \(2,\); a matrix"),
-        ({"database_codes": [[0]] * 3}, "query_codes have 2 bits and database_codes 1"),
-        ({"query_codes": [[0] * 16] * 2, "database_codes": np.ones((3, 2), np.uint8)}, "16 bits and database_codes 2"),
-        ({"query_codes": np.zeros((0, 2)), "query_y": []}, "0 queries and 3 database items; at least one of each"),
-        ({"query_y": [0]}, "query_y has 1 rows for 2 queries"),
-        ({"database_y": [0, 1]}, "database_y has 2 rows for 3 database items"),
-        ({"query_y": None}, "query_y is None; one target for each"),
-        ({"exclude_self": True}, "exclude_self=True with 2 queries and 3 items: they must be the same rows"),
-        ({"affinity": "cosine"}, "affinity='cosine': 'auto' or a callable"),
-        ({"affinity": lambda a, b: -np.ones((len(a), len(b)))}, "affinity gives levels from -1.0 to -1.0"),
-        ({"affinity": PrecomputedAffinity([[1]])}, "y must hold row numbers 0 to 0"),
-        ({"database_y": np.eye(3)}, "y is a symmetric 3 x 3 matrix.*PrecomputedAffinity"),
-        ({"bit_weights": [1, 2, 3]}, r"bit_weights has shape \(3,\); one weight a bit"),
-        ({"nbits": 8}, "packed codes of 8 bits are uint8"),
+        ({"query_codes": [[0, 2], [1, 1]]}, "`query_codes` must hold only 0 and 1"),
+        ({"database_codes": [0, 1]}, r"`database_codes` must be a matrix.* Got shape \(2,\)"),
+        ({"database_codes": [[0]] * 3}, "`query_codes` and `database_codes` .* Got 2 and 1"),
+        ({"query_codes": [[0] * 16] * 2, "database_codes": np.ones((3, 2), np.uint8)}, "Got 16 and 2"),
+        ({"query_codes": np.zeros((0, 2)), "query_y": []}, "at least one sample each. Got 0 queries"),
+        ({"query_y": [0]}, "`query_y` .* Got 1 targets for 2 queries"),
+        ({"database_y": [0, 1]}, "`database_y` .* Got 2 targets for 3 database items"),
+        ({"query_y": None}, "`query_y` must have one target per sample. Got None"),
+        ({"exclude_self": True}, "`exclude_self` must be False .* Got 2 queries and 3 items"),
+        ({"affinity": "cosine"}, "`affinity` must be 'auto' or a callable"),
+        ({"affinity": lambda a, b: -np.ones((len(a), len(b)))}, "Got levels from -1.0 to -1.0"),
+        ({"affinity": PrecomputedAffinity([[1]])}, "`y` must hold indices 0 to 0"),
+        ({"database_y": np.eye(3)}, "Got a symmetric 3 x 3 matrix.*PrecomputedAffinity"),
+        ({"bit_weights": [1, 2, 3]}, "`bit_weights` must have one weight per bit"),
+        ({"nbits": 8}, "packed codes of 8 bits, uint8"),
     ],
 )
 def test_bad_input_is_named(changes, message):
@@ -259,9 +264,9 @@ def test_bad_input_is_named(changes, message):
 @pytest.mark.parametrize(
     ("distances", "message"),
     [
-        ([0.0, 1.0], r"distances has shape \(2,\); a matrix \(n_queries, n_items\)"),
-        ([[0.0, np.nan]], "distances holds NaN or infinity"),
-        ([[0.0, np.inf]], "distances holds NaN or infinity"),
+        ([0.0, 1.0], r"`distances` must be a matrix.* Got shape \(2,\)"),
+        ([[0.0, np.nan]], "`distances` must be finite"),
+        ([[0.0, np.inf]], "`distances` must be finite"),
     ],
     ids=str,
 )
@@ -272,13 +277,13 @@ def test_distances_must_be_a_finite_matrix(distances, message):
 
 @pytest.mark.parametrize("levels", [[1, 2], [0, 2, 2], [0, 3, 1], []])
 def test_levels_ascend_from_zero(levels):
-    with pytest.raises(ValueError, match="ascending numbers of which the first is 0"):
+    with pytest.raises(ValueError, match="`levels` must ascend from 0"):
         RelevanceHistogram(np.ones((1, 2, len(levels)), dtype=int), np.array(levels))
 
 
 def test_distance_affinity_is_fitted_once_for_all_shards():
     rows = np.random.default_rng(0).random((6, 2))
-    with pytest.raises(ValueError, match="holds no thresholds: call its fit with the training rows"):
+    with pytest.raises(ValueError, match=r"`thresholds` is None: call `fit` .* with the training samples"):
         relevance_histogram([[0]] * 6, [[1]] * 6, rows, affinity=DistanceAffinity())
 
 

@@ -1,0 +1,29 @@
+"""Affinities: which samples are relevant to which, and how much.
+
+An affinity is a callable on *targets*: ``affinity(y_a, y_b)`` returns the levels, a
+matrix (len a, len b) of numbers >= 0, where 0 means irrelevant. Any function of
+that form is an affinity. The classes here also say whether they need a target
+(`requires_y`), learn from the training samples (`fit`), and list the levels that
+can occur (`possible_levels`).
+"""
+
+from skhash.affinity._auto import fit_affinity, label_matrix, resolve_affinity
+from skhash.affinity._classes import ClassAffinity
+from skhash.affinity._distances import DistanceAffinity
+from skhash.affinity._labels import SharedLabelsAffinity
+from skhash.affinity._levels import level_indices
+from skhash.affinity._precomputed import PrecomputedAffinity
+
+__all__ = [
+    "ClassAffinity",
+    "DistanceAffinity",
+    "PrecomputedAffinity",
+    "SharedLabelsAffinity",
+    "fit_affinity",
+    "label_matrix",
+    "level_indices",
+    "resolve_affinity",
+]
+
+for _public in (ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity):
+    _public.__module__ = __name__  # pickles and checkpoints name the public path

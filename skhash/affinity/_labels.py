@@ -1,0 +1,61 @@
+"""Affinity of samples with several labels."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+
+@dataclass(frozen=True)
+class SharedLabelsAffinity:
+    """Level = number of labels that two multi-label samples share.
+
+    Parameters
+    ----------
+    binary : bool, default=False
+        If True, the level is 1 for one or more shared labels.
+
+    Examples
+    --------
+    >>> from skhash.affinity import SharedLabelsAffinity
+    >>> SharedLabelsAffinity()([[1, 1, 0]], [[1, 1, 1], [0, 1, 0], [0, 0, 1]])
+    array([[2, 1, 0]])
+    """
+
+    binary: bool = False
+    requires_y = True
+
+    def fit(self, y: Any) -> "SharedLabelsAffinity":
+        """Affinity itself: it learns nothing."""
+        return self
+
+    def possible_levels(self, y_a: Any, y_b: Any) -> npt.NDArray[np.int64]:
+        """Levels that can occur, ascending: 0 to the largest number of labels of a sample."""
+        largest = min(int(label_indicator(y).sum(axis=1).max()) for y in (y_a, y_b))
+        return np.arange((1 if self.binary else largest) + 1)
+
+    def __call__(self, y_a: Any, y_b: Any) -> npt.NDArray[np.int64]:
+        """Levels of all pairs, shape (len a, len b)."""
+        a, b = label_indicator(y_a), label_indicator(y_b)
+        if a.shape[1] != b.shape[1]:
+            raise ValueError(
+                f"`y_a` and `y_b` must have the same labels. Got {a.shape[1]} and {b.shape[1]} labels instead."
+            )
+        # float32 products go through BLAS and are exact far beyond any number of labels
+        shared = a.astype(np.float32) @ b.astype(np.float32).T
+        levels = np.asarray(shared if isinstance(shared, np.ndarray) else shared.toarray()).astype(np.int64)
+        return np.minimum(levels, 1) if self.binary else levels
+
+
+def label_indicator(y: Any) -> Any:
+    """Checked 0/1 matrix of labels, dense or sparse."""
+    y = y if sparse.issparse(y) else np.asarray(y)
+    stored = y.data if sparse.issparse(y) else y
+    if y.ndim != 2 or stored.dtype.kind not in "biuf" or not ((stored == 0) | (stored == 1)).all():
+        raise ValueError(
+            "`y` must be a 0/1 matrix of labels, shape (n, n_labels), for SharedLabelsAffinity. "
+            f"Got shape {y.shape} of type {stored.dtype} instead."
+        )
+    return y.astype(np.int64) if stored.dtype.kind == "b" else y

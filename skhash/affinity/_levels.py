@@ -1,0 +1,63 @@
+"""Levels of pairs as indices, the form in which everything else counts them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._targets import n_targets
+
+
+def level_indices(
+    affinity: Callable[[Any, Any], Any], y_a: Any, y_b: Any
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+    """Levels of all pairs, as indices into the levels that can occur.
+
+    Parameters
+    ----------
+    affinity : callable
+        Maps two sets of targets to levels.
+    y_a, y_b : array-like of shape (len a, ...) and (len b, ...)
+        Targets.
+
+    Returns
+    -------
+    indices : ndarray of shape (len a, len b), dtype uint32
+        ``levels[indices]`` are the levels.
+    levels : ndarray of shape (n_levels,)
+        Ascending, the first one 0.
+
+    Raises
+    ------
+    ValueError
+        If the affinity returns another shape, or levels below 0 or not finite.
+
+    Examples
+    --------
+    >>> from skhash.affinity import level_indices
+    >>> level_indices(lambda a, b: [[0.0, 2.5]], [1], [2, 3])
+    (array([[0, 1]], dtype=uint32), array([0. , 2.5]))
+    """
+    values = np.asarray(affinity(y_a, y_b))
+    shape = (n_targets(y_a), n_targets(y_b))
+    if values.shape != shape:
+        raise ValueError(f"`affinity` must return levels of shape {shape}. Got shape {values.shape} instead.")
+    if hasattr(affinity, "possible_levels"):
+        levels = np.union1d([0], affinity.possible_levels(y_a, y_b))
+    else:
+        levels = np.union1d([0], checked_levels(values, "`affinity`"))
+    whole = values.dtype.kind in "bui" and np.array_equal(levels, np.arange(len(levels)))
+    indices = (values if whole else np.searchsorted(levels, values)).astype(np.uint32)
+    # the kernels trust these indices: one outside the levels would write outside the counts
+    if indices.max(initial=0) >= len(levels) or (not whole and (levels[indices] != values).any()):
+        raise ValueError(f"`affinity` must return levels among its possible_levels, {levels}. Got other levels.")
+    return indices, levels
+
+
+def checked_levels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Distinct levels, ascending; ValueError unless they are finite and >= 0."""
+    values = np.unique(values)
+    if len(values) and not (np.isfinite(values).all() and values[0] >= 0):
+        raise ValueError(f"{name} must have finite levels >= 0. Got levels from {values[0]} to {values[-1]} instead.")
+    return values

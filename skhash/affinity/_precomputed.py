@@ -1,0 +1,73 @@
+"""Affinity from a matrix of levels."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from skhash.affinity._classes import one_per_sample
+from skhash.affinity._levels import checked_levels
+
+
+class PrecomputedAffinity:
+    """Levels from a matrix; the targets are indices into that matrix.
+
+    Pass ``y = numpy.arange(n)``: indices survive every cross-validation
+    splitter, which a matrix does not. The matrix is never copied: `clone` and
+    `deepcopy` return the object itself.
+
+    Parameters
+    ----------
+    matrix : array-like or sparse matrix of shape (n, n)
+        Levels >= 0.
+
+    Examples
+    --------
+    >>> from skhash.affinity import PrecomputedAffinity
+    >>> PrecomputedAffinity([[1, 0], [0, 1]])([1], [0, 1])
+    array([[0, 1]])
+    """
+
+    requires_y = True
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix.tocsr() if sparse.issparse(matrix) else np.asarray(matrix)
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
+            raise ValueError(f"`matrix` must be square. Got shape {self.matrix.shape} instead.")
+        stored = np.asarray(self.matrix.data if sparse.issparse(matrix) else self.matrix)
+        self._levels = np.union1d([0], checked_levels(stored, "`matrix` of PrecomputedAffinity"))
+
+    def __repr__(self) -> str:
+        return f"PrecomputedAffinity({self.matrix.shape[0]} samples)"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "PrecomputedAffinity":
+        return self
+
+    def __sklearn_clone__(self) -> "PrecomputedAffinity":
+        return self
+
+    def fit(self, y: npt.ArrayLike) -> "PrecomputedAffinity":
+        """Affinity itself: it learns nothing."""
+        return self
+
+    def possible_levels(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Levels that can occur, ascending: those of the matrix, and 0."""
+        return self._levels
+
+    def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Levels of all pairs, shape (len a, len b)."""
+        a, b = self._indices(y_a), self._indices(y_b)
+        if sparse.issparse(self.matrix):
+            return np.asarray(self.matrix[a][:, b].toarray())
+        return np.asarray(self.matrix[np.ix_(a, b)])
+
+    def _indices(self, y: Any) -> npt.NDArray[Any]:
+        indices = one_per_sample(y)
+        n = self.matrix.shape[0]
+        if indices.dtype.kind not in "iu" or (len(indices) and (indices.min() < 0 or indices.max() >= n)):
+            raise ValueError(
+                f"`y` must hold indices 0 to {n - 1} into the matrix of PrecomputedAffinity, "
+                f"as numpy.arange({n}) does. Got {indices} instead."
+            )
+        return indices

@@ -1,0 +1,111 @@
+"""Counts of items by distance and level, from the kernels or by sorting.
+
+Each distinct code is visited once with its multiplicity where that pays, and queries are
+taken in chunks, so that memory stays bounded for a database of any size.
+"""
+
+import numpy as np
+
+from skhash._threads import run_in_slices
+from skhash.codes import as_words
+from skhash.metrics._arrays import memory_chunks
+from skhash.metrics._histograms import ragged_histogram
+from skhash.metrics.histogram import RelevanceHistogram
+
+MANY = 100  # queries from which it pays to sort the database
+LONG = 64  # items per group from which a scan group by group is faster
+
+
+def count_plain(queries, database, nbits, pairs):
+    """Histograms of successive chunks of queries by plain Hamming distances.
+
+    Parameters
+    ----------
+    queries, database : uint8 arrays of shape (n, n_bytes)
+        Packed codes.
+    nbits : int
+        Number of bits of a code.
+    pairs : PairLevels
+        Levels of the pairs.
+
+    Yields
+    ------
+    RelevanceHistogram
+        Dense.
+    """
+    from skhash._kernels import grouped_histogram, hamming_histogram
+
+    codes, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
+    if len(queries) >= MANY and len(group) >= LONG * pairs.n_groups:
+        if (group[1:] < group[:-1]).any():  # merged items are sorted already
+            small = group.astype(np.min_scalar_type(pairs.n_groups))  # numpy sorts small types by radix sort
+            order = np.argsort(small, kind="stable")
+            codes, group, multiplicity = np.ascontiguousarray(codes[:, order]), group[order], multiplicity[order]
+        kernel, groups = grouped_histogram, np.searchsorted(group, np.arange(pairs.n_groups + 1))
+    else:
+        kernel, groups = hamming_histogram, group.astype(np.uint32)
+    query_words = np.ascontiguousarray(as_words(queries).T)
+    for chunk in memory_chunks(len(queries), 24 * pairs.n_groups + 64 * (nbits + 1)):
+        table, query_group, levels = pairs.table(chunk)
+        counts = np.zeros((len(query_group), nbits + 1, len(levels)), dtype=np.int64)
+        words = query_words[chunk]
+        run_in_slices(
+            lambda part, words=words, table=table, group=query_group, counts=counts: kernel(
+                words[part], codes, multiplicity, groups, table, group[part], counts[part]
+            ),
+            len(words),
+        )
+        if pairs.exclude_self:
+            own = table[query_group, pairs.database_group[chunk]]
+            distance = np.bitwise_count(queries[chunk] ^ database[chunk]).sum(axis=1, dtype=np.int64)
+            counts[np.arange(len(own)), distance, own] -= 1
+        yield RelevanceHistogram(counts, levels)
+
+
+def count_ragged(distances, queries, pairs):
+    """Histogram of a slice of queries by distances of any kind.
+
+    Parameters
+    ----------
+    distances : float64 array of shape (n_queries, n_items)
+        Distances of these queries.
+    queries : slice
+        Which queries.
+    pairs : PairLevels
+        Levels of the pairs.
+
+    Returns
+    -------
+    RelevanceHistogram
+        Ragged.
+    """
+    table, query_group, levels = pairs.table(queries)
+    if pairs.exclude_self:
+        distances = distances.copy()
+        distances[np.arange(len(distances)), np.arange(queries.start, queries.stop)] = np.inf
+    return ragged_histogram(distances, table[query_group][:, pairs.database_group], levels)
+
+
+def _merge_equal(words, group, n_queries):
+    """Items with those of equal code and target merged, if that saves half of the scan; and their multiplicity."""
+    n_items = words.shape[1]
+    ones = np.ones(n_items, dtype=np.int64)
+    sample = slice(None, None, -(-n_items // 16_384))  # some items show whether codes repeat at all
+    n_sampled = len(group[sample])
+    if n_queries < MANY or _n_distinct(words[:, sample], group[sample]) > 0.97 * n_sampled:
+        return words, group, ones
+    if _n_distinct(words, group) > n_items / 2:
+        return words, group, ones
+    order = np.lexsort((*words, group))
+    keys = np.vstack([words, group.astype(np.uint64)])[:, order]
+    begins = np.flatnonzero(np.concatenate([[True], (keys[:, 1:] != keys[:, :-1]).any(axis=0)]))
+    return np.ascontiguousarray(keys[:-1, begins]), group[order][begins], np.diff(begins, append=n_items)
+
+
+def _n_distinct(words, group):
+    """Number of distinct (code, group) pairs, by a 64-bit hash; it is only used to choose a method."""
+    key = group.astype(np.uint64)
+    for row in words:
+        key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + row
+    key.sort()
+    return 1 + np.count_nonzero(key[1:] != key[:-1])
