@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 import skhash
+from skhash import CGHashHasher, StructHashHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 
 # Options that make a hasher quick, for the hashers that have them.
@@ -25,6 +26,10 @@ def quick(name, **params):
 every_hasher = pytest.mark.parametrize(
     "make", [pytest.param(partial(quick, name), id=name) for name in skhash.hashers.__all__]
 )
+
+# Weighted bits that are quick to learn from a few digits
+structhash = partial(StructHashHasher, nbits=4, n_relevant=4, n_irrelevant=4, n_anchors=40, tol=0.01, random_state=0)
+cghash = partial(CGHashHasher, nbits=4, n_anchors=40, random_state=0)
 
 
 class StopAfter:

@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import linprog
 
 from skhash.hashers.structhash._losses import ap_gain, auc_gain, ndcg_gain, precision_gain
 from skhash.metrics import RelevanceHistogram
@@ -137,11 +138,11 @@ def _permutations(n):
     return np.array(list(itertools.permutations(range(n))))
 
 
-# --- StructHash's losses
+# --- StructHash
 
 
 def reciprocal_rank_gain(g, t, n_relevant, n_irrelevant):
-    """A loss of a user: the rank of the first relevant item is all that counts."""
+    """A user's loss, by the rank of the first relevant item alone."""
     return (g == 1) / t
 
 
@@ -151,7 +152,7 @@ def precision_at(rankings, k=None):
     return rankings[:, :k].sum(axis=1) / min(k, n_relevant)
 
 
-# each loss as a gain, and as a measure of ranked 0/1 lists by its own definition
+# each loss as a gain, and as a metric of 0/1 rankings by its own definition
 LOSSES = {
     "ap": (ap_gain, average_precision),
     "auc": (auc_gain, roc_auc),
@@ -175,5 +176,25 @@ def interleavings(n_relevant, n_irrelevant):
     return rankings, places[:, :, None] > rest[:, None, :]
 
 
-def real_items(size, most):
-    return np.r_[: size[0], most : most + size[1]]
+def without_padding(size, max_relevant):
+    """Positions of the items of a list of this size, without the padding."""
+    return np.r_[: size[0], max_relevant : max_relevant + size[1]]
+
+
+def pair_weights(n=40, seed=0, density=0.3):
+    """A random pair matrix, as sparse and asymmetric as those of the master problem."""
+    rng = np.random.RandomState(seed)
+    return sparse.csr_array(sparse.random(n, n, density, random_state=rng, data_rvs=rng.standard_normal))
+
+
+def gain_of(A, bits):
+    """The sum of A_ij |h_i - h_j|."""
+    h = np.asarray(bits, dtype=float)
+    return (A.toarray() * np.abs(h[:, None] - h)).sum()
+
+
+def triplet_optimum(margins, C):
+    """The minimum of |w|_1 + C (sum of slacks) over triplets, as a linear program with one slack per triplet."""
+    n_triplets, nbits = margins.shape
+    cost = np.r_[np.ones(nbits), np.full(n_triplets, C)]
+    return linprog(cost, A_ub=-np.hstack([margins, np.eye(n_triplets)]), b_ub=-np.ones(n_triplets)).fun

@@ -146,7 +146,7 @@ def test_methods_that_need_labels_are_listed_and_search_spaces_fit(name):
             quick_hasher(name, affinity).fit(X, X)
         affinity = "auto"
     if name in ("StructHashHasher", "CGHashHasher"):
-        assert SPACES[name]["ridge"].centre == getattr(hashers, name)._ridges["kernel"]
+        assert SPACES[name]["ridge"].centre == getattr(hashers, name)._default_ridges["kernel"]
     hasher = quick_hasher(name, affinity).fit(X, X if affinity != "auto" else (X[:, 0] > 0).astype(int))
     space = SPACES.get(name, {})
     for parameter, values in space.items():

@@ -28,7 +28,7 @@ from sklearn.utils import gen_batches
 from skhash._compat import Interval, StrOptions
 from skhash._targets import take_targets
 from skhash.codes import binarize
-from skhash.hashers._lists import draw_lists
+from skhash.hashers._ranking_lists import draw_ranking_lists
 from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
 from skhash.hashers.shallow._linear import feature_means
 
@@ -96,7 +96,7 @@ def affinity_pairs(affinity, targets, n_relevant, n_irrelevant, rng):
     >>> distances[(pairs == [[0], [1]]).all(axis=0)], len(distances)
     (array([0.]), 6)
     """
-    lists = draw_lists(affinity, targets, n_relevant, n_irrelevant, targets.shape[0], rng)
+    lists = draw_ranking_lists(affinity, targets, n_relevant, n_irrelevant, targets.shape[0], rng)
     n_lists, length = lists.items.shape
     irrelevant = np.arange(length) >= lists.sizes[:, 0].max()
     distances = np.tile(irrelevant.astype(np.float64), n_lists)

@@ -1,14 +1,14 @@
-"""The numba kernels of StructHash, imported at first use."""
+"""Compiled kernels of StructHash, imported at first use. They release the GIL for `run_in_slices`."""
 
 import numba as nb
 import numpy as np
 
-SHORT = 128  # lists up to this length are sorted in place, which is twice as quick
+SHORT = 128  # lists up to this length are sorted in place, which is twice as fast
 
 
 @nb.njit(nogil=True, inline="always")
 def _add_scores(differences, weights, scores):
-    """Subtract the weights of an item's differing bits from its score."""
+    """Subtract from the score of each item the weights of its differing bits."""
     for r in range(len(weights)):
         if weights[r] != 0.0:
             for j in range(len(scores)):
@@ -17,7 +17,7 @@ def _add_scores(differences, weights, scores):
 
 @nb.njit(nogil=True)
 def _descending(scores):
-    """Order of the scores, the highest one first."""
+    """Indices that sort the scores in descending order."""
     if len(scores) > SHORT:
         return np.argsort(-scores)
     order = np.empty(len(scores), np.int64)
@@ -33,7 +33,7 @@ def _descending(scores):
 @nb.njit(nogil=True, cache=True)
 def count_differences(misordered, differences, counts):
     """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`."""
-    for i in range(len(differences)):  # a team of threads would take longer to start
+    for i in range(len(differences)):
         for r in range(differences.shape[1]):
             total = 0
             for j in range(differences.shape[2]):
@@ -43,18 +43,18 @@ def count_differences(misordered, differences, counts):
 
 @nb.njit(nogil=True, cache=True)
 def stump_gains(rows, columns, weights, ranks, gains):
-    """Write what each threshold of each feature gains, over all pairs that it separates.
+    """Write the gain of each threshold of each feature: the weight of the pairs that it separates.
 
     Parameters
     ----------
     rows, columns : integer arrays of shape (n_pairs,)
-        Pairs of training rows.
+        Pairs of training samples.
     weights : float64 array of shape (n_pairs,)
         Their weights.
-    ranks : int32 array of shape (n_features, n_rows)
-        Place of each row among the distinct values of each feature.
-    gains : float64 array of shape (n_features, n_rows)
-        Written here: the weight of the pairs with a rank <= r and a rank > r.
+    ranks : int32 array of shape (n_features, n_samples)
+        Rank of each sample among the distinct values of each feature.
+    gains : float64 array of shape (n_features, n_samples)
+        Output: the weight of the pairs with one rank <= r and the other > r.
     """
     for f in range(len(ranks)):
         gain = gains[f]
@@ -70,31 +70,30 @@ def stump_gains(rows, columns, weights, ranks, gains):
 
 @nb.njit(nogil=True, cache=True)
 def most_violated_rankings(differences, weights, sizes, gains, kind, misordered, violations, losses):
-    """Find the ranking of each list that maximises loss - margin, by dynamic programming.
+    """Write the ranking of each list that maximizes loss - margin, by dynamic programming.
 
-    An item j of list i scores s_j = -sum_r w_r |h_r(x_i) - h_r(x_j)|. With the relevant items
-    in order of score s_1 >= s_2 ..., the irrelevant ones summed in theirs to S(m), and
-    m_g <= m_{g+1} irrelevant items before the g-th relevant one, it minimises
+    Item j of list i has the score s_j = -sum_r w_r |h_r(x_i) - h_r(x_j)|. The relevant items are
+    sorted, s_1 >= s_2 ..., S(m) is the sum of the m highest scores of irrelevant items, and
+    m_g <= m_{g+1} irrelevant items come before the g-th relevant one. The ranking minimizes
 
         sum_g gain(g, g + m_g) + 2 / (P N) [m_g s_g - S(m_g)].
 
     Parameters
     ----------
-    differences : uint8 array of shape (n_lists, n_bits, n_relevant + n_irrelevant)
+    differences : uint8 array of shape (n_lists, nbits, n_relevant + n_irrelevant)
         Whether an item's bit differs from the query's, the relevant items first.
-    weights : float64 array of shape (n_bits,)
+    weights : float64 array of shape (nbits,)
         Bit weights.
     sizes : int64 array of shape (n_lists, 2)
-        How many of the first and of the second items of each list are real ones.
+        Number of relevant and of irrelevant items of each list; the others are padding.
     gains : float64 array of shape (n_kinds, n_relevant, n_irrelevant + 1)
         gain(g, g + m) of each pair of sizes.
     kind : int64 array of shape (n_lists,)
-        Row of `gains` of each list.
-    misordered : integer array of shape (n_lists, n_relevant + n_irrelevant)
-        Written here: the partners of each item that are on its wrong side, negative for
-        relevant items.
+        Index into `gains` of each list.
+    misordered : int32 array of shape (n_lists, n_relevant + n_irrelevant)
+        Output: number of misordered partners of each item, negative for relevant items.
     violations, losses : float64 arrays of shape (n_lists,)
-        Written here: loss - margin, and the loss, of the ranking found.
+        Output: loss - margin, and the loss, of this ranking.
     """
     for i in range(len(differences)):
         scores = np.zeros(differences.shape[2])
@@ -108,7 +107,9 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
         placed = np.zeros(n_irrelevant + 1)  # scale * S(m)
         for m in range(n_irrelevant):
             placed[m + 1] = placed[m] + scale * scores[first_irrelevant + irrelevant[m]]
-        best = np.zeros(n_irrelevant + 1)  # cost of the first g relevant items, the last one after m irrelevant ones
+        best = np.zeros(
+            n_irrelevant + 1
+        )  # cost of the first g relevant items, if m irrelevant ones come before the last of them
         came_from = np.empty((n_relevant, n_irrelevant + 1), np.int32)
         for g in range(n_relevant):
             slope = scale * scores[relevant[g]]
@@ -118,10 +119,10 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
                     lowest, at = best[m], m
                 came_from[g, m] = at
                 best[m] = lowest + gain[g, m] + slope * m - placed[m]
-        before = np.argmin(best)  # irrelevant items before the g-th relevant one, from the last one on
+        before = np.argmin(best)  # number of irrelevant items before the g-th relevant one, starting with the last one
         violations[i] = 1.0 - best[before]
         kept = 0.0
-        passed = n_irrelevant  # irrelevant items from here on have no relevant one behind them
+        passed = n_irrelevant  # irrelevant items from this position on have no relevant item after them
         misordered[i] = 0
         for g in range(n_relevant - 1, -1, -1):
             kept += gain[g, before]

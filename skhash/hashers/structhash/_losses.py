@@ -1,38 +1,41 @@
 r"""Ranking losses that are additive over (relevant placed, rank).
 
 A loss of this family is 1 - sum_g gain(g, t_g), where t_g is the rank of the g-th
-relevant item and the gains of the true ranking, t_g = g, sum to 1. With P relevant and
+relevant item. The gains of the true ranking, t_g = g, sum to 1. With P relevant and
 N irrelevant items and m_g = t_g - g irrelevant ones before the g-th relevant one,
 
     AP             gain(g, t) = g / (t P)
     NDCG@K         gain(g, t) = D(t) [t <= K] / sum_{i <= min(K, P)} D(i)
-    precision@K    gain(g, t) = [t <= K] / min(K, P),  K = P unless given
+    precision@K    gain(g, t) = [t <= K] / min(K, P),  K = P by default
     AUC            gain(g, t) = (1 - (t - g) / N) / P
 
 Any other function with these arguments is a loss as well.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from skhash.metrics._ties import cumulative_discount
 
 
-def ap_gain(g, t, n_relevant, n_irrelevant):
-    """Average precision: the precision at each relevant item.
+def ap_gain(
+    g: npt.NDArray[np.int64], t: npt.NDArray[np.int64], n_relevant: int, n_irrelevant: int
+) -> npt.NDArray[np.float64]:
+    """Gains of average precision: the precision at each relevant item.
 
     Parameters
     ----------
     g : int array of shape (n_relevant,) or (n_relevant, 1)
-        1, 2, ...: which of the relevant items.
+        Positions 1, 2, ... among the relevant items.
     t : int array of shape (n_relevant,) or (n_relevant, n_irrelevant + 1)
-        Its rank, or all that it may have, from 1.
+        Ranks of these items, or all their possible ranks, from 1.
     n_relevant, n_irrelevant : int
-        Size of the list.
+        Number of relevant and of irrelevant items in the list.
 
     Returns
     -------
     float64 array
-        The gains, of the shape of `t`.
+        Gains, of the shape of `t`.
 
     Examples
     --------
@@ -44,22 +47,29 @@ def ap_gain(g, t, n_relevant, n_irrelevant):
     return g / t / n_relevant
 
 
-def ndcg_gain(g, t, n_relevant, n_irrelevant, k=None, discount="structhash"):
-    """NDCG of binary gains, normalised by the ideal of min(k, n_relevant) positions.
+def ndcg_gain(
+    g: npt.NDArray[np.int64],
+    t: npt.NDArray[np.int64],
+    n_relevant: int,
+    n_irrelevant: int,
+    k: int | None = None,
+    discount: str = "structhash",
+) -> npt.NDArray[np.float64]:
+    """Gains of NDCG with binary relevance, normalized by the ideal of min(k, n_relevant) positions.
 
     Parameters
     ----------
     g, t, n_relevant, n_irrelevant : int arrays and int
         As in :func:`ap_gain`.
     k : int, default=None
-        Cut-off rank; None ranks the whole list.
+        Cutoff rank. None uses the whole list.
     discount : "log2" or "structhash", default="structhash"
         As in :func:`skhash.metrics.ndcg`.
 
     Returns
     -------
     float64 array
-        The gains, of the shape of `t`.
+        Gains, of the shape of `t`.
 
     Examples
     --------
@@ -74,20 +84,22 @@ def ndcg_gain(g, t, n_relevant, n_irrelevant, k=None, discount="structhash"):
     return np.where(t <= k, np.diff(total)[t - 1], 0.0) / total[min(k, n_relevant)]
 
 
-def precision_gain(g, t, n_relevant, n_irrelevant, k=None):
-    """Precision at k, by default at the number of relevant items.
+def precision_gain(
+    g: npt.NDArray[np.int64], t: npt.NDArray[np.int64], n_relevant: int, n_irrelevant: int, k: int | None = None
+) -> npt.NDArray[np.float64]:
+    """Gains of precision at k, by default at the number of relevant items.
 
     Parameters
     ----------
     g, t, n_relevant, n_irrelevant : int arrays and int
         As in :func:`ap_gain`.
     k : int, default=None
-        Cut-off rank; None takes `n_relevant`.
+        Cutoff rank. None uses `n_relevant`.
 
     Returns
     -------
     float64 array
-        The gains, of the shape of `t`.
+        Gains, of the shape of `t`.
 
     Examples
     --------
@@ -100,8 +112,10 @@ def precision_gain(g, t, n_relevant, n_irrelevant, k=None):
     return (t <= k) / min(k, n_relevant)
 
 
-def auc_gain(g, t, n_relevant, n_irrelevant):
-    """Area under the ROC curve: the share of pairs in order.
+def auc_gain(
+    g: npt.NDArray[np.int64], t: npt.NDArray[np.int64], n_relevant: int, n_irrelevant: int
+) -> npt.NDArray[np.float64]:
+    """Gains of the area under the ROC curve: the share of pairs in order.
 
     Parameters
     ----------
@@ -111,7 +125,7 @@ def auc_gain(g, t, n_relevant, n_irrelevant):
     Returns
     -------
     float64 array
-        The gains, of the shape of `t`.
+        Gains, of the shape of `t`.
 
     Examples
     --------

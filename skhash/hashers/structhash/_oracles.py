@@ -5,21 +5,25 @@ A ranking y of one list scores the sum over its P relevant items j and N irrelev
     psi(x, y) = sum_jk y_jk (phi_j - phi_k) / (P N),   phi_j = -|h(x) - h(x_j)| bit by bit
 
 so that it falls behind the true ranking by the margin w' delta-psi, twice the sum over
-its misordered pairs. The oracle maximises loss - margin; the violations summed over the
-queries where they are positive are one constraint of the 1-slack form,
+its misordered pairs. The oracle maximizes loss - margin. The positive ones of these violations,
+summed over the queries, are one constraint of the 1-slack form,
 
     w' (1/m) sum_i c_i delta-psi_i >= (1/m) sum_i c_i loss_i - xi.
 
-Such a cut is kept as the number of misordered partners of each item, for any new bit
-enters it by a weighted count of differing bits.
+Such a cut is stored as the number of misordered partners of each item: the coefficient of a
+new bit is a weighted count of differing bits.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from skhash._threads import run_in_slices
+from skhash.hashers._ranking_lists import RankingLists
 from skhash.hashers.structhash._kernels import count_differences, most_violated_rankings
 
 
@@ -30,18 +34,18 @@ class Cut:
     Parameters
     ----------
     misordered : integer array of shape (n_lists, n_items)
-        Misordered partners of each item, negative for relevant ones, zero in lists
+        Number of misordered partners of each item, negative for relevant items, zero in lists
         without a violation.
     offset : float
-        Mean loss of the rankings: the slack when all weights are 0.
+        Mean loss of the rankings, which is the slack if all weights are 0.
     """
 
-    misordered: np.ndarray
+    misordered: npt.NDArray[Any]
     offset: float
 
 
 class RankingOracle:
-    """Rank all lists at once, each by its most violated ranking.
+    """Separation oracle: the most violated rankings of all lists.
 
     Parameters
     ----------
@@ -51,19 +55,19 @@ class RankingOracle:
         ``gain(g, t, n_relevant, n_irrelevant)``, see :mod:`skhash.hashers.structhash._losses`.
     """
 
-    def __init__(self, lists, gain):
+    def __init__(self, lists: RankingLists, gain: Callable[..., Any]) -> None:
         self.lists = lists
-        self.first_irrelevant, most_irrelevant = lists.sizes.max(axis=0)
+        self.first_irrelevant, max_irrelevant = lists.sizes.max(axis=0)
         self._sizes, kind = np.unique(lists.sizes, axis=0, return_inverse=True)
         self._kind = kind.reshape(-1)  # numpy 2.0 gives a column
-        self._gains = np.zeros((len(self._sizes), self.first_irrelevant, most_irrelevant + 1))
+        self._gains = np.zeros((len(self._sizes), self.first_irrelevant, max_irrelevant + 1))
         for table, (n_relevant, n_irrelevant) in zip(self._gains, self._sizes, strict=True):
             table[:n_relevant, : n_irrelevant + 1] = gain_table(gain, n_relevant, n_irrelevant)
         self._dtype = np.int8 if lists.sizes.max() <= 127 else np.int32
         self._scale = 2 / (len(lists.sizes) * lists.sizes.prod(axis=1))
 
-    def __call__(self, differences, weights):
-        """Find the cut that is most violated at `weights`.
+    def __call__(self, differences: npt.NDArray[np.uint8], weights: npt.NDArray[np.float64]) -> tuple[Cut, float]:
+        """The cut that is most violated at `weights`.
 
         Parameters
         ----------
@@ -77,29 +81,24 @@ class RankingOracle:
         cut : Cut
             The constraint.
         loss : float
-            Its mean violation: the structured hinge loss of these weights, >= 0.
+            Its mean violation, which is the structured hinge loss of these weights, >= 0.
         """
         shape = self.lists.items.shape
-        misordered, violations, losses = np.empty(shape, self._dtype), np.empty(shape[0]), np.empty(shape[0])
+        misordered, violations, losses = np.empty(shape, np.int32), np.empty(shape[0]), np.empty(shape[0])
 
-        def rank(part):
-            own = (
-                self.lists.sizes[part],
-                self._gains,
-                self._kind[part],
-                misordered[part],
-                violations[part],
-                losses[part],
-            )
-            most_violated_rankings(differences[part], weights, *own)
+        def rank(part: slice) -> None:
+            own_lists = self.lists.sizes[part], self._gains, self._kind[part]
+            own_results = misordered[part], violations[part], losses[part]
+            most_violated_rankings(differences[part], weights, *own_lists, *own_results)
 
         run_in_slices(rank, len(differences))
-        violated = violations > 1e-12  # less is the rounding of a true ranking
+        violated = violations > 1e-12  # smaller ones are rounding errors of true rankings
         misordered[~violated] = 0
-        return Cut(misordered, float(losses[violated].sum()) / shape[0]), float(violations[violated].sum()) / shape[0]
+        cut = Cut(misordered.astype(self._dtype), float(losses[violated].sum()) / shape[0])
+        return cut, float(violations[violated].sum()) / shape[0]
 
-    def reversed_rankings(self):
-        """Build the cut of weights 0: every relevant item behind every irrelevant one."""
+    def reversed_rankings(self) -> Cut:
+        """The cut at weights 0: every relevant item after every irrelevant one."""
         relevant, irrelevant = self.lists.sizes.T[:, :, None]
         place = np.arange(self.lists.items.shape[1])
         misordered = np.where(place < relevant, -irrelevant, 0)
@@ -109,17 +108,17 @@ class RankingOracle:
         kept = self._gains[self._kind, :, last].sum(axis=1)
         return Cut(misordered, float(np.mean(1 - kept)))
 
-    def first_pair_matrix(self):
-        """Weigh the pairs for weights next to 0, before there is a bit.
+    def first_pair_matrix(self) -> Any:
+        """Pair weights before there is a bit, for bit weights near 0.
 
-        There the most violated ranking has the greatest loss and, of those, the smallest margin:
-        no greater a one than the mean of the rankings of that loss with the fewest misordered
-        pairs, which this is. With a cut-off they are not the reversed rankings.
+        The most violated ranking then has the largest loss and, among those, the smallest margin.
+        This margin is at most the mean over the rankings of that loss with the fewest misordered
+        pairs, which is used here. With a cutoff they are not the reversed rankings.
 
         Returns
         -------
-        csr_array of shape (n_rows, n_rows)
-            A, as of :meth:`pair_matrix`, for C = 1. A bit h has no weight, alone, where
+        csr_array of shape (n_samples, n_samples)
+            A as in :meth:`pair_matrix`, for C = 1. A single bit h has no weight if
             C sum_ij A_ij |h(x_i) - h(x_j)| <= 1.
         """
         shares = np.empty(len(self._sizes))
@@ -127,17 +126,17 @@ class RankingOracle:
             table = self._gains[i, :n_relevant, : n_irrelevant + 1]
             lowest = (table <= table[:, -1:] + 1e-12).argmax(axis=1)
             shares[i] = np.maximum.accumulate(lowest).sum() / table[:, 1:].size
-        return self._between_rows(self.reversed_rankings().misordered * shares[self._kind, None])
+        return self._between_samples(self.reversed_rankings().misordered * shares[self._kind, None])
 
-    def coefficients(self, cut, differences):
-        """Compute (1/m) sum_i c_i delta-psi_i of some bits.
+    def coefficients(self, cut: Cut, differences: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+        """Coefficients (1/m) sum_i c_i delta-psi_i of some bits in a cut.
 
         Parameters
         ----------
         cut : Cut
             The constraint.
         differences : uint8 array of shape (n_lists, n_bits, n_items)
-            Of these bits.
+            Whether an item's bit differs from its query's.
 
         Returns
         -------
@@ -148,8 +147,8 @@ class RankingOracle:
         count_differences(cut.misordered, differences, counts)
         return self._scale @ counts
 
-    def pair_matrix(self, cuts, duals):
-        """Sum the cuts by their duals, as a matrix between training rows.
+    def pair_matrix(self, cuts: Sequence[Cut], duals: npt.NDArray[np.float64]) -> Any:
+        """Pair weights of the training samples: the sum of the cuts, weighted by their duals.
 
         Parameters
         ----------
@@ -160,41 +159,41 @@ class RankingOracle:
 
         Returns
         -------
-        csr_array of shape (n_rows, n_rows)
+        csr_array of shape (n_samples, n_samples)
             A, with sum_ij A_ij |h(x_i) - h(x_j)| = sum of lambda (1/m) sum_i c_i delta-psi_i[h].
         """
         total = np.zeros(self.lists.items.shape)
         for cut, dual in zip(cuts, duals, strict=True):
             if dual > 0:
                 total += dual * cut.misordered
-        return self._between_rows(total)
+        return self._between_samples(total)
 
-    def _between_rows(self, misordered):
-        """Misordered partners of the items of all lists, as a matrix between training rows."""
+    def _between_samples(self, misordered: npt.NDArray[Any]) -> Any:
+        """Misordered partners of the items of all lists, as a sparse matrix between training samples."""
         rows = np.repeat(self.lists.queries, misordered.shape[1])
         entries = ((misordered * self._scale[:, None]).ravel(), (rows, self.lists.items.ravel()))
-        return sparse.coo_array(entries, shape=(self.lists.n_rows,) * 2).tocsr()
+        return sparse.coo_array(entries, shape=(self.lists.n_samples,) * 2).tocsr()
 
 
-def gain_table(gain, n_relevant, n_irrelevant):
-    """Tabulate gain(g, g + m), after a check that it makes a ranking loss.
+def gain_table(gain: Callable[..., Any], n_relevant: int, n_irrelevant: int) -> npt.NDArray[np.float64]:
+    """Table of gain(g, g + m), after a check that it defines a ranking loss.
 
     Parameters
     ----------
     gain : callable
-        See :class:`RankingOracle`.
+        As in :class:`RankingOracle`.
     n_relevant, n_irrelevant : int
-        Size of the list.
+        Number of relevant and of irrelevant items in the list.
 
     Returns
     -------
     float64 array of shape (n_relevant, n_irrelevant + 1)
-        Row g - 1 for the g-th relevant item, column m for m irrelevant ones before it.
+        Gain of the g-th relevant item in row g - 1, with m irrelevant ones before it in column m.
 
     Raises
     ------
     ValueError
-        If the shape is wrong, a gain grows with the rank, or the true ranking's do not sum to 1.
+        If the shape is wrong, a gain grows with the rank, or those of the true ranking do not sum to 1.
 
     Examples
     --------
@@ -208,10 +207,15 @@ def gain_table(gain, n_relevant, n_irrelevant):
     t = g + np.arange(n_irrelevant + 1)
     table = np.asarray(gain(g, t, n_relevant, n_irrelevant), dtype=np.float64)
     if table.shape != t.shape:
-        raise ValueError(f"loss gives gains of shape {table.shape} for ranks of shape {t.shape}; one a rank is wanted.")
-    if not np.isclose(table[:, 0].sum(), 1) or not (np.diff(table, axis=1) <= 1e-12).all():
+        raise ValueError(f"`loss` must return one gain per rank, of shape {t.shape}. Got shape {table.shape} instead.")
+    if not np.isclose(table[:, 0].sum(), 1):
         raise ValueError(
-            f"loss gives {table[:, 0].sum():g} to the true ranking of {n_relevant} relevant and {n_irrelevant} "
-            "irrelevant items; gains that sum to 1 there, and never grow with the rank, are wanted."
+            f"`loss` must return gains that sum to 1 for the true ranking. Got {table[:, 0].sum():g} instead for "
+            f"{n_relevant} relevant and {n_irrelevant} irrelevant items."
+        )
+    if not (np.diff(table, axis=1) <= 1e-12).all():
+        raise ValueError(
+            "`loss` must return gains that never grow with the rank. Got a larger gain or NaN at a later rank instead "
+            f"for {n_relevant} relevant and {n_irrelevant} irrelevant items."
         )
     return table

@@ -2,17 +2,20 @@ r"""The two programs of the level bundle method, in cvxpy.
 
 Over cuts R(w) >= b_t - a_t'w, with the slack xi >= 0 and weights w >= 0:
 
-    lower bound    minimise |w|_1 + C xi            s.t.  a_t'w + xi >= b_t
-    projection     minimise |w - centre|_2^2        s.t.  a_t'w + xi >= b_t,  |w|_1 + C xi <= level
+    lower bound    minimize |w|_1 + C xi            s.t.  a_t'w + xi >= b_t
+    projection     minimize |w - center|_2^2        s.t.  a_t'w + xi >= b_t,  |w|_1 + C xi <= level
 
-Compiling a program takes cvxpy longer than solving it, so both are compiled once for a
-number of bits, with room for cuts, and their numbers are parameters.
+To compile a program takes cvxpy longer than to solve it. Both are therefore compiled once for a
+number of bits and a maximum number of cuts, whose coefficients are parameters.
 """
 
 import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import numpy.typing as npt
 
 
 class CutPrograms:
@@ -20,20 +23,20 @@ class CutPrograms:
 
     Parameters
     ----------
-    n_bits : int
+    nbits : int
         Number of weights.
-    room : int
-        Largest number of cuts.
+    max_cuts : int
+        Maximum number of cuts.
     C : float
         Weight of the slack.
     solver : str, default="HIGHS"
-        cvxpy's name of the solver of the linear program.
+        Name, in cvxpy, of the solver of the linear program.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skhash.hashers.structhash._programs import CutPrograms
-    >>> programs = CutPrograms(n_bits=1, room=4, C=10)
+    >>> programs = CutPrograms(nbits=1, max_cuts=4, C=10)
     >>> bound, duals = programs.lower_bound(np.array([[2.0]]), np.array([1.0]))
     >>> round(bound, 6), duals.round(6)
     (0.5, array([0.5]))
@@ -41,14 +44,14 @@ class CutPrograms:
     array([0.4211])
     """
 
-    def __init__(self, n_bits, room, C, solver="HIGHS"):
-        self.room, self.solver = room, solver
-        self._slopes, self._offsets = cp.Parameter((room, n_bits)), cp.Parameter(room)
-        w, xi = cp.Variable(n_bits, nonneg=True), cp.Variable(nonneg=True)
+    def __init__(self, nbits: int, max_cuts: int, C: float, solver: str = "HIGHS") -> None:
+        self.max_cuts, self.solver = max_cuts, solver
+        self._slopes, self._offsets = cp.Parameter((max_cuts, nbits)), cp.Parameter(max_cuts)
+        w, xi = cp.Variable(nbits, nonneg=True), cp.Variable(nonneg=True)
         self._cuts = self._slopes @ w + xi >= self._offsets
         self._linear = cp.Problem(cp.Minimize(cp.sum(w) + C * xi), [self._cuts])
-        # the projection is stated for the step from the centre: its objective has no parameter
-        self._step, self._floor, self._level = cp.Variable(n_bits), cp.Parameter(n_bits), cp.Parameter()
+        # the projection optimizes the step from the center, so that its objective has no parameter
+        self._step, self._floor, self._level = cp.Variable(nbits), cp.Parameter(nbits), cp.Parameter()
         within = [
             self._slopes @ self._step + xi >= self._offsets,
             cp.sum(self._step) + C * xi <= self._level,
@@ -56,13 +59,15 @@ class CutPrograms:
         ]
         self._quadratic = cp.Problem(cp.Minimize(cp.sum_squares(self._step)), within)
 
-    def lower_bound(self, slopes, offsets):
-        """Solve the linear program.
+    def lower_bound(
+        self, slopes: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64]
+    ) -> tuple[float, npt.NDArray[np.float64]]:
+        """Lower bound of the objective, and its duals, by the linear program.
 
         Parameters
         ----------
-        slopes : array of shape (n_cuts, n_bits)
-            One a_t a row; at most `room` of them.
+        slopes : array of shape (n_cuts, nbits)
+            Rows a_t, at most `max_cuts`.
         offsets : array of shape (n_cuts,)
             b_t.
 
@@ -71,32 +76,38 @@ class CutPrograms:
         bound : float
             The optimal value.
         duals : array of shape (n_cuts,)
-            Multipliers of the cuts, >= 0, of sum <= C.
+            Multipliers of the cuts, >= 0, with a sum <= C.
 
         Raises
         ------
         RuntimeError
             If neither the solver nor another installed one solves it.
         """
-        self._fill(slopes, offsets)
+        self._set_cuts(slopes, offsets)
         solve(self._linear, self.solver, ("HIGHS", "CLARABEL", "SCIPY"))
         return float(self._linear.value), np.maximum(self._cuts.dual_value, 0)[: len(offsets)]
 
-    def nearest_within(self, slopes, offsets, centre, level):
-        """Find the weights nearest to `centre` where the cuts allow an objective of `level`.
+    def nearest_within(
+        self,
+        slopes: npt.NDArray[np.float64],
+        offsets: npt.NDArray[np.float64],
+        center: npt.NDArray[np.float64],
+        level: float,
+    ) -> npt.NDArray[np.float64]:
+        """Weights nearest to `center` where the cuts allow an objective of `level`.
 
         Parameters
         ----------
         slopes, offsets : arrays
             As in :meth:`lower_bound`.
-        centre : array of shape (n_bits,)
+        center : array of shape (nbits,)
             The best weights so far.
         level : float
             Largest sum of the weights + C xi, above the lower bound.
 
         Returns
         -------
-        array of shape (n_bits,)
+        array of shape (nbits,)
             Weights >= 0.
 
         Raises
@@ -104,36 +115,37 @@ class CutPrograms:
         RuntimeError
             If no installed solver of quadratic programs solves it.
         """
-        self._fill(slopes, offsets - slopes @ centre)
-        self._level.value, self._floor.value = level - centre.sum(), -centre
+        self._set_cuts(slopes, offsets - slopes @ center)
+        self._level.value, self._floor.value = level - center.sum(), -center
         solve(self._quadratic, "CLARABEL", ("CLARABEL", "HIGHS", "OSQP"))
-        return np.maximum(centre + self._step.value, 0)
+        step: Any = self._step.value
+        return np.maximum(center + step, 0)
 
-    def _fill(self, slopes, offsets):
-        """Set the cuts; the rest of the room says 0 + xi >= 0."""
-        rest = self.room - len(offsets)
+    def _set_cuts(self, slopes: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64]) -> None:
+        """Set the parameters of the cuts. The unused ones become 0 + xi >= 0."""
+        rest = self.max_cuts - len(offsets)
         self._slopes.value, self._offsets.value = np.pad(slopes, ((0, rest), (0, 0))), np.pad(offsets, (0, rest))
 
 
-def solve(problem, solver, others):
-    """Solve a cvxpy problem, by another installed solver if the first one fails.
+def solve(problem: Any, solver: str, others: Sequence[str]) -> None:
+    """Solve a cvxpy problem in place, by another installed solver if the first one fails.
 
     Parameters
     ----------
     problem : cvxpy.Problem
-        Solved in place.
+        The problem.
     solver : str
-        Name of the solver to use.
+        Name of the solver.
     others : sequence of str
-        Solvers that could take its place; the first other one that is installed does.
+        Other solvers; the first installed one of them is the second choice.
 
     Raises
     ------
     RuntimeError
-        If both fail; names them with their status.
+        If both fail.
     """
     failures: list[str] = []
-    for name in _alternatives(solver, others):
+    for name in _choices(solver, others):
         try:
             problem.solve(solver=name)
             status = problem.status
@@ -141,14 +153,14 @@ def solve(problem, solver, others):
             status = str(error).split("\n")[0]
         if status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
             if failures:
-                warnings.warn(f"The master problem was solved by {name}: {'; '.join(failures)}.", stacklevel=3)
+                warnings.warn(f"The master problem was solved by {name} instead: {'; '.join(failures)}.", stacklevel=3)
             return
         failures.append(f"{name} ended with status {status!r}")
-    raise RuntimeError(f"The master problem could not be solved: {'; '.join(failures)}. Another solver= may do.")
+    raise RuntimeError(f"The master problem could not be solved: {'; '.join(failures)}. Try another solver.")
 
 
-def _alternatives(solver, others):
-    """The solver, then the first other one that is installed; only looked for when it is needed."""
+def _choices(solver: str, others: Sequence[str]) -> Iterator[str]:
+    """The solver, then the first installed other one. The list of them takes time, so it is made when needed."""
     yield solver
     installed = cp.installed_solvers()
     yield from [other for other in others if other != solver and other in installed][:1]

@@ -6,24 +6,28 @@ Weighted Hamming distances w' |h(x) - h(x')|, w >= 0, are learned by
     (1/m) sum_i c_i w' delta-psi_i(y_i) >= (1/m) sum_i c_i loss(y_i) - xi      (eqs. 5 to 8)
 
 over all hash functions at once. Column generation finds them one by one: with the duals
-lambda of the constraints, the next bit maximises (eq. 14, with the 1/m that it drops)
+lambda of the constraints, the next bit maximizes (eq. 14, with the 1/m that it drops)
 
     sum lambda (1/m) sum_i c_i delta-psi_i[h] = sum_ij A_ij |h(x_i) - h(x_j)|
 
-and improves the objective only if that exceeds 1. Cutting planes (`oracles`) solve each
-restricted master (`master`) until it is proven optimal; `functions` learns the bits.
+and improves the objective only if that exceeds 1. Cutting planes (`_oracles`) solve each
+restricted master problem (`_level_bundle`) to a proven gap; `_hash_functions` learns the bits.
 """
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
-from skhash.hashers.structhash._columns import ColumnGenerationHasher
+from skhash.hashers._ranking_lists import RankingLists
+from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
 from skhash.hashers.structhash._losses import LOSSES
+from skhash.hashers.structhash._master_problem import MasterProblem
 from skhash.metrics.ndcg import DISCOUNTS
-
-SLACK = 15.0  # C over the one below which the first bit has no weight
-RIDGES = {"linear": 100.0, "kernel": 0.3}
 
 
 class StructHashHasher(ColumnGenerationHasher):
@@ -32,63 +36,63 @@ class StructHashHasher(ColumnGenerationHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code. Where no bit improves the objective any more, the others are constant
-        and weigh 0.
+        Number of bits. Once no bit improves the objective, the remaining ones are constant and weigh 0.
     loss : {"ndcg", "ap", "auc", "precision"} or callable, default="ndcg"
-        What is lost by a ranking. A callable gain(g, t, n_relevant, n_irrelevant) gives the
-        gain of the g-th relevant item at rank t (arrays); gains never grow with t, and
-        those of the true ranking sum to 1.
+        Ranking loss. A callable gain(g, t, n_relevant, n_irrelevant) returns the gain of the g-th
+        relevant item at rank t (arrays). Gains must not grow with t, and those of the true ranking
+        must sum to 1.
     k : int, default=None
-        Cut-off of "ndcg" and "precision"; None takes the whole list, and the number of
-        relevant items. With a small one the first bits have no weight until others join them;
-        callbacks see plain distances so long.
+        Cutoff of "ndcg" and "precision". None uses the whole list and the number of relevant items,
+        respectively. With a small cutoff the first bits have no weight until others join them, and
+        callbacks rank by plain distances until then.
     discount : {"structhash", "log2"}, default="structhash"
-        Discount of "ndcg": the paper's 1 / log2(max(t, 2)), or 1 / log2(t + 1).
+        Discount of "ndcg": 1 / log2(max(t, 2)) as in the paper, or 1 / log2(t + 1).
     C : float, default=None
-        Weight of the loss against \|w\|_1; None takes 15 times the one below which the
-        first bit has no weight.
+        Weight of the loss against \|w\|_1. None uses 15 times the smallest C that gives the first bit
+        a weight.
     n_relevant : int, default=50
-        At most that many relevant rows are drawn for each query.
+        Maximum number of relevant samples drawn for each query.
     n_irrelevant : int, default=50
-        At most that many irrelevant ones.
+        Maximum number of irrelevant samples drawn for each query.
     n_queries : int, default=5000
-        At most that many training rows act as queries.
+        Maximum number of training samples used as queries.
     hash_function : {"kernel", "linear", "stump", "trees"} or classifier, default="kernel"
-        What a bit is: the sign of a linear map of Gaussian kernel values against anchors, or
-        of the features; a threshold of one feature; boosted trees, or another classifier of
-        scikit-learn with a decision_function.
+        Family of the hash functions: the sign of a linear map of Gaussian kernel values or of the
+        features, a threshold of one feature, boosted trees, or another classifier of scikit-learn
+        with a decision_function.
     n_anchors : int, default=300
-        Training rows that are anchors of the kernel.
+        Number of training samples used as anchors of the kernel.
     gamma : float, default=None
-        Of the kernel exp(-gamma d^2); None takes 2 over the mean squared distance to anchors.
+        Coefficient of the kernel exp(-gamma d^2). None uses 2 over the mean squared distance to the
+        anchors.
     ridge : float, default=None
-        Penalty on directions of little variance, in mean variances; None takes 0.3 for
-        kernel values and 100 for features.
+        Penalty on directions of low variance, in units of the mean variance. None uses 0.3 for kernel
+        values and 100 for features.
     n_starts : int, default=2
-        Starts of the search for a bit; more are tried when none improves.
+        Number of starting points in the search for a bit. If no bit improves, more are tried.
     fully_corrective : bool, default=True
-        Solve for all weights after each bit; False for the newest one alone, which is quicker,
-        and for all where that one would be 0.
+        Whether to optimize all weights after each bit. False optimizes only the newest one, which is
+        faster, and all of them where the newest one would be 0.
     tol : float, default=1e-3
-        How far the loss may be from that of the proven lower bound, in units of the loss.
+        Tolerance of the loss, relative to the proven lower bound.
     max_iter : int, default=200
-        Most cuts for one bit; a ConvergenceWarning tells when they did not do.
+        Maximum number of cuts per bit. A ConvergenceWarning says if they do not reach `tol`.
     solver : str, default="HIGHS"
         Name, in cvxpy, of an installed solver of linear programs.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant, whatever their level; "auto" takes classes or shared labels
-        from y. ``DistanceAffinity(percentiles=(2,), levels=(1,))`` needs no y.
+        Which samples are relevant, whatever their level. "auto" uses classes or shared labels from y.
+        ``DistanceAffinity(percentiles=(2,), levels=(1,))`` needs no y.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        Draws lists, anchors and starts.
+        Draws lists, anchors and starting points.
 
     Attributes
     ----------
     bit_weights_ : ndarray of shape (nbits,), float64
-        w of the weighted Hamming distance; :meth:`score` ranks by it.
+        w of the weighted Hamming distance that :meth:`score` ranks by.
     bit_weights_path_ : ndarray of shape (nbits, nbits), float64
-        Row m - 1: the weights when there were m bits.
+        Row m - 1 holds the weights after m bits.
     effective_bits_ : float
         (sum w)^2 / sum w^2.
     C_ : float
@@ -96,23 +100,22 @@ class StructHashHasher(ColumnGenerationHasher):
     functions_ : dict
         Parameters of the hash functions.
     history_ : list of dict
-        One a bit that was learned: "bit"; "column_gain", what the optimality test compares with
-        1; "loss", the mean violation; "objective"; "bound", its lower bound over these bits,
-        with all weights but the newest as they are unless "all_weights" is True; "gap"; "xi",
-        the loss at the bound, and "violation" = loss - xi = gap / C; "n_cuts", "n_iter",
-        "n_nonzero", "effective_bits", "seconds".
+        One entry per learned bit: "bit"; "column_gain", which the optimality test compares with 1;
+        "loss", the mean violation; "objective"; "bound", its lower bound over these bits, with the
+        older weights fixed unless "all_weights" is True; "gap"; "xi", the loss at the bound, and
+        "violation" = loss - xi = gap / C; "n_cuts", "n_iter", "n_nonzero", "effective_bits", "seconds".
     optimal_ : bool
-        Whether the search ended because no bit improves; a proof for stumps only.
+        Whether the search ended because no bit improves. This is a proof for stumps only.
     n_iter_ : int
-        Most cuts that a bit took.
+        Maximum number of cuts over all bits.
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
+        Packed codes of the training samples.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -132,7 +135,9 @@ class StructHashHasher(ColumnGenerationHasher):
     (1, 4)
     """
 
-    _slack, _ridges = SLACK, RIDGES
+    _fitted_private = (*ColumnGenerationHasher._fitted_private, "_metric")
+    _default_c_factor = 15.0
+    _default_ridges = {"linear": 100.0, "kernel": 0.3}
     _parameter_constraints = ColumnGenerationHasher._parameter_constraints | {
         "loss": [StrOptions(set(LOSSES)), callable],
         "k": [Interval(Integral, 1, None, closed="left"), None],
@@ -143,28 +148,28 @@ class StructHashHasher(ColumnGenerationHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        loss="ndcg",
-        k=None,
-        discount="structhash",
-        C=None,
-        n_relevant=50,
-        n_irrelevant=50,
-        n_queries=5000,
-        hash_function="kernel",
-        n_anchors=300,
-        gamma=None,
-        ridge=None,
-        n_starts=2,
-        fully_corrective=True,
-        tol=1e-3,
-        max_iter=200,
-        solver="HIGHS",
-        affinity="auto",
-        store_database=True,
-        random_state=None,
-    ):
+        loss: str | Callable[..., Any] = "ndcg",
+        k: int | None = None,
+        discount: str = "structhash",
+        C: float | None = None,
+        n_relevant: int = 50,
+        n_irrelevant: int = 50,
+        n_queries: int = 5000,
+        hash_function: Any = "kernel",
+        n_anchors: int = 300,
+        gamma: float | None = None,
+        ridge: float | None = None,
+        n_starts: int = 2,
+        fully_corrective: bool = True,
+        tol: float = 1e-3,
+        max_iter: int = 200,
+        solver: str = "HIGHS",
+        affinity: str | Callable[..., Any] = "auto",
+        store_database: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.nbits = nbits
         self.loss = loss
         self.k = k
@@ -187,43 +192,48 @@ class StructHashHasher(ColumnGenerationHasher):
         self.random_state = random_state
 
     @property
-    def n_iter_(self):
-        """Most cuts that a bit took."""
-        return max(entry["n_iter"] for entry in self.history_)
+    def n_iter_(self) -> int:
+        """Maximum number of cuts over all bits."""
+        return int(max(entry["n_iter"] for entry in self.history_))
 
-    _fitted_private = (*ColumnGenerationHasher._fitted_private, "_metric")
-
-    def _check_options(self, X):
+    def _check_options(self, X: Any) -> None:
         super()._check_options(X)
         if self.k is not None and self.loss not in ("ndcg", "precision"):
-            raise ValueError(f"k={self.k} with loss={self.loss!r}; only 'ndcg' and 'precision' have a cut-off.")
+            raise ValueError(
+                f"`k` must be None unless `loss` is 'ndcg' or 'precision'. Got {self.k} for {self.loss!r} instead."
+            )
 
-    def _pose(self, lists):
-        from skhash.hashers.structhash._master import Master
+    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
+        self._metric = "ndcg" if self.loss == "ndcg" else "ap"
+        super()._fit(X, targets)
+
+    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], MasterProblem]]:
+        from skhash.hashers.structhash._level_bundle import LevelBundle
         from skhash.hashers.structhash._oracles import RankingOracle
 
-        self._metric = "ndcg" if self.loss == "ndcg" else "ap"
         oracle = RankingOracle(lists, self._gain())
         if not oracle.reversed_rankings().offset > 0:
             raise ValueError(
-                f"loss={self.loss!r} with k={self.k} is 0 for reversed rankings of these lists, too; nothing can be "
-                "learned. Take longer lists, loss='ap', or discount='log2'."
+                f"`loss` must be above 0 for reversed rankings. Got 0 for loss={self.loss!r} with k={self.k} instead, "
+                "so that nothing can be learned. Increase n_relevant and n_irrelevant, or use loss='ap' or "
+                "discount='log2'."
             )
 
-        def master(C):
-            return Master(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
+        def make_master_problem(C: float) -> MasterProblem:
+            return LevelBundle(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
 
-        return oracle.first_pair_matrix(), master
+        return oracle.first_pair_matrix(), make_master_problem
 
-    def _gain(self):
+    def _gain(self) -> Callable[..., npt.NDArray[np.float64]]:
+        """The gain function of `loss`, with its options."""
         if callable(self.loss):
             return self.loss
-        options = {"k": self.k} if self.loss in ("ndcg", "precision") else {}
+        options: dict[str, Any] = {"k": self.k} if self.loss in ("ndcg", "precision") else {}
         if self.loss == "ndcg":
             options["discount"] = self.discount
         return partial(LOSSES[self.loss], **options)
 
-    def _details(self, master):
+    def _history_details(self, master: Any) -> dict[str, Any]:
         solution = master.solution
         violation = (solution.objective - solution.bound) / self.C_
         return {
@@ -234,5 +244,5 @@ class StructHashHasher(ColumnGenerationHasher):
             "all_weights": solution.all_weights,
         }
 
-    def _score_metric(self):
+    def _score_metric(self) -> str:
         return self._metric

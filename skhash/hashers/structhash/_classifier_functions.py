@@ -1,0 +1,143 @@
+"""Classifiers as hash functions: good bits are found first, then a classifier is fitted to them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.linalg import eigsh
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from skhash.codes import binarize, signs
+from skhash.hashers.structhash._linear_functions import symmetrize
+
+
+class ClassifierFunctions:
+    """Decision functions of a classifier, one fitted per bit.
+
+    Parameters
+    ----------
+    X : float64 array of shape (n_samples, n_features)
+        Training samples.
+    classifier : scikit-learn classifier
+        Has a ``decision_function``; cloned for each bit.
+    n_starts : int
+        Number of bits that are tried.
+    max_values : int, default=None
+        The classifier is fitted to samples with at most this number of values per feature.
+    """
+
+    best_first = False
+
+    def __init__(
+        self, X: npt.NDArray[np.float64], classifier: Any, n_starts: int, max_values: int | None = None
+    ) -> None:
+        self._X, self.classifier, self.n_starts = X, classifier, n_starts
+        self._X_fitted = X if max_values is None else round_to_quantiles(X, max_values)
+        self._weighted = has_fit_parameter(classifier, "sample_weight")
+
+    def candidates(
+        self, A: Any, rng: np.random.RandomState, effort: int = 1
+    ) -> Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]:
+        """Bits that classifiers predict, with these classifiers, see :meth:`LinearFunctions.candidates`."""
+        A = symmetrize(A)
+        n_vectors = min(self.n_starts * effort, len(self._X) - 1)
+        for start in eigsh(A, n_vectors, which="SA", v0=rng.standard_normal(len(self._X)))[1].T:
+            bits = coordinate_descent(A, binarize(start))
+            if bits.min() == bits.max():
+                continue
+            importance = np.abs(A @ signs(bits))
+            weighted = self._weighted and importance.any()
+            options = {"sample_weight": importance / importance.mean()} if weighted else {}
+            classifier = clone(self.classifier)
+            for name in sorted(classifier.get_params()):
+                if name == "random_state" or name.endswith("__random_state"):
+                    classifier.set_params(**{name: rng.randint(np.iinfo(np.int32).max)})
+            classifier.fit(self._X_fitted, bits, **options)
+            yield binarize(classifier.decision_function(self._X)), {"classifier": classifier}
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """List of all learned classifiers."""
+        return {"classifiers": [p["classifier"] for p in parameters]}
+
+    @staticmethod
+    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
+        """List of the first `nbits` classifiers."""
+        return {"classifiers": functions["classifiers"][:nbits]}
+
+    @staticmethod
+    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of shape (n_samples, nbits) by combined parameters."""
+        return np.stack([classifier.decision_function(X) for classifier in functions["classifiers"]], axis=1)
+
+
+def round_to_quantiles(X: npt.NDArray[np.float64], max_values: int) -> npt.NDArray[np.float64]:
+    """Samples whose features are rounded to the nearest of a few of their values.
+
+    Parameters
+    ----------
+    X : float64 array of shape (n_samples, n_features)
+        Samples.
+    max_values : int
+        Number of values that stay of a feature with more of them, evenly spaced by rank.
+
+    Returns
+    -------
+    float64 array of shape (n_samples, n_features)
+        The rounded samples. A threshold halfway between two of the values splits them as it splits `X`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.structhash._classifier_functions import round_to_quantiles
+    >>> round_to_quantiles(np.array([[1.0], [2.0], [4.0], [9.0], [10.0]]), 3).ravel()
+    array([ 1.,  1.,  4., 10., 10.])
+    """
+    ranks = np.linspace(0, len(X) - 1, max_values).round().astype(int)
+    rounded = np.empty_like(X)
+    for column, out in zip(X.T, rounded.T, strict=True):
+        kept = np.unique(column)
+        if len(kept) > max_values:
+            kept = np.unique(np.sort(column)[ranks])
+        out[:] = kept[np.searchsorted((kept[1:] + kept[:-1]) / 2, column)]
+    return rounded
+
+
+def coordinate_descent(A: Any, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Local minimum of s' A s, s = 2 bits - 1, reached by flipping one bit at a time.
+
+    Parameters
+    ----------
+    A : csr_array of shape (n_samples, n_samples)
+        Symmetric pair weights.
+    bits : uint8 array of shape (n_samples,)
+        The starting point.
+
+    Returns
+    -------
+    uint8 array of shape (n_samples,)
+        Bits that no single flip improves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from skhash.hashers.structhash._classifier_functions import coordinate_descent
+    >>> A = csr_array([[0.0, 1.0, -1.0], [1.0, 0.0, 1.0], [-1.0, 1.0, 0.0]])
+    >>> coordinate_descent(A, np.array([1, 1, 1], dtype=np.uint8))
+    array([1, 0, 1], dtype=uint8)
+    """
+    s = signs(bits)
+    diagonal = A.diagonal()
+    slopes = A @ s - diagonal * s  # half the gradient, without each sample's own term
+    tolerance = 1e-12 * np.abs(A.data).max(initial=0)
+    while True:
+        gains = s * slopes
+        i = np.argmax(gains)
+        if gains[i] <= tolerance:
+            return binarize(s)
+        s[i] = -s[i]
+        row = slice(A.indptr[i], A.indptr[i + 1])
+        slopes[A.indices[row]] += 2 * s[i] * A.data[row]
+        slopes[i] -= 2 * s[i] * diagonal[i]

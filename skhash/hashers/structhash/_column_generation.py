@@ -1,0 +1,271 @@
+"""Hashers of weighted bits that column generation finds one by one.
+
+A restricted master problem gives the known bits their weights w >= 0, and its duals a matrix A
+of pair weights. The next bit maximizes
+
+    gain(h) = sum_ij A_ij |h(x_i) - h(x_j)|
+
+and improves the objective only if its gain exceeds 1: a violated constraint of the dual problem.
+"""
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skhash._compat import HasMethods, Interval, StrOptions
+from skhash.base import BaseHasher
+from skhash.codes import is_count, pack, signs, unpack
+from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
+from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
+from skhash.hashers.structhash._hash_functions import (
+    FAMILIES,
+    Column,
+    HashFunctions,
+    family_of,
+    find_column,
+)
+from skhash.hashers.structhash._linear_functions import KernelFunctions, LinearFunctions
+from skhash.hashers.structhash._master_problem import MasterProblem
+from skhash.hashers.structhash._stump_functions import StumpFunctions
+
+
+class ColumnGenerationHasher(BaseHasher):
+    """Base class of hashers that learn one weighted bit after another.
+
+    A subclass implements `_master_problem(lists)`. It sets `_default_c_factor`, the default of `C`
+    relative to the smallest C that gives the first bit a weight, and `_default_ridges`, the default of
+    `ridge` for "linear" and "kernel" functions. It has the parameters of `_parameter_constraints`.
+    """
+
+    _supervised = True
+    _default_c_factor: float
+    _default_ridges: dict[str, float]
+    _parameter_constraints = BaseHasher._parameter_constraints | {
+        "C": [Interval(Real, 0, None, closed="neither"), None],
+        "n_relevant": [Interval(Integral, 1, None, closed="left")],
+        "n_irrelevant": [Interval(Integral, 1, None, closed="left")],
+        "n_queries": [Interval(Integral, 1, None, closed="left")],
+        "hash_function": [StrOptions(set(FAMILIES)), HasMethods(["fit", "decision_function"])],
+        "n_anchors": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "ridge": [Interval(Real, 0, None, closed="left"), None],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "solver": [str],
+        "random_state": ["random_state"],
+    }
+
+    def truncate(self, nbits: int) -> Self:
+        """Hasher of the first bits, with the weights that they had before the others came.
+
+        It equals the one that `fit` learns for this `nbits` and the same `random_state`.
+
+        Parameters
+        ----------
+        nbits : int
+            Number of bits to keep, at most those of this hasher.
+
+        Returns
+        -------
+        hasher of the same class
+            A fitted hasher. This one does not change.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer bits, or if none of the first ones has a weight.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import StructHashHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> long = StructHashHasher(4, n_relevant=5, n_irrelevant=5, random_state=0).fit(X[:200], y[:200])
+        >>> short = StructHashHasher(2, n_relevant=5, n_irrelevant=5, random_state=0).fit(X[:200], y[:200])
+        >>> bool((long.truncate(2).transform(X) == short.transform(X)).all())
+        True
+        """
+        check_is_fitted(self)
+        if not is_count(nbits, self._nbits):
+            raise ValueError(f"`nbits` must be an int between 1 and {self._nbits}. Got {nbits!r} instead.")
+        if not self.bit_weights_path_[nbits - 1].any():
+            raise ValueError(
+                f"`nbits` must include a bit with a weight. Got {nbits}, but with C={self.C_:g} the first {nbits} bits "
+                "have no weight."
+            )
+        shorter = clone(self).set_params(nbits=int(nbits))
+        shorter.__dict__.update({name: value for name, value in vars(self).items() if name not in self.get_params()})
+        shorter._nbits, shorter.history_ = int(nbits), self.history_[:nbits]
+        shorter.optimal_ = self.optimal_ and len(self.history_) < nbits
+        shorter.functions_ = family_of(self.hash_function).truncate(self.functions_, nbits)
+        shorter._store_weights(self.bit_weights_path_[:nbits, :nbits])
+        if self.database_codes_ is not None:
+            shorter.database_codes_ = pack(unpack(self.database_codes_, self._nbits)[:, :nbits])
+        return shorter
+
+    @abstractmethod
+    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], MasterProblem]]:
+        """Pair matrix of the first bit for C = 1, and a function that makes the master problem of a C."""
+
+    def _history_details(self, master: Any) -> dict[str, Any]:
+        """Entries of `history_` that only this method has."""
+        return {}
+
+    def _n_tasks(self) -> int:
+        return self.nbits
+
+    def _check_options(self, X: Any) -> None:
+        import cvxpy
+
+        if self.solver not in cvxpy.installed_solvers():
+            installed = ", ".join(cvxpy.installed_solvers())
+            raise ValueError(f"`solver` must be an installed one of {installed}. Got {self.solver!r} instead.")
+
+    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
+        samples, rng = X.astype(np.float64, copy=False), check_random_state(self.random_state)
+        lists = draw_ranking_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
+        pair_matrix, make_master_problem = self._master_problem(lists)
+        functions = self._hash_functions(samples, rng)
+        known, parameters = np.zeros((len(samples), 0)), []
+        self.C_, column = self._first_column(functions, pair_matrix, known, rng)
+        master = make_master_problem(self.C_)
+        weights_path = np.zeros((self.nbits, self.nbits))
+        self.history_, self.optimal_ = [], False
+        for bit in range(self.nbits):
+            start = time.perf_counter()
+            if bit:
+                better = self._next_column(functions, master, known, weights_path, rng)
+                if better is None:
+                    self.optimal_ = True
+                    break
+                column = better
+            context = self._callback_fit_ctx.subcontext(task_name="bit")
+            context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
+            known = np.column_stack([known, signs(column.bits)])
+            parameters.append(column.parameters)
+            master.add_bit(column.bits)
+            master.optimize()
+            self.functions_ = functions.combine(parameters)
+            weights_path[bit:, : bit + 1] = master.solution.weights  # later rows hold them until the next bit
+            self._store_weights(weights_path)
+            self.history_.append(self._history_entry(column.gain, master, start))
+            reconstruction = partial(
+                self._reconstruction_attributes, X, targets, self._callback_weights(weights_path, bit)
+            )
+            if context.call_on_fit_task_end(estimator=self, X=X, y=targets, reconstruction_attributes=reconstruction):
+                break
+        self._check_weights()
+
+    def _hash_functions(self, X: npt.NDArray[np.float64], rng: np.random.RandomState) -> HashFunctions:
+        """Hash functions of the family that `hash_function` chooses, ready for a search on training samples."""
+        kind = self.hash_function
+        if kind == "stump":
+            return StumpFunctions(X)
+        if kind == "linear" or kind == "kernel":
+            ridge = self._default_ridges[kind] if self.ridge is None else self.ridge
+            if kind == "linear":
+                return LinearFunctions(X, ridge, self.n_starts)
+            return KernelFunctions(X, ridge, self.n_starts, self.n_anchors, self.gamma, rng)
+        if kind == "trees":
+            leaf_size = min(20, max(1, len(X) // 10))  # the default of 20 needs at least 40 samples
+            trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=leaf_size)
+            # with more values than bins, each fit would compute weighted quantiles, which takes most of the time
+            return ClassifierFunctions(X, trees, self.n_starts, trees.max_bins)
+        return ClassifierFunctions(X, kind, self.n_starts)
+
+    def _first_column(
+        self,
+        functions: HashFunctions,
+        pair_matrix: Any,
+        known: npt.NDArray[np.float64],
+        rng: np.random.RandomState,
+    ) -> tuple[float, Column]:
+        """C, chosen by the gain that the first column has for C = 1, and this column for C."""
+        first = find_column(functions, pair_matrix, known, rng)
+        if first is None:
+            raise ValueError(
+                "`X` must distinguish relevant from irrelevant samples. Got no bit that brings relevant samples nearer "
+                "than irrelevant ones; check whether all samples are equal."
+            )
+        C = self._default_c_factor / first.gain if self.C is None else float(self.C)
+        if C * first.gain <= 1:
+            raise ValueError(
+                f"`C` must be well above {1 / first.gain:.3g}, or the first bit has weight 0. Got {C:g} instead."
+            )
+        return C, replace(first, gain=C * first.gain)
+
+    def _next_column(
+        self,
+        functions: HashFunctions,
+        master: MasterProblem,
+        known: npt.NDArray[np.float64],
+        weights_path: npt.NDArray[np.float64],
+        rng: np.random.RandomState,
+    ) -> Column | None:
+        """The next column, or None if no column improves the objective at the optimum over all weights."""
+        column = find_column(functions, master.pair_matrix(), known, rng, 1 + self.tol)
+        if column is None and not master.solution.all_weights:
+            master.optimize(all_weights=True)
+            bit = known.shape[1]
+            weights_path[bit:, :bit] = master.solution.weights
+            self._store_weights(weights_path)
+            column = find_column(functions, master.pair_matrix(), known, rng, 1 + self.tol)
+        return column
+
+    def _history_entry(self, gain: float, master: MasterProblem, start: float) -> dict[str, Any]:
+        solution = master.solution
+        return {
+            "bit": len(solution.weights),
+            "column_gain": gain,
+            "loss": solution.loss,
+            "objective": solution.objective,
+            "bound": solution.bound,
+            "gap": solution.objective - solution.bound,
+            **self._history_details(master),
+            "n_nonzero": int(np.count_nonzero(self.bit_weights_ > 1e-6 * self.bit_weights_.max())),
+            "effective_bits": self.effective_bits_,
+            "seconds": time.perf_counter() - start,
+        }
+
+    def _callback_weights(self, weights_path: npt.NDArray[np.float64], bit: int) -> npt.NDArray[np.float64]:
+        """Weights that callbacks rank by: plain Hamming distances until a bit has a weight."""
+        if weights_path.any():
+            return weights_path.copy()
+        return np.tri(self.nbits) * (np.arange(self.nbits) <= bit)
+
+    def _check_weights(self) -> None:
+        """Raise an error if no bit has a weight."""
+        if self.bit_weights_.any():
+            return
+        learned = len(self.history_)
+        if self.optimal_:
+            remedy = "No further bit improves on that: increase C."
+        elif learned < self.nbits:
+            remedy = "A callback stopped the fit before a bit had one."
+        else:
+            remedy = "Increase C or nbits."
+        raise ValueError(
+            f"`C` must give at least one bit a weight. Got C={self.C_:g}, which leaves the weights of all {learned} "
+            f"bits at 0 to within tol={self.tol:g}. {remedy}"
+        )
+
+    def _store_weights(self, weights: npt.NDArray[np.float64]) -> None:
+        self.bit_weights_path_, self.bit_weights_ = weights, weights[-1].copy()
+        total, squares = self.bit_weights_.sum(), self.bit_weights_ @ self.bit_weights_
+        self.effective_bits_ = float(total**2 / max(squares, np.finfo(np.float64).tiny))
+
+    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        learned = family_of(self.hash_function).activations(self.functions_, X)
+        surplus = np.ones((len(X), self._nbits - learned.shape[1]))
+        return np.hstack([learned, surplus])

@@ -1,0 +1,130 @@
+r"""Hash functions, each learned as a column of the master problem.
+
+A new bit h should maximize sum_ij A_ij |h(x_i) - h(x_j)|; with s = 2h - 1 it minimizes
+s' A s. There are four families of hash functions:
+
+* linear: the smallest eigenvectors of (Z' A Z, Z' Z + ridge) start L-BFGS on the smooth
+  tanh(Zv + c)' A tanh(Zv + c), whose signs are the bits;
+* kernel: the same on Gaussian kernel values of anchors (Kulis, Grauman 2009);
+* stump: an exhaustive search over all features and thresholds;
+* trees, or any classifier: bits that minimize s' A s are found first, by coordinate descent
+  from the smallest eigenvectors of A, and then fitted (as in the authors' later FastHash).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.codes import signs
+from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
+from skhash.hashers.structhash._linear_functions import KernelFunctions, LinearFunctions
+from skhash.hashers.structhash._stump_functions import StumpFunctions
+
+RETRY_EFFORT = 5  # factor on the number of starting points before the search is given up
+
+FAMILIES: dict[str, Any] = {
+    "linear": LinearFunctions,
+    "kernel": KernelFunctions,
+    "stump": StumpFunctions,
+    "trees": ClassifierFunctions,
+}
+
+
+class HashFunctions(Protocol):
+    """What the search for a column needs of a family of hash functions, see :class:`LinearFunctions`."""
+
+    best_first: bool  # whether the candidates come by descending gain
+
+    def candidates(
+        self, A: Any, rng: np.random.RandomState, effort: int = 1
+    ) -> Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]:
+        """Bits with a large gain, and their parameters."""
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """Parameters of all learned functions, as arrays."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A bit of all training samples, and the hash function that computes it.
+
+    Parameters
+    ----------
+    gain : float
+        sum_ij A_ij |h(x_i) - h(x_j)|.
+    bits : uint8 array of shape (n_samples,)
+        h(x_i).
+    parameters : dict
+        Parameters of h.
+    """
+
+    gain: float
+    bits: npt.NDArray[np.uint8]
+    parameters: dict[str, Any]
+
+
+def family_of(hash_function: Any) -> Any:
+    """Class of the hash functions that the parameter `hash_function` names, or gives as a classifier."""
+    return FAMILIES[hash_function] if isinstance(hash_function, str) else ClassifierFunctions
+
+
+def find_column(
+    functions: HashFunctions,
+    A: Any,
+    known: npt.NDArray[np.float64],
+    rng: np.random.RandomState,
+    min_gain: float = 0.0,
+) -> Column | None:
+    """The new column with the largest gain.
+
+    Parameters
+    ----------
+    functions : LinearFunctions or another family
+        Gives the candidates.
+    A : csr_array of shape (n_samples, n_samples)
+        Pair weights.
+    known : float64 array of shape (n_samples, n_known)
+        The known bits, -1 or 1; neither they nor their complements are new.
+    rng : numpy.random.RandomState
+        Draws starting points.
+    min_gain : float, default=0.0
+        The gain must be above this. If it is not, more starting points are tried.
+
+    Returns
+    -------
+    Column or None
+        None if no new bit has such a gain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from skhash.codes import signs
+    >>> from skhash.hashers.structhash._hash_functions import find_column
+    >>> from skhash.hashers.structhash._stump_functions import StumpFunctions
+    >>> halves = np.array([0, 0, 1, 1])
+    >>> A = csr_array((halves[:, None] != halves).astype(float))  # 8 pairs to separate
+    >>> stumps, rng = StumpFunctions(np.arange(4.0)[:, None]), np.random.RandomState(0)
+    >>> column = find_column(stumps, A, np.zeros((4, 0)), rng)
+    >>> column.gain, column.bits
+    (8.0, array([0, 0, 1, 1], dtype=uint8))
+    >>> find_column(stumps, A, signs(halves[:, None]), rng).gain  # without that bit
+    4.0
+    """
+    best: Column | None = None
+    total = A.sum()
+    for effort in (1,) if functions.best_first else (1, RETRY_EFFORT):
+        for bits, parameters in functions.candidates(A, rng, effort):
+            s = signs(bits)
+            is_known = (np.abs(s @ known) == len(s)).any() or abs(s.sum()) == len(s)
+            gain = float(total - s @ (A @ s)) / 2
+            if not is_known and (best is None or gain > best.gain):
+                best = Column(gain, bits, parameters)
+                if functions.best_first:
+                    break
+        if best is not None and best.gain > min_gain:
+            return best
+    return None

@@ -1,0 +1,149 @@
+"""Linear hash functions, of the features or of Gaussian kernel values."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigh, svd
+from scipy.optimize import minimize
+from sklearn.metrics.pairwise import rbf_kernel
+
+from skhash.codes import binarize
+from skhash.hashers.shallow._kernel import draw_indices, kernel_width
+
+LBFGS_ITERATIONS = 30  # a few iterations fit the training pairs, many fit their noise
+
+
+class LinearFunctions:
+    """Signs of linear maps of the centered features.
+
+    Parameters
+    ----------
+    X : float64 array of shape (n_samples, n_features)
+        Training samples.
+    ridge : float
+        Penalty on directions of low variance, in units of the mean variance.
+    n_starts : int
+        Number of starting points of a search.
+    """
+
+    best_first = False
+
+    def __init__(self, X: npt.NDArray[np.float64], ridge: float, n_starts: int) -> None:
+        self.mean = X.mean(axis=0)
+        _, values, vectors = svd(X - self.mean, full_matrices=False)
+        # directions without variance are rounding errors, which must not become bits
+        rank = max(1, np.count_nonzero(values > values[0] * max(X.shape) * np.finfo(np.float64).eps))
+        values, vectors = values[:rank], vectors[:rank]
+        variances = values**2 / len(X)
+        penalty = max(ridge * variances.sum() / X.shape[1], 1e-12 * variances[0], 1e-300)
+        # in these coordinates the penalized variance of every direction is 1
+        self._basis = vectors.T / np.sqrt(variances + penalty)
+        self._Z = (X - self.mean) @ self._basis
+        self.n_starts = n_starts
+
+    def candidates(
+        self, A: Any, rng: np.random.RandomState, effort: int = 1
+    ) -> Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]:
+        """Bits with a large gain for a pair matrix.
+
+        Parameters
+        ----------
+        A : sparse array of shape (n_samples, n_samples)
+            Pair weights.
+        rng : numpy.random.RandomState
+            Draws the starting points beyond the spectral ones.
+        effort : int, default=1
+            Factor on the number of starting points.
+
+        Yields
+        ------
+        bits : uint8 array of shape (n_samples,)
+            Bits of the training samples.
+        parameters : dict
+            Parameters of the hash function that computes them.
+        """
+        A = symmetrize(A)
+        spectral = self._Z.T @ (A @ self._Z)
+        n_spectral = min(self.n_starts, len(spectral))
+        starts = list(eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T)
+        starts += list(rng.standard_normal((self.n_starts * effort - n_spectral, len(spectral))))
+        for start in starts:
+            spread = (self._Z @ start).std()
+            if not spread > 0:
+                continue
+            start = np.append(start / spread, 0.0)
+            options = {"maxiter": LBFGS_ITERATIONS}
+            end = minimize(self._relaxed, start, (A,), method="L-BFGS-B", jac=True, options=options).x
+            for v in (start, end):
+                yield binarize(self._Z @ v[:-1] + v[-1]), {"direction": self._basis @ v[:-1], "intercept": v[-1]}
+
+    def _relaxed(self, v: npt.NDArray[np.float64], A: Any) -> tuple[float, npt.NDArray[np.float64]]:
+        """Value and gradient of tanh(Zv + c)' A tanh(Zv + c)."""
+        s = np.tanh(self._Z @ v[:-1] + v[-1])
+        As = A @ s
+        slope = 2 * As * (1 - s * s)
+        return s @ As, np.append(self._Z.T @ slope, slope.sum())
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """Parameters of all learned functions, as arrays."""
+        return {
+            "mean": self.mean,
+            "directions": np.stack([p["direction"] for p in parameters], axis=1),
+            "intercepts": np.array([p["intercept"] for p in parameters]),
+        }
+
+    @staticmethod
+    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
+        """Combined parameters of the first `nbits` functions."""
+        directions, intercepts = functions["directions"], functions["intercepts"]
+        return functions | {"directions": directions[:, :nbits], "intercepts": intercepts[:nbits]}
+
+    @staticmethod
+    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of shape (n_samples, nbits) by combined parameters."""
+        return (X - functions["mean"]) @ functions["directions"] + functions["intercepts"]
+
+
+class KernelFunctions(LinearFunctions):
+    """Signs of linear maps of Gaussian kernel values.
+
+    Parameters
+    ----------
+    X, ridge, n_starts
+        As for :class:`LinearFunctions`.
+    n_anchors : int
+        Maximum number of training samples drawn as anchors.
+    gamma : float or None
+        Coefficient of exp(-gamma d^2). None uses 2 over the mean squared distance to the anchors.
+    rng : numpy.random.RandomState
+        Draws the anchors.
+    """
+
+    def __init__(
+        self,
+        X: npt.NDArray[np.float64],
+        ridge: float,
+        n_starts: int,
+        n_anchors: int,
+        gamma: float | None,
+        rng: np.random.RandomState,
+    ) -> None:
+        self.anchors = X[draw_indices(len(X), n_anchors, rng)]
+        self.gamma = kernel_width(X, self.anchors) if gamma is None else float(gamma)
+        super().__init__(rbf_kernel(X, self.anchors, self.gamma), ridge, n_starts)
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """Parameters of all learned functions, as arrays."""
+        return super().combine(parameters) | {"anchors": self.anchors, "gamma": self.gamma}
+
+    @staticmethod
+    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of shape (n_samples, nbits) by combined parameters."""
+        return LinearFunctions.activations(functions, rbf_kernel(X, functions["anchors"], functions["gamma"]))
+
+
+def symmetrize(A: Any) -> Any:
+    """Sparse array (A + A') / 2, which has the same s' A s."""
+    return (A + A.T).tocsr() / 2
