@@ -12,7 +12,7 @@ the paper, m = 2b.
 import torch
 
 from skhash.affinity import level_indices
-from skhash.hashers.deep._quantized import QuantizedDeepHasher, QuantizedObjective
+from skhash.hashers.deep import QuantizedDeepHasher, QuantizedObjective
 
 
 class DSHObjective(QuantizedObjective):

@@ -7,6 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from skhash.engine.encoder import Encoder
+
 
 class Objective(nn.Module):
     """The loss of a method. It is a module, so that its own parameters are trained and saved with it.
@@ -35,13 +37,13 @@ class Objective(nn.Module):
         """
 
     def forward(
-        self, encoder: nn.Module, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]
+        self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]
     ) -> torch.Tensor:
         """Loss of one batch.
 
         Parameters
         ----------
-        encoder : torch.nn.Module
+        encoder : Encoder
             Maps samples to activations. A method may call it on several views of the batch.
         X : tensor of shape (n_batch, n_features)
             Samples of the batch.

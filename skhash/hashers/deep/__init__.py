@@ -1,5 +1,18 @@
-"""Deep hashers: torch encoders that are trained on an objective. One paper, one file."""
+"""Deep hashers: torch encoders trained on an objective. One paper, one file; here is what a new method builds on."""
 
 from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._binarize import bernoulli_sign, sign
+from skhash.hashers.deep._contrast import nt_xent
+from skhash.hashers.deep._objectives import HistogramObjective, QuantizedObjective, pairwise_loss
+from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
-__all__ = ["DeepHasher"]
+__all__ = [
+    "DeepHasher",
+    "HistogramObjective",
+    "QuantizedDeepHasher",
+    "QuantizedObjective",
+    "bernoulli_sign",
+    "nt_xent",
+    "pairwise_loss",
+    "sign",
+]

@@ -1,10 +1,10 @@
-"""Binarisation that gradients pass: what hashers share that learn from codes of -1 and 1 themselves."""
+"""Signs that gradients pass, for hashers that learn from codes of -1 and 1 themselves."""
 
 import torch
 
 
-def sign(h):
-    """Take the sign, 1 for 0; its gradient is that of the identity (straight through).
+def sign(h: torch.Tensor) -> torch.Tensor:
+    """Sign of each activation, 1 for 0, with the gradient of the identity (straight through).
 
     Parameters
     ----------
@@ -14,12 +14,12 @@ def sign(h):
     Returns
     -------
     tensor
-        Of -1 and 1, of the shape of `h`.
+        Values -1 and 1, in the shape of `h`.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep._binarize import sign
+    >>> from skhash.hashers.deep import sign
     >>> h = torch.tensor([-0.5, 0.0], requires_grad=True)
     >>> code = sign(h)
     >>> code.tolist(), torch.autograd.grad(code.sum(), h)[0].tolist()
@@ -28,8 +28,8 @@ def sign(h):
     return h + (torch.where(h >= 0, 1.0, -1.0) - h).detach()
 
 
-def bernoulli_sign(logits):
-    """Draw each bit: 1 with probability p = sigmoid(logit), else -1; its gradient is that of its mean 2 p - 1.
+def bernoulli_sign(logits: torch.Tensor) -> torch.Tensor:
+    """Random bits, 1 with probability p = sigmoid(logit) and else -1, with the gradient of their mean 2 p - 1.
 
     Parameters
     ----------
@@ -39,13 +39,12 @@ def bernoulli_sign(logits):
     Returns
     -------
     tensor
-        Signs of p - u with u uniform in [0, 1), drawn from torch's global generator; of the shape of
-        `logits`.
+        sign(p - u) with u uniform in [0, 1), drawn from torch's global generator, in the shape of `logits`.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep._binarize import bernoulli_sign
+    >>> from skhash.hashers.deep import bernoulli_sign
     >>> logits = torch.tensor([-200.0, 0.0, 200.0], requires_grad=True)
     >>> code = bernoulli_sign(logits)
     >>> code[0].item(), code[2].item()

@@ -1,21 +1,21 @@
-"""What hashers share that contrast two random views of each row with those of the others."""
+"""Contrast of two random views of each sample, for NSH and CIBHash."""
 
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from skhash.engine.augment import corrupt, moco_v2
+from skhash.hashers.deep._parameters import Augmentation
 
 
-def view_maker(augment, shape):
-    """Resolve the parameter `augment` of a hasher that draws views.
+def view_maker(augment: str | Augmentation, shape: tuple[int, ...]) -> Augmentation:
+    """Augmentation that draws a view of a batch, from the parameter `augment`.
 
     Parameters
     ----------
     augment : "auto" or callable
-        "auto" takes noise and features of other rows for vectors, the augmentation of
-        MoCo v2 for images.
+        "auto" takes noise and features of other samples for vectors, the augmentation of MoCo v2 for images.
     shape : tuple of int
-        Shape of one row.
+        Shape of one sample.
 
     Returns
     -------
@@ -25,7 +25,7 @@ def view_maker(augment, shape):
     Raises
     ------
     ValueError
-        For "auto" and rows that are neither vectors nor images.
+        For "auto" and samples that are neither vectors nor images.
     ImportError
         For "auto" and images without kornia.
     """
@@ -34,16 +34,16 @@ def view_maker(augment, shape):
     return corrupt if len(shape) == 1 else moco_v2(shape)
 
 
-def nt_xent(first, second, temperature):
-    """Compute SimCLR's loss: each row is to find its other view among all other rows of both views.
+def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
+    """SimCLR's loss: each view must find the other view of its sample among all other views.
 
-    With s the cosine over the temperature, the mean of -log(e^s(i, i') / sum_{j != i} e^s(i, j)) over the
-    2 n rows i with their other views i' (Chen et al., ICML 2020).
+    It is the mean of -log(e^s(i, i') / sum_{j != i} e^s(i, j)) over the 2 n views i with their counterparts i',
+    where s is the cosine over the temperature (Chen et al., ICML 2020).
 
     Parameters
     ----------
     first, second : tensor of shape (n, width)
-        Views; row i of each comes from row i of the batch.
+        Views; row i of each comes from sample i of the batch.
     temperature : float
         Temperature.
 
@@ -55,11 +55,11 @@ def nt_xent(first, second, temperature):
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep._contrast import nt_xent
-    >>> rows = torch.eye(2)
-    >>> nt_xent(rows, rows, temperature=1.0)  # ln(1 + 2 / e)
+    >>> from skhash.hashers.deep import nt_xent
+    >>> views = torch.eye(2)
+    >>> nt_xent(views, views, temperature=1.0)  # ln(1 + 2 / e)
     tensor(0.5514)
     """
-    rows = normalize(torch.cat([first, second]), dim=1, eps=1e-3)
-    logits = (rows @ rows.T / temperature).fill_diagonal_(-torch.inf)
-    return cross_entropy(logits, torch.arange(len(rows), device=rows.device).roll(len(first)))
+    views = normalize(torch.cat([first, second]), dim=1, eps=1e-3)
+    logits = (views @ views.T / temperature).fill_diagonal_(-torch.inf)
+    return cross_entropy(logits, torch.arange(len(views), device=views.device).roll(len(first)))

@@ -1,14 +1,27 @@
-"""Parameters that all deep hashers share: what they may be, and what their docstrings say of them."""
+"""Parameters that all deep hashers share: their types, their constraints, and their part of the docstrings."""
 
+import inspect
+import textwrap
+from collections.abc import Callable
 from numbers import Integral, Real
 from os import PathLike
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 
 from skhash._compat import Interval, StrOptions
 
-CONSTRAINTS = {
+Affinity = Literal["auto"] | Callable[..., Any]
+Augmentation = Callable[[torch.Tensor], torch.Tensor]
+Augment = Literal["auto"] | Augmentation | None
+Backbone = Literal["mlp", "conv"] | nn.Module | None
+LRSchedule = Literal["cosine", "constant"] | Callable[[torch.optim.Optimizer], Any]
+Optimizer = Literal["adam", "sgd"] | Callable[..., torch.optim.Optimizer]
+RandomState = int | np.random.RandomState | None
+
+CONSTRAINTS: dict[str, list[Any]] = {
     "backbone": [StrOptions({"mlp", "conv"}), nn.Module, None],
     "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
     "batch_size": [Interval(Integral, 2, None, closed="left"), None],
@@ -32,90 +45,113 @@ CONSTRAINTS = {
 }
 
 PARAMETERS = """
-    backbone : None, "mlp", "conv" or torch.nn.Module, default={backbone}
-        What precedes the hash layer: nothing (a linear hasher), two hidden layers of
-        512 units, six convolutions for images of about 32 x 32 pixels, or any module
-        that maps rows to (n, width). A module is copied, trained in training mode, and
-        receives centred rows.
-    n_epochs : int, default=None
-        Passes over the training rows; see Notes for None.
-    batch_size : int, default=None
-        Rows of a step, each compared with the others; see Notes for None.
-    learning_rate : float, default=None
-        Step size of the hash layer and of named backbones; see Notes for None.
-    backbone_lr_scale : float, default=1.0
-        Factor of the step size for the backbone; 0 freezes it.
-    lr_schedule : "cosine", "constant" or callable, default="cosine"
-        Decay of the step size to 0 over the run, none, or a factory that maps the
-        optimizer to a torch scheduler (stepped after each batch).
-    optimizer : "adam", "sgd" or callable, default="adam"
-        AdamW, SGD with momentum 0.9, or a factory of a torch optimizer.
-    weight_decay : float, default=None
-        Weight decay, for Adam decoupled and multiplied by the step size; see Notes for None.
-    input_dropout : float, default={input_dropout}
-        Share p of the features (smoothed ones, where they are) set to zero in training, for a
-        linear hasher (as Gaussian noise of that variance) and "mlp". None takes p / (1 - p) = 4 n_features / n_samples,
-        at most 3.
-    smoothing : float, default=None
-        For a linear hasher of rows of features: how much those that occur together act together
-        in training, the power of the principal variances in :class:`~skhash.engine.smoothing.Smoothing`. None
-        takes 0.4 where tags are learned from shared labels (fewer than one entry in twenty is not
-        zero), and 0, which is none, otherwise.
-    hidden_dropout : float, default={hidden_dropout}
-        Share of the hidden units of "mlp" and "conv" set to zero in training.
-    early_stopping : bool, default=False
-        Hold out a share of the rows, watch the exact metric on them, and keep the best epoch.
-    validation_fraction : float, default=0.1
-        That share.
-    n_iter_no_change : int, default=10
-        Epochs without a better value before stopping.
-    checkpoint : path-like, default=None
-        Folder where the state of the training is kept, epoch by epoch, for
-        ``fit(X, y, resume=True)``; each combination of parameters and rows has its own file.
-        Parameters that can be pickled are wanted then.
-        A `random_state` that is an instance moves on with every fit, and finds it in a new
-        process only.
-    store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
-    device : str, default="auto"
-        "auto" takes a CUDA device if there is one; otherwise "cpu", "cuda" or "cuda:1" and the like.
-    mixed_precision : bool, default=False
-        Train the backbone in bfloat16, which large ones on a GPU gain from.
-    deterministic : bool, default=False
-        Restrict torch to deterministic algorithms, which matters on a GPU, and a backbone
-        that is handed in to one CPU thread; the others run on one thread anyway. On a GPU
-        torch may ask for ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in the environment.
-    random_state : int, RandomState instance or None, default=None
-        Decides the result alone; the global generators are left untouched.
+backbone : None, "mlp", "conv" or torch.nn.Module, default={backbone}
+    Network before the hash layer. None is a linear hasher, "mlp" two hidden layers of
+    512 units, "conv" six convolutions for images of about 32 x 32 pixels. A module
+    must map centered samples to shape (n, width); it is copied before training.
+n_epochs : int, default=None
+    Number of passes over the training samples; see Notes for None.
+batch_size : int, default=None
+    Number of samples per batch; see Notes for None.
+learning_rate : float, default=None
+    Learning rate of the hash layer, and of "mlp" and "conv"; see Notes for None.
+backbone_lr_scale : float, default=1.0
+    Factor of the learning rate for the backbone; 0 freezes the backbone.
+lr_schedule : "cosine", "constant" or callable, default="cosine"
+    Schedule of the learning rate: cosine decay to 0, none, or a function that maps the
+    optimizer to a torch scheduler, which is stepped after each batch.
+optimizer : "adam", "sgd" or callable, default="adam"
+    AdamW, SGD with momentum 0.9, or a function that maps parameter groups to a torch optimizer.
+weight_decay : float, default=None
+    Weight decay; decoupled for "adam", an L2 penalty for "sgd"; see Notes for None.
+input_dropout : float, default={input_dropout}
+    Probability p of setting a feature to zero in training, for "mlp" and for linear hashers
+    (there as Gaussian noise of the same variance, after smoothing). None uses
+    p / (1 - p) = 4 n_features / n_samples, at most 3.
+smoothing : float, default=None
+    Exponent of :class:`~skhash.engine.smoothing.Smoothing`, which makes features that occur
+    together act together. For linear hashers of vectors only. None uses 0.4 for tags (less than
+    5 % of the entries are nonzero) that are learned from shared labels, and 0 otherwise.
+hidden_dropout : float, default={hidden_dropout}
+    Dropout probability of the hidden units of "mlp" and "conv".
+early_stopping : bool, default=False
+    Whether to hold out samples, evaluate the exact metric on them after each epoch, and
+    return the best epoch.
+validation_fraction : float, default=0.1
+    Fraction of the training samples to hold out.
+n_iter_no_change : int, default=10
+    Number of epochs without improvement after which training stops.
+checkpoint : path-like, default=None
+    Folder in which to save the state of the training after each epoch, for
+    ``fit(X, y, resume=True)``. Each combination of parameters and data has its own file.
+    The parameters must be picklable. A `random_state` that is an instance changes with
+    every fit, so it finds its checkpoint only in a new process.
+store_database : bool, default=True
+    Whether to store the codes and targets of the training samples for :meth:`score`.
+device : str, default="auto"
+    "cpu", "cuda", "cuda:1", ...; "auto" uses a CUDA device if there is one.
+mixed_precision : bool, default=False
+    Whether to train the backbone in bfloat16, which makes large backbones faster on a GPU.
+deterministic : bool, default=False
+    Whether to use deterministic algorithms of torch only, and one CPU thread for a backbone
+    that is a module. On a GPU torch may require ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in the
+    environment.
+random_state : int, RandomState instance or None, default=None
+    Seed of the training. The global generators are not used.
 """.strip()
 
 ATTRIBUTES = """
-    weights_ : dict of str to ndarray
-        The trained encoder; with smoothing its "hash.weight" is for smoothed rows.
-    settings_ : dict
-        The values of the parameters that may be left None: what was given, or what stood for None.
-    history_ : list of dict
-        For each epoch its number, mean loss, and validation metric if there is one.
-    n_epochs_ : int
-        Number of epochs run.
-    affinity_ : callable
-        The fitted affinity, None for a hasher without one.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
-    database_y_ : array of shape (n_samples, ...)
-        Their targets.
-    input_shape_ : tuple of int
-        Shape of one row.
-    n_features_in_ : int
-        Number of features of the training rows, where these are vectors.
+weights_ : dict of str to ndarray
+    Weights of the trained encoder; with smoothing "hash.weight" is for smoothed samples.
+settings_ : dict
+    Values of the parameters that may be None.
+history_ : list of dict
+    For each epoch its number, its mean loss, and the validation metric if there is one.
+n_epochs_ : int
+    Number of epochs run.
+affinity_ : callable
+    Fitted affinity, None for a hasher without one.
+database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
+    Packed codes of the training samples.
+database_y_ : array of shape (n_samples, ...)
+    Targets of the training samples.
+input_shape_ : tuple of int
+    Shape of one sample.
+n_features_in_ : int
+    Number of features, if samples are vectors.
+""".strip()
+
+DEFAULTS = """
+Parameters that are None take the values of this table, where `n_steps` gradient steps make
+between {fewest} and {most} epochs. With ``optimizer="sgd"`` the learning rate is that of the last
+column, and the weight decay is 5e-4.
+
+{table}
 """.strip()
 
 
-def document(cls):
-    """Fill the shared parts into the docstring of a deep hasher."""
-    if cls.__doc__ is not None:
-        signature = cls.__init__.__kwdefaults__ or {}
-        shared = PARAMETERS
-        for name in ("backbone", "input_dropout", "hidden_dropout"):
-            shared = shared.replace(f"{{{name}}}", repr(signature.get(name)).replace("'", '"'))
-        cls.__doc__ = cls.__doc__.replace("{shared parameters}", shared).replace("{shared attributes}", ATTRIBUTES)
+def document(cls: Any) -> None:
+    """Fill the shared parts into the docstring of a deep hasher: parameters, attributes, and the table of defaults."""
+    if cls.__doc__ is None:
+        return
+    shared, signature = PARAMETERS, cls.__init__.__kwdefaults__ or {}
+    for name in ("backbone", "input_dropout", "hidden_dropout"):
+        shared = shared.replace(f"{{{name}}}", repr(signature.get(name)).replace("'", '"'))
+    doc = inspect.cleandoc(cls.__doc__)
+    doc = doc.replace("{shared parameters}", shared).replace("{shared attributes}", ATTRIBUTES)
+    if "{defaults}" in doc:
+        doc = doc.replace("{defaults}", _defaults(cls))
+    cls.__doc__ = textwrap.indent(doc, "    ").strip() + "\n    "
+
+
+def _defaults(cls: Any) -> str:
+    """Paragraph and table of the values that replace None."""
+    kinds = {"deep": "any backbone"}
+    rows = [["hasher", *cls._settings, "learning_rate (sgd)"]]
+    for kind, values in cls._recipes.items():
+        rows.append([kinds.get(kind, kind), *map(str, values), str(cls._sgd_rates[kind])])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = "  ".join("=" * width for width in widths)
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    fewest, most = cls._n_epochs_range
+    return DEFAULTS.format(fewest=fewest, most=most, table="\n".join([rule, lines[0], rule, *lines[1:], rule]))

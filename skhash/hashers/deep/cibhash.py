@@ -1,16 +1,16 @@
 r"""CIBHash, hashing with a contrastive information bottleneck (Qiu, Su, Ou, Yu, Chen, IJCAI 2021).
 
-Two random views of each row give logits f and g of its bits, and codes that are drawn:
+Two random views of each sample give logits f and g of its bits, and random codes:
 
     p = sigmoid(f),   b_k = sign(p_k - u_k),   u_k uniform in [0, 1),   db/dp = d E[b] / dp = 2
 
-so that each bit is 1 with probability p_k, and gradients pass straight through. The codes of the two views are
-to find each other among all codes of a batch, and their distributions are to agree:
+so that each bit is 1 with probability p_k, and gradients pass straight through. The codes of the two views must
+find each other among all codes of a batch, and their distributions must agree:
 
     loss = NT-Xent(b, b'; tau) + beta D,   D = 1/2 [ KL(p || q) + KL(q || p) ]
 
 the first with s_ij = cos(b_i, b_j) / tau, which falls linearly with the Hamming distance
-(:func:`skhash.hashers.deep._contrast.nt_xent`), and the second, for independent bits, in closed form
+(:func:`skhash.hashers.deep.nt_xent`), and the second, for independent bits, in closed form
 
     D = 1/2 sum_k (p_k - q_k) (f_k - g_k),   q = sigmoid(g).
 
@@ -20,82 +20,69 @@ both of its arguments.
 
 from functools import partial
 from numbers import Real
+from os import PathLike
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from skhash._compat import Interval, StrOptions
-from skhash.engine import Objective
+from skhash.engine import Encoder, Objective
 from skhash.engine.augment import two_views
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import bernoulli_sign
 from skhash.hashers.deep._contrast import nt_xent, view_maker
+from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LRSchedule, Optimizer, RandomState
 
 
-def symmetric_kl(f, g):
-    """Mean symmetrised Kullback-Leibler divergence of independent bits.
-
-    Parameters
-    ----------
-    f, g : tensor of shape (n, nbits)
-        Logits of the bits under the two distributions of each row.
-
-    Returns
-    -------
-    tensor without axes
-        The mean over the rows of 1/2 [ KL(p || q) + KL(q || p) ], in nats, at least 0.
+def _symmetric_kl(f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    """Mean over the samples of 1/2 [ KL(p || q) + KL(q || p) ], in nats, for independent bits with logits f and g.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep.cibhash import symmetric_kl
-    >>> symmetric_kl(torch.zeros(1, 2), torch.tensor([[0.0, 1.0]]))
+    >>> from skhash.hashers.deep.cibhash import _symmetric_kl
+    >>> _symmetric_kl(torch.zeros(1, 2), torch.tensor([[0.0, 1.0]]))
     tensor(0.1155)
     """
     return ((torch.sigmoid(f) - torch.sigmoid(g)) * (f - g)).sum(1).mean() / 2
 
 
-class CIBHashObjective(Objective):
-    """NT-Xent of the drawn codes of two views, and the divergence of their distributions.
+class _CIBHashObjective(Objective):
+    """NT-Xent of the random codes of two views, and the divergence of their distributions."""
 
-    Parameters
-    ----------
-    augment : callable
-        Maps a batch to a random version of it.
-    temperature, kl_weight
-        As in :class:`CIBHashHasher`.
-    """
-
-    def __init__(self, augment, temperature=0.7, kl_weight=0.1):
+    def __init__(self, augment: Augmentation, temperature: float = 0.7, kl_weight: float = 0.1) -> None:
         super().__init__()
-        self.two_views = partial(two_views, augment)  # not a module of ours: what it holds is not trained
+        self.two_views = partial(two_views, augment)  # hidden from nn.Module: modules of the user are not trained
         self.temperature, self.kl_weight = temperature, kl_weight
 
-    def forward(self, encoder, X, targets, indices):
-        """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
+    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
         logits = encoder(torch.cat(self.two_views(X)))
         first, second = bernoulli_sign(logits).chunk(2)
         contrast = nt_xent(first, second, self.temperature)
-        return contrast + self.kl_weight * symmetric_kl(*logits.chunk(2))
+        return contrast + self.kl_weight * _symmetric_kl(*logits.chunk(2))
 
 
 class CIBHashHasher(DeepHasher):
-    """Contrastive information bottleneck: unsupervised codes that two views of a row share.
+    """Contrastive information bottleneck: unsupervised codes that two views of a sample share.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     temperature : float, default=0.7
         Temperature tau of the contrast; 0.3 in the paper, see Notes.
     kl_weight : float, default=0.1
         Weight beta of the divergence between the bits of the two views; 0.001 in the paper,
         see Notes.
     augment : "auto" or callable, default="auto"
-        Maps each training batch (a float32 tensor) to a random version of it, drawn twice.
-        "auto" for vectors is a little noise and a tenth of the features from other rows, for
+        Maps each training batch (a float32 tensor) to a random version of it; it is called twice.
+        "auto" is, for vectors, a little noise and a tenth of the features from other samples, for
         images the augmentation of MoCo v2 (needs kornia); see the Notes of :class:`NSHHasher`.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant to which, for :meth:`score` only. See :mod:`skhash.affinity`.
+        Which samples are relevant, for :meth:`score` only. See :mod:`skhash.affinity`.
     {shared parameters}
 
     Attributes
@@ -104,18 +91,16 @@ class CIBHashHasher(DeepHasher):
 
     Notes
     -----
-    Bits are drawn in training, so that an uncertain one costs contrast; :meth:`transform` takes
-    the likelier value.
+    Bits are random in training, so that an uncertain bit costs contrast; :meth:`transform` takes
+    the more likely value.
 
-    Targets are for :meth:`score`, and for ``early_stopping``, which chooses an epoch by them.
+    Targets are used by :meth:`score`, and by ``early_stopping`` to choose an epoch.
 
-    Parameters left None take these values: 5,000 steps (between 10 and 300 epochs) of 64 rows,
-    step size 0.003, weight decay 1e-4; with ``optimizer="sgd"`` the step size is 0.3 and the
-    weight decay, there an L2 penalty, 5e-4.
+    {defaults}
 
-    All defaults were chosen on training rows of MNIST. On those of three data sets, at 32 bits
-    and with the default augmentation of vectors, this is the AP_T of held-out rows; the first
-    line has the paper's values for photographs:
+    All defaults were chosen on training samples of MNIST. This table has the AP_T of held-out
+    training samples at 32 bits with the default augmentation of vectors; its
+    first line has the paper's values for photographs:
 
     ===========  =========  ====  =====  ==========
     temperature  kl_weight  USPS  MNIST  CIFAR GIST
@@ -125,8 +110,9 @@ class CIBHashHasher(DeepHasher):
     0.7          0.1        0.78  0.59   0.20
     ===========  =========  ====  =====  ==========
 
-    The closer the views are, the less their divergence may weigh: a small convolutional network
-    on MNIST, under turns by 5 degrees, does best with 0.03 and a step size of 0.001.
+    The closer the views are, the smaller the weight of their divergence should be: a small
+    convolutional network on MNIST, with rotations by 5 degrees, is best with 0.03 and a learning
+    rate of 0.001.
 
     References
     ----------
@@ -155,33 +141,33 @@ class CIBHashHasher(DeepHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        temperature=0.7,
-        kl_weight=0.1,
-        augment="auto",
-        affinity="auto",
-        backbone="mlp",
-        n_epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        backbone_lr_scale=1.0,
-        lr_schedule="cosine",
-        optimizer="adam",
-        weight_decay=None,
-        input_dropout=0.0,
-        smoothing=None,
-        hidden_dropout=0.0,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        checkpoint=None,
-        store_database=True,
-        device="auto",
-        mixed_precision=False,
-        deterministic=False,
-        random_state=None,
-    ):
+        temperature: float = 0.7,
+        kl_weight: float = 0.1,
+        augment: Literal["auto"] | Augmentation = "auto",
+        affinity: Affinity = "auto",
+        backbone: Backbone = "mlp",
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = 0.0,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.nbits = nbits
         self.temperature = temperature
         self.kl_weight = kl_weight
@@ -208,8 +194,8 @@ class CIBHashHasher(DeepHasher):
         self.deterministic = deterministic
         self.random_state = random_state
 
-    def _objective(self):
-        return CIBHashObjective(view_maker(self.augment, self.input_shape_), self.temperature, self.kl_weight)
+    def _objective(self) -> Objective:
+        return _CIBHashObjective(view_maker(self.augment, self.input_shape_), self.temperature, self.kl_weight)
 
-    def _augmentation(self):
-        return None  # two views are drawn by the objective
+    def _augmentation(self) -> None:
+        return None  # the objective draws two views

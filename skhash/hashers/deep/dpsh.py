@@ -6,33 +6,28 @@ their codes b_i = sign(u_i), is
 
     J = - sum_ij ( s_ij theta_ij - softplus(theta_ij) ) + eta sum_i |b_i - u_i|^2      (eq. 4)
 
-here both as means: over the pairs of different rows of a batch, and over its entries.
-It is HashNet's likelihood with slope 1/2 and all pairs of one weight; where HashNet makes the
-codes binary by continuation, the penalty does.
+here both as means: over the pairs of different samples of a batch, and over its entries.
+It is HashNet's likelihood with slope 1/2 and all pairs of one weight. HashNet makes the
+codes binary by continuation, DPSH by the penalty.
 """
 
-from skhash.hashers.deep._quantized import QuantizedDeepHasher, QuantizedObjective
-from skhash.hashers.deep.hashnet import HashNetObjective
+from typing import Any
+
+import torch
+
+from skhash.affinity import level_indices
+from skhash.engine import Objective
+from skhash.hashers.deep._objectives import QuantizedObjective, pairwise_loss
+from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
 
-class PairwiseObjective(QuantizedObjective):
-    """Mean likelihood of all pairs of a batch and a penalty of its activations, by default DPSH's.
+class _DPSHObjective(QuantizedObjective):
+    """Mean likelihood of the pairs of a batch, and the squared penalty of its activations, weighted by eta."""
 
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    quantization_weight : float
-        Weight of the penalty: eta.
-    """
-
-    def __init__(self, affinity, quantization_weight):
-        super().__init__(affinity, quantization_weight)
-        self.pairs = HashNetObjective(affinity, scale=0.5, class_ratio=1.0)
-
-    def data_loss(self, u, targets):
-        """Compute the mean over pairs of softplus(theta) - s theta."""
-        return self.pairs.likelihood(u, targets)
+    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Mean over pairs of softplus(theta) - s theta."""
+        index, _ = level_indices(self.affinity, targets, targets)
+        return pairwise_loss(u, index > 0, scale=0.5)
 
 
 class DPSHHasher(QuantizedDeepHasher):
@@ -41,16 +36,16 @@ class DPSHHasher(QuantizedDeepHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     quantization_weight : float, default=None
         Weight eta of the mean squared distance of activations from their signs; see Notes
         for None.
     affinity : "auto" or callable, default="auto"
-        Which rows are similar; "auto" takes classes or shared labels from y. See
+        Which samples are similar; "auto" takes classes or shared labels from y. See
         :mod:`skhash.affinity`.
     augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it; "auto" for
-        images crops and flips them.
+        Maps each training batch (a float32 tensor) to another version of it; "auto"
+        crops and flips images.
     {shared parameters}
 
     Attributes
@@ -59,19 +54,10 @@ class DPSHHasher(QuantizedDeepHasher):
 
     Notes
     -----
-    Parameters left None take these values, chosen on training rows of MNIST (a budget of
-    steps makes between 30 and 125 epochs):
+    {defaults}
 
-    ============  =====  ====  =========  ============  ===================
-    hasher        steps  rows  step size  weight decay  quantization_weight
-    ============  =====  ====  =========  ============  ===================
-    linear        2500   256   0.02       0.5           0.1
-    any backbone  1500   256   0.003      0.1           0.1
-    ============  =====  ====  =========  ============  ===================
-
-    With ``optimizer="sgd"`` the step size is 0.3 for a linear hasher and 0.01 with a
-    backbone, whose unbounded activations larger steps blow up, and the weight decay,
-    there an L2 penalty, 5e-4.
+    The values were chosen on training samples of MNIST. With SGD the activations, which have no
+    bound, diverge at larger learning rates.
 
     References
     ----------
@@ -91,5 +77,5 @@ class DPSHHasher(QuantizedDeepHasher):
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
     _sgd_rates = {"linear": 0.3, "deep": 0.01}
 
-    def _objective(self):
-        return PairwiseObjective(self.affinity_, self.settings_["quantization_weight"])
+    def _objective(self) -> Objective:
+        return _DPSHObjective(self.affinity_, self.settings_["quantization_weight"])

@@ -1,6 +1,6 @@
 """DTSH, deep supervised hashing with triplet labels (Wang, Shi, Kitani, ACCV 2016).
 
-For each row q of a batch, each row p relevant to it and each row n that is not, with
+For each sample q of a batch, each sample p relevant to it and each sample n that is not, with
 theta_ij = <u_i, u_j> / 2, the pair (q, p) is the more similar one by a margin with probability
 sigma(theta_qp - theta_qn - alpha). The negative log-likelihood of the triplets, plus the
 distance of the activations from their codes b_i = sign(u_i), is
@@ -11,38 +11,40 @@ here both as means: over the triplets of a batch, and over its entries.
 """
 
 from numbers import Real
+from os import PathLike
+from typing import Any
 
 import torch
 from torch.nn.functional import softplus
 
 from skhash._compat import Interval
 from skhash.affinity import level_indices
-from skhash.hashers.deep._quantized import QuantizedDeepHasher, QuantizedObjective
+from skhash.engine import Objective
+from skhash.hashers.deep._objectives import QuantizedObjective
+from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
-MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
+_MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
 
 
-class DTSHObjective(QuantizedObjective):
-    """Mean likelihood of the triplets of a batch, and a penalty of its activations.
+class _DTSHObjective(QuantizedObjective):
+    """Mean likelihood of the triplets of a batch, and the squared penalty of its activations.
 
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    quantization_weight : float
-        lambda.
-    margin : float
-        alpha.
-    max_triplets : int, default=MAX_TRIPLETS
-        Where a batch has more, as many of its pairs (q, p) are drawn as keep to this number.
+    Of a batch with more than `max_triplets`, pairs (q, p) are drawn, so that there are at most that many.
     """
 
-    def __init__(self, affinity, quantization_weight, margin, max_triplets=MAX_TRIPLETS):
+    def __init__(
+        self,
+        affinity: Any,
+        quantization_weight: float,
+        margin: float,
+        max_triplets: int = _MAX_TRIPLETS,
+    ) -> None:
         super().__init__(affinity, quantization_weight)
         self.margin, self.max_triplets = margin, max_triplets
 
-    def data_loss(self, u, targets):
-        """Compute the mean over triplets of softplus(margin - theta_qp + theta_qn), 0 without any."""
+    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Mean over triplets of softplus(margin - theta_qp + theta_qn), 0 without triplets."""
         index, _ = level_indices(self.affinity, targets, targets)
         similar = torch.from_numpy(index > 0).to(u.device)
         query, positive = torch.nonzero(similar.clone().fill_diagonal_(False), as_tuple=True)
@@ -51,31 +53,31 @@ class DTSHObjective(QuantizedObjective):
             drawn = torch.randperm(len(query))[:n_pairs].to(u.device)
             query, positive = query[drawn], positive[drawn]
         theta = u @ u.T / 2
-        # one row a pair (q, p), one column a row n: no triplets are written out
+        # one row per pair (q, p), one column per sample n: triplets are not listed
         losses = softplus(self.margin - theta[query, positive][:, None] + theta[query])
         valid = ~similar.fill_diagonal_(True)[query]
         return torch.where(valid, losses, 0.0).sum() / valid.sum().clamp_min(1)
 
 
 class DTSHHasher(QuantizedDeepHasher):
-    """Deep supervised hashing with triplet labels: relevant rows nearer by a margin.
+    """Deep supervised hashing with triplet labels: relevant samples nearer by a margin.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     margin : float, default=None
-        Margin alpha, by which theta of a relevant pair should exceed that of an irrelevant one;
-        theta goes from -nbits / 2 to nbits / 2 for codes. None takes nbits / 2.
+        Margin alpha by which theta of a relevant pair should exceed that of an irrelevant one;
+        theta is between -nbits / 2 and nbits / 2 for codes. None uses nbits / 2.
     quantization_weight : float, default=None
         Weight lambda of the mean squared distance of activations from their signs; see
         Notes for None.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant; "auto" takes classes or shared labels from y. See
+        Which samples are relevant; "auto" takes classes or shared labels from y. See
         :mod:`skhash.affinity`.
     augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it; "auto" for
-        images crops and flips them.
+        Maps each training batch (a float32 tensor) to another version of it; "auto"
+        crops and flips images.
     {shared parameters}
 
     Attributes
@@ -84,20 +86,11 @@ class DTSHHasher(QuantizedDeepHasher):
 
     Notes
     -----
-    All triplets of a batch count, up to 2**22 of them; of more, a part is drawn at random.
+    All triplets of a batch count, if there are at most 2**22; otherwise a part is drawn at random.
 
-    Parameters left None take these values, chosen on training rows of MNIST (a budget of
-    steps makes between 30 and 125 epochs):
+    {defaults}
 
-    ============  =====  ====  =========  ============  ===================
-    hasher        steps  rows  step size  weight decay  quantization_weight
-    ============  =====  ====  =========  ============  ===================
-    linear        2500   128   0.02       0.5           1.0
-    any backbone  1500   128   0.003      0.1           0.1
-    ============  =====  ====  =========  ============  ===================
-
-    With ``optimizer="sgd"`` the step size is 0.1 and the weight decay, there an L2
-    penalty, 5e-4.
+    The values were chosen on training samples of MNIST.
 
     References
     ----------
@@ -120,33 +113,33 @@ class DTSHHasher(QuantizedDeepHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        margin=None,
-        quantization_weight=None,
-        backbone=None,
-        affinity="auto",
-        n_epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        backbone_lr_scale=1.0,
-        lr_schedule="cosine",
-        optimizer="adam",
-        weight_decay=None,
-        input_dropout=None,
-        smoothing=None,
-        hidden_dropout=0.3,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        checkpoint=None,
-        store_database=True,
-        device="auto",
-        mixed_precision=False,
-        deterministic=False,
-        random_state=None,
-    ):
+        margin: float | None = None,
+        quantization_weight: float | None = None,
+        backbone: Backbone = None,
+        affinity: Affinity = "auto",
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = None,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.3,
+        augment: Augment = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         super().__init__(
             nbits,
             quantization_weight=quantization_weight,
@@ -175,6 +168,6 @@ class DTSHHasher(QuantizedDeepHasher):
         )
         self.margin = margin
 
-    def _objective(self):
+    def _objective(self) -> Objective:
         margin = self._nbits / 2 if self.margin is None else self.margin
-        return DTSHObjective(self.affinity_, self.settings_["quantization_weight"], margin)
+        return _DTSHObjective(self.affinity_, self.settings_["quantization_weight"], margin)

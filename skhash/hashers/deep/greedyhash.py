@@ -6,53 +6,48 @@ A linear classifier on the codes b = sign(u) is learned together with the activa
 
 where L is the cross-entropy of the classes, or the binary cross-entropy of each of several
 labels. The sign is taken greedily: forward it is the sign, and backward the gradient passes
-as it is, dL/du = dL/db (eq. 8). The penalty, which keeps u near b so that this is justified,
+unchanged, dL/du = dL/db (eq. 8). The penalty keeps u near b, which justifies this; it
 is here the mean over the entries of a batch.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from skhash.affinity import SharedLabelsAffinity, label_matrix
+from skhash.engine import Objective
 from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._quantized import QuantizedDeepHasher, QuantizedObjective
+from skhash.hashers.deep._objectives import QuantizedObjective
+from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
 
-class GreedyHashObjective(QuantizedObjective):
-    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations.
+class _GreedyHashObjective(QuantizedObjective):
+    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations, weighted by alpha.
 
-    The classifier is a part of the objective: it is trained, and kept in checkpoints, with it.
-
-    Parameters
-    ----------
-    affinity : ClassAffinity or SharedLabelsAffinity
-        Which kind the targets are of.
-    quantization_weight : float
-        alpha.
-    nbits : int
-        Length of a code.
-    classes : ndarray of shape (n_classes, ...)
-        Targets of a row of each class alone.
+    `classes` holds one target per class. The classifier is a part of the objective: it is trained
+    and saved in checkpoints with it.
     """
 
-    def __init__(self, affinity, quantization_weight, nbits, classes):
+    def __init__(self, affinity: Any, quantization_weight: float, nbits: int, classes: npt.NDArray[Any]) -> None:
         super().__init__(affinity, quantization_weight)
         self.classes = classes
         self.classifier = nn.Linear(nbits, len(classes))
 
-    def data_loss(self, u, targets):
-        """Compute the mean cross-entropy of the classifier on sign(u)."""
+    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Mean cross-entropy of the classifier on sign(u)."""
         logits = self.classifier(sign(u))
-        # what a row shares with each class alone are its labels
+        # the affinity of a sample to one target per class gives its labels
         labels = torch.from_numpy(np.asarray(self.affinity(targets, self.classes))).to(logits)
         if isinstance(self.affinity, SharedLabelsAffinity):
             return binary_cross_entropy_with_logits(logits, labels)
         return cross_entropy(logits, labels)
 
-    def penalty(self, excess):
-        """Compute the cube of the absolute value."""
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
+        """Cube of the absolute value."""
         return excess.abs() ** 3
 
 
@@ -62,7 +57,7 @@ class GreedyHashHasher(QuantizedDeepHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     quantization_weight : float, default=None
         Weight alpha of the mean cubed distance of activations from their signs; see Notes
         for None.
@@ -70,30 +65,21 @@ class GreedyHashHasher(QuantizedDeepHasher):
         What the labels in y are: classes, or a 0/1 matrix of labels. "auto" looks at y.
         Other affinities give no labels to learn from.
     augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it; "auto" for
-        images crops and flips them.
+        Maps each training batch (a float32 tensor) to another version of it; "auto"
+        crops and flips images.
     {shared parameters}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or (n_labels, n_labels)
-        The classes, or for a matrix of labels the rows that have one label each.
+        The classes; for a matrix of labels the identity matrix, one label per row.
     {shared attributes}
 
     Notes
     -----
-    Parameters left None take these values, chosen on training rows of MNIST (a budget of
-    steps makes between 30 and 125 epochs):
+    {defaults}
 
-    ============  =====  ====  =========  ============  ===================
-    hasher        steps  rows  step size  weight decay  quantization_weight
-    ============  =====  ====  =========  ============  ===================
-    linear        2500   256   0.02       5.0           0.1
-    any backbone  1500   256   0.003      0.1           0.1
-    ============  =====  ====  =========  ============  ===================
-
-    With ``optimizer="sgd"`` the step size is 0.1 and the weight decay, there an L2
-    penalty, 5e-4.
+    The values were chosen on training samples of MNIST.
 
     References
     ----------
@@ -110,14 +96,14 @@ class GreedyHashHasher(QuantizedDeepHasher):
     True
     """
 
-    classes_: np.ndarray
+    classes_: npt.NDArray[Any]
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
 
-    def _fit_affinity(self, targets):
+    def _fit_affinity(self, targets: Any) -> None:
         super()._fit_affinity(targets)
         self.classes_ = self._classes_in(targets)
 
-    def _check_next_targets(self, targets):
+    def _check_next_targets(self, targets: Any) -> None:
         new = np.setdiff1d(self._classes_in(targets), self.classes_)
         if len(new):
             raise ValueError(
@@ -125,11 +111,12 @@ class GreedyHashHasher(QuantizedDeepHasher):
                 f"Got the new classes {new}. The first call must have samples of all classes."
             )
 
-    def _classes_in(self, targets):
+    def _classes_in(self, targets: Any) -> npt.NDArray[Any]:
         labels = label_matrix(self.affinity_, targets[:1])  # raises for an affinity without labels
         if isinstance(self.affinity_, SharedLabelsAffinity):
             return np.eye(labels.shape[1], dtype=np.int64)
         return np.unique(targets.toarray() if hasattr(targets, "toarray") else targets)
 
-    def _objective(self):
-        return GreedyHashObjective(self.affinity_, self.settings_["quantization_weight"], self._nbits, self.classes_)
+    def _objective(self) -> Objective:
+        weight = self.settings_["quantization_weight"]
+        return _GreedyHashObjective(self.affinity_, weight, self._nbits, self.classes_)

@@ -4,8 +4,8 @@ With g = tanh(beta z) in place of the codes h = sign(z), and s_ij = 1 for releva
 
     J = sum_ij w_ij [ softplus(a <g_i, g_j>) - a s_ij <g_i, g_j> ] / sum_ij w_ij      (eq. 4)
 
-the weighted maximum likelihood of the similarities, over the pairs of different rows
-of a batch. The weights bring the two kinds of pairs to the same sum (eq. 2),
+is the weighted maximum likelihood of the similarities, over the pairs of different samples
+of a batch. The weights give the two kinds of pairs the same sum (eq. 2),
 
     w_ij = c_ij |S| / |S1| for similar pairs,   w_ij = |S| / |S0| for dissimilar ones
 
@@ -15,97 +15,69 @@ stages (algorithm 1): the smooth problem becomes the binary one, and the gap bet
 J and the loss L of the binary codes closes.
 """
 
+from collections.abc import Sequence
 from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch.nn.functional import softplus
 
 from skhash._compat import Interval, StrOptions
 from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
-from skhash.engine import Objective
+from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._objectives import pairwise_loss
+from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
-SCALE = 10.0  # a = 10 / nbits, the value in the authors' code at 48 bits and about
+_SCALE = 10.0  # a = 10 / nbits, about the value in the authors' code at 48 bits
 
 
-class HashNetObjective(Objective):
-    """The weighted pairwise likelihood of a batch.
+class _HashNetObjective(Objective):
+    """The weighted pairwise likelihood of a batch, at the slope `betas[stage]` of each stage."""
 
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    scale, class_ratio, similarity, betas
-        As in :class:`HashNetHasher`; `scale` is a, `betas` one value a stage.
-    """
-
-    def __init__(self, affinity, scale, class_ratio="batch", similarity="binary", betas=(1.0,)):
+    def __init__(
+        self,
+        affinity: Any,
+        scale: float,
+        class_ratio: float | str = "batch",
+        similarity: str = "binary",
+        betas: Sequence[float] = (1.0,),
+    ) -> None:
         super().__init__()
         self.affinity, self.scale = affinity, scale
         self.class_ratio, self.similarity, self.betas = class_ratio, similarity, betas
         self.beta = betas[0]
 
-    def start_stage(self, stage, n_stages):
-        """Take the stage's beta."""
+    def start_stage(self, stage: int, n_stages: int) -> None:
+        """Take the slope beta of the stage."""
         self.beta = self.betas[stage]
 
-    def forward(self, encoder, X, targets, indices):
-        """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
+    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
         return self.likelihood(torch.tanh(self.beta * encoder(X)), targets)
 
-    def likelihood(self, g, targets):
-        """Compute the negative weighted log-likelihood of all pairs of different rows.
-
-        Parameters
-        ----------
-        g : tensor of shape (n, nbits)
-            Codes in [-1, 1].
-        targets : ndarray of shape (n, ...)
-            What the affinity compares.
-
-        Returns
-        -------
-        tensor without axes
-            The loss, >= 0.
-        """
-        similar, weights = (torch.from_numpy(a).to(g.device) for a in self._pairs(targets))
-        products = self.scale * (g @ g.T)
-        weights = weights.to(g.dtype)
-        return (weights * (softplus(products) - torch.where(similar, products, 0.0))).sum() / weights.sum()
-
-    def _pairs(self, targets):
-        """Which pairs are similar, and the weights of all, 0 on the diagonal."""
+    def likelihood(self, g: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Negative weighted log-likelihood of all pairs of different samples; `g` are codes in [-1, 1]."""
         index, levels = level_indices(self.affinity, targets, targets)
         similar = index > 0
-        others = ~np.eye(len(index), dtype=bool)
-        n_similar = np.count_nonzero(similar & others)
-        n_dissimilar = others.sum() - n_similar
-        if self.class_ratio == "batch":
-            # a class that is absent has no pairs to weigh
-            ratio = n_dissimilar / n_similar if n_similar and n_dissimilar else 1.0
-        else:
-            ratio = self.class_ratio
-        weights = np.where(similar, ratio, 1.0) * others
+        weights = np.where(similar, self._ratio(similar), 1.0)
         if self.similarity == "continuous":
             weights[similar] *= _continuous_similarity(self.affinity, targets, levels[index])[similar]
-        return similar, weights
+        return pairwise_loss(g, similar, self.scale, weights)
 
-    def gap(self, z, targets):
-        """Compute J of the relaxed codes, L of the binary ones, and their gap, at this stage.
+    def _ratio(self, similar: npt.NDArray[np.bool_]) -> float:
+        """Weight of a similar pair over that of a dissimilar one."""
+        if not isinstance(self.class_ratio, str):
+            return self.class_ratio
+        n_pairs = similar.size - len(similar)
+        n_similar = np.count_nonzero(similar & ~np.eye(len(similar), dtype=bool))
+        # a kind without pairs has nothing to weight
+        return (n_pairs - n_similar) / n_similar if 0 < n_similar < n_pairs else 1.0
 
-        Parameters
-        ----------
-        z : tensor of shape (n, nbits)
-            Activations.
-        targets : ndarray of shape (n, ...)
-            Targets of these rows.
-
-        Returns
-        -------
-        dict of float
-            "beta", "relaxed_loss" (J), "binary_loss" (L) and "quantization_gap" (J - L).
-        """
+    def gap(self, z: torch.Tensor, targets: Any) -> dict[str, float]:
+        """Losses of relaxed and of binary codes at this stage: J, L and J - L, from activations z."""
         z = z.double()
         relaxed = self.likelihood(torch.tanh(self.beta * z), targets).item()
         binary = self.likelihood(torch.where(z >= 0, 1.0, -1.0).double(), targets).item()
@@ -117,14 +89,14 @@ class HashNetObjective(Objective):
         }
 
 
-def _continuous_similarity(affinity, targets, levels):
-    """Jaccard index of the label sets, for other affinities the level over the highest one."""
-    if isinstance(affinity, SharedLabelsAffinity):
-        labels = label_matrix(affinity, targets)
-        shared = labels @ labels.T
-        sizes = labels.sum(axis=1)
-        return shared / np.maximum(sizes[:, None] + sizes - shared, 1)
-    return levels / max(levels.max(), 1e-300)
+def _continuous_similarity(affinity: Any, targets: Any, levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Jaccard index of the label sets; for other affinities the level over the highest one."""
+    if not isinstance(affinity, SharedLabelsAffinity):
+        return np.asarray(levels / max(levels.max(), 1e-300))
+    labels = label_matrix(affinity, targets)
+    shared = labels @ labels.T
+    sizes = labels.sum(axis=1)
+    return np.asarray(shared / np.maximum(sizes[:, None] + sizes - shared, 1))
 
 
 class HashNetHasher(DeepHasher):
@@ -133,32 +105,32 @@ class HashNetHasher(DeepHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     scale : float, default=None
-        Slope a of the likelihood; None takes 10 / nbits.
+        Slope a of the likelihood; None uses 10 / nbits.
     n_stages : int, default=10
-        Stages of the continuation; 1 trains at `beta` = 1 throughout (the paper's
+        Number of stages of the continuation; 1 trains with `beta` = 1 (the paper's
         HashNet-sgn).
     max_beta : float, default=None
-        Slope beta of the last stage but one; it rises from 1 with the square of the stage.
+        Slope beta of the last stage but one; beta rises from 1 with the square of the stage.
         See Notes for None.
     last_beta : float, default=None
-        Slope beta of the last stage, at least `max_beta`, which makes the codes binary in
-        effect: small steps at a large slope close the gap at no cost in ranking, where a
-        steady rise to the same value would stop learning early. See Notes for None.
+        Slope beta of the last stage, at least `max_beta`. A large slope makes the codes
+        binary in effect: small steps at it close the gap and leave the ranking as it is, where
+        a steady rise to the same value would stop learning early. See Notes for None.
     class_ratio : "batch" or float, default="batch"
-        Weight of a similar pair over that of a dissimilar one: what makes the two kinds
-        weigh the same in each batch, or a fixed ratio \|S0\| / \|S1\| of the data; 1 weighs
-        all pairs the same (HashNet-W).
+        Weight of a similar pair over that of a dissimilar one. "batch" gives the two kinds the
+        same weight in each batch. A float is a fixed ratio \|S0\| / \|S1\| of the data; 1 weights
+        all pairs equally (HashNet-W).
     similarity : "binary" or "continuous", default="binary"
         "continuous" multiplies the weight of a similar pair by the Jaccard index of its
         label sets, or by its level over the highest one (HashNet+C).
     affinity : "auto" or callable, default="auto"
-        Which rows are similar; "auto" takes classes or shared labels from y. See
+        Which samples are similar; "auto" takes classes or shared labels from y. See
         :mod:`skhash.affinity`.
     augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it; "auto" for
-        images crops and flips them.
+        Maps each training batch (a float32 tensor) to another version of it; "auto"
+        crops and flips images.
     {shared parameters}
 
     Attributes
@@ -167,21 +139,12 @@ class HashNetHasher(DeepHasher):
 
     Notes
     -----
-    The last epoch of a stage adds to `history_`, from up to 4,096 training rows, "beta",
+    The last epoch of a stage adds to `history_`, from at most 4,096 training samples, "beta",
     "relaxed_loss" (J), "binary_loss" (L of the codes) and "quantization_gap" (J - L).
 
-    Parameters left None take these values, chosen on training rows of MNIST and GIST
-    features (a budget of steps makes between 30 and 125 epochs):
+    {defaults}
 
-    ============  =====  ====  =========  ============  ========  =========
-    hasher        steps  rows  step size  weight decay  max_beta  last_beta
-    ============  =====  ====  =========  ============  ========  =========
-    linear        2500   256   0.02       0.5           5         5
-    any backbone  1500   256   0.003      0.1           5         100
-    ============  =====  ====  =========  ============  ========  =========
-
-    With ``optimizer="sgd"`` the step size is 1.0 for a linear hasher and 0.1 with a
-    backbone, and the weight decay, there an L2 penalty, 5e-4.
+    The values were chosen on training samples of MNIST and GIST features.
 
     References
     ----------
@@ -220,37 +183,37 @@ class HashNetHasher(DeepHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        scale=None,
-        n_stages=10,
-        max_beta=None,
-        last_beta=None,
-        class_ratio="batch",
-        similarity="binary",
-        backbone=None,
-        affinity="auto",
-        n_epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        backbone_lr_scale=1.0,
-        lr_schedule="cosine",
-        optimizer="adam",
-        weight_decay=None,
-        input_dropout=None,
-        smoothing=None,
-        hidden_dropout=0.3,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        checkpoint=None,
-        store_database=True,
-        device="auto",
-        mixed_precision=False,
-        deterministic=False,
-        random_state=None,
-    ):
+        scale: float | None = None,
+        n_stages: int = 10,
+        max_beta: float | None = None,
+        last_beta: float | None = None,
+        class_ratio: Literal["batch"] | float = "batch",
+        similarity: Literal["binary", "continuous"] = "binary",
+        backbone: Backbone = None,
+        affinity: Affinity = "auto",
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = None,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.3,
+        augment: Augment = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.nbits = nbits
         self.scale = scale
         self.n_stages = n_stages
@@ -281,16 +244,16 @@ class HashNetHasher(DeepHasher):
         self.deterministic = deterministic
         self.random_state = random_state
 
-    def _objective(self):
-        scale = SCALE / self._nbits if self.scale is None else self.scale
+    def _objective(self) -> Objective:
+        scale = _SCALE / self._nbits if self.scale is None else self.scale
         rising = np.linspace(0, 1, max(self.n_stages - 1, 1)) ** 2
         betas = (1 + (self.settings_["max_beta"] - 1) * rising).tolist()
         if self.n_stages > 1:
             betas.append(max(float(self.settings_["last_beta"]), betas[-1]))
-        return HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
+        return _HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
 
-    def _n_stages(self):
+    def _n_stages(self) -> int:
         return self.n_stages
 
-    def _measure(self, objective, activations, targets):
+    def _measure(self, objective: _HashNetObjective, activations: torch.Tensor, targets: Any) -> dict[str, float]:
         return objective.gap(activations, targets)

@@ -1,6 +1,6 @@
 """MIHash, hashing with mutual information (Cakir, He, Bargal, Sclaroff, ICCV 2017; TPAMI 2019).
 
-The Hamming distance D of a row to the others of its batch should tell whether these are
+The Hamming distance D of a sample to the others of its batch should show whether these are
 relevant, C = + or -. The mutual information
 
     I(D; C) = H(D) - [ p+ H(D | C = +) + p- H(D | C = -) ],   0 <= I <= H(C)
@@ -10,89 +10,75 @@ c-_d of :mod:`skhash.metrics.soft_histogram`, with triangular bins,
 
     p(D = d) = c_d / N,   p(D = d | +) = c+_d / N+,   p+ = N+ / N,   H(p) = - sum_d p_d ln p_d
 
-and the loss is -I, averaged over the rows that have both kinds. It is another function of
-the very histogram that TALR, of the same authors, ranks.
+and the loss is -I, averaged over the samples that have both kinds. It is another function of
+the histogram that TALR, of the same authors, ranks.
 """
 
 from numbers import Integral, Real
+from os import PathLike
 
 import torch
 
 from skhash._compat import Interval
+from skhash.engine import Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep.talr import TALRObjective
+from skhash.hashers.deep._objectives import HistogramObjective
+from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.metrics import RelevanceHistogram
 from skhash.metrics._ties import divide
 
 
-def _entropy(counts):
+def _entropy(counts: torch.Tensor) -> torch.Tensor:
     """Entropy of counts over axis 1; an empty bin has no gradient, where the true one is infinite."""
     p = divide(counts, counts.sum(1, keepdim=True))
-    return -torch.special.xlogy(p, torch.where(p > 1e-12, p, 1.0)).sum(1)
+    entropy: torch.Tensor = -torch.special.xlogy(p, torch.where(p > 1e-12, p, 1.0)).sum(1)
+    return entropy
 
 
-def mutual_information(counts):
-    """Mutual information between distance and relevance, in nats.
+def _mutual_information(counts: torch.Tensor) -> torch.Tensor:
+    """Mutual information between distance and level for each query, in nats.
 
-    Parameters
-    ----------
-    counts : float64 tensor of shape (n_queries, n_bins, n_levels)
-        Items of each query by distance and level.
-
-    Returns
-    -------
-    float64 tensor of shape (n_queries,)
-        Values from 0 to the entropy of the levels; 0 where there is one level only.
+    `counts` has shape (n_queries, n_bins, n_levels). The value is 0 where there is one level only.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep.mihash import mutual_information
+    >>> from skhash.hashers.deep.mihash import _mutual_information
     >>> apart, overlapping = [[2, 0], [0, 2]], [[2, 1], [0, 1]]
-    >>> mutual_information(torch.tensor([apart, overlapping]).double())
+    >>> _mutual_information(torch.tensor([apart, overlapping]).double())
     tensor([0.6931, 0.2158], dtype=torch.float64)
     """
     of_level = counts.sum(1)
-    shares = divide(of_level, of_level.sum(1, keepdim=True))
+    shares: torch.Tensor = divide(of_level, of_level.sum(1, keepdim=True))
     return _entropy(counts.sum(2)) - (shares * _entropy(counts)).sum(1)
 
 
-class MIHashObjective(TALRObjective):
-    """Minus the mean mutual information of a batch.
+class _MIHashObjective(HistogramObjective):
+    """Minus the mean mutual information of a batch."""
 
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    alpha, n_bins
-        As in :class:`MIHashHasher`.
-    """
-
-    def __init__(self, affinity, alpha=1.0, n_bins=None):
-        super().__init__(affinity, alpha=alpha, n_bins=n_bins)
-
-    def loss(self, H):
-        """Compute the loss of the soft counts of a batch, of two levels."""
-        has_both = (H.counts.sum(1) > 0.5).all(1)
-        return -mutual_information(H.counts).sum() / has_both.sum().clamp_min(1)
+    def loss(self, H: RelevanceHistogram) -> torch.Tensor:
+        """Minus the mean over the samples that have relevant and irrelevant ones."""
+        has_both: torch.Tensor = (H.counts.sum(1) > 0.5).all(1)
+        return -_mutual_information(H.counts).sum() / has_both.sum().clamp_min(1)
 
 
 class MIHashHasher(DeepHasher):
-    """Hashing with mutual information: distances that tell what is relevant.
+    """Hashing with mutual information: distances that show what is relevant.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     alpha : float, default=None
-        Slope of the tanh that stands for the sign in training; see Notes for None.
+        Slope of the tanh that replaces the sign in training; see Notes for None.
     n_bins : int, default=None
-        Bins of the soft histogram; None takes one a bit, which makes it exact on codes.
+        Number of bins of the soft histogram. None uses one per bit, which is exact on codes.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant; "auto" takes classes or shared labels from y. See
+        Which samples are relevant; "auto" takes classes or shared labels from y. See
         :mod:`skhash.affinity`.
     augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it; "auto" for
-        images crops and flips them.
+        Maps each training batch (a float32 tensor) to another version of it; "auto"
+        crops and flips images.
     {shared parameters}
 
     Attributes
@@ -101,18 +87,9 @@ class MIHashHasher(DeepHasher):
 
     Notes
     -----
-    Parameters left None take these values, those of :class:`TALRHasher` for "ap" (a budget
-    of steps makes between 30 and 125 epochs):
+    {defaults}
 
-    ============  =====  ====  =========  ============  =====
-    hasher        steps  rows  step size  weight decay  alpha
-    ============  =====  ====  =========  ============  =====
-    linear        2500   256   0.1        0.5           1.0
-    any backbone  1500   256   0.003      0.1           0.7
-    ============  =====  ====  =========  ============  =====
-
-    With ``optimizer="sgd"`` the step size is 1.0 and the weight decay, there an L2
-    penalty, 5e-4.
+    The values are those of :class:`TALRHasher` for "ap".
 
     References
     ----------
@@ -142,33 +119,33 @@ class MIHashHasher(DeepHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        alpha=None,
-        n_bins=None,
-        backbone=None,
-        affinity="auto",
-        n_epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        backbone_lr_scale=1.0,
-        lr_schedule="cosine",
-        optimizer="adam",
-        weight_decay=None,
-        input_dropout=None,
-        smoothing=None,
-        hidden_dropout=0.3,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        checkpoint=None,
-        store_database=True,
-        device="auto",
-        mixed_precision=False,
-        deterministic=False,
-        random_state=None,
-    ):
+        alpha: float | None = None,
+        n_bins: int | None = None,
+        backbone: Backbone = None,
+        affinity: Affinity = "auto",
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = None,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.3,
+        augment: Augment = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.nbits = nbits
         self.alpha = alpha
         self.n_bins = n_bins
@@ -195,5 +172,5 @@ class MIHashHasher(DeepHasher):
         self.deterministic = deterministic
         self.random_state = random_state
 
-    def _objective(self):
-        return MIHashObjective(self.affinity_, self.settings_["alpha"], self.n_bins)
+    def _objective(self) -> Objective:
+        return _MIHashObjective(self.affinity_, self.settings_["alpha"], self.n_bins)

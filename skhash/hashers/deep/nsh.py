@@ -1,13 +1,13 @@
 r"""NSH, learning to hash naturally sorts (Yu, Shen, Wang, Zhang, Torr, IJCAI 2022).
 
-Two random views x~ and x^ of each of the n rows of a batch give activations, codes and
+Two random views x~ and x^ of each of the n samples of a batch give activations, codes and
 latents,
 
     h = tanh f(x),   b = sign(h) with db/dh = 1,   z = g(x) / |g(x)|.
 
 Code b^_i sorts the codes b~_j by their similarity <b~_j, b^_i> / 2b + 1/2, that is by the
-Hamming distance d_ij = (b - <b~_j, b^_i>) / 2. Sorted softly, row k of the permutation and
-what it gathers are
+Hamming distance d_ij = (b - <b~_j, b^_i>) / 2. With a soft sort, row k of the permutation and
+the mean latent that it selects are
 
     P_i[k, j] = softmax_j( -|d_i(k) - d_ij| / tau_s ),   e_i[k] = P_i[k] Z~ / |P_i[k] Z~|,
 
@@ -19,54 +19,46 @@ m rows are positives of z^_i, the others its negatives. With kappa = exp(cos / t
     loss      = SortedNCE + quantization_weight * L_R.
 
 Rows of P_i at equal distances are equal, and there are at most b + 1 distances: each
-different row is formed once, with the number of ranks that it fills. A tie that crosses
+different row is computed once, with the number of ranks that it fills. A tie that crosses
 rank m shares its gradient evenly, as the mean over the orders of the tied items.
 """  # noqa: E501
 
 import math
 from functools import partial
 from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.nn.functional import mse_loss, normalize, softplus
 from torch.utils.checkpoint import checkpoint
 
 from skhash._compat import Interval, StrOptions
-from skhash.engine import Objective
+from skhash.engine import Encoder, Objective
 from skhash.engine.augment import two_views
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._contrast import nt_xent, view_maker
+from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LRSchedule, Optimizer, RandomState
 
-VARIANTS = ("full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label")
-MAX_WEIGHTS = 2**23  # entries of the soft permutations that are formed at a time: 32 MiB
+_VARIANTS = ("full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label")
+_MAX_WEIGHTS = 2**23  # entries of the soft permutations in memory at a time: 32 MiB
 
 
-def tied_levels(distances, max_distance):
-    """Group the distances of each row by their nearest whole number, nearest items first.
+def _tied_levels(distances: torch.Tensor, max_distance: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Different distances of each row in ascending order, and the number of items at each; both padded by 0.
 
-    Parameters
-    ----------
-    distances : tensor of shape (n, n_items)
-        Distances from 0 to `max_distance`, whole in value.
-    max_distance : int
-        The largest one possible.
-
-    Returns
-    -------
-    levels : tensor of shape (n, n_levels)
-        The different distances of each row in ascending order, 0 where it has no more;
-        differentiable, each the mean of its tie.
-    counts : tensor of shape (n, n_levels)
-        Items at each of them.
+    Distances must be close to whole numbers in [0, `max_distance`]. A level is the mean of its tie, and differentiable.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep.nsh import tied_levels
-    >>> levels, counts = tied_levels(torch.tensor([[2.0, 0.0, 2.0, 3.0]]), max_distance=8)
+    >>> from skhash.hashers.deep.nsh import _tied_levels
+    >>> levels, counts = _tied_levels(torch.tensor([[2.0, 0.0, 2.0, 3.0]]), max_distance=8)
     >>> levels.tolist(), counts.tolist()
     ([[0.0, 2.0, 3.0]], [[1.0, 2.0, 1.0]])
     """
@@ -78,65 +70,44 @@ def tied_levels(distances, max_distance):
     return empty.scatter_add(1, slots, distances) / counts.clamp_min(1), counts
 
 
-def soft_permutation(levels, distances, tau=1.0):
-    """Compute the different rows of the soft permutations that sort the items of each row.
+def _soft_permutation(levels: torch.Tensor, distances: torch.Tensor, tau: float = 1.0) -> torch.Tensor:
+    """Different rows of the soft permutations, of shape (n, n_levels, n_items); each sums to 1 over the items.
 
-    Parameters
-    ----------
-    levels : tensor of shape (n, n_levels)
-        Distances in ascending order, see :func:`tied_levels`.
-    distances : tensor of shape (n, n_items)
-        Distances of the items.
-    tau : float, default=1.0
-        Temperature, in units of distance; towards 0 each row is the mean over one tie.
-
-    Returns
-    -------
-    tensor of shape (n, n_levels, n_items)
-        Weights, of sum 1 over the items.
+    `tau` is the temperature in units of distance: for tau -> 0 each row is the mean over one tie.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep.nsh import soft_permutation
+    >>> from skhash.hashers.deep.nsh import _soft_permutation
     >>> distances, levels = torch.tensor([[2.0, 0.0, 2.0]]), torch.tensor([[0.0, 2.0]])
-    >>> soft_permutation(levels, distances, tau=0.1)[0].round(decimals=2)
+    >>> _soft_permutation(levels, distances, tau=0.1)[0].round(decimals=2)
     tensor([[0.0000, 1.0000, 0.0000],
             [0.5000, 0.0000, 0.5000]])
-    >>> soft_permutation(levels, distances, tau=2.0)[0].round(decimals=2)
+    >>> _soft_permutation(levels, distances, tau=2.0)[0].round(decimals=2)
     tensor([[0.2100, 0.5800, 0.2100],
             [0.4200, 0.1600, 0.4200]])
     """
     return torch.softmax(-(levels[:, :, None] - distances[:, None, :]).abs() / tau, dim=-1)
 
 
-def sorted_nce(cosines, counts, n_positives, tau=0.2, *, all_in_denominator=False):
-    """SortedNCE of rows in sorted order, equal ones given once.
+def _sorted_nce(
+    cosines: torch.Tensor,
+    counts: torch.Tensor,
+    n_positives: int,
+    tau: float = 0.2,
+    *,
+    all_in_denominator: bool = False,
+) -> torch.Tensor:
+    """SortedNCE, the mean over positives and anchors, of the cosines of sorted rows with their anchors.
 
-    Parameters
-    ----------
-    cosines : tensor of shape (n, n_levels)
-        Cosine of each sorted row with the anchor.
-    counts : tensor of shape (n, n_levels)
-        Ranks that it fills, at least `n_positives` + 1 in all.
-    n_positives : int
-        Number m of leading ranks that are positives.
-    tau : float, default=0.2
-        Temperature tau_c.
-    all_in_denominator : bool, default=False
-        Keep all positives in each denominator (multi-label NCE).
-
-    Returns
-    -------
-    tensor without axes
-        The mean over positives and anchors.
+    `counts` are the ranks that each row fills. `all_in_denominator` leaves all positives in each denominator.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep.nsh import sorted_nce
+    >>> from skhash.hashers.deep.nsh import _sorted_nce
     >>> counts = torch.tensor([[1.0, 3.0]])  # one positive, and three ranks behind it
-    >>> [round(sorted_nce(torch.tensor([cosines]), counts, 1).item(), 3) for cosines in ([1.0, 0.0], [0.0, 1.0])]
+    >>> [round(_sorted_nce(torch.tensor([cosines]), counts, 1).item(), 3) for cosines in ([1.0, 0.0], [0.0, 1.0])]
     [0.02, 6.101]
     """
     positives = torch.minimum((n_positives - counts.cumsum(1) + counts).clamp_min(0), counts)
@@ -144,77 +115,60 @@ def sorted_nce(cosines, counts, n_positives, tau=0.2, *, all_in_denominator=Fals
     logits = cosines / tau
     denominators = torch.logsumexp(logits + others.log(), dim=1, keepdim=True) - logits
     losses = denominators if all_in_denominator else softplus(denominators)
-    return (positives * losses).sum() / (n_positives * len(cosines))
+    loss: torch.Tensor = (positives * losses).sum() / (n_positives * len(cosines))
+    return loss
 
 
-def quantization_loss(h):
+def _quantization_loss(h: torch.Tensor) -> torch.Tensor:
     """L_R: mean distance of activations (n, nbits) from their signs, which are held constant."""
     return torch.linalg.vector_norm(sign(h).detach() - h, dim=1).mean()
 
 
-def _gathered(levels, distances, items, tau):
-    """Unit rows e_i of shape (n, n_levels, n_latent)."""
+def _sorted_items(levels: torch.Tensor, distances: torch.Tensor, items: torch.Tensor, tau: float) -> torch.Tensor:
+    """Unit rows e_i, of shape (n, n_levels, n_latent)."""
     # mixed items may cancel, above all codes: the floor bounds the gradient
-    return normalize(soft_permutation(levels, distances, tau) @ items, dim=-1, eps=1e-3)
+    return normalize(_soft_permutation(levels, distances, tau) @ items, dim=-1, eps=1e-3)
 
 
-def _cosines(levels, distances, items, anchors, tau):
-    return (_gathered(levels, distances, items, tau) @ anchors[:, :, None])[:, :, 0]
+def _cosines(
+    levels: torch.Tensor, distances: torch.Tensor, items: torch.Tensor, anchors: torch.Tensor, tau: float
+) -> torch.Tensor:
+    """Cosines of softly sorted items with their anchors, of shape (n, n_levels)."""
+    return (_sorted_items(levels, distances, items, tau) @ anchors[:, :, None])[:, :, 0]
 
 
-def soft_cosines(levels, distances, items, anchors, tau):
-    """Cosines of softly sorted items with their anchors, some anchors at a time.
-
-    Parameters
-    ----------
-    levels, distances, tau
-        As in :func:`soft_permutation`.
-    items, anchors : tensor of shape (n, n_latent)
-        Unit rows.
-
-    Returns
-    -------
-    tensor of shape (n, n_levels)
-        The cosines. No more than 2**23 weights of the soft permutations are formed at a
-        time, and again for the gradient.
-    """
-    step = max(1, MAX_WEIGHTS // (levels.shape[1] * distances.shape[1]))
-    if step >= len(levels):
+def _soft_cosines(
+    levels: torch.Tensor, distances: torch.Tensor, items: torch.Tensor, anchors: torch.Tensor, tau: float
+) -> torch.Tensor:
+    """`_cosines` in blocks of anchors, which are computed again for the gradient: it bounds the memory."""
+    size = max(1, _MAX_WEIGHTS // (levels.shape[1] * distances.shape[1]))
+    if size >= len(levels):
         return _cosines(levels, distances, items, anchors, tau)
-    parts = zip(levels.split(step), distances.split(step), anchors.split(step), strict=True)
-    formed_again = partial(checkpoint, _cosines, use_reentrant=False, preserve_rng_state=False)
-    return torch.cat([formed_again(part[0], part[1], items, part[2], tau) for part in parts])
+    parts = zip(levels.split(size), distances.split(size), anchors.split(size), strict=True)
+    computed_again = partial(checkpoint, _cosines, use_reentrant=False, preserve_rng_state=False)
+    return torch.cat([computed_again(part[0], part[1], items, part[2], tau) for part in parts])
 
 
-class NSHObjective(Objective):
+class _NSHObjective(Objective):
     """SortedNCE of two views of a batch, and the distance of activations from their signs.
 
-    Parameters
-    ----------
-    augment : callable
-        Maps a batch to a random version of it.
-    width : int
-        Number of outputs of the encoder's backbone, which the latent layer takes.
-    n_inputs : int
-        Number of values of a row of X, for the decoder of variant "decoding".
-    n_latent, n_positives, temperature, sort_temperature, quantization_weight, variant
-        As in :class:`NSHHasher`.
+    `width` is the number of outputs of the backbone, `n_inputs` the number of values per sample, for the decoder.
     """
 
     def __init__(
         self,
-        augment,
-        width,
-        n_inputs,
-        n_latent=128,
-        n_positives=2,
-        temperature=0.2,
-        sort_temperature=1.0,
-        quantization_weight=0.1,
-        variant="full",
-    ):
+        augment: Augmentation,
+        width: int,
+        n_inputs: int,
+        n_latent: int = 128,
+        n_positives: int = 2,
+        temperature: float = 0.2,
+        sort_temperature: float = 1.0,
+        quantization_weight: float = 0.1,
+        variant: str = "full",
+    ) -> None:
         super().__init__()
-        self.two_views = partial(two_views, augment)  # not a module of ours: what it holds is not trained
+        self.two_views = partial(two_views, augment)  # hidden from nn.Module: modules of the user are not trained
         self.n_positives, self.temperature, self.sort_temperature = n_positives, temperature, sort_temperature
         self.quantization_weight = 0.0 if variant == "no_quantization" else quantization_weight
         self.variant = variant
@@ -223,36 +177,38 @@ class NSHObjective(Objective):
         if variant == "decoding":
             self.decoder = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
 
-    def forward(self, encoder, X, targets, indices):
-        """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
+    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
         features = encoder.features(torch.cat(self.two_views(X)))
         h = torch.tanh(encoder.head(features))
         if h.isnan().any():
-            return h.sum()  # NaN, for the training loop to report; distances that are none cannot be sorted
+            return h.sum()  # NaN, which the training loop reports; it cannot be sorted
         codes = sign(h)
         z = codes / math.sqrt(codes.shape[1]) if self.latent is None else normalize(self.latent(features), dim=1)
         loss = self._contrast(codes.chunk(2), z.chunk(2), encoder, X)
-        return loss + self.quantization_weight * quantization_loss(h) if self.quantization_weight else loss
+        return loss + self.quantization_weight * _quantization_loss(h) if self.quantization_weight else loss
 
-    def _contrast(self, codes, latents, encoder, X):
-        """What the two views b~, b^ and z~, z^ have to agree on."""
+    def _contrast(
+        self, codes: tuple[torch.Tensor, ...], latents: tuple[torch.Tensor, ...], encoder: Encoder, X: torch.Tensor
+    ) -> torch.Tensor:
+        """Loss of the two views b~, b^ and z~, z^, which must agree."""
         nbits = codes[0].shape[1]
         if self.variant == "no_softsort":
             similarities = codes[0] @ codes[1].T / (2 * nbits) + 0.5
             return nt_xent(similarities @ codes[0], similarities @ codes[1], self.temperature)
         items, anchors = latents
         distances = (nbits - codes[1] @ codes[0].T) / 2
-        n_positives = min(self.n_positives, len(X) - 1)  # one negative at least
+        n_positives = min(self.n_positives, len(X) - 1)  # at least one negative
         if self.variant == "hard_sort":
             cosines = (anchors @ items.T).gather(1, distances.argsort(dim=1, stable=True))
-            return sorted_nce(cosines, torch.ones_like(cosines), n_positives, self.temperature)
-        levels, counts = tied_levels(distances, nbits)
+            return _sorted_nce(cosines, torch.ones_like(cosines), n_positives, self.temperature)
+        levels, counts = _tied_levels(distances, nbits)
         if self.variant == "decoding":
-            first = _gathered(levels[:, :1], distances, items, self.sort_temperature)[:, 0]
+            first = _sorted_items(levels[:, :1], distances, items, self.sort_temperature)[:, 0]
             return mse_loss(self.decoder(first), ((X - encoder.mean) / encoder.scale).flatten(1))
-        cosines = soft_cosines(levels, distances, items, anchors, self.sort_temperature)
+        cosines = _soft_cosines(levels, distances, items, anchors, self.sort_temperature)
         multi_label = self.variant == "multi_label"
-        return sorted_nce(cosines, counts, n_positives, self.temperature, all_in_denominator=multi_label)
+        return _sorted_nce(cosines, counts, n_positives, self.temperature, all_in_denominator=multi_label)
 
 
 class NSHHasher(DeepHasher):
@@ -261,12 +217,12 @@ class NSHHasher(DeepHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     n_latent : int, default=128
         Number d_z of latents, which are used in training only.
     n_positives : int, default=2
-        Number m of rows nearest to an anchor, its other view among them, that count as
-        its positives; at most one less than the rows of the batch.
+        Number m of samples nearest to an anchor, its other view among them, that count as
+        its positives; at most the batch size minus one.
     temperature : float, default=0.2
         Temperature tau_c of the contrast.
     sort_temperature : float, default=1.0
@@ -274,18 +230,18 @@ class NSHHasher(DeepHasher):
     quantization_weight : float, default=0.1
         Weight of the distance of the activations from their signs.
     variant : str, default="full"
-        "full", or one of the paper's ablations: "hard_sort" gathers the latents by argsort
-        (which leaves the codes to L_R alone),
-        "no_quantization" leaves out L_R, "decoding" reconstructs each row from the first
-        row sorted for it instead of contrasting, "single_bottleneck" sorts the codes themselves
+        "full", or one of the paper's ablations: "hard_sort" sorts the latents by argsort
+        (the codes then learn from L_R alone),
+        "no_quantization" omits L_R, "decoding" reconstructs each sample from the first
+        item sorted for it instead of contrasting, "single_bottleneck" sorts the codes themselves
         instead of latents, "no_softsort" contrasts sums of codes weighted by similarity,
-        "multi_label" keeps all positives in each denominator.
+        "multi_label" leaves all positives in each denominator.
     augment : "auto" or callable, default="auto"
-        Maps each training batch (a float32 tensor) to a random version of it, drawn twice.
-        "auto" for vectors is a little noise and a tenth of the features from other rows, for
+        Maps each training batch (a float32 tensor) to a random version of it; it is called twice.
+        "auto" is, for vectors, a little noise and a tenth of the features from other samples, for
         images the augmentation of MoCo v2 (needs kornia); see Notes.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant to which, for :meth:`score` only. See :mod:`skhash.affinity`.
+        Which samples are relevant, for :meth:`score` only. See :mod:`skhash.affinity`.
     {shared parameters}
 
     Attributes
@@ -294,25 +250,24 @@ class NSHHasher(DeepHasher):
 
     Notes
     -----
-    The positives of an anchor are the rows that its code finds nearest. Its own other view
-    is found only if the augmentation leaves it nearest for the FIRST codes, those of
-    random layers or of the backbone that is handed in: a stronger one teaches the codes to
-    tell augmentations apart. The one of MoCo v2 suits a backbone that has been trained on
-    photographs; train a new one with small changes. On MNIST a small convolutional network
-    comes to an AP_T of 0.7 in 2,000 steps with small distortions (turns by 5 degrees), and
-    to 0.2 with strong ones (turns by 25 degrees, bends, holes).
+    The positives of an anchor are the samples that its code finds nearest. Its own other view
+    is among them only if it is nearest for the FIRST codes, those of
+    random layers or of a pretrained backbone: with a stronger augmentation the codes learn to
+    distinguish augmentations. The one of MoCo v2 suits a backbone that was trained on
+    photographs; train a new backbone with small changes. On MNIST a small convolutional network
+    reaches an AP_T of 0.7 in 2,000 steps with small distortions (rotations by 5 degrees), and
+    0.2 with strong ones (rotations by 25 degrees, bends, holes).
 
-    Targets are for :meth:`score`, and for ``early_stopping``, which chooses an epoch by them.
+    Targets are used by :meth:`score`, and by ``early_stopping`` to choose an epoch.
 
-    Parameters left None take these values: 5,000 steps (between 10 and 300 epochs) of 50
-    rows, step size 0.001, weight decay 1e-4. With ``optimizer="sgd"`` the step size is 0.1 for
-    a linear hasher and 0.03 with a backbone, chosen on training rows of USPS and MNIST, and the
-    weight decay, there an L2 penalty, 5e-4.
+    {defaults}
 
-    A step of n rows costs O(n^2 L n_latent) beyond the encoder, L <= min(nbits + 1, n)
-    being the number of different distances of an anchor. At 32 bits on one thread
-    a step of 50 rows takes 6 ms with "mlp", of which the encoder 3; of 200 rows 25 and 11;
-    of 800 rows 388 and 38. Weights of the soft permutations are formed 2**23 at a time.
+    The learning rates of SGD were chosen on training samples of USPS and MNIST.
+
+    A step of n samples costs O(n^2 L n_latent) beyond the encoder, where L <= min(nbits + 1, n)
+    is the number of different distances of an anchor. At 32 bits on one thread
+    a step of 50 samples takes 6 ms with "mlp", of which the encoder takes 3; of 200 samples 25 and
+    11; of 800 samples 388 and 38. Memory is bounded by 2**23 weights of the soft permutations.
 
     References
     ----------
@@ -328,7 +283,7 @@ class NSHHasher(DeepHasher):
     (797, 16)
     """
 
-    _batch_norm = True  # keeps the bits balanced
+    _batch_norm = True  # balances the bits
     _n_epochs_range = (10, 300)
     _objective_params = ("n_latent", "variant")
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
@@ -340,43 +295,43 @@ class NSHHasher(DeepHasher):
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "sort_temperature": [Interval(Real, 0, None, closed="neither")],
         "quantization_weight": [Interval(Real, 0, None, closed="left")],
-        "variant": [StrOptions(set(VARIANTS))],
+        "variant": [StrOptions(set(_VARIANTS))],
         "augment": [StrOptions({"auto"}), callable],
     }
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        n_latent=128,
-        n_positives=2,
-        temperature=0.2,
-        sort_temperature=1.0,
-        quantization_weight=0.1,
-        variant="full",
-        augment="auto",
-        affinity="auto",
-        backbone="mlp",
-        n_epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        backbone_lr_scale=1.0,
-        lr_schedule="cosine",
-        optimizer="adam",
-        weight_decay=None,
-        input_dropout=0.0,
-        smoothing=None,
-        hidden_dropout=0.0,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        checkpoint=None,
-        store_database=True,
-        device="auto",
-        mixed_precision=False,
-        deterministic=False,
-        random_state=None,
-    ):
+        n_latent: int = 128,
+        n_positives: int = 2,
+        temperature: float = 0.2,
+        sort_temperature: float = 1.0,
+        quantization_weight: float = 0.1,
+        variant: str = "full",
+        augment: Literal["auto"] | Augmentation = "auto",
+        affinity: Affinity = "auto",
+        backbone: Backbone = "mlp",
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = 0.0,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.nbits = nbits
         self.n_latent = n_latent
         self.n_positives = n_positives
@@ -407,9 +362,9 @@ class NSHHasher(DeepHasher):
         self.deterministic = deterministic
         self.random_state = random_state
 
-    def _objective(self):
+    def _objective(self) -> Objective:
         shape = self.input_shape_
-        return NSHObjective(
+        return _NSHObjective(
             view_maker(self.augment, shape),
             self._feature_width(),
             math.prod(shape),
@@ -421,5 +376,5 @@ class NSHHasher(DeepHasher):
             self.variant,
         )
 
-    def _augmentation(self):
-        return None  # two views are drawn by the objective
+    def _augmentation(self) -> None:
+        return None  # the objective draws two views

@@ -1,11 +1,11 @@
 r"""TALR, hashing as tie-aware learning to rank (He, Cakir, Bargal, Sclaroff, CVPR 2018).
 
-The rows of a batch are ranked for each of them by the soft Hamming distance
+Each sample of a batch ranks the others by the soft Hamming distance
 
     d = (b - <phi, phi'>) / 2,   phi = tanh(alpha f(x)),
 
 the distances are counted softly (:mod:`skhash.metrics.soft_histogram`), and the loss
-is one minus the very metric that hard codes are scored with:
+is one minus the metric that hard codes are scored with:
 
     exact       AP_T and NDCG_T of :mod:`skhash.metrics` on the soft counts c_d, C_d = c_0 + ... + c_d
     paper       AP_T with psi(C_d + 1) - psi(C_{d-1} + 1) -> ln(C_d / C_{d-1}),
@@ -13,25 +13,28 @@ is one minus the very metric that hard codes are scored with:
     simplified  AP_s = (1 / C+) sum_d c+_d (C+_{d-1} + C+_d + 1) / (C_{d-1} + C_d + 1),
                 DCG_s = sum_d sum_v G(v) c_{d,v} / log2(C_{d-1} + (c_d + 1) / 2 + 1)
 
-The two logarithmic integrals are singular at C_{d-1} = 0, that is in the first
-non-empty tie of every ranking: ties with C_{d-1} < 1 keep the exact form. The ratio
-(c+_d - 1) / (c_d - 1), whose pole at c_d = 1 the exact form cancels and the paper's does
-not, is clipped to [0, 1], where it lies for whole counts. A further objective on the same
+The two logarithmic integrals are singular at C_{d-1} = 0, which is the first
+non-empty tie of every ranking: ties with C_{d-1} < 1 use the exact form. The ratio
+(c+_d - 1) / (c_d - 1) has a pole at c_d = 1, which the exact form cancels and the paper's does
+not; it is clipped to [0, 1], its range for whole counts. A third objective on the same
 soft counts is FastAP (:mod:`skhash.metrics.fastap`).
 """
 
 from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from skhash._compat import Interval, StrOptions
-from skhash.affinity import level_indices
-from skhash.engine import Objective, batch_tensor
+from skhash.engine import Encoder, Objective, batch_tensor
 from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._objectives import HistogramObjective
+from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
 from skhash.hashers.shallow.itq import quantizing_rotation
-from skhash.metrics import average_precision, ndcg
+from skhash.metrics import RelevanceHistogram, average_precision, ndcg
 from skhash.metrics._ties import (
     cumulative_discount,
     divide,
@@ -43,11 +46,10 @@ from skhash.metrics._ties import (
 )
 from skhash.metrics.fastap import fast_ap
 from skhash.metrics.ndcg import expected_gain, level_gains
-from skhash.metrics.soft_histogram import soft_histogram
 
 
-def _relaxed_ap(n, p):
-    """The paper's AP_r, its first tie exact."""
+def _relaxed_ap(n: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    """AP_r of the paper, exact in the first tie."""
     before, relevant_before, ranks = items_before(n), items_before(p), ranks_within(n)
     first, filled = before < 1, n > 1e-9
     late, early = filled & ~first, filled & first
@@ -57,18 +59,20 @@ def _relaxed_ap(n, p):
     )
     single = (n - 1).abs() < 1e-9
     ratio = torch.where(single, 0.0, (p - 1) / torch.where(single, 1.0, n - 1)).clamp(0, 1)
-    braces = ratio * n + (relevant_before + 1 - ratio * (before + 1)) * torch.where(first, exact, logs)
-    return divide(per_item(p * braces, n).sum(-1), p.sum(-1))
+    bracket = ratio * n + (relevant_before + 1 - ratio * (before + 1)) * torch.where(first, exact, logs)
+    value: torch.Tensor = divide(per_item(p * bracket, n).sum(-1), p.sum(-1))
+    return value
 
 
-def _simplified_ap(n, p):
-    """The AP_s of the authors' code."""
+def _simplified_ap(n: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    """AP_s of the authors' code."""
     before, relevant_before = items_before(n), items_before(p)
-    return divide((p * (2 * relevant_before + p + 1) / (2 * before + n + 1)).sum(-1), p.sum(-1))
+    value: torch.Tensor = divide((p * (2 * relevant_before + p + 1) / (2 * before + n + 1)).sum(-1), p.sum(-1))
+    return value
 
 
-def _relaxed_dcg(n, gain):
-    """The paper's DCG_r, its first tie exact."""
+def _relaxed_dcg(n: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+    """DCG_r of the paper, exact in the first tie."""
     ranks = ranks_within(n)
     before, after = ranks[:, :-1], ranks[:, 1:]
     late = before >= 1
@@ -76,11 +80,12 @@ def _relaxed_dcg(n, gain):
         _LogIntegral.apply(torch.where(late, after + 1, 2.0)) - _LogIntegral.apply(torch.where(late, before + 1, 2.0))
     )
     exact = torch.diff(cumulative_discount(ranks, "log2"), dim=-1)
-    return (per_item(gain, n) * torch.where(late, integral, exact)).sum(-1)
+    value: torch.Tensor = (per_item(gain, n) * torch.where(late, integral, exact)).sum(-1)
+    return value
 
 
-def _simplified_dcg(n, gain):
-    """The DCG_s of the authors' code: the discount at each tie's middle rank."""
+def _simplified_dcg(n: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+    """DCG_s of the authors' code, with the discount at the middle rank of each tie."""
     return (gain / torch.log2(items_before(n) + (n + 1) / 2 + 1)).sum(-1)
 
 
@@ -88,14 +93,14 @@ class _LogIntegral(torch.autograd.Function):
     """li(x) for x > 1, which torch lacks; its derivative is 1 / ln x."""
 
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         from scipy.special import expi
 
         ctx.save_for_backward(x)
         return torch.from_numpy(expi(np.log(x.detach().cpu().numpy()))).to(x.device)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         (x,) = ctx.saved_tensors
         return gradient / torch.log(x)
 
@@ -107,10 +112,8 @@ _RELAXED = {
     ("ndcg", "simplified"): _simplified_dcg,
 }
 
-MAX_LEVELS = 256  # the soft histogram has one plane a level
 
-
-def soft_metric(H, objective, relaxation="exact", k=None):
+def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact", k: int | None = None) -> torch.Tensor:
     """Metric of each query on soft counts, 0 for a query without relevant items.
 
     Parameters
@@ -120,14 +123,14 @@ def soft_metric(H, objective, relaxation="exact", k=None):
     objective : "ap", "ndcg" or "fastap"
         The metric.
     relaxation : "exact", "paper" or "simplified", default="exact"
-        The metric itself, or one of the two relaxations in the head of this file; "fastap" has none.
+        The metric itself, or one of the two relaxations of "ap" and "ndcg" in the head of this file.
     k : int, default=None
-        Cut-off of "ap" and "ndcg", for "exact" only; AP@k is divided by min(relevant, k).
+        Cutoff of "ap" and "ndcg", for "exact" only; AP@k is divided by min(relevant, k).
 
     Returns
     -------
     float64 tensor of shape (n_queries,)
-        Values; on whole counts "exact" is the metric.
+        One value per query; on whole counts "exact" is the metric of hard codes.
 
     Examples
     --------
@@ -135,76 +138,54 @@ def soft_metric(H, objective, relaxation="exact", k=None):
     >>> import torch
     >>> from skhash.hashers.deep.talr import soft_metric
     >>> from skhash.metrics import RelevanceHistogram
-    >>> counts = torch.tensor([[[0.25, 0.75], [0.75, 0.25]]], requires_grad=True)  # a relevant item, mostly nearer
+    >>> counts = torch.tensor([[[0.25, 0.75], [0.75, 0.25]]], requires_grad=True)  # the relevant item is mostly nearer
     >>> value = soft_metric(RelevanceHistogram(counts, np.array([0, 1])), "ap")
     >>> round(value.item(), 3)
     0.863
-    >>> (torch.autograd.grad(value.sum(), counts)[0][0, 0] > 0).tolist()  # what nearer items are worth
+    >>> (torch.autograd.grad(value.sum(), counts)[0][0, 0] > 0).tolist()  # irrelevant and relevant items at distance 0
     [False, True]
     """
+    values: torch.Tensor
     if objective == "fastap":
-        return fast_ap(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))
-    if relaxation == "exact":
-        options = {"k": k, "empty": "zero", "average": False}
-        return average_precision(H, normalizer="min", **options) if objective == "ap" else ndcg(H, **options)
+        values = fast_ap(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))
+    elif relaxation != "exact":
+        values = _relaxed_metric(H, objective, relaxation)
+    elif objective == "ap":
+        values = average_precision(H, k, normalizer="min", empty="zero", average=False)
+    else:
+        values = ndcg(H, k, empty="zero", average=False)
+    return values
+
+
+def _relaxed_metric(H: RelevanceHistogram, objective: str, relaxation: str) -> torch.Tensor:
+    """Relaxed AP or NDCG of each query."""
     relaxed = _RELAXED[objective, relaxation]
     if objective == "ap":
         return relaxed(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))
     gains = level_gains(H.levels)
     ideal = expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
-    return divide(relaxed(*tied_ranking(H.counts, gains)), ideal)
+    values: torch.Tensor = divide(relaxed(*tied_ranking(H.counts, gains)), ideal)
+    return values
 
 
-class TALRObjective(Objective):
-    """One minus the mean tie-aware metric of a batch, each row ranking the others.
+class _TALRObjective(HistogramObjective):
+    """One minus the mean metric of the samples of a batch, each of which ranks the others."""
 
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    objective, relaxation, k, alpha, n_bins
-        As in :class:`TALRHasher`.
-    """
-
-    def __init__(self, affinity, objective="ap", relaxation="exact", k=None, alpha=1.0, n_bins=None):
-        super().__init__()
-        self.affinity = affinity
+    def __init__(
+        self,
+        affinity: Any,
+        objective: str = "ap",
+        relaxation: str = "exact",
+        k: int | None = None,
+        alpha: float = 1.0,
+        n_bins: int | None = None,
+    ) -> None:
+        super().__init__(affinity, alpha, n_bins, graded=objective == "ndcg")
         self.objective, self.relaxation, self.k = objective, relaxation, k
-        self.alpha, self.n_bins = alpha, n_bins
 
-    def forward(self, encoder, X, targets, indices):
-        """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
-        phi = torch.tanh(self.alpha * encoder(X))
-        if phi.isnan().any():
-            return phi.sum()  # NaN, for the training loop to report; a histogram would lose it
-        nbits = phi.shape[1]
-        distances = nbits / 2 - (phi / 2) @ phi.T
-        index, levels = level_indices(self.affinity, targets, targets)
-        np.fill_diagonal(index, 0)  # no row is relevant to itself
-        if len(levels) > MAX_LEVELS and self.objective == "ndcg":
-            raise ValueError(
-                f"affinity gives {len(levels)} levels in a batch; at most {MAX_LEVELS} are wanted. Round them, for "
-                "example by numpy.digitize."
-            )
-        if self.objective != "ndcg":
-            index, levels = np.minimum(index, 1), np.array([0, 1])
-        level_index = torch.from_numpy(index.astype(np.int64)).to(X.device)
-        return self.loss(soft_histogram(distances, level_index, levels, max_distance=nbits, n_bins=self.n_bins))
-
-    def loss(self, H):
-        """Compute the loss of the soft counts of a batch.
-
-        Parameters
-        ----------
-        H : RelevanceHistogram
-            Each row against the others; two levels unless the objective is "ndcg".
-
-        Returns
-        -------
-        float64 tensor without axes
-            One minus the mean metric of the rows to which another one is relevant.
-        """
-        n_queries = (H.counts[..., 1:].sum((1, 2)) > 0.5).sum().clamp_min(1)
+    def loss(self, H: RelevanceHistogram) -> torch.Tensor:
+        """One minus the mean over the samples to which another one is relevant."""
+        n_queries: torch.Tensor = (H.counts[..., 1:].sum((1, 2)) > 0.5).sum().clamp_min(1)
         return 1 - soft_metric(H, self.objective, self.relaxation, self.k).sum() / n_queries
 
 
@@ -214,29 +195,30 @@ class TALRHasher(DeepHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     objective : "ap", "ndcg" or "fastap", default="ap"
-        The metric to optimise; NDCG makes use of graded affinities. "fastap" takes the
+        Metric to optimize. "ndcg" uses the grades of the affinity. "fastap" takes the
         precision at the end of each tie instead of the mean over its orders, see
-        :mod:`skhash.metrics.fastap`; scores are then AP.
+        :mod:`skhash.metrics.fastap`; :meth:`score` is then AP.
     relaxation : "exact", "paper" or "simplified", default="exact"
         The tie-aware metric itself on soft counts, the paper's relaxation of it, or
-        the one in the authors' code. FastAP has none.
+        the one in the authors' code. "fastap" has no relaxation.
     k : int, default=None
-        Optimise AP@k (divided by ``min(relevant, k)``) or NDCG@k; "exact" only, not "fastap".
+        Cutoff: optimize AP@k (divided by ``min(relevant, k)``) or NDCG@k. Requires
+        ``relaxation="exact"``, and is not available for "fastap".
     alpha : float, default=None
-        Slope of the tanh that stands for the sign in training; see Notes for None.
+        Slope of the tanh that replaces the sign in training; see Notes for None.
     n_bins : int, default=None
-        Bins of the soft histogram; None takes one a bit, which makes it exact on codes.
+        Number of bins of the soft histogram. None uses one per bit, which is exact on codes.
     init : "rotation", "itq" or None, default=None
-        First hash layer: a random orthonormal map, or the ITQ solution (linear only); see
-        Notes for None.
+        Initial hash layer: a random orthonormal map, or the ITQ solution (linear hashers
+        only); see Notes for None.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant, and how much; "auto" takes classes or shared labels
+        Which samples are relevant, and how much; "auto" takes classes or shared labels
         from y. See :mod:`skhash.affinity`.
     augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it; "auto" for
-        images crops and flips them.
+        Maps each training batch (a float32 tensor) to another version of it; "auto"
+        crops and flips images.
     {shared parameters}
 
     Attributes
@@ -245,24 +227,12 @@ class TALRHasher(DeepHasher):
 
     Notes
     -----
-    Parameters left None take these values, chosen on training rows of MNIST, USPS,
-    GIST features and MIRFlickr (a budget of steps makes between 30 and 125 epochs):
+    {defaults}
 
-    =================  =====  ====  =========  ============  =====  ========
-    hasher             steps  rows  step size  weight decay  alpha  init
-    =================  =====  ====  =========  ============  =====  ========
-    linear, "ap"       2500   256   0.1        0.5           1.0    rotation
-    linear, "ndcg"     1000   500   0.05       0.3           2.0    rotation
-    linear, "fastap"   2500   256   0.1        1.5           0.7    rotation
-    linear, distances  1000   500   0.02       2.0           0.7    itq
-    any backbone       1500   256   0.003      0.1           0.7    rotation
-    =================  =====  ====  =========  ============  =====  ========
-
-    Those of "fastap" were chosen on MNIST alone. "Distances" stands for an affinity that
-    compares the rows of X themselves, as DistanceAffinity does, under any objective.
-
-    With ``optimizer="sgd"`` the step size is 1.0 and the weight decay, there an L2
-    penalty, 5e-4.
+    The lines "ap", "ndcg" and "fastap" are for a linear hasher with that objective, "distances" for
+    a linear hasher whose affinity compares the samples of X, as DistanceAffinity does, with any
+    objective. The values were chosen on training samples of MNIST, USPS, GIST features and
+    MIRFlickr, those of "fastap" on MNIST alone.
 
     References
     ----------
@@ -295,7 +265,7 @@ class TALRHasher(DeepHasher):
         "ap": (2500, 256, 0.1, 0.5, 1.0, "rotation"),
         "ndcg": (1000, 500, 0.05, 0.3, 2.0, "rotation"),
         "fastap": (2500, 256, 0.1, 1.5, 0.7, "rotation"),
-        # distances between the rows themselves: ITQ is a good answer already, and is easily overfitted away
+        # distances between the samples themselves: ITQ is good already, and training longer overfits
         "distances": (1000, 500, 0.02, 2.0, 0.7, "itq"),
         "deep": (1500, 256, 0.003, 0.1, 0.7, "rotation"),
     }
@@ -303,37 +273,37 @@ class TALRHasher(DeepHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        objective="ap",
-        relaxation="exact",
-        k=None,
-        alpha=None,
-        n_bins=None,
-        backbone=None,
-        init=None,
-        affinity="auto",
-        n_epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        backbone_lr_scale=1.0,
-        lr_schedule="cosine",
-        optimizer="adam",
-        weight_decay=None,
-        input_dropout=None,
-        smoothing=None,
-        hidden_dropout=0.3,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        checkpoint=None,
-        store_database=True,
-        device="auto",
-        mixed_precision=False,
-        deterministic=False,
-        random_state=None,
-    ):
+        objective: Literal["ap", "ndcg", "fastap"] = "ap",
+        relaxation: Literal["exact", "paper", "simplified"] = "exact",
+        k: int | None = None,
+        alpha: float | None = None,
+        n_bins: int | None = None,
+        backbone: Backbone = None,
+        init: Literal["rotation", "itq"] | None = None,
+        affinity: Affinity = "auto",
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = None,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.3,
+        augment: Augment = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.nbits = nbits
         self.objective = objective
         self.relaxation = relaxation
@@ -364,38 +334,39 @@ class TALRHasher(DeepHasher):
         self.deterministic = deterministic
         self.random_state = random_state
 
-    def _objective(self):
+    def _objective(self) -> Objective:
         alpha = self.settings_["alpha"]
-        return TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, alpha, self.n_bins)
+        return _TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, alpha, self.n_bins)
 
-    def _kind(self):
+    def _kind(self) -> str:
         by_distance = not getattr(self.affinity_, "requires_y", True)
         return "deep" if self.backbone is not None else "distances" if by_distance else self.objective
 
-    def _score_metric(self):
+    def _score_metric(self) -> str:
         return "ap" if self.objective == "fastap" else self.objective
 
-    def _check_options(self, X):
+    def _check_options(self, X: Any) -> None:
         super()._check_options(X)
-        if self.objective == "fastap" and (self.k is not None or self.relaxation != "exact"):
-            given = f"relaxation={self.relaxation!r}" if self.k is None else f"k={self.k}"
-            raise ValueError(f"{given} with objective='fastap'; k=None and relaxation='exact' are wanted.")
+        if self.objective == "fastap" and self.relaxation != "exact":
+            raise ValueError(f"`relaxation` must be 'exact' with objective='fastap'. Got {self.relaxation!r} instead.")
+        if self.objective == "fastap" and self.k is not None:
+            raise ValueError(f"`k` must be None with objective='fastap'. Got {self.k} instead.")
         if self.k is not None and self.relaxation != "exact":
-            raise ValueError(f"k={self.k} with relaxation={self.relaxation!r}: a cut-off wants relaxation='exact'.")
+            raise ValueError(f"`relaxation` must be 'exact' with k={self.k}. Got {self.relaxation!r} instead.")
         if self.init == "itq" and self.backbone is not None:
-            raise ValueError("init='itq' starts a linear hasher; with a backbone use init='rotation'.")
+            raise ValueError("`init` must be 'rotation' or None with a backbone. Got 'itq' instead.")
 
-    def _initialize(self, encoder, X, rng):
+    def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
         if self.backbone is not None:
             return
         if self.settings_["init"] == "itq":
-            rows = batch_tensor(X, slice(None), encoder.mean.device)
+            samples = batch_tensor(X, slice(None), encoder.mean.device)
             with torch.no_grad():
-                centred = encoder.eval().features(rows).numpy().astype(np.float64)
+                centered = encoder.eval().features(samples).numpy().astype(np.float64)
             encoder.train()
-            start = principal_map(centred, self.nbits, rng)
-            start = start @ quantizing_rotation(centred @ start, 50, rng)
-            start /= max(float(np.sqrt(np.mean((centred @ start) ** 2))), 1e-12)
+            start = principal_map(centered, self.nbits, rng)
+            start = start @ quantizing_rotation(centered @ start, 50, rng)
+            start /= max(float(np.sqrt(np.mean((centered @ start) ** 2))), 1e-12)
         else:
             start = orthonormal_map(encoder.hash.in_features, self.nbits, rng)
         with torch.no_grad():

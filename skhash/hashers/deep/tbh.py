@@ -1,135 +1,98 @@
 r"""TBH, auto-encoding twin-bottleneck hashing (Shen, Qin, Chen, Yu, Liu, Zhu, Shen, Shao, CVPR 2020).
 
-An auto-encoder squeezes its rows through two bottlenecks: bits, drawn straight through as in
-:func:`skhash.hashers.deep._binarize.bernoulli_sign`, and latents,
+An auto-encoder passes its samples through two bottlenecks: random bits with straight-through gradients
+(:func:`skhash.hashers.deep.bernoulli_sign`), and latents,
 
     b_i in {-1, 1}^M,  P(b_ik = 1) = sigmoid(f_k(x_i)),      z_i = sigmoid(g(x_i)).
 
-The codes of a batch are a graph: rows are as near as their codes are similar. What is decoded are latents that one
-graph convolution has mixed,
+The codes of a batch are a graph: samples are as near as their codes are similar. One graph convolution mixes the
+latents, and these are decoded:
 
     A_ij = 1 - d_H(b_i, b_j) / M = (1 + <b_i, b_j> / M) / 2,   D = diag(A 1)
     Z'   = sigmoid(N(D^-1/2 A D^-1/2 Z W)),                    x^_i = decoder(z'_i)
 
-where N takes each latent to mean 0 and variance 1 over the batch. A has a rank of at most M + 1: of a row no
-more than its bits reaches the decoder, and the latents of the batch say what each bit stands for. N is not in
-the paper. Without it the mixed latents of all rows are nearly equal, as a bit moves them by 1/M of its covariance
-with Z W, and decoders are slow to tell them apart.
+where N brings each latent to mean 0 and variance 1 over the batch. A has a rank of at most M + 1: only the bits of
+a sample reach the decoder, and the latents of the batch say what each bit means. N is not in
+the paper. Without it the mixed latents of all samples are nearly equal, as a bit moves them by 1/M of its covariance
+with Z W, and decoders learn slowly to distinguish them.
 
-Both bottlenecks are held to priors as in a Wasserstein auto-encoder, fair bits and uniform latents, by
-critics c_1 and c_2, linear layers that tell drawn y from encoded ones:
+Both bottlenecks are pulled to priors as in a Wasserstein auto-encoder, fair bits and uniform latents, by
+critics c_1 and c_2, linear layers that distinguish drawn y from encoded ones:
 
     L   = 1/(2 M n) sum_i |x_i - x^_i|^2 - lambda/n sum_i [ ln s(c_1(b_i)) + ln s(c_2(z'_i)) ],   s = sigmoid
     L_D = -lambda/n sum_i [ ln s(c_1(y_i)) + ln s(-c_1(b_i)) + ln s(c_2(y'_i)) + ln s(-c_2(z'_i)) ]
 
-The critics minimise L_D and all else L, in the same step: one optimiser follows the gradient of L + L_D, with the
+The critics minimize L_D and all else L, in the same step: one optimizer follows the gradient of L + L_D, with the
 critics held constant in L, and b and z' in L_D, so that each player sees its own loss only.
 """
 
 import math
 from numbers import Integral, Real
+from os import PathLike
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.nn.functional import batch_norm, linear, softplus
 
 from skhash._compat import Interval
-from skhash.engine import Objective
+from skhash.engine import Encoder, Objective
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import bernoulli_sign
+from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
 
-def similarity_graph(codes):
-    """Compute the graph A of codes: one minus the share of bits in which two rows differ.
-
-    Parameters
-    ----------
-    codes : tensor of shape (n, nbits)
-        Of -1 and 1.
-
-    Returns
-    -------
-    tensor of shape (n, n)
-        Weights in [0, 1], 1 on the diagonal.
+def _similarity_graph(codes: torch.Tensor) -> torch.Tensor:
+    """Graph A of codes of -1 and 1: one minus the share of bits in which two samples differ.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep.tbh import similarity_graph
-    >>> similarity_graph(torch.tensor([[1.0, 1, 1, 1], [1, 1, 1, -1]]))
+    >>> from skhash.hashers.deep.tbh import _similarity_graph
+    >>> _similarity_graph(torch.tensor([[1.0, 1, 1, 1], [1, 1, 1, -1]]))
     tensor([[1.0000, 0.7500],
             [0.7500, 1.0000]])
     """
     return (1 + codes @ codes.T / codes.shape[1]) / 2
 
 
-def graph_convolution(graph, rows):
-    """Mix rows over a graph, D^-1/2 A D^-1/2 Z.
-
-    Parameters
-    ----------
-    graph : tensor of shape (n, n)
-        Weights A, symmetric and not negative, positive on the diagonal.
-    rows : tensor of shape (n, width)
-        Rows Z.
-
-    Returns
-    -------
-    tensor of shape (n, width)
-        The mixed rows.
+def _graph_convolution(graph: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+    """Rows of Z, mixed over the graph: D^-1/2 A D^-1/2 Z.
 
     Examples
     --------
     >>> import torch
-    >>> from skhash.hashers.deep.tbh import graph_convolution
-    >>> graph_convolution(torch.ones(4, 4), torch.tensor([[0.0], [4], [4], [8]])).tolist()
+    >>> from skhash.hashers.deep.tbh import _graph_convolution
+    >>> _graph_convolution(torch.ones(4, 4), torch.tensor([[0.0], [4], [4], [8]])).tolist()
     [[4.0], [4.0], [4.0], [4.0]]
     """
     scale = torch.rsqrt(graph.sum(1, keepdim=True))
-    return scale * (graph @ (scale * rows))
+    return scale * (graph @ (scale * Z))
 
 
-def adversarial_loss(critic, encoded, prior):
-    """Compute the two losses of a bottleneck and its critic: encoded rows pass for drawn ones, and are told from them.
+def _adversarial_loss(critic: nn.Linear, encoded: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+    """Sum of the losses of a bottleneck and of its critic.
 
-    Parameters
-    ----------
-    critic : torch.nn.Linear
-        Maps rows to one logit each; it learns to tell, and is held constant where rows learn to pass.
-    encoded : tensor of shape (n, width)
-        Rows of the bottleneck, which are held constant where the critic learns.
-    prior : tensor of shape (n, width)
-        Rows drawn from the prior.
-
-    Returns
-    -------
-    tensor without axes
-        -mean ln s(c(encoded)) - mean ln s(c(prior)) - mean ln s(-c(encoded)).
+    These are -mean ln s(c(encoded)), with the critic held constant, and
+    -mean ln s(c(prior)) - mean ln s(-c(encoded)), with the encoded samples held constant.
     """
     passing = softplus(-linear(encoded, critic.weight.detach(), critic.bias.detach())).mean()
     return passing + softplus(-critic(prior)).mean() + softplus(critic(encoded.detach())).mean()
 
 
-class TBHObjective(Objective):
+class _TBHObjective(Objective):
     """Reconstruction through twin bottlenecks, and the adversarial losses of both.
 
-    The latents, the graph convolution, the decoder and the critics are parts of the objective:
-    they are trained, and kept in checkpoints, with it.
-
-    Parameters
-    ----------
-    nbits : int
-        Length M of a code.
-    width : int
-        Number of outputs of the encoder's backbone, which the latent layer takes.
-    n_inputs : int
-        Number of values of a row of X.
-    n_latent, adversarial_weight
-        As in :class:`TBHHasher`.
+    The latents (from `width` outputs of the backbone), the graph convolution, the decoder (to `n_inputs` values)
+    and the critics are parts of the objective: they are trained and saved in checkpoints with it.
     """
 
-    def __init__(self, nbits, width, n_inputs, n_latent=512, adversarial_weight=0.1):
+    def __init__(
+        self, nbits: int, width: int, n_inputs: int, n_latent: int = 512, adversarial_weight: float = 0.1
+    ) -> None:
         super().__init__()
         self.adversarial_weight = adversarial_weight
         self.latent = nn.Linear(width, n_latent)
@@ -137,18 +100,18 @@ class TBHObjective(Objective):
         self.decoder = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
         self.bit_critic, self.latent_critic = nn.Linear(nbits, 1), nn.Linear(n_latent, 1)
 
-    def forward(self, encoder, X, targets, indices):
-        """Compute the loss of one batch, see :class:`skhash.engine.Objective`."""
+    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
         features = encoder.features(X)
         codes = bernoulli_sign(encoder.head(features))
         latents = torch.sigmoid(self.latent(features))
-        mixed = graph_convolution(similarity_graph(codes), self.mix(latents))
+        mixed = _graph_convolution(_similarity_graph(codes), self.mix(latents))
         mixed = torch.sigmoid(batch_norm(mixed, None, None, training=True))
         errors = self.decoder(mixed) - ((X - encoder.mean) / encoder.scale).flatten(1)
         reconstruction = torch.square(errors).sum(1).mean() / (2 * codes.shape[1])
         fair, uniform = torch.rand_like(codes).round() * 2 - 1, torch.rand_like(mixed)
-        adversarial = adversarial_loss(self.bit_critic, codes, fair)
-        adversarial = adversarial + adversarial_loss(self.latent_critic, mixed, uniform)
+        adversarial = _adversarial_loss(self.bit_critic, codes, fair)
+        adversarial = adversarial + _adversarial_loss(self.latent_critic, mixed, uniform)
         return reconstruction + self.adversarial_weight * adversarial
 
 
@@ -158,16 +121,16 @@ class TBHHasher(DeepHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits of a code.
     n_latent : int, default=512
         Number of latents, which are used in training only.
     adversarial_weight : float, default=0.1
-        Weight lambda of the losses that hold bits and latents to their priors; 1 in the paper.
+        Weight lambda of the losses that pull bits and latents to their priors; 1 in the paper.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant to which, for :meth:`score` only. See :mod:`skhash.affinity`.
+        Which samples are relevant, for :meth:`score` only. See :mod:`skhash.affinity`.
     augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it; "auto" for
-        images crops and flips them.
+        Maps each training batch (a float32 tensor) to another version of it; "auto"
+        crops and flips images.
     {shared parameters}
 
     Attributes
@@ -176,23 +139,15 @@ class TBHHasher(DeepHasher):
 
     Notes
     -----
-    The critics move first: in the first tens of steps they may drive many bits to one value
+    The critics learn fastest: in the first tens of steps they may pull many bits to one value
     and back. Judge a training by its later epochs.
 
-    Targets are for :meth:`score`, and for ``early_stopping``, which chooses an epoch by them.
+    Targets are used by :meth:`score`, and by ``early_stopping`` to choose an epoch.
 
-    Parameters left None take these values, chosen on training rows of MNIST, where "mlp" comes
-    to the same AP_T in three times the time (a budget of steps makes between 10 and 300 epochs):
+    {defaults}
 
-    ============  =====  ====  =========  ============
-    hasher        steps  rows  step size  weight decay
-    ============  =====  ====  =========  ============
-    linear        1000   256   0.001      0.0001
-    any backbone  2000   256   0.003      0.0001
-    ============  =====  ====  =========  ============
-
-    With ``optimizer="sgd"`` the step size is 0.1 and the weight decay, there an L2
-    penalty, 5e-4.
+    The values were chosen on training samples of MNIST, where "mlp" reaches the same AP_T as a
+    linear hasher in three times the time.
 
     References
     ----------
@@ -221,33 +176,33 @@ class TBHHasher(DeepHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        n_latent=512,
-        adversarial_weight=0.1,
-        affinity="auto",
-        backbone=None,
-        n_epochs=None,
-        batch_size=None,
-        learning_rate=None,
-        backbone_lr_scale=1.0,
-        lr_schedule="cosine",
-        optimizer="adam",
-        weight_decay=None,
-        input_dropout=0.0,
-        smoothing=None,
-        hidden_dropout=0.0,
-        augment=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        checkpoint=None,
-        store_database=True,
-        device="auto",
-        mixed_precision=False,
-        deterministic=False,
-        random_state=None,
-    ):
+        n_latent: int = 512,
+        adversarial_weight: float = 0.1,
+        affinity: Affinity = "auto",
+        backbone: Backbone = None,
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = 0.0,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.0,
+        augment: Augment = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.nbits = nbits
         self.n_latent = n_latent
         self.adversarial_weight = adversarial_weight
@@ -274,6 +229,6 @@ class TBHHasher(DeepHasher):
         self.deterministic = deterministic
         self.random_state = random_state
 
-    def _objective(self):
+    def _objective(self) -> Objective:
         n_inputs = math.prod(self.input_shape_)
-        return TBHObjective(self._nbits, self._feature_width(), n_inputs, self.n_latent, self.adversarial_weight)
+        return _TBHObjective(self._nbits, self._feature_width(), n_inputs, self.n_latent, self.adversarial_weight)

@@ -1,0 +1,226 @@
+"""What the losses of several papers share: the pairwise likelihood, a penalty of the activations, a soft histogram.
+
+With activations u of shape (n, b) and theta_ij = scale <u_i, u_j>, the negative log-likelihood of the similarities
+s_ij, when p(s_ij = 1) = sigma(theta_ij), is the mean over the pairs of different samples (HashNet, DPSH, DHN)
+
+    likelihood = sum_ij w_ij ( softplus(theta_ij) - s_ij theta_ij ) / sum_ij w_ij
+
+Methods that pull activations to the two values of a bit (DPSH, DHN, DTSH, Greedy Hash) minimize
+
+    loss = data_loss(u, targets) + weight * mean_ik penalty(|u_ik| - 1)
+
+where |u_ik| - 1 is, up to its sign, the distance of u_ik from sign(u_ik). Both terms are means, so that one weight
+suits every batch size and number of bits.
+
+Methods that rank a batch (TALR, MIHash) count its soft Hamming distances,
+
+    d = (b - <phi, phi'>) / 2,   phi = tanh(alpha f(x)),
+
+and their loss is a function of the counts (:mod:`skhash.metrics.soft_histogram`).
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn.functional import softplus
+
+from skhash.affinity import level_indices
+from skhash.engine import Encoder, Objective
+from skhash.metrics import RelevanceHistogram
+from skhash.metrics.soft_histogram import soft_histogram
+
+MAX_LEVELS = 256  # the soft histogram has one plane per level
+
+
+def pairwise_loss(
+    u: torch.Tensor,
+    similar: npt.NDArray[np.bool_],
+    scale: float = 0.5,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> torch.Tensor:
+    """Negative log-likelihood of the similarities, averaged over the pairs of different samples.
+
+    Parameters
+    ----------
+    u : tensor of shape (n, nbits)
+        Activations.
+    similar : bool ndarray of shape (n, n)
+        Which pairs are similar; the diagonal is ignored.
+    scale : float, default=0.5
+        Factor of the inner products.
+    weights : ndarray of shape (n, n), default=None
+        Weights of the pairs, None for equal ones; the diagonal is ignored.
+
+    Returns
+    -------
+    tensor without axes
+        The loss, >= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.hashers.deep import pairwise_loss
+    >>> u = torch.tensor([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]])
+    >>> y = np.array([0, 0, 1])
+    >>> [round(pairwise_loss(s * u, y[:, None] == y).item(), 4) for s in (1, 3)]
+    [0.3133, 0.0001]
+    """
+    weights = np.ones(similar.shape) if weights is None else weights
+    pairs = torch.from_numpy(weights * ~np.eye(len(similar), dtype=bool)).to(u.device, u.dtype)
+    products = scale * (u @ u.T)
+    losses = softplus(products) - torch.where(torch.from_numpy(similar).to(u.device), products, 0.0)
+    return (pairs * losses).sum() / pairs.sum()
+
+
+class QuantizedObjective(Objective):
+    """A data loss, which a subclass defines, plus a penalty that pulls activations to -1 and 1.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    quantization_weight : float
+        Weight of the penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.hashers.deep import QuantizedObjective
+    >>> class Spread(QuantizedObjective):
+    ...     def data_loss(self, u, targets):
+    ...         return -u.var()
+    >>> Spread(None, 0.5)(torch.nn.Identity(), torch.tensor([[0.5, -2.0]]), None, np.array([0]))
+    tensor(-2.8125)
+    """
+
+    def __init__(self, affinity: Any, quantization_weight: float) -> None:
+        super().__init__()
+        self.affinity, self.quantization_weight = affinity, quantization_weight
+
+    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        u = self.activate(encoder(X))
+        return self.data_loss(u, targets) + self.quantization_weight * self.penalty(u.abs() - 1).mean()
+
+    def activate(self, f: torch.Tensor) -> torch.Tensor:
+        """Activations of the encoder's outputs; by default the outputs themselves.
+
+        Parameters
+        ----------
+        f : tensor of shape (n, nbits)
+            Outputs of the encoder.
+
+        Returns
+        -------
+        tensor of shape (n, nbits)
+            Activations u.
+        """
+        return f
+
+    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Loss of the activations without the penalty.
+
+        Parameters
+        ----------
+        u : tensor of shape (n, nbits)
+            Activations.
+        targets : ndarray of shape (n, ...)
+            What the affinity compares.
+
+        Returns
+        -------
+        tensor without axes
+            The loss.
+        """
+        raise NotImplementedError
+
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
+        """Penalty of each activation; by default its squared distance from its sign.
+
+        Parameters
+        ----------
+        excess : tensor of shape (n, nbits)
+            ``abs(u) - 1``: up to its sign, the distance.
+
+        Returns
+        -------
+        tensor of shape (n, nbits)
+            Penalties, >= 0.
+        """
+        return torch.square(excess)
+
+
+class HistogramObjective(Objective):
+    """A loss of the soft histogram of a batch, in which each sample ranks the others.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    alpha : float, default=1.0
+        Slope of the tanh that replaces the sign.
+    n_bins : int, default=None
+        Bins of the histogram, None for one per bit.
+    graded : bool, default=False
+        Whether the histogram has all levels of the affinity; otherwise it has two, irrelevant and relevant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.hashers.deep import HistogramObjective
+    >>> class MeanDistance(HistogramObjective):
+    ...     def loss(self, H):  # of the relevant samples
+    ...         return (H.counts[..., 1] * torch.arange(H.counts.shape[1])).sum() / H.counts[..., 1].sum()
+    >>> u = torch.tensor([[9.0, 9.0], [9.0, -9.0], [-9.0, -9.0]])  # two similar samples, one bit apart
+    >>> round(MeanDistance(ClassAffinity())(torch.nn.Identity(), u, np.array([0, 0, 1]), np.arange(3)).item(), 3)
+    1.0
+    """
+
+    def __init__(self, affinity: Any, alpha: float = 1.0, n_bins: int | None = None, graded: bool = False) -> None:
+        super().__init__()
+        self.affinity, self.alpha, self.n_bins, self.graded = affinity, alpha, n_bins, graded
+
+    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        phi = torch.tanh(self.alpha * encoder(X))
+        if phi.isnan().any():
+            return phi.sum()  # NaN, which the training loop reports; a histogram would hide it
+        nbits = phi.shape[1]
+        distances = nbits / 2 - (phi / 2) @ phi.T
+        index, levels = self._levels(targets)
+        level_index = torch.from_numpy(index.astype(np.int64)).to(X.device)
+        return self.loss(soft_histogram(distances, level_index, levels, max_distance=nbits, n_bins=self.n_bins))
+
+    def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Index of the level of each pair, and the levels."""
+        index, levels = level_indices(self.affinity, targets, targets)
+        np.fill_diagonal(index, 0)  # no sample is relevant to itself
+        if not self.graded:
+            return np.minimum(index, 1), np.array([0, 1])
+        if len(levels) > MAX_LEVELS:
+            raise ValueError(
+                f"`affinity` must give at most {MAX_LEVELS} levels in a batch. Got {len(levels)} levels instead. "
+                "Round them, for example by numpy.digitize."
+            )
+        return index, levels
+
+    def loss(self, H: RelevanceHistogram) -> torch.Tensor:
+        """Loss of the soft counts of a batch.
+
+        Parameters
+        ----------
+        H : RelevanceHistogram
+            Soft counts of each sample against the others.
+
+        Returns
+        -------
+        tensor without axes
+            The loss.
+        """
+        raise NotImplementedError
