@@ -13,14 +13,14 @@ import torch
 
 from skhash.affinity import ClassAffinity
 from skhash.engine import Encoder, Schedule, Trainer, one_thread, seeded
-from skhash.hashers.deep.hashnet import HashNetObjective
-from skhash.hashers.deep.talr import TALRObjective
+from skhash.hashers.deep.hashnet import _HashNetObjective
+from skhash.hashers.deep.talr import _TALRObjective
 
 CPU = torch.device("cpu")
 N_ROWS, N_FEATURES, NBITS, BATCH, RATE, N_EPOCHS = 5120, 512, 32, 256, 0.01, 10
 OBJECTIVES = {
-    "TALR": lambda: TALRObjective(ClassAffinity()),
-    "HashNet": lambda: HashNetObjective(ClassAffinity(), 10 / NBITS),
+    "TALR": lambda: _TALRObjective(ClassAffinity()),
+    "HashNet": lambda: _HashNetObjective(ClassAffinity(), 10 / NBITS),
 }
 
 

@@ -37,7 +37,7 @@ class Step:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.encoder = Encoder(N_FEATURES, NBITS)
-        self.objective = talr.TALRObjective(ClassAffinity())
+        self.objective = talr._TALRObjective(ClassAffinity())
 
     def __call__(self):
         self.encoder.zero_grad()

@@ -30,13 +30,13 @@ from _common import Study, load_script, rank
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
-from skhash.hashers.deep.nsh import VARIANTS
 
 study = Study("nsh_tables", "NSH, tables 1 to 3")
 benchmark = load_script("experiments/nsh")
 
 DATASET, BITS, K = "mnist", [16, 32, 64], 1000
 METHODS = ["nsh", "itq", "pca", "agh", "spectral", "spherical", "lsh"]
+VARIANTS = ["full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label"]
 EPOCHS = {"comparison": benchmark.FULL_EPOCHS, "ablation": benchmark.ABLATION_EPOCHS}
 if not study.full:
     DATASET, BITS, K, METHODS = "digits", [16, 32], 100, ["nsh", "itq", "lsh"]

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
-from skhash.hashers.deep.talr import TALRObjective, soft_metric
+from skhash.hashers.deep.talr import _TALRObjective, soft_metric
 from skhash.metrics import average_precision, precision, relevance_histogram
 from skhash.metrics._ties import tied_ranking
 from skhash.metrics.fastap import fast_ap
@@ -65,7 +65,7 @@ def test_loss_is_the_double_loop(kind, n_bins):
             distances = [(6 - sum(phi[q] * phi[i])) / 2 for i in others]
             values.append(plain_fastap(distances, relevant[q, others], 6 / (n_bins or 6), n_bins or 6))
     assert len(values) < 20
-    loss = loss_of(TALRObjective(affinity, "fastap", alpha=0.7, n_bins=n_bins), draw(20, 6), y)
+    loss = loss_of(_TALRObjective(affinity, "fastap", alpha=0.7, n_bins=n_bins), draw(20, 6), y)
     assert 1 - loss.item() == pytest.approx(np.mean(values), abs=1e-12)
 
 
@@ -77,7 +77,7 @@ def test_loss_and_gradient_are_those_of_pytorch_metric_learning(n_bins):
     units = normalize(ours, dim=1)
     relevant = (y[:, None] == y).long().fill_diagonal_(0)
     H = soft_histogram(2 - 2 * units @ units.T, relevant, [0, 1], max_distance=4, n_bins=n_bins)
-    loss, expected = TALRObjective(None, "fastap").loss(H), losses.FastAPLoss(num_bins=n_bins)(theirs, y)
+    loss, expected = _TALRObjective(None, "fastap").loss(H), losses.FastAPLoss(num_bins=n_bins)(theirs, y)
     assert loss.item() == pytest.approx(expected.item(), abs=1e-12)
     loss.backward()
     expected.backward()
@@ -130,7 +130,7 @@ def test_on_codes_it_is_the_mean_precision_within_the_radius_of_each_relevant_it
         max_distance=5,
     )
     assert_allclose(soft_metric(soft, "fastap"), expected, atol=1e-14)
-    loss = loss_of(TALRObjective(ClassAffinity(), "fastap"), 100 * torch.from_numpy(2.0 * codes - 1), y)
+    loss = loss_of(_TALRObjective(ClassAffinity(), "fastap"), 100 * torch.from_numpy(2.0 * codes - 1), y)
     assert 1 - loss.item() == pytest.approx(expected.mean(), abs=1e-12)
     assert (expected >= average_precision(H, ties="worst", average=False) - 1e-12).all()
 
@@ -138,13 +138,13 @@ def test_on_codes_it_is_the_mean_precision_within_the_radius_of_each_relevant_it
 @pytest.mark.parametrize("n_bins", [None, 3])
 def test_gradients(n_bins):
     y = np.array([0, 0, 1, 1, 2, 2, 2, 3])
-    objective = TALRObjective(ClassAffinity(), "fastap", alpha=0.7, n_bins=n_bins)
+    objective = _TALRObjective(ClassAffinity(), "fastap", alpha=0.7, n_bins=n_bins)
     activations = draw(8, 5).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: loss_of(objective, a, y), activations, eps=1e-7, atol=1e-5)
 
 
 def test_rows_without_a_relevant_one_do_not_count():
-    objective = TALRObjective(ClassAffinity(), "fastap")
+    objective = _TALRObjective(ClassAffinity(), "fastap")
     codes = torch.ones(6, 8)
     codes[2:] = -1
     assert loss_of(objective, 100 * codes, np.array([0, 0, 1, 2, 3, 4])).item() == pytest.approx(0)

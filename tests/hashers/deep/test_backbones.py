@@ -1,0 +1,92 @@
+"""Backbones that are modules, optimizers and schedules that are functions."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from _deep_helpers import Overflowing
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from torch import nn
+
+from skhash import TALRHasher
+
+quick = partial(TALRHasher, nbits=16, n_epochs=3, batch_size=100, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def plain(digits):
+    return quick().fit(digits.X, digits.y)
+
+
+@pytest.fixture
+def backbone():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(64, 32, bias=False), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.1))
+
+
+def test_mlp_backbone(digits):
+    hasher = quick(backbone="mlp", learning_rate=1e-3, n_epochs=6).fit(digits.X, digits.y)
+    assert hasher.score(digits.X_query, digits.y_query) > 0.5
+
+
+def test_a_module_is_copied(digits, backbone):
+    backbone = backbone.eval()
+    before = pickle.dumps(backbone.state_dict())
+    hasher = quick(backbone=backbone).fit(digits.X, digits.y)
+    assert hasher.backbone is backbone
+    assert not backbone.training
+    assert pickle.dumps(backbone.state_dict()) == before
+    assert all(parameter.grad is None for parameter in backbone.parameters())
+    codes = hasher.encode(digits.X_query)
+    for copy in (pickle.loads(pickle.dumps(hasher)), clone(hasher).fit(digits.X, digits.y)):
+        assert_array_equal(copy.encode(digits.X_query), codes)
+    nn.init.zeros_(backbone[0].weight)  # the fitted hasher does not depend on the module
+    assert_array_equal(pickle.loads(pickle.dumps(hasher)).encode(digits.X_query), codes)
+
+
+def test_a_frozen_module_keeps_its_weights_and_statistics(digits, backbone):
+    before = {name: value.clone().numpy() for name, value in backbone.state_dict().items()}
+    frozen, slow = (quick(backbone=backbone, backbone_lr_scale=scale).fit(digits.X, digits.y) for scale in (0, 0.1))
+    for name, value in before.items():
+        assert_array_equal(frozen.weights_[f"backbone.{name}"], value)
+    for name in ("0.weight", "1.running_mean"):
+        assert (slow.weights_[f"backbone.{name}"] != before[name]).any()
+    assert all(parameter.requires_grad for parameter in backbone.parameters())
+
+
+def test_optimizer_and_schedule_may_be_functions(digits, plain):
+    n_steps = 3 * 5  # epochs, batches
+
+    def adam(groups):
+        return torch.optim.AdamW(groups)
+
+    def cosine(optimizer):
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=n_steps)
+
+    made = quick(optimizer=adam, lr_schedule=cosine).fit(digits.X, digits.y)
+    assert_array_equal(plain.encode(digits.X), made.encode(digits.X))
+    assert plain.history_ == made.history_
+
+
+@pytest.mark.parametrize("options", [{"optimizer": "sgd"}, {"lr_schedule": "constant"}, {"weight_decay": 0.0}], ids=str)
+def test_options_of_the_optimizer(digits, plain, options):
+    hasher = quick(**options).fit(digits.X, digits.y)
+    assert hasher.score(digits.X_query, digits.y_query) > plain.score(digits.X_query, digits.y_query) - 0.1
+    assert hasher.history_ != plain.history_
+
+
+def test_a_loss_that_is_not_finite_is_reported(digits):
+    hasher = quick(backbone=Overflowing(), learning_rate=0.5)
+    with pytest.raises(FloatingPointError, match=r"nan in epoch 1.*learning_rate.*0\.5.*X"):
+        hasher.fit(digits.X, digits.y)
+
+
+def test_mixed_precision(digits):
+    exact, mixed = (quick(backbone="mlp", mixed_precision=mixed).fit(digits.X, digits.y) for mixed in (False, True))
+    assert exact.history_ != mixed.history_
+    assert mixed.project(digits.X).dtype == np.float32
+    assert mixed.score(digits.X, digits.y) > 0.4

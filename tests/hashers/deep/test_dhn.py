@@ -1,0 +1,40 @@
+"""DHN: its loss against a double loop, gradients, options."""
+
+import math
+
+import pytest
+import torch
+from _deep_helpers import CASES, NBITS, case_of, draw, finite_at_extremes, loss_of, mean, pairwise
+
+from skhash import DHNHasher
+from skhash.affinity import ClassAffinity
+from skhash.hashers.deep.dhn import _DHNObjective
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_loss_is_the_double_loop(case):
+    y, affinity, similar = case_of(case)
+    f = 1.5 * draw(len(y), NBITS, seed=1)
+    z = torch.tanh(f).tolist()
+    prior = mean(math.log(math.cosh(abs(a) - 1)) for row in z for a in row)
+    expected = pairwise(z, similar) + 0.3 * prior
+    assert loss_of(_DHNObjective(affinity, 0.3), f, y).item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("case", ["classes", "several labels"])
+def test_gradients(case):
+    y, affinity, _ = case_of(case)
+    f = draw(len(y), NBITS, seed=5).requires_grad_()
+    assert torch.autograd.gradcheck(lambda f: loss_of(_DHNObjective(affinity, 0.3), f, y), (f,))
+
+
+def test_extreme_activations_stay_finite():
+    assert finite_at_extremes(_DHNObjective(ClassAffinity(), 1.0))
+
+
+def test_the_weight_of_the_prior_matters(digits):
+    plain, other = (
+        DHNHasher(16, n_epochs=3, quantization_weight=weight, random_state=0).fit(digits.X, digits.y)
+        for weight in (None, 30.0)
+    )
+    assert (plain.database_codes_ != other.database_codes_).any()

@@ -1,0 +1,36 @@
+"""DPSH: its loss against a double loop, gradients, options."""
+
+import pytest
+import torch
+from _deep_helpers import CASES, NBITS, case_of, draw, finite_at_extremes, loss_of, pairwise, squared_gap
+
+from skhash import DPSHHasher
+from skhash.affinity import ClassAffinity
+from skhash.hashers.deep.dpsh import _DPSHObjective
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_loss_is_the_double_loop(case):
+    y, affinity, similar = case_of(case)
+    u = 1.5 * draw(len(y), NBITS)
+    expected = pairwise(u.tolist(), similar) + 0.3 * squared_gap(u.tolist())
+    assert loss_of(_DPSHObjective(affinity, 0.3), u, y).item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("case", ["classes", "several labels"])
+def test_gradients(case):
+    y, affinity, _ = case_of(case)
+    f = draw(len(y), NBITS, seed=5).requires_grad_()
+    assert torch.autograd.gradcheck(lambda f: loss_of(_DPSHObjective(affinity, 0.3), f, y), (f,))
+
+
+def test_extreme_activations_stay_finite():
+    assert finite_at_extremes(_DPSHObjective(ClassAffinity(), 1.0))
+
+
+def test_the_weight_of_the_penalty_matters(digits):
+    plain, other = (
+        DPSHHasher(16, n_epochs=3, quantization_weight=weight, random_state=0).fit(digits.X, digits.y)
+        for weight in (None, 3.0)
+    )
+    assert (plain.database_codes_ != other.database_codes_).any()

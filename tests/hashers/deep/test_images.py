@@ -1,0 +1,191 @@
+"""Images as arrays, lists, memmaps and torch datasets; vectors of a dataset."""
+
+import numpy as np
+import pytest
+import torch
+from _deep_helpers import Dataset
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from skhash import CIBHashHasher, HashNetHasher, TALRHasher
+from skhash.affinity import DistanceAffinity
+from skhash.engine import DatasetArray, Encoder, crop_and_flip
+
+SHAPE = (3, 8, 8)
+OPTIONS = {"n_epochs": 2, "batch_size": 20, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Images of two kinds, bright on the left or on the right."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    X = rng.integers(0, 100, (60, *SHAPE), dtype=np.uint8)
+    X[y == 0, ..., :4] += 120
+    X[y == 1, ..., 4:] += 120
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def vectors(images):
+    return (images[0].reshape(60, -1) / 255).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def fitted(images):
+    return HashNetHasher(8, backbone="conv", **OPTIONS).fit(*images)
+
+
+@pytest.mark.parametrize("backbone", [None, "mlp", "conv"])
+def test_backbones_for_images(images, backbone):
+    X, y = images
+    hasher = TALRHasher(8, backbone=backbone, **OPTIONS | {"n_epochs": 8}).fit(X, y)
+    assert hasher.score(X, y) > 0.9
+    assert hasher.input_shape_ == SHAPE
+    assert not hasattr(hasher, "n_features_in_")
+    assert hasher.transform(X).shape == (60, 8)
+
+
+def test_bytes_are_values_between_zero_and_one(images):
+    X, y = images
+    codes = TALRHasher(8, **OPTIONS).fit(X, y).encode(X)
+    floats = TALRHasher(8, **OPTIONS).fit((X / np.float32(255)), y).encode(X / np.float32(255))
+    assert_array_equal(codes, floats)
+
+
+def test_images_are_centered_by_channel(images):
+    X, _ = images
+    encoder = Encoder(SHAPE, 4)
+    encoder.set_statistics(X)
+    assert encoder.mean.shape == (3, 1, 1)
+    assert_allclose(encoder.mean.ravel(), (X / 255).mean(axis=(0, 2, 3)), rtol=1e-5)
+    centered = X / 255 - (X / 255).mean(axis=(0, 2, 3), keepdims=True)
+    assert encoder.scale.item() == pytest.approx(centered.std(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["memmap", "Dataset", "float64", "list"])
+def test_kinds_of_images(images, fitted, kind, tmp_path):
+    X, y = images
+    given = X
+    if kind == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        given = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif kind == "Dataset":
+        given = Dataset(X, y)
+    elif kind == "float64":
+        given = X / 255.0
+    elif kind == "list":
+        given = (X / np.float32(255)).tolist()
+    hasher = HashNetHasher(8, backbone="conv", **OPTIONS).fit(given, None if kind == "Dataset" else y)
+    if kind == "Dataset":
+        assert hasher.score(given) == hasher.score(X, y)
+    assert_array_equal(hasher.encode(given), fitted.encode(X))
+    assert_array_equal(hasher.database_codes_, fitted.database_codes_)
+
+
+def test_augmentation_of_images(images):
+    X, y = images
+    batch = torch.from_numpy(X[:4]).float() / 255
+    versions = crop_and_flip(SHAPE)(batch)
+    assert versions.shape == batch.shape
+    assert (versions != batch).any()
+    runs = [TALRHasher(8, backbone="conv", augment=a, **OPTIONS).fit(X, y) for a in (None, "auto", "auto")]
+    assert_array_equal(runs[1].database_codes_, runs[2].database_codes_)
+    assert runs[0].history_ != runs[1].history_
+
+
+def test_bad_images(images, fitted):
+    X, y = images
+    with pytest.raises(ValueError, match=r"\(3, 8, 8\)"):
+        fitted.transform(X[:, :, :4])
+    with pytest.raises(ValueError, match=r"backbone.*conv.*\(192,\)"):
+        TALRHasher(8, backbone="conv").fit(X.reshape(60, -1), y)
+    with pytest.raises(ValueError, match=r"augment.*auto.*\(192,\)"):
+        TALRHasher(8, augment="auto").fit(X.reshape(60, -1), y)
+    with pytest.raises(ValueError, match="NaN"):
+        TALRHasher(8).fit(np.full((4, *SHAPE), np.nan), y[:4])
+    with pytest.raises(ValueError, match="1"):
+        TALRHasher(8).fit(Dataset(X[:1], y[:1]))
+
+
+# --- datasets
+
+
+def test_targets_of_a_dataset_are_used(images):
+    X, y = images
+    data = Dataset(X, np.zeros(len(X)))
+    data.targets = y  # does not read the samples
+    assert_array_equal(TALRHasher(8, **OPTIONS).fit(data).database_y_, y)
+
+
+def test_a_dataset_of_samples_alone_has_no_targets(images):
+    X, y = images
+    stacked = torch.utils.data.StackDataset(torch.from_numpy(X))  # tuples of one
+    vectors = list(torch.from_numpy(X).float().flatten(1))
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(vectors)
+
+        def __getitem__(self, i):
+            return vectors[i]
+
+    with pytest.raises(ValueError, match=r"y.*Samples"):
+        TALRHasher(8, **OPTIONS).fit(Samples())
+    with pytest.raises(ValueError, match=r"y.*StackDataset"):
+        TALRHasher(8, **OPTIONS).fit(stacked)
+    hasher = TALRHasher(8, **OPTIONS).fit(Samples(), y)
+    assert_array_equal(hasher.encode(Samples()), hasher.encode(np.stack(vectors)))
+
+
+def test_an_affinity_of_samples_compares_those_of_a_dataset(images, vectors):
+    _, y = images
+    options = OPTIONS | {"affinity": DistanceAffinity(percentiles=(20,), levels=(1,))}
+    expected = TALRHasher(8, **options).fit(vectors)
+    hasher = TALRHasher(8, **options).fit(Dataset(vectors, y))
+    assert_array_equal(hasher.database_codes_, expected.database_codes_)
+    for data in (vectors, Dataset(vectors, y), torch.utils.data.StackDataset(torch.from_numpy(vectors))):
+        assert hasher.score(data) == expected.score(vectors)
+
+
+@pytest.mark.parametrize("affinity", ["auto", DistanceAffinity((20,), (1,))], ids=type)
+def test_an_unsupervised_hasher_is_scored_by_what_its_affinity_compares(images, vectors, affinity):
+    y = images[1] if affinity == "auto" else None
+    hasher = CIBHashHasher(8, affinity=affinity, **OPTIONS).fit(vectors, y)
+    assert hasher.score(Dataset(vectors, images[1])) == hasher.score(vectors, y)
+
+
+def test_a_dataset_is_not_scored_before_fit(images):
+    with pytest.raises(NotFittedError):
+        TALRHasher(8).score(Dataset(*images))
+
+
+def test_a_dataset_without_a_length_is_refused():
+    class Endless(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            yield np.zeros(3), 0
+
+    with pytest.raises(ValueError, match="Endless"):
+        TALRHasher(8).fit(Endless())
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_dataset_is_read_by_slices(early_stopping):
+    X = np.random.default_rng(0).normal(size=(5500, 3)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    read = []
+
+    class Counted(DatasetArray):
+        def __getitem__(self, index):
+            part = super().__getitem__(index)
+            read.append(len(part))
+            return part
+
+    hasher = TALRHasher(4, early_stopping=early_stopping, **OPTIONS | {"n_epochs": 1, "batch_size": 500})
+    expected = clone(hasher).fit(X, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skhash.hashers.deep._base.DatasetArray", Counted)
+        codes = hasher.fit(Dataset(X, y), y).database_codes_
+    assert_array_equal(codes, expected.database_codes_)
+    assert max(read) <= 4096
