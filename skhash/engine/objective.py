@@ -36,9 +36,7 @@ class Objective(nn.Module):
             Number of stages.
         """
 
-    def forward(
-        self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]
-    ) -> torch.Tensor:
+    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch.
 
         Parameters

@@ -185,16 +185,3 @@ def test_grades_count_as_relevant_or_not(digits):
         for p, levels in (((5, 1), (1, 2)), ((5,), (1,)))
     )
     assert_array_equal(graded.database_codes_, plain.database_codes_)
-
-
-@pytest.mark.parametrize(
-    ("options", "given"),
-    [
-        ({"k": 10}, "k=10"),
-        ({"relaxation": "paper"}, "relaxation='paper'"),
-        ({"relaxation": "simplified"}, "relaxation='simplified'"),
-    ],
-)
-def test_it_has_neither_cutoff_nor_relaxations(digits, options, given):
-    with pytest.raises(ValueError, match=f"{given} with objective='fastap'; k=None and relaxation='exact' are wanted"):
-        quick(**options).fit(digits.X, digits.y)

@@ -121,7 +121,8 @@ def _sorted_nce(
 
 def _quantization_loss(h: torch.Tensor) -> torch.Tensor:
     """L_R: mean distance of activations (n, nbits) from their signs, which are held constant."""
-    return torch.linalg.vector_norm(sign(h).detach() - h, dim=1).mean()
+    distances: torch.Tensor = torch.linalg.vector_norm(sign(h).detach() - h, dim=1)
+    return distances.mean()
 
 
 def _sorted_items(levels: torch.Tensor, distances: torch.Tensor, items: torch.Tensor, tau: float) -> torch.Tensor:

@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
 from skhash import TALRHasher
 from skhash.affinity import DistanceAffinity
+from skhash.hashers.deep._early_stopping import EarlyStopping
 from skhash.metrics import ap_scorer
 
 quick = partial(TALRHasher, nbits=16, n_epochs=3, batch_size=100, random_state=0)
@@ -52,10 +53,17 @@ def test_early_stopping_returns_the_best_epoch(digits):
 
 def test_held_out_samples_without_a_relevant_one_count_as_zero(digits, plain):
     X, y = digits.X_query[:100], np.where(np.arange(100) < 50, digits.y_query[:100], 10)
-    values = [plain._validate(plain._module(), X[i], y[i], digits.X, digits.y) for i in np.split(np.arange(100), 2)]
+
+    def validate(i):
+        entry = {"epoch": 1}
+        held_out = EarlyStopping(X[i], y[i], digits.X, digits.y, plain.affinity_, "ap", 10)
+        held_out.improves(plain._module(), entry)
+        return entry["validation"]
+
+    values = [validate(i) for i in np.split(np.arange(100), 2)]
     assert values[0] > 0.2
     assert values[1] == 0
-    assert plain._validate(plain._module(), X, y, digits.X, digits.y) == pytest.approx(values[0] / 2)
+    assert validate(slice(None)) == pytest.approx(values[0] / 2)
 
 
 def test_early_stopping_stops_when_nothing_improves(digits):
