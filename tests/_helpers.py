@@ -13,8 +13,8 @@ from skhash import CGHashHasher, StructHashHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 
 # Options that make a hasher quick, for the hashers that have them.
-QUICK = {"n_epochs": 4, "batch_size": 64, "tol": 0.05, "random_state": 0}
-QUICK |= {"n_relevant": 5, "n_irrelevant": 5, "n_queries": 100}
+QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
+QUICK |= {"n_relevant": 4, "n_irrelevant": 4, "n_queries": 40, "n_anchors": 60, "n_iter": 5, "n_labeled": 150}
 
 
 def quick(name, **params):

@@ -56,10 +56,11 @@ def same(scores):
 
 if __name__ == "__main__":
     expected = [score(0), score(1)]
+    tasks = [joblib.delayed(score)(i) for i in range(4)]
 """
 ELSEWHERE = {
-    "joblib multiprocessing": "same(joblib.Parallel(2, backend='multiprocessing')(map(joblib.delayed(score), range(4))))",
-    "joblib loky": 'same(joblib.Parallel(2, backend="loky")(map(joblib.delayed(score), range(4))))',
+    "joblib multiprocessing": "same(joblib.Parallel(2, backend='multiprocessing')(tasks))",
+    "joblib loky": "same(joblib.Parallel(2, backend='loky')(tasks))",
     "fork": 'with multiprocessing.get_context("fork").Pool(2) as pool: same(pool.map(score, range(4)))',
     "spawn": 'with multiprocessing.get_context("spawn").Pool(2) as pool: same(pool.map(score, range(4)))',
     "four threads": "with ThreadPoolExecutor(4) as pool: same(list(pool.map(score, range(8))))",

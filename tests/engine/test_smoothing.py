@@ -74,7 +74,7 @@ def test_a_stream_may_begin_with_two_rows():
 def test_an_encoder_of_other_rows_has_no_directions(shape, backbone):
     with pytest.raises(ValueError, match=r"`n_directions` must be 0 with a backbone .* Got 2 with backbone="):
         Encoder(shape, 3, backbone, n_directions=2)
-    with pytest.raises(ValueError, match="`n_directions` must be >= 1 to learn smoothing. Got 0"):
+    with pytest.raises(ValueError, match=r"`n_directions` must be >= 1 to learn smoothing. Got 0"):
         Encoder(4, 3).learn_smoothing(np.eye(4), 0.5, np.random.RandomState(0))
 
 

@@ -1,4 +1,4 @@
-"""Bad input: one clear error that names the parameter, what came and what is wanted; and nothing fitted is lost."""
+"""Bad input: one clear error names the parameter, its value and the remedy, and nothing fitted is lost."""
 
 from copy import deepcopy
 from functools import cache
@@ -42,7 +42,7 @@ def refuses(digits, fit):
     return check
 
 
-# --- rows
+# --- samples
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -56,7 +56,7 @@ def test_values_that_are_not_finite(refuses, fit, Hasher, digits, value):
 
 
 @every_hasher
-def test_one_row(refuses, Hasher, digits):
+def test_one_sample(refuses, Hasher, digits):
     refuses(Hasher(), digits.X[:1], digits.y[:1], "1 sample.* while a minimum of 2 is required")
 
 
@@ -122,9 +122,9 @@ def test_unknown_options(refuses, digits, options):
         ({"k": 5, "relaxation": "paper"}, "k=5 with relaxation='paper'.*'exact'"),
         ({"init": "itq", "backbone": "mlp"}, "init='itq'.*backbone.*init='rotation'"),
         ({"init": "itq", "backbone": torch.nn.Linear(64, 5)}, "init='itq'.*backbone.*init='rotation'"),
-        ({"backbone": torch.nn.Flatten(0)}, "backbone must map rows"),
-        ({"device": "cuda:77"}, "device='cuda:77' is not available here; 'auto' or one of"),
-        ({"device": "nowhere"}, "device='nowhere' is not available here; 'auto' or one of"),
+        ({"backbone": torch.nn.Flatten(0)}, "`backbone` must map samples"),
+        ({"device": "cuda:77"}, r"`device` must be available, one of .* Got 'cuda:77' instead"),
+        ({"device": "nowhere"}, r"`device` must be available, one of .* Got 'nowhere' instead"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
@@ -132,12 +132,12 @@ def test_options_that_do_not_go_together_or_are_not_there(refuses, digits, optio
     refuses(TALRHasher(**options), digits.X, digits.y, message)
 
 
-def test_too_few_rows_to_hold_some_out(refuses, digits):
+def test_too_few_samples_to_hold_some_out(refuses, digits):
     def above(a, b):  # of two rows, one is relevant to the other
         return np.greater.outer(a, b)
 
     hasher = TALRHasher(early_stopping=True, affinity=above)
-    refuses(hasher, digits.X[:2], [0, 1], "X has 2 rows; early_stopping=True wants at least 3")
+    refuses(hasher, digits.X[:2], [0, 1], r"`X` must have at least 3 samples for early_stopping=True. Got 2 instead")
 
 
 def test_backbone_of_other_width(refuses, digits):
@@ -173,15 +173,13 @@ def test_continuous_targets_trouble_an_unsupervised_hasher_in_score_only(digits)
 
 
 def test_one_class(refuses, digits):
-    message = r"a single class\?.*two classes.*StratifiedKFold\(shuffle=True\)"
+    message = r"`y` must have at least two classes.*StratifiedKFold\(shuffle=True\)"
     refuses(TALRHasher(), digits.X, np.zeros(500, dtype=int), message)
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%")
 def test_no_relevant_pair(refuses, digits):
-    refuses(
-        TALRHasher(), digits.X, np.arange(500), r"no pair of different rows relevant.*one class with two rows is wanted"
-    )
+    refuses(TALRHasher(), digits.X, np.arange(500), "`y` must have at least one class of two samples")
 
 
 def test_an_affinity_matrix_as_targets(refuses, digits):

@@ -1,0 +1,78 @@
+"""Encoders and backbones."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from skhash.engine import Encoder, seeded
+from skhash.engine.encoder import FastDropoutLinear
+
+CPU = torch.device("cpu")
+
+
+def test_samples_are_centered_and_divided_by_one_scale():
+    X = np.random.default_rng(0).normal(loc=100, scale=(1, 2, 10), size=(50, 3))
+    encoder = Encoder(3, 2)
+    encoder.set_statistics(X)
+    assert_allclose(encoder.mean, X.mean(axis=0), rtol=1e-6)
+    assert encoder.scale.item() == pytest.approx(np.sqrt(X.var(axis=0).mean()), rel=1e-6)
+    encoder.set_statistics(np.ones((5, 3), dtype=np.float32))
+    assert encoder.scale.item() == 1  # constant rows: nothing to divide by
+    assert encoder.eval()(torch.ones(4, 3)).shape == (4, 2)
+
+
+def test_backbones():
+    given = nn.Sequential(nn.Linear(3, 7), nn.Tanh())
+    widths = {name: Encoder(3, 2, b).hash.in_features for name, b in (("None", None), ("mlp", "mlp"), ("given", given))}
+    assert widths == {"None": 3, "mlp": 512, "given": 7}
+    encoder = Encoder(3, 2, given)
+    assert encoder.backbone is not given
+    assert encoder.backbone.training
+    for bad in (nn.Flatten(0), nn.Unflatten(1, (3, 1)), nn.LSTM(3, 2)):
+        with pytest.raises(ValueError, match=r"`backbone` must map samples of shape \(n, n_features\)"):
+            Encoder(3, 2, bad)
+
+
+def test_fast_dropout_has_the_mean_and_variance_of_dropout():
+    n, p = 40_000, 0.3
+    X = torch.randn(5, 20, generator=torch.Generator().manual_seed(0))
+    with seeded(0, CPU), torch.no_grad():
+        layer = FastDropoutLinear(20, 4, p)
+        outputs = layer(X.expand(n, 5, 20))
+        exact = X @ layer.weight.T + layer.bias
+        variance = p / (1 - p) * X**2 @ (layer.weight**2).T  # of sum_j x_j w_kj m_j / (1 - p), m_j in {0, 1}
+        assert (((outputs.mean(0) - exact).abs() / (variance / n).sqrt()) < 5).all()
+        assert_allclose(outputs.var(0), variance, rtol=5 * np.sqrt(2 / n))
+        assert_array_equal(layer.eval()(X), nn.functional.linear(X, layer.weight, layer.bias))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "shape", "shares", "of_outputs"),
+    [
+        (None, (8,), [], 0.2),
+        ("mlp", (8,), [0.2, 0.4, 0.4], 0.0),
+        ("conv", (3, 8, 8), [0.4], 0.0),
+        (nn.Sequential(nn.Linear(8, 5), nn.Dropout(0.1)), (8,), [0.1], 0.0),
+    ],
+    ids=["None", "mlp", "conv", "given"],
+)
+def test_shares_of_dropout(backbone, shape, shares, of_outputs):
+    with seeded(0, CPU):
+        encoder = Encoder(shape, 3, backbone, input_dropout=0.2, hidden_dropout=0.4)
+        X = torch.randn(6, *shape)
+        assert [module.p for module in encoder.modules() if isinstance(module, nn.Dropout)] == shares
+        assert encoder.hash.dropout == of_outputs
+        assert not torch.equal(encoder.train()(X), encoder(X))
+        assert torch.equal(encoder.eval()(X), encoder(X))
+
+
+def test_mixed_precision_is_for_training_alone():
+    with seeded(0, CPU):
+        exact, mixed = Encoder(8, 3, "mlp"), Encoder(8, 3, "mlp", mixed_precision=True)
+        mixed.load_state_dict(exact.state_dict())
+        X = torch.randn(6, 8)
+        assert not torch.equal(exact.train()(X), mixed.train()(X))
+        mixed.load_state_dict(exact.state_dict())  # the running statistics as well
+        assert torch.equal(exact.eval()(X), mixed.eval()(X))
