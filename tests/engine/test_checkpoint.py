@@ -139,6 +139,7 @@ def test_parameters_that_cannot_be_told_apart_are_refused(digits, tmp_path):
     assert hasher(None, affinity=Modulo(10)).fit(digits.X, digits.y).n_epochs_ == 6
 
 
+@pytest.mark.slow
 def test_clones_of_a_search_share_a_folder(digits, tmp_path):
     X, y = digits.X[:300], digits.y[:300]
     search = GridSearchCV(
