@@ -4,12 +4,12 @@
     python examples/pretrained_backbone.py                 # downloads the weights of ResNet-18
     python examples/pretrained_backbone.py --weights none  # the same steps from random weights
 
-Any module that maps a batch of images to (n, width) will do; with timm it is
-``timm.create_model("resnet18", pretrained=True, num_classes=0)``. The hasher copies it,
-trains it at a fraction of the step size of the hash layer (0 freezes it), and its
-weights are in ``hasher.weights_`` afterwards. Images here are drawn at random, bright on
-one of four sides: put yours in their place, as uint8 of shape (n, 3, height, width), a
-memmap, or a torch Dataset of (image, target).
+The backbone can be any module that maps a batch of images to an array (n, width), with timm for
+example ``timm.create_model("resnet18", pretrained=True, num_classes=0)``. The hasher copies it and
+trains it with a fraction of the learning rate of the hash layer (0 freezes it). After training its
+weights are in ``hasher.weights_``. The images here are random, bright on one of four sides. Replace
+them by your own images: uint8 of shape (n, 3, height, width), a memmap, or a torch Dataset of
+(image, target).
 """
 
 import argparse
@@ -23,7 +23,7 @@ from skhash import TALRHasher
 
 
 class Backbone(nn.Module):
-    """Map images (centred and scaled by the hasher) to features: ResNet-18 without its classifier."""
+    """ResNet-18 without its classifier: maps images, centered and scaled by the hasher, to features."""
 
     def __init__(self, weights):
         super().__init__()
@@ -31,12 +31,12 @@ class Backbone(nn.Module):
         self.network.fc = nn.Identity()
 
     def forward(self, X):
-        """Compute features of shape (n, 512)."""
+        """Features of shape (n, 512)."""
         return self.network(X)
 
 
 def draw_images(n, rng):
-    """Draw images that are bright on the side that their class names."""
+    """Random images that are bright on the side of their class, and the classes."""
     y = rng.integers(0, 4, n)
     X = rng.integers(0, 100, (n, 3, 32, 32), dtype=np.uint8)
     halves = [np.s_[:, :, :16, :], np.s_[:, :, 16:, :], np.s_[:, :, :, :16], np.s_[:, :, :, 16:]]

@@ -51,27 +51,25 @@ def store(path, results, keys):
     """
     new = {tuple(result[key] for key in keys) for result in results}
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    rows = [row for row in old if tuple(row[key] for key in keys) not in new] + results
-    write_json(path, rows)
-
-
-def write_json(path, content):
-    """Write a JSON file by an atomic write."""
+    rows = [row for row in old if tuple(row.get(key) for key in keys) not in new] + results
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
+        file.write((json.dumps(rows, indent=1) + "\n").encode())
 
 
-def mean_text(results, metric="ap", digits=4):
-    """Mean of a metric over the seeds ± its standard deviation, and for AP_T its tie range."""
-    values = [result[metric] for result in results]
-    text = f"{np.mean(values):.{digits}f}"
-    if len(values) > 1:
-        text += f" ± {np.std(values, ddof=1):.{digits}f}"
-    return f"{text} ({tie_range(results, metric, digits)})" if metric == "ap" else text
+def spread(values, digits=4):
+    """Mean of values over the seeds ± their standard deviation."""
+    deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{deviation}"
 
 
 def tie_range(results, metric="ap", digits=4):
     """Means of a metric with the relevant items of each tie last and first."""
     worst, best = (np.mean([result[f"{metric}_{order}"] for result in results]) for order in ("worst", "best"))
     return f"{worst:.{digits}f} to {best:.{digits}f}"
+
+
+def mean_text(results, metric="ap", digits=4):
+    """Mean of a metric over the seeds ± its standard deviation, and for AP_T its tie range."""
+    text = spread([result[metric] for result in results], digits)
+    return f"{text} ({tie_range(results, metric, digits)})" if metric == "ap" else text

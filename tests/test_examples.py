@@ -1,4 +1,4 @@
-"""The gallery: the build of the documentation runs every script, here they are only looked at."""
+"""Examples: their form, and what the reproductions share. The build of the documentation runs every script."""
 
 import ast
 import importlib.util
@@ -18,6 +18,7 @@ from skhash.datasets import load_dataset
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RECIPES, REPRODUCTIONS = (sorted((EXAMPLES / kind).glob("plot_*.py")) for kind in ("recipes", "reproductions"))
 SCRIPTS = RECIPES + REPRODUCTIONS
+RESULTS = sorted((EXAMPLES.parent / "experiments/results/reproductions").glob("*.json"))
 MACHINE_PATH = re.compile(r"""["'\s=](/(work|home|root|tmp|mnt|Users)/|[A-Z]:\\)""")
 
 
@@ -55,7 +56,7 @@ def test_headings_are_underlined_in_full(path):
 
 
 @pytest.mark.parametrize("path", REPRODUCTIONS, ids=lambda path: path.stem)
-def test_reproductions_tell_their_full_form(path):
+def test_reproductions_name_the_command_of_their_full_form(path):
     head = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert f"python examples/reproductions/{path.name} --full" in head
     assert re.search(r"about\s+\d+\s+minutes", head)
@@ -63,17 +64,10 @@ def test_reproductions_tell_their_full_form(path):
     assert path.stem == f"plot_{name}"
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES.parent / "experiments/results/reproductions").glob("*.json")))
-def test_kept_rows_belong_to_a_reproduction(path):
-    content = json.loads(path.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_stored_results_belong_to_a_reproduction(path):
     assert (EXAMPLES / "reproductions" / f"plot_{path.stem}.py").exists()
-    assert content["rows"]
-    assert content["summary"] == json.loads(json.dumps(common.summarize(content["rows"])))
-    for row in content["rows"]:
-        assert "dataset" in row
-        for figure in ("ap", "ndcg"):
-            if f"{figure}_worst" in row:
-                assert row[f"{figure}_worst"] <= row[figure] <= row[f"{figure}_best"]
+    assert all("dataset" in result for result in json.loads(path.read_text(encoding="utf-8")))
 
 
 @pytest.fixture
@@ -96,15 +90,15 @@ def measured(calls):
     return function
 
 
-def test_the_small_form_keeps_nothing(study, tmp_path):
+def test_the_small_form_stores_nothing(study, tmp_path):
     small, calls = study("--f=kernel.json"), []  # a notebook passes arguments of its own
     small.run(measured(calls), dataset=["digits"], seed=small.seeds, method=["itq", "lsh"])
     assert calls == [("digits", 0, "itq"), ("digits", 0, "lsh")]
-    assert {row["dataset"] for row in small.rows} == {"digits"}
+    assert {row["dataset"] for row in small.measured} == {"digits"}
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_run_goes_on_where_it_was(study):
+def test_an_interrupted_full_run_continues(study):
     calls = []
     for arguments in (["--only", "ITQ"], [], []):
         full = study("--full", "--seeds", "2", *arguments)
@@ -114,13 +108,10 @@ def test_a_full_run_goes_on_where_it_was(study):
     again = study("--full", "--seeds", "1", "--fresh", "--only", "lsh")
     again.run(measured(calls), dataset=["usps"], seed=again.seeds, method=["itq", "lsh"])
     assert calls[4:] == [("usps", 0, "lsh")]
-    assert len(again.rows) == 4
-    entry = json.loads(again.path.read_text())["summary"][1]
-    assert (entry["method"], entry["n_seeds"]) == ("lsh", 2)
-    assert entry["ap"] == {"mean": pytest.approx(0.55), "std": pytest.approx(0.1 / 2**0.5)}
+    assert len(again.select()) == len(json.loads(again.path.read_text())) == 4
 
 
-def test_a_table_shows_the_paper_beside_ours(study, capsys):
+def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
     full = study("--full", "--seeds", "2")
     full.run(
         lambda nbits, **setting: measured([])(**setting), dataset=["usps"], nbits=[16], seed=full.seeds, method=["itq"]
@@ -135,7 +126,7 @@ def test_a_table_shows_the_paper_beside_ours(study, capsys):
         ["itq", "0.550 ± 0.071"],
         ["tie range", "0.400 to 0.900"],
         ["paper", "0.250"],
-        ["ksh (paper)", "not at hand"],
+        ["ksh (paper)", "not available"],
     ]
     assert "0.750" in isolet
     assert note == "Other data."
@@ -143,19 +134,19 @@ def test_a_table_shows_the_paper_beside_ours(study, capsys):
     assert capsys.readouterr().out.split()[:3] == ["usps", "ap", "ap_best"]
 
 
-def test_ranks_are_those_of_the_library():
+def test_rank_has_the_values_of_the_library():
     data = load_dataset("digits")
     expected = evaluate_hasher(ITQHasher(16, random_state=0), data)
     hasher = ITQHasher(16, random_state=0).fit(data.X_train)
-    figures = common.rank(hasher, data, ["ap", "ap_worst", "ap_at_9999", "ap_at_9999_retrieved"])
-    assert figures["ap"] == pytest.approx(expected["ap"], abs=1e-12)
-    assert figures["ap_worst"] == pytest.approx(expected["ap_worst"], abs=1e-12)
-    # whatever divides it, a cut-off behind the last item changes nothing
-    assert figures["ap_at_9999"] == pytest.approx(figures["ap"], abs=1e-12)
-    assert figures["ap_at_9999_retrieved"] == pytest.approx(figures["ap"], abs=1e-12)
+    metrics = common.rank(hasher, data, ["ap", "ap_worst", "ap_at_9999", "ap_at_9999_retrieved"])
+    assert metrics["ap"] == pytest.approx(expected["ap"], abs=1e-12)
+    assert metrics["ap_worst"] == pytest.approx(expected["ap_worst"], abs=1e-12)
+    # a cutoff behind the last item changes nothing, whatever the normalizer
+    assert metrics["ap_at_9999"] == pytest.approx(metrics["ap"], abs=1e-12)
+    assert metrics["ap_at_9999_retrieved"] == pytest.approx(metrics["ap"], abs=1e-12)
 
 
-def test_ranks_by_learned_weights_unless_told_otherwise():
+def test_rank_uses_the_weights_of_the_bits_by_default():
     data = load_dataset("digits")
     data = Bunch(**data | {"X_train": data.X_train[:200], "y_train": data.y_train[:200]})
     hasher = StructHashHasher(6, n_relevant=5, n_irrelevant=5, random_state=0)
@@ -181,4 +172,4 @@ def test_a_zero_shot_split_shares_no_class():
     assert len(split.X_train) == len(split.y_train)
     assert len(split.X_query) == len(split.y_query)
     assert split.X_database is data.X_database
-    assert len(data.y_train) > len(split.y_train), "the split that was given stays as it is"
+    assert len(data.y_train) > len(split.y_train), "the given split is not changed"

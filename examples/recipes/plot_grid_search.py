@@ -1,19 +1,20 @@
 """
-Search hyper-parameters with GridSearchCV
-=========================================
+Tune a hasher with GridSearchCV
+===============================
 
-Hashers are transformers: they stand in pipelines, and `RetrievalScorer` turns tie-aware
-metrics into scorers, so that scikit-learn's searches choose among them.
+Hashers are transformers, so they can be steps of a pipeline. `RetrievalScorer` makes scorers
+from tie-aware metrics, so that scikit-learn's searches can choose the hyperparameters of a
+hasher.
 """
 
 # %%
-# A pipeline, a grid, a scorer
-# ----------------------------
+# A pipeline, a grid and a scorer
+# -------------------------------
 #
-# In each fold the scorer ranks the rows that the hasher was fitted on for each of the rows
-# that were left out. A list of metrics costs one ranking, and gives one column of results
-# for each; `refit` says which of them decides. Folds are stratified and shuffled, for a
-# fold without some class could not be scored on it.
+# In each fold, the scorer uses the held-out samples as queries and ranks the samples that the
+# hasher was fitted on. A list of metrics needs a single ranking, and gives one column of
+# results per metric; `refit` names the metric that decides. The folds are stratified and
+# shuffled, because a fold without some class could not be scored on it.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,31 +41,31 @@ search = GridSearchCV(
 print(search.best_params_)
 
 # %%
-# The step size and the length, with the ties in sight
-# ----------------------------------------------------
+# Learning rate and number of bits, with tie ranges
+# -------------------------------------------------
 #
-# Short codes tie often. The bars reach from the worst to the best order inside the ties: a difference
-# that is smaller than a bar says little, however many digits it has.
+# Short codes have many ties. Each bar goes from the worst to the best order of the ties. A
+# difference smaller than a bar means little.
 
-results, lengths = search.cv_results_, grid["talrhasher__nbits"]
+results, all_nbits = search.cv_results_, grid["talrhasher__nbits"]
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for rate in grid["talrhasher__learning_rate"]:
     chosen = results["param_talrhasher__learning_rate"] == rate
     ap, worst, best = (results[f"mean_test_{name}"][chosen] for name in ("ap", "ap_worst", "ap_best"))
-    shift = np.array(lengths) * (1 + 0.06 * np.log10(rate / 0.1))  # side by side
-    ax.errorbar(shift, ap, (ap - worst, best - ap), marker="o", capsize=4, label=f"step size {rate}")
+    position = np.array(all_nbits) * (1 + 0.06 * np.log10(rate / 0.1))  # side by side
+    ax.errorbar(position, ap, (ap - worst, best - ap), marker="o", capsize=4, label=f"learning rate {rate}")
 ax.set_xscale("log", base=2)
-ax.set_xticks(lengths, [str(n) for n in lengths])
-ax.set(xlabel="bits", ylabel="AP, cross-validated, and its range over the ties")
+ax.set_xticks(all_nbits, [str(nbits) for nbits in all_nbits])
+ax.set(xlabel="bits", ylabel="cross-validated AP and its tie range")
 ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Queries that the search has not seen
-# ------------------------------------
+# New queries
+# -----------
 #
-# The search is itself a hasher now, refitted on all training rows: `transform` gives bits, the last
-# step packed codes, and the scorer takes it as it is.
+# The search is now a hasher itself, refitted on all training samples: `transform` returns bits,
+# and the scorer accepts it.
 
 print(f"AP_T of {len(X_query)} new queries: {RetrievalScorer('ap')(search, X_query, y_query):.3f}")
 print("codes:", search.transform(X_query).shape, search.transform(X_query).dtype)

@@ -1,9 +1,10 @@
 """
-Look at what is retrieved
+Show the retrieved images
 =========================
 
-A figure such as AP = 0.9 does not say which mistakes are made. This shows the ten nearest
-images of some queries, the wrong ones marked, with codes learned from labels and without.
+A metric such as AP = 0.9 does not show which errors a hasher makes. This example shows the ten
+nearest images of some queries, with the wrong ones marked, for codes learned with and without
+labels.
 """
 
 # %%
@@ -20,20 +21,20 @@ from skhash.metrics import average_precision, relevance_histogram
 
 data = load_dataset("digits")
 hashers = {
-    "TALR, from labels": TALRHasher(16, n_epochs=30, random_state=0).fit(data.X_train, data.y_train),
+    "TALR, with labels": TALRHasher(16, n_epochs=30, random_state=0).fit(data.X_train, data.y_train),
     "ITQ, without labels": ITQHasher(16, random_state=0).fit(data.X_train),
 }
 
 # %%
-# The queries that they disagree on
-# ---------------------------------
+# Queries with the largest difference
+# -----------------------------------
 #
-# With ``average=False`` a metric is one value a query. Shown are the two queries that ITQ
-# ranks better than TALR by the most, and the three of which the opposite is true.
+# With ``average=False`` a metric returns one value per query. The figures show the two queries
+# where ITQ is better than TALR by the largest difference, and the three where TALR is.
 
 
 def ap_of_queries(hasher):
-    """AP_T of each query, the database ranked by the hasher's codes."""
+    """AP_T of each query on the codes of a hasher."""
     codes = hasher.transform(data.X_query), hasher.transform(data.X_database)
     return average_precision(relevance_histogram(*codes, data.y_query, data.y_database), average=False)
 
@@ -56,7 +57,7 @@ for name, hasher in hashers.items():
 plt.show()
 
 # %%
-# ITQ goes by looks: where it is wrong, its mistakes resemble the query. TALR brings a class
-# together whatever its images look like; an image that it takes for another class has lost
-# all of its own. Many distances are equal, and which of the tied images comes first is
-# chance: this is why the metrics average over all orders inside the ties.
+# ITQ compares how images look: its errors look like the query. TALR moves the images of a class
+# together, however they look. If it assigns a query to another class, it finds almost no image
+# of the right one. Many distances are equal, and the order of tied images is arbitrary. This is
+# why the metrics average over all orders of the ties.

@@ -1,17 +1,17 @@
 """
-Evaluate a database that lies in shards
-=======================================
+Evaluate a database in shards
+=============================
 
-A metric of a ranking by Hamming distance needs counts only: how many items of each level
-lie at each distance from a query. Counts add. So each shard counts for itself, on its own
-machine if need be, and the sum gives every metric of the whole database, exactly.
+A metric of a ranking by Hamming distance needs counts only: how many items of each relevance
+level are at each distance from a query. Counts can be added. So each shard can be counted alone,
+even on its own machine, and the sum gives the exact value of each metric on the whole database.
 """
 
 # %%
-# Codes, a shard at a time
-# ------------------------
+# Codes of each shard
+# -------------------
 #
-# One hasher encodes all shards; nothing but packed codes and targets stays.
+# One hasher encodes all shards. Only packed codes and targets are needed after that.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,11 +36,11 @@ def count(codes, y):
 
 
 # %%
-# Count apart, then add
-# ---------------------
+# Count the shards, then add
+# --------------------------
 #
-# ``sum`` adds histograms as it adds numbers; joblib, dask or Spark will do as well. A histogram takes
-# (nbits + 1) counts for each query and level, whatever the size of the shard.
+# ``sum`` adds histograms like numbers. Instead of joblib you can use dask or Spark. A histogram
+# has (nbits + 1) counts per query and level, for a shard of any size.
 
 histograms = Parallel(n_jobs=2, backend="threading")(delayed(count)(*shard) for shard in shards)
 total = sum(histograms)
@@ -48,26 +48,26 @@ total = sum(histograms)
 whole = relevance_histogram(
     queries, np.concatenate([codes for codes, _ in shards]), data.y_query, data.y_database, nbits=16
 )
-print("equal to counting all at once:", np.array_equal(total.counts, whole.counts))
+print("equal to the histogram of the whole database:", np.array_equal(total.counts, whole.counts))
 print(f"AP_T {average_precision(total):.4f}  NDCG_T {ndcg(total):.4f}  P@100 {precision(total, k=100):.4f}")
-print(f"{total.counts.nbytes / len(queries):.0f} bytes a query, for {len(data.y_database):,} items or for a billion")
+print(f"{total.counts.nbytes / len(queries):.0f} bytes per query, for {len(data.y_database):,} items or for a billion")
 
 # %%
-# The mean of the shards is not the whole
-# ---------------------------------------
+# The mean over the shards is not the metric
+# ------------------------------------------
 #
-# Metrics of the parts do not average to the metric of the whole: each part has its own ranks. Adding one
-# shard after another shows a growing database instead.
+# The mean of a metric over the shards is not its value on the whole database, because each shard
+# has its own ranks. Partial sums show a growing database instead.
 
 partial_sums = [sum(histograms[: n + 1]) for n in range(len(histograms))]
 growing = {ties: [average_precision(H, ties=ties) for H in partial_sums] for ties in ("average", "worst", "best")}
 sizes = np.cumsum([len(y) for _, y in shards])
-mean_of_parts = np.mean([average_precision(H) for H in histograms])
+mean_of_shards = np.mean([average_precision(H) for H in histograms])
 
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
-ax.plot(sizes, growing["average"], "o-", label="AP$_T$ of the shards so far")
-ax.fill_between(sizes, growing["worst"], growing["best"], alpha=0.2, label="range over the ties")
-ax.axhline(mean_of_parts, color="0.4", linestyle="--", label="mean of the shards' own AP$_T$")
+ax.plot(sizes, growing["average"], "o-", label="AP$_T$ of the first shards")
+ax.fill_between(sizes, growing["worst"], growing["best"], alpha=0.2, label="tie range")
+ax.axhline(mean_of_shards, color="0.4", linestyle="--", label="mean of AP$_T$ over the shards")
 ax.set(xlabel="items in the database", ylabel="AP")
 ax.legend(frameon=False)
 plt.show()

@@ -1,29 +1,29 @@
 """
-TALR, section 3: evaluation in O(bN) instead of sorting
-=======================================================
+TALR, section 3: evaluation in O(bN) without sorting
+====================================================
 
-A metric of tied rankings depends on nothing but counts: how many relevant and irrelevant
-items lie at each of b + 1 Hamming distances (He, Cakir, Bargal, Sclaroff, CVPR 2018). So an
-exact evaluation is one pass over the codes, O(bN) for N of them, where a ranked list has to
-be sorted, O(N log N), and then depends on the sort.
+A metric of a ranking with ties depends only on counts: how many relevant and irrelevant items
+are at each of b + 1 Hamming distances (He, Cakir, Bargal, Sclaroff, CVPR 2018). An exact
+evaluation of N codes is therefore one pass, O(bN). A ranked list must be sorted, O(N log N), and
+its metric depends on how the sort orders ties.
 
-Without arguments the database has up to 80,000 codes; the full form goes to two million,
-in about 2 minutes on two cores (which should be idle)::
+Without arguments the database has up to 80,000 codes. The full form has up to two million, and
+takes about 2 minutes on two idle cores::
 
     python examples/reproductions/plot_evaluation_time.py --full
 """
 
 # %%
-# Two ways to average precision
-# -----------------------------
+# Two ways to compute average precision
+# -------------------------------------
 #
-# Both ways stand in ``benchmarks/evaluation_growth.py``; the one by sorting also needs the
-# Hamming distances, for which it takes the library's own.
+# Both are in ``benchmarks/evaluation_growth.py``. The one by sorting also uses the Hamming
+# distances of skhash.
 
 import matplotlib.pyplot as plt
-import numba
 import numpy as np
 from _common import Study, load_script
+from threadpoolctl import threadpool_limits
 
 study = Study("evaluation_time", "TALR, section 3: time of an evaluation")
 growth = load_script("benchmarks/evaluation_growth")
@@ -38,24 +38,20 @@ def measure(dataset, size, method):
     rng = np.random.default_rng(0)
     query, database = (rng.integers(0, 256, (n, growth.NBITS // 8), dtype=np.uint8) for n in (growth.N_QUERIES, size))
     query_y, database_y = rng.integers(0, 10, growth.N_QUERIES), rng.integers(0, 10, size)
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
+    with threadpool_limits(1):
         WAYS[method](query[:2], database, query_y[:2], database_y)  # compiles
         return {"milliseconds": 1e3 * growth.best_time(WAYS[method], query, database, query_y, database_y)}
-    finally:
-        numba.set_num_threads(threads)
 
 
 study.run(measure, dataset=[DATASET], size=SIZES, method=WAYS)
 study.table("milliseconds", column="size")
 
 # %%
-# The time for one pair
-# ---------------------
+# Time per pair
+# -------------
 #
-# For histograms it is the same whatever the size, once a call costs less than its pairs;
-# for sorting it grows.
+# By histograms it does not depend on the size, except for small databases where the cost of the
+# call itself counts. By sorting it grows.
 
 for rows, ax in study.panels(5, 3.8):
     for way in WAYS:

@@ -2,18 +2,17 @@
 HashNet, tables 1 and 3: methods and ablations
 ==============================================
 
-Table 1 of Cao, Long, Wang and Yu (ICCV 2017) compares HashNet with earlier hashers by MAP
-at 16, 32, 48 and 64 bits; table 3 takes its parts away: continuous similarity is added
-(HashNet+C), the weights of the pairs are left out (HashNet-W), or the continuation
-(HashNet-sgn).
+Table 1 of Cao, Long, Wang and Yu (ICCV 2017) compares HashNet with earlier methods by MAP at 16,
+32, 48 and 64 bits. Table 3 is an ablation: with continuous similarity (HashNet+C), without the
+weights of the pairs (HashNet-W), and without the continuation (HashNet-sgn).
 
-The paper trains AlexNet with the images of ImageNet, NUS-WIDE and MS-COCO. Here an mlp
-gets the tags of MIRFlickr, where images share labels, GIST features of CIFAR-10, and the
-same with an imbalanced training set, which keeps 0.6 ** c of the rows of class c: the
-paper's figures are of other data, and only the order can be compared.
+The paper trains AlexNet on the images of ImageNet, NUS-WIDE and MS-COCO. Here an mlp learns from
+the tags of MIRFlickr, where images share labels, from GIST features of CIFAR-10, and from these
+features with an imbalanced training set, which has a proportion of 0.6 ** c of the samples of
+class c. The values of the paper are of other data, so that only the order can be compared.
 
-Without arguments this runs on scikit-learn's digits; the full form takes about 110 minutes
-on two cores (``--only table1`` and ``--only table3`` split it)::
+Without arguments this runs on scikit-learn's digits. The full form takes about 110 minutes on
+two cores (``--only table1`` and ``--only table3`` run a part)::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_hashnet_tables.py --full
 """
@@ -42,18 +41,18 @@ VARIANTS = {
     "HashNet-W": {"class_ratio": 1.0},
     "HashNet-sgn": {"n_stages": 1},
 }
-DATASETS, BITS, K, BRIEF = ["mirflickr", "cifar_gist"], [16, 32, 48, 64], 5000, {}
-ABLATED = BITS
+DATASETS, NBITS, K, SHORT = ["mirflickr", "cifar_gist"], [16, 32, 48, 64], 5000, {}
+ABLATED = NBITS
 if not study.full:
     METHODS = ["hashnet-mlp", "sdh", "itq", "lsh"]
-    DATASETS, BITS, K, BRIEF = ["digits"], [16, 32], 500, {"n_epochs": 4}
+    DATASETS, NBITS, K, SHORT = ["digits"], [16, 32], 500, {"n_epochs": 4}
     ABLATED = [16]
-FIGURES = ["ap", "ap_worst", "ap_best", f"ap_at_{K}_retrieved", "precision_radius_2"]
+METRICS = ["ap", "ap_worst", "ap_best", f"ap_at_{K}_retrieved", "precision_radius_2"]
 
 
 @lru_cache(maxsize=1)
 def split(dataset, seed):
-    """Load a split; the training rows of an imbalanced data set are thinned out."""
+    """Split of a data set, with an imbalanced training set if its name says so."""
     data = load_dataset(dataset.removesuffix(", imbalanced"), random_state=seed)
     if dataset.endswith(", imbalanced"):
         load_script("experiments/_splits").thin_out(data, np.random.default_rng(seed))
@@ -66,24 +65,24 @@ def split(dataset, seed):
 
 
 def compare(table, dataset, seed, nbits, method):
-    """Fit a method on one split and rank the database."""
+    """Metrics of a method on one split."""
     data = split(dataset, seed)
     hasher = make_hasher(method, nbits, seed, data.affinity)
     if "-mlp" in method:
-        hasher.set_params(**BRIEF)
-    return rank(hasher.fit(data.X_train, data.y_train), data, FIGURES)
+        hasher.set_params(**SHORT)
+    return rank(hasher.fit(data.X_train, data.y_train), data, METRICS)
 
 
-study.run(compare, table=["table1"], dataset=DATASETS, seed=study.seeds, nbits=BITS, method=METHODS)
+study.run(compare, table=["table1"], dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHODS)
 study.table("ap", ties=True, table="table1")
 
 # %%
-# The paper cuts rankings off at 5,000 (at 1,000 for ImageNet) and divides by the relevant
-# items retrieved. Its figures on ImageNet are quoted by "Deep Binary Representation for
-# Efficient Image Retrieval" (Advances in Multimedia 2017, table 3); those of its other two
-# data sets are not at hand.
+# The paper cuts rankings off at 5,000 items (1,000 for ImageNet) and divides by the number of
+# relevant items retrieved. "Deep Binary Representation for Efficient Image Retrieval" (Advances in
+# Multimedia 2017, table 3) quotes its values on ImageNet. Those on its other two data sets are not
+# available.
 
-BY_BITS = {
+PAPER = {
     "hashnet-mlp": (0.442, 0.606, 0.663, 0.684),
     "dhn-mlp": (0.311, 0.472, 0.542, 0.573),
     "ksh": (0.160, 0.298, 0.342, 0.394),
@@ -92,39 +91,39 @@ BY_BITS = {
     "spectral": (0.207, 0.328, 0.395, 0.419),
     "lsh": (0.101, 0.235, 0.312, 0.360),
 }
-IMAGENET = {method: dict(zip((16, 32, 48, 64), values, strict=True)) for method, values in BY_BITS.items()}
+IMAGENET = {method: dict(zip((16, 32, 48, 64), values, strict=True)) for method, values in PAPER.items()}
 study.table(f"ap_at_{K}_retrieved", table="table1", paper={"ImageNet, AlexNet, MAP@1000": IMAGENET})
 
 # %%
 # Table 3: the ablations
 # ----------------------
 #
-# With classes instead of label sets HashNet+C is HashNet. The last epoch of a stage measures
-# the quantisation gap: J of the relaxed codes less L of the binary ones.
+# With classes instead of sets of labels, HashNet+C is HashNet. The last epoch of a stage measures
+# the quantization gap: J of the relaxed codes minus L of the binary codes.
 
 
 def ablate(table, dataset, seed, nbits, method):
-    """Fit a variant of HashNet; add the gap that its last stage leaves, as a share of L."""
+    """Metrics of a variant of HashNet, and the gap after its last stage as a proportion of L."""
     data = split(dataset, seed)
     options = {"backbone": "mlp", "affinity": data.affinity, "store_database": False, "random_state": seed}
-    hasher = HashNetHasher(nbits, **options, **BRIEF, **VARIANTS[method]).fit(data.X_train, data.y_train)
+    hasher = HashNetHasher(nbits, **options, **SHORT, **VARIANTS[method]).fit(data.X_train, data.y_train)
     last = hasher.history_[-1]
-    return rank(hasher, data, FIGURES) | {"gap": abs(last["quantization_gap"]) / last["binary_loss"]}
+    return rank(hasher, data, METRICS) | {"gap": abs(last["quantization_gap"]) / last["binary_loss"]}
 
 
 for dataset in [*DATASETS, "cifar_gist, imbalanced"] if study.full else DATASETS:
     variants = list(VARIANTS)[0 if dataset == "mirflickr" else 1 :]
     study.run(ablate, table=["table3"], dataset=[dataset], seed=study.seeds, nbits=ABLATED, method=variants)
-study.table("ap", ties=True, table="table3", note="The figures of the paper's table 3 are not at hand.")
+study.table("ap", ties=True, table="table3", note="The values of the paper's table 3 are not available.")
 study.table("gap", table="table3")
 
 # %%
-# What the continuation closes
-# ----------------------------
+# The quantization gap during the continuation
+# --------------------------------------------
 #
-# One run of the full method on the digits, stage by stage: beta rises, J of the relaxed codes
-# meets L of the binary ones, and the activations move to -1 and 1. HashNet-sgn stops at the
-# first stage, with the gap that it has there.
+# One run of the full method on the digits, stage by stage: beta increases, J of the relaxed codes
+# approaches L of the binary codes, and the relaxed codes move to -1 and 1. HashNet-sgn stops at
+# the first stage, with the gap of that stage.
 
 data = load_dataset("digits")
 hasher = HashNetHasher(16, backbone="mlp", n_epochs=6, random_state=0).fit(data.X_train, data.y_train)

@@ -1,54 +1,55 @@
 """
-NSH, figure 4: very short codes, the temperature and the positives
-==================================================================
+NSH, figure 4: very short codes, temperature and positives
+==========================================================
 
-Figure 4 of Yu, Shen, Wang, Zhang and Torr (IJCAI 2022) changes one thing at a time: it
-shortens the codes to a few bits, and it varies the temperature tau_c of the contrast and
-the number m of leading items that count as positives.
+Figure 4 of Yu, Shen, Wang, Zhang and Torr (IJCAI 2022) changes one parameter at a time: the number
+of bits, down to very short codes, the temperature tau_c of the contrastive loss, and the number m
+of nearest items that count as positives.
 
-The paper does so with a pretrained ResNet-50 and photographs, and its values are not at
-hand; here a small network learns MNIST from scratch. Without arguments this runs on
-scikit-learn's digits; the full form takes about 35 minutes on two cores (``--only length``,
-``--only tau_c`` and ``--only positives`` split it)::
+The paper uses a pretrained ResNet-50 and photographs, and its values are not available. Here a
+small network learns MNIST from scratch. Without arguments this runs on scikit-learn's digits. The
+full form takes about 35 minutes on two cores (``--only length``, ``--only tau_c`` and ``--only
+positives`` run a part)::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_nsh_figure_4.py --full
 """
 
 # %%
-# One thing at a time
-# -------------------
+# One parameter at a time
+# -----------------------
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from _common import Study, load_script, mean_and_deviation, rank
+from _common import Study, load_script, rank
 
 from skhash.datasets import load_dataset
 
 study = Study("nsh_figure_4", "NSH, figure 4")
-benchmark = load_script("experiments/nsh")
+experiment = load_script("experiments/nsh")
 
-DATASET, N_EPOCHS, NBITS = "mnist", benchmark.ABLATION_EPOCHS, 32
-LENGTHS, TEMPERATURES, POSITIVES = [4, 6, 8, 12, 16], [0.1, 0.2, 0.5, 1.0], [1, 2, 3, 5, 10]
+DATASET, N_EPOCHS, NBITS = "mnist", experiment.ABLATION_EPOCHS, 32
+ALL_NBITS, TEMPERATURES, POSITIVES = [4, 6, 8, 12, 16], [0.1, 0.2, 0.5, 1.0], [1, 2, 3, 5, 10]
 if not study.full:
     DATASET, N_EPOCHS, NBITS = "digits", 3, 16
-    LENGTHS, TEMPERATURES, POSITIVES = [4, 8, 16], [0.2, 1.0], [1, 5]
+    ALL_NBITS, TEMPERATURES, POSITIVES = [4, 8, 16], [0.2, 1.0], [1, 5]
+METRICS = ["ap", "ap_worst", "ap_best"]
 CHANGES = {
-    "length": {f"nbits {n}": {"nbits": n} for n in LENGTHS},
+    "length": {f"nbits {n}": {"nbits": n} for n in ALL_NBITS},
     "tau_c": {f"tau_c {tau}": {"temperature": tau} for tau in TEMPERATURES},
     "positives": {f"m {m}": {"n_positives": m} for m in POSITIVES},
 }
 
 
 def measure(change, dataset, seed, value, method):
-    """Fit NSH with one setting changed, or ITQ with as many bits, and rank the database."""
+    """Metrics of NSH with one parameter changed, or of ITQ with the same number of bits."""
     as_images = dataset == "mnist" and method == "nsh"
-    data = benchmark.load(dataset, as_images, seed) if dataset == "mnist" else load_dataset(dataset, random_state=seed)
+    data = experiment.load(dataset, as_images, seed) if dataset == "mnist" else load_dataset(dataset, random_state=seed)
     with torch.random.fork_rng():
-        torch.manual_seed(seed)  # a module that is handed in brings its first weights
-        hasher = benchmark.make("full" if method == "nsh" else "itq", as_images, N_EPOCHS, seed)
+        torch.manual_seed(seed)  # the initial weights of a given module are drawn here
+        hasher = experiment.make("full" if method == "nsh" else "itq", as_images, N_EPOCHS, seed)
         hasher.set_params(**{"nbits": NBITS} | CHANGES[change][value])
-        return rank(hasher.fit(data.X_train), data, ["ap", "ap_worst", "ap_best"])
+        return rank(hasher.fit(data.X_train), data, METRICS)
 
 
 for change, values in CHANGES.items():
@@ -60,8 +61,8 @@ for change, values in CHANGES.items():
 # Figure 4
 # --------
 #
-# The fewer bits, the more of a ranking is ties: the band between the worst and the best order
-# inside them says how much of the figure is chance.
+# The fewer bits, the more ties: the band from the worst to the best order of the ties shows which
+# part of AP is arbitrary.
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
 for ax, change in zip(axes, CHANGES, strict=True):
@@ -70,11 +71,9 @@ for ax, change in zip(axes, CHANGES, strict=True):
         groups = {}
         for row in rows:
             if row["method"] == method:
-                groups.setdefault(row["value"].split()[1], []).append(row)
-        means, spreads = np.transpose([mean_and_deviation([row["ap"] for row in group]) for group in groups.values()])
-        worst, best = (
-            [np.mean([row[name] for row in group]) for group in groups.values()] for name in ("ap_worst", "ap_best")
-        )
+                groups.setdefault(row["value"].split()[1], []).append([row[name] for name in METRICS])
+        means, worst, best = np.transpose([np.mean(values, axis=0) for values in groups.values()])
+        spreads = [np.std(values, axis=0, ddof=1)[0] if len(values) > 1 else 0 for values in groups.values()]
         line = ax.errorbar(list(groups), means, spreads, marker="o", capsize=3, label=method)
         ax.fill_between(list(groups), worst, best, color=line[0].get_color(), alpha=0.15)
     ax.set(xlabel=next(iter(CHANGES[change])).split()[0], title=", ".join({row["dataset"] for row in rows}))

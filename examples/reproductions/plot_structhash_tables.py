@@ -1,16 +1,16 @@
 """
-StructHash, tables 1 and 2: ranking measures optimised directly
-===============================================================
+StructHash, tables 1 and 2: direct optimization of ranking metrics
+==================================================================
 
-Lin, Shen and Wu (ECCV 2014) learn weighted bits with a structured SVM whose loss is a
-ranking measure. Their tables report NDCG and precision at rank 100, mean average precision
-and the area under the precision-recall curve, with 64 bits, 2,000 queries, and 2,000
-training rows each of which is compared with 50 relevant and 50 irrelevant ones.
+Lin, Shen and Wu (ECCV 2014) learn weighted bits with a structured SVM whose loss is a ranking
+metric. Their tables show NDCG and precision at rank 100, mean average precision and the area under
+the precision-recall curve, with 64 bits, 2,000 queries, and 2,000 training samples with 50 relevant
+and 50 irrelevant samples each.
 
-USPS and MNIST are the paper's data in other random splits; its GIST features of CIFAR-10
-are not the ones used here; ISOLET is not at hand. Without arguments this runs on
-scikit-learn's digits; the full form takes about 15 minutes on two cores (``--only usps``,
-``--only mnist``, ``--only cifar_gist`` split it; "distances" is the part without labels)::
+USPS and MNIST are the data of the paper in other random splits. The GIST features of CIFAR-10 are
+not those of the paper, and ISOLET is not available. Without arguments this runs on scikit-learn's
+digits. The full form takes about 15 minutes on two cores (``--only usps``, ``--only mnist``,
+``--only cifar_gist`` run a part, ``--only distances`` the one without labels)::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_structhash_tables.py --full
 """
@@ -19,8 +19,8 @@ scikit-learn's digits; the full form takes about 15 minutes on two cores (``--on
 # Settings
 # --------
 #
-# The protocol "struct" is the paper's. Where there are no labels, the nearest 2 % of the
-# training pairs are relevant.
+# The protocol "struct" is that of the paper. Without labels, the nearest 2 % of the training pairs
+# are relevant.
 
 from dataclasses import replace
 from functools import lru_cache
@@ -51,17 +51,17 @@ if not study.full:
     DATASETS, METHODS, NBITS = {"digits": "holdout"}, ["structhash", "ksh", "sdh", "itq", "lsh"], 16
     LISTS = {"n_relevant": 15, "n_irrelevant": 15, "n_queries": 300, "tol": 0.01}
 NEED_LABELS = ("sdh", "itq-cca")
-FIGURES = ["ndcg_at_100_structhash", "precision_at_100", "ap"]
+METRICS = ["ndcg_at_100_structhash", "precision_at_100", "ap"]
 
 
 @lru_cache(maxsize=1)
 def split(dataset, seed):
-    """Load a split under the protocol that is listed above."""
+    """Split by the protocol of the data set."""
     return load_dataset(dataset.removesuffix(", distances"), protocol=DATASETS[dataset], random_state=seed)
 
 
 def area_under_precision_recall(hasher, data):
-    """Area under the mean precision and recall within all Hamming radii."""
+    """Area under the curve of mean precision and mean recall within each Hamming radius."""
     codes = hasher.transform(data.X_query), hasher.transform(data.X_database)
     H = relevance_histogram(*codes, data.y_query, data.y_database, affinity=data.affinity)
     precision, recall, _ = precision_recall_curve(H)
@@ -69,17 +69,17 @@ def area_under_precision_recall(hasher, data):
 
 
 def measure(dataset, seed, nbits, method):
-    """Fit a method on one split; a row with plain distances, and one with weighted ones if it learns weights."""
+    """Metrics of a method on one split by plain distances, and by weighted distances if it learns weights."""
     data = split(dataset, seed)
     hasher = make_hasher(method, nbits, seed, data.affinity)
     if method == "structhash":
         hasher.set_params(**LISTS)
     hasher.fit(data.X_train, data.y_train)
-    plain = {"line": method, **rank(hasher, data, FIGURES, weighted=False)}
+    plain = {"line": method, **rank(hasher, data, METRICS, weighted=False)}
     plain["area_under_pr"] = area_under_precision_recall(hasher, data)
     if method != "structhash":
         return plain
-    return [{"line": "structhash, weighted", **rank(hasher, data, FIGURES)}, plain | {"line": "structhash, plain"}]
+    return [{"line": "structhash, weighted", **rank(hasher, data, METRICS)}, plain | {"line": "structhash, plain"}]
 
 
 for dataset in DATASETS:
@@ -90,8 +90,8 @@ for dataset in DATASETS:
 # Tables 1 and 2
 # --------------
 #
-# StructHash ranks by a distance with a learned weight for each bit; an index of plain
-# distances can hold the same codes. The area counts balls of plain distance.
+# StructHash ranks by a distance with one learned weight per bit. The same codes can also be ranked
+# by plain distance, as an index does. The area is that of radii of plain distance.
 
 PAPER = {
     "usps": {"structhash, weighted": (0.905, 0.903, 0.868)},
@@ -100,22 +100,22 @@ PAPER = {
     "isolet": {"structhash, weighted": (0.881, 0.875, 0.836)},
 }
 paper = {
-    dataset: {line: dict(zip(FIGURES, values, strict=True)) for line, values in lines.items()}
+    dataset: {line: dict(zip(METRICS, values, strict=True)) for line, values in lines.items()}
     for dataset, lines in PAPER.items()
 }
 study.table(
-    [*FIGURES, "area_under_pr"],
+    [*METRICS, "area_under_pr"],
     line="line",
     paper=paper,
-    note="The paper has other GIST features. Its areas and its figures for the other methods are not at hand.",
+    note="The paper has other GIST features. Its areas and its values of the other methods are not available.",
 )
 
 # %%
 # A proven gap
 # ------------
 #
-# Each bit ends with a lower bound on the objective over the bits found so far: the next one
-# begins when the loss is proven to be within ``tol`` of the best that these bits can do.
+# After each bit, the solver has a lower bound of the objective over the bits learned so far. It
+# continues with the next bit when the loss is within ``tol`` of the optimum for these bits.
 
 data = load_dataset("digits")
 hasher = StructHashHasher(16, n_relevant=15, n_irrelevant=15, n_queries=300, tol=0.01, random_state=0)

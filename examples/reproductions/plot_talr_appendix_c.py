@@ -1,14 +1,14 @@
 """
-TALR, appendix C: what the relaxations are away from the metric
-===============================================================
+TALR, appendix C: errors of the relaxations
+===========================================
 
-He, Cakir, Bargal and Sclaroff (CVPR 2018) train on relaxations of AP_T and DCG_T: sums over
-the ranks inside a tie become integrals, and their released code simplifies once more.
-skhash trains on the metric itself, for its closed form is smooth already. This measures
-what either relaxation is away from it, on the soft histograms of training batches.
+He, Cakir, Bargal and Sclaroff (CVPR 2018) train on relaxations of AP_T and DCG_T: sums over the
+ranks inside a tie become integrals, and their released code simplifies these further. skhash
+trains on the metric itself, because its closed form is already smooth. This measures the errors of
+both relaxations on the soft histograms of training batches.
 
-Without arguments this takes the digits of scikit-learn; the full form the training rows of
-CIFAR-10 GIST features and MNIST, in about 2 minutes on two cores::
+Without arguments this runs on the digits of scikit-learn. The full form runs on the training
+samples of CIFAR-10 GIST features and MNIST, and takes about 2 minutes on two cores::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_talr_appendix_c.py --full
 """
@@ -17,9 +17,9 @@ CIFAR-10 GIST features and MNIST, in about 2 minutes on two cores::
 # Soft histograms
 # ---------------
 #
-# A batch of activations gives soft distances; each is shared between the two nearest bins,
-# so that whole distances give whole counts. The same object goes to
-# :func:`skhash.metrics.average_precision`, which is exact, and to the relaxations.
+# The activations of a batch give soft distances. Each is divided between the two nearest bins, so
+# that integer distances give integer counts. The same histogram is the input of
+# :func:`skhash.metrics.average_precision`, which is exact, and of the relaxations.
 
 from functools import lru_cache
 
@@ -37,16 +37,16 @@ from skhash.metrics.soft_histogram import soft_histogram
 
 study = Study("talr_appendix_c", "TALR, appendix C: errors of the relaxations")
 
-DATASETS, BITS = ["cifar_gist", "mnist"], [16, 32, 48, 64]
+DATASETS, NBITS = ["cifar_gist", "mnist"], [16, 32, 48, 64]
 if not study.full:
-    DATASETS, BITS = ["digits"], [16, 64]
-STAGES = {"first step": LSHHasher, "trained": TALRHasher}  # random directions, and what training makes of them
+    DATASETS, NBITS = ["digits"], [16, 64]
+STAGES = {"first step": LSHHasher, "trained": TALRHasher}  # random directions, and those after training
 
 split = lru_cache(maxsize=1)(load_dataset)
 
 
 def activations(hasher, data, n_epochs):
-    """Activations of a fitted hasher for a batch of 256 training rows, scaled as in training."""
+    """Activations of a fitted hasher for a batch of 256 training samples, scaled as in training."""
     if hasattr(hasher, "n_epochs"):
         hasher.set_params(n_epochs=n_epochs)
     projected = hasher.fit(data.X_train, data.y_train).project(data.X_train[:256])
@@ -54,11 +54,11 @@ def activations(hasher, data, n_epochs):
 
 
 def errors(dataset, seed, nbits, stage):
-    """Mean absolute errors of both relaxations, on soft counts and on the whole ones of the codes."""
+    """Mean absolute errors of both relaxations on soft counts, and on the integer counts of the codes."""
     data = split(dataset, random_state=seed)
     phi = activations(STAGES[stage](nbits, random_state=seed), data, 30 if study.full else 5)
     index, levels = level_indices(data.affinity, data.y_train[:256], data.y_train[:256])
-    np.fill_diagonal(index, 0)  # no row is relevant to itself
+    np.fill_diagonal(index, 0)  # no sample is relevant to itself
     rows = []
     for counts, codes in {"soft": phi, "whole": np.where(phi >= 0, 1.0, -1.0)}.items():
         distances = torch.from_numpy((nbits - codes @ codes.T) / 2)
@@ -71,15 +71,15 @@ def errors(dataset, seed, nbits, stage):
     return rows
 
 
-study.run(errors, dataset=DATASETS, seed=study.seeds, nbits=BITS, stage=STAGES)
+study.run(errors, dataset=DATASETS, seed=study.seeds, nbits=NBITS, stage=STAGES)
 
 # %%
 # Errors of the relaxations
 # -------------------------
 #
-# On whole counts the exact objective *is* the metric. Plain relaxations would be singular in
-# the first tie of every ranking; skhash keeps this tie exact, and the errors below are
-# what is left after that patch. The paper's own errors are not at hand.
+# On integer counts the exact objective *is* the metric. The relaxations alone are singular in the
+# first tie of each ranking. skhash computes this tie exactly, and the errors below include this
+# correction. The errors in the paper are not available.
 
 for stage in STAGES:
     for counts in ("soft", "whole"):
@@ -87,11 +87,12 @@ for stage in STAGES:
         study.table("error", stage=stage, counts=counts)
 
 # %%
-# Errors by code length
-# ---------------------
+# Errors by number of bits
+# ------------------------
 #
-# With more bits the ties get smaller. The simplified forms, which take a tie at its middle,
-# gain by that; the paper's integrals, which stand for sums over many ranks, lose.
+# With more bits the ties are smaller. The error of the simplified form, which evaluates a tie at
+# its middle, decreases. The error of the paper's integrals, which approximate sums over many
+# ranks, increases.
 
 for rows, ax in study.panels(stage="trained", counts="soft"):
     MetricByBitsDisplay.from_results(rows, metric="error", ax=ax)

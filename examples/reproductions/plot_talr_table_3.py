@@ -1,14 +1,14 @@
 """
-TALR, table 3 and figure 3: graded relevance, and what ties hide
-================================================================
+TALR, table 3 and figure 3: graded relevance and tie ranges
+===========================================================
 
-He, Cakir, Bargal and Sclaroff (CVPR 2018) hash GIST features without any labels: the
-nearest 5, 1, 0.2 and 0.1 % of the training pairs are relevant at the levels 1, 2, 5 and
-10, and NDCG is learned and measured. Their figure 3 shows, method by method, how far a
-figure moves with the order inside the ties, which no method has control of.
+He, Cakir, Bargal and Sclaroff (CVPR 2018) hash GIST features without labels: the nearest 5, 1, 0.2
+and 0.1 % of the training pairs have the relevance levels 1, 2, 5 and 10, and NDCG is both the
+objective and the metric. Their figure 3 shows how much the metric of each method depends on the
+order of the ties, which no method controls.
 
-Without arguments this runs on the pixels of scikit-learn's digits. The full form takes
-22,000 GIST features of CIFAR-10 images, and about 35 minutes on two cores::
+Without arguments this runs on the pixels of scikit-learn's digits. The full form runs on 22,000
+GIST features of CIFAR-10 images, and takes about 35 minutes on two cores::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_talr_table_3.py --full
 """
@@ -17,11 +17,10 @@ Without arguments this runs on the pixels of scikit-learn's digits. The full for
 # One protocol, many methods
 # --------------------------
 #
-# The protocol "labelme" draws queries, database and training rows, centres the features and
-# scales them to unit length, and learns the four distances from the training rows. The
-# affinity that it returns is all the supervision there is, for every method: TALR learns
-# from its levels, the others from relevant or not. SDH and ITQ-CCA are missing, for they
-# regress on labels.
+# The protocol "labelme" draws queries, database and training samples, centers the features and
+# scales them to unit length, and learns the four distances from the training samples. Its
+# affinity is the only supervision. TALR learns from its levels, the other methods from relevant
+# and irrelevant pairs. SDH and ITQ-CCA are missing because they need labels.
 
 from dataclasses import replace
 from functools import lru_cache
@@ -37,7 +36,7 @@ from skhash.displays import TieRangeDisplay
 study = Study("talr_table_3", "TALR, table 3 and figure 3")
 
 DATASETS = {"cifar_gist": PROTOCOLS["labelme"]}
-BITS = [16, 32, 48, 64]
+NBITS = [16, 32, 48, 64]
 METHODS = {
     "talr-ndcg": {},
     "talr": {},
@@ -56,44 +55,42 @@ if not study.full:
     DATASETS = {
         "digits": replace(PROTOCOLS["labelme"], name="labelme, small", n_samples=None, n_query=297, n_train=1500)
     }
-    BITS = [16, 32]
+    NBITS = [16, 32]
     METHODS = {"talr-ndcg": {"n_epochs": 30}, "itq": {}, "lsh": {}}
 
-FIGURES = [f"{name}{order}" for name in ("ndcg", "ap") for order in ("", "_worst", "_best")]
+METRICS = [f"{name}{order}" for name in ("ndcg", "ap") for order in ("", "_worst", "_best")]
 
 split = lru_cache(maxsize=1)(load_dataset)
 
 
 def measure(dataset, seed, nbits, method):
-    """Fit a method on one split and rank the database."""
+    """Metrics of a method on one split."""
     data = split(dataset, protocol=DATASETS[dataset], random_state=seed)
     hasher = make_hasher(method, nbits, seed, data.affinity).set_params(**METHODS[method])
-    return rank(hasher.fit(data.X_train, data.y_train), data, FIGURES)
+    return rank(hasher.fit(data.X_train, data.y_train), data, METRICS)
 
 
-study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=BITS, method=METHODS)
+study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHODS)
 
 # %%
 # Table 3: NDCG of tied rankings
 # ------------------------------
 #
-# The order inside the ties is averaged over exactly: these are the figures that another run,
-# another sort or another machine gives as well.
+# The values are exact averages over all orders of the ties. They do not depend on a sort.
 
 study.table(
     "ndcg",
     ties=True,
-    note="The paper's LabelMe features are other data, and its figures are not at hand.",
+    note="The LabelMe features of the paper are other data, and its values are not available.",
 )
 
 # %%
-# Figure 3: the range of the ties
-# -------------------------------
+# Figure 3: tie ranges
+# --------------------
 #
-# A bar runs from the relevant items last to the relevant items first inside every
-# tie. With 16 bits two methods may well trade places by nothing but the order in which
-# items of equal distance are listed.
+# A bar goes from the value with the relevant items of each tie last to the value with them first.
+# With 16 bits the order of two methods can depend on the order of tied items alone.
 
-for rows, ax in study.panels(height=5 if study.kept else 2.6, nbits=16):
+for rows, ax in study.panels(height=5 if study.stored else 2.6, nbits=16):
     TieRangeDisplay.from_results(rows, metric="ndcg", ax=ax)
 plt.show()

@@ -1,18 +1,18 @@
 """
-TALR, tables 1 and 2: the order of the methods, with and without a cut-off
-==========================================================================
+TALR, tables 1 and 2: the order of the methods, with and without a cutoff
+=========================================================================
 
-Table 1 of He, Cakir, Bargal and Sclaroff (CVPR 2018) ranks supervised hashers by average
-precision at 12, 24, 32 and 48 bits; table 2 reports AP cut off at 1,000 or 5,000 items,
-as earlier papers did. Both come from the same codes here.
+Table 1 of He, Cakir, Bargal and Sclaroff (CVPR 2018) compares supervised methods by average
+precision at 12, 24, 32 and 48 bits. Table 2 shows AP with a cutoff at 1,000 or 5,000 items, as
+earlier papers do. Here both are computed from the same codes.
 
-The paper trains a pretrained VGG-F from CIFAR-10 images. Here every method gets the same
-vectors, the pixels of MNIST and GIST features of CIFAR-10, under the paper's first setting
-(1,000 queries, 5,000 training rows, everything but the queries as the database): what can
-be compared is the order of the methods.
+The paper trains a pretrained VGG-F on CIFAR-10 images. Here each method has the same vectors, the
+pixels of MNIST and GIST features of CIFAR-10, in the first setting of the paper (1,000 queries,
+5,000 training samples, all samples but the queries as the database). Only the order of the methods
+can be compared.
 
-Without arguments this runs on scikit-learn's digits; the full form takes about 80 minutes
-on two cores (``--only cifar_gist`` and ``--only mnist`` halve it)::
+Without arguments this runs on scikit-learn's digits. The full form takes about 80 minutes on two
+cores (``--only cifar_gist`` and ``--only mnist`` run a part)::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_talr_tables.py --full
 """
@@ -21,8 +21,8 @@ on two cores (``--only cifar_gist`` and ``--only mnist`` halve it)::
 # The methods
 # -----------
 #
-# Those that the paper trains with a network have two hidden layers here, the others the
-# hash functions of their own papers.
+# Methods with a network in the paper have two hidden layers here, the others have the hash
+# functions of their own papers.
 
 from functools import lru_cache
 
@@ -35,37 +35,37 @@ from skhash.displays import MetricByBitsDisplay
 
 study = Study("talr_tables", "TALR, tables 1 and 2")
 
-DATASETS, BITS = ["cifar_gist", "mnist"], [12, 24, 32, 48]
+DATASETS, NBITS = ["cifar_gist", "mnist"], [12, 24, 32, 48]
 METHODS = ["talr-mlp", "mihash-mlp", "dtsh-mlp", "dpsh-mlp", "hashnet-mlp", "structhash", "sdh", "ksh", "itq-cca"]
 METHODS += ["itq", "spectral", "lsh"]
-BRIEF = {}
+SHORT = {}
 if not study.full:
-    DATASETS, BITS, METHODS = ["digits"], [12, 24], ["talr-mlp", "mihash-mlp", "sdh", "itq", "lsh"]
-    BRIEF = {"n_epochs": 8}
-CUTS = (1000, 5000) if study.full else (100, 500)
-FIGURES = ["ap", "ap_worst", "ap_best", *(f"ap_at_{k}_retrieved" for k in CUTS)]
+    DATASETS, NBITS, METHODS = ["digits"], [12, 24], ["talr-mlp", "mihash-mlp", "sdh", "itq", "lsh"]
+    SHORT = {"n_epochs": 8}
+CUTOFFS = (1000, 5000) if study.full else (100, 500)
+METRICS = ["ap", "ap_worst", "ap_best", *(f"ap_at_{k}_retrieved" for k in CUTOFFS)]
 
 split = lru_cache(maxsize=1)(load_dataset)
 
 
 def measure(dataset, seed, nbits, method):
-    """Fit a method on one split and rank the database."""
+    """Metrics of a method on one split."""
     data = split(dataset, random_state=seed)
     hasher = make_hasher(method, nbits, seed, data.affinity)
     if "-mlp" in method:
-        hasher.set_params(**BRIEF)
-    return rank(hasher.fit(data.X_train, data.y_train), data, FIGURES)
+        hasher.set_params(**SHORT)
+    return rank(hasher.fit(data.X_train, data.y_train), data, METRICS)
 
 
-study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=BITS, method=METHODS)
+study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHODS)
 
 # %%
 # Table 1: AP of tied rankings
 # ----------------------------
 #
-# The paper's figures are those of its first setting on CIFAR-10, with networks trained end to
-# end, as its authors print them beside their code of MIHash; those of TALR itself are not
-# among them, and not at hand.
+# The values are those of the first setting on CIFAR-10 with networks trained end to end. The
+# authors of the paper publish them together with their code of MIHash. The values of TALR itself
+# are not available.
 
 END_TO_END = {
     "mihash": (0.687, 0.775, 0.786, 0.822),
@@ -79,34 +79,34 @@ END_TO_END = {
 
 
 def by_bits(printed):
-    """Look printed figures of each method up by code length."""
+    """Values of each method by number of bits."""
     return {method: dict(zip((12, 24, 32, 48), values, strict=True)) for method, values in printed.items()}
 
 
 study.table("ap", ties=True, paper={"CIFAR-10 images, VGG-F, MAP": {"talr": {}} | by_bits(END_TO_END)})
 
 # %%
-# Table 2: the same codes, cut off
-# --------------------------------
+# Table 2: the same codes with a cutoff
+# -------------------------------------
 #
-# AP@k of the papers divides by the relevant items among the first k: a method that finds
-# few of them, all at the top, scores well. AP_T of the whole ranking asks for the others,
-# too. For the methods without networks the figures below are from "Deep Binary
-# Representation for Efficient Image Retrieval" (Advances in Multimedia 2017, table 3): cut
-# off at 5,000, with as many queries as here. MNIST is the same data in another split;
-# which features of CIFAR-10 they used, the table does not say.
+# AP@k of the papers divides by the number of relevant items among the first k. It is high for a
+# method that finds only few relevant items, all at the top, while AP_T counts the others, too. For
+# the methods without networks the values are from "Deep Binary Representation for Efficient Image
+# Retrieval" (Advances in Multimedia 2017, table 3), with a cutoff at 5,000 and the same number of
+# queries. MNIST is the same data in another split. The source does not name its features of
+# CIFAR-10.
 
 SHALLOW = {
     task.dataset: {method: published.values for method, published in task.methods.items()}
     for task in map(load_script("experiments/_published").TASKS.get, ("cifar gist", "mnist"))
 }
-for k in CUTS:
+for k in CUTOFFS:
     printed = {dataset: by_bits(values) for dataset, values in SHALLOW.items()} if k == 5000 else None
     study.table(f"ap_at_{k}_retrieved", paper=printed)
 
 # %%
-# Code length and method
-# ----------------------
+# Number of bits
+# --------------
 
 for rows, ax in study.panels():
     MetricByBitsDisplay.from_results(rows, metric="ap", ax=ax)
