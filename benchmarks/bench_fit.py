@@ -1,4 +1,4 @@
-"""A linear TALR fit on MNIST under protocol "5k" at 32 bits, best of three.
+"""Time of a linear TALR fit on MNIST with protocol "5k" at 32 bits, best of three.
 
 SKHASH_DATA=FOLDER python benchmarks/bench_fit.py
 """
@@ -16,7 +16,8 @@ def main():
         start = time.perf_counter()
         TALRHasher(32, random_state=seed).fit(data.X_train, data.y_train)
         seconds.append(time.perf_counter() - start)
-    print(f"fits of {len(data.X_train):,} rows: {', '.join(f'{s:.1f} s' for s in seconds)}; best {min(seconds):.1f} s")
+    times = ", ".join(f"{second:.1f} s" for second in seconds)
+    print(f"fits of {len(data.X_train):,} samples: {times}; best {min(seconds):.1f} s")
     assert min(seconds) < 15
 
 

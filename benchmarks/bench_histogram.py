@@ -1,9 +1,9 @@
-"""Speed of evaluation: 1,000 queries x 59,000 codes of 64 bits, 10 classes, against two peers.
+"""Speed of an evaluation: 1,000 queries x 59,000 codes of 64 bits, 10 classes, beside two other ways.
 
     pytest benchmarks/bench_histogram.py --benchmark-enable
 
-Each peer computes its figure from the same codes in the same run, against our histogram
-and that figure from it. The absolute limit wants an idle machine.
+Each other way computes a metric from the same codes in the same run, and is compared with our
+histogram and the same metric of it. The absolute limit needs an idle machine.
 """
 
 import time
@@ -16,15 +16,15 @@ from skhash.codes import hamming_distances, pack
 from skhash.metrics import average_precision, ndcg, relevance_histogram
 
 N_QUERIES, N_ITEMS, NBITS = 1000, 59_000, 64
-PEER_QUERIES = 40  # the peers are timed on fewer queries, and scaled
+OTHER_QUERIES = 40  # the other ways are timed with fewer queries
 
 
 @pytest.fixture(scope="module")
 def codes():
     rng = np.random.default_rng(0)
-    centres = rng.integers(0, 2, (10, NBITS), dtype=np.uint8)
+    centers = rng.integers(0, 2, (10, NBITS), dtype=np.uint8)
     query_y, database_y = rng.integers(0, 10, N_QUERIES), rng.integers(0, 10, N_ITEMS)
-    query, database = (centres[y] ^ (rng.random((len(y), NBITS)) < 0.25) for y in (query_y, database_y))
+    query, database = (centers[y] ^ (rng.random((len(y), NBITS)) < 0.25) for y in (query_y, database_y))
     return pack(query), pack(database), query_y, database_y
 
 
@@ -42,10 +42,10 @@ def evaluate_ndcg(codes):
 
 
 def evaluate_by_argsort(codes):
-    """Average precision as most scripts compute it: one argsort a query."""
+    """Average precision as most scripts compute it: one argsort per query."""
     query, database, query_y, database_y = codes
     values = []
-    for code, label in zip(query[:PEER_QUERIES], query_y, strict=False):
+    for code, label in zip(query[:OTHER_QUERIES], query_y, strict=False):
         distances = np.bitwise_count(database ^ code).sum(axis=1)
         hits = (database_y == label)[np.argsort(distances)]
         ranks = np.flatnonzero(hits) + 1
@@ -56,8 +56,8 @@ def evaluate_by_argsort(codes):
 def evaluate_by_sklearn(codes):
     """Tie-aware NDCG of scikit-learn on the same distances."""
     query, database, query_y, database_y = codes
-    distances = hamming_distances(query[:PEER_QUERIES], database, nbits=NBITS)
-    return ndcg_score(query_y[:PEER_QUERIES, None] == database_y, -distances)
+    distances = hamming_distances(query[:OTHER_QUERIES], database, nbits=NBITS)
+    return ndcg_score(query_y[:OTHER_QUERIES, None] == database_y, -distances)
 
 
 def pairs_per_second(function, codes, n_queries):
@@ -71,13 +71,13 @@ def test_histogram(benchmark, codes):
 
 
 def test_ratios(codes, capsys):
-    count(codes)  # compiled, or loaded from the cache
+    count(codes)  # compiles, or loads from the cache
     histogram, ap, gain = (
         max(pairs_per_second(function, codes, N_QUERIES) for _ in range(5))
         for function in (count, evaluate_ap, evaluate_ndcg)
     )
     argsort, sklearn = (
-        max(pairs_per_second(function, codes, PEER_QUERIES) for _ in range(3))
+        max(pairs_per_second(function, codes, OTHER_QUERIES) for _ in range(3))
         for function in (evaluate_by_argsort, evaluate_by_sklearn)
     )
     with capsys.disabled():

@@ -1,20 +1,21 @@
-"""One TALR step at batch 256 and 64 bits: two scatter-adds against the dense kernel.
+"""Time of a TALR step at batch size 256 and 64 bits: two scatter-adds against the dense kernel.
 
     pytest benchmarks/bench_talr_step.py --benchmark-enable
 
-The dense form builds the (M, M, b + 1) tensor of kernel values that most code uses;
-everything else of the step is the same. Both run on one thread, as the engine trains,
-and are printed for all threads as well.
+The dense form builds the (M, M, b + 1) tensor of kernel values, as most code does. All other parts
+of the step are the same. Both run on one thread, as in training, and also on all threads.
 """
 
 import time
+from contextlib import nullcontext
 
 import pytest
 import torch
 
+from skhash._threads import one_thread
 from skhash.affinity import ClassAffinity
-from skhash.engine import Encoder, one_thread
-from skhash.hashers import talr
+from skhash.engine import Encoder
+from skhash.hashers.deep import talr
 from skhash.metrics.histogram import RelevanceHistogram
 
 BATCH, NBITS, N_FEATURES = 256, 64, 512
@@ -22,8 +23,8 @@ BATCH, NBITS, N_FEATURES = 256, 64, 512
 
 def dense_histogram(distances, level_index, levels, *, max_distance, n_bins=None, exclude_self=True):
     """Soft histogram through the dense triangular kernel."""
-    centres = torch.arange(max_distance + 1.0)
-    kernel = (1 - (distances[:, :, None] - centres).abs()).clamp_min(0)
+    centers = torch.arange(max_distance + 1.0)
+    kernel = (1 - (distances[:, :, None] - centers).abs()).clamp_min(0)
     others = 1 - torch.eye(len(distances))
     one_hot = torch.nn.functional.one_hot(level_index, len(levels)).float() * others[:, :, None]
     return RelevanceHistogram(torch.einsum("qnd,qnv->qdv", kernel, one_hot).double(), levels)
@@ -53,7 +54,7 @@ def step():
 
 def best_time(function, on_one_thread, n=20):
     times = []
-    with one_thread(on_one_thread):
+    with one_thread() if on_one_thread else nullcontext():
         for _ in range(n):
             start = time.perf_counter()
             function()
@@ -67,13 +68,13 @@ def test_scatter_step(benchmark, step):
 
 def test_ratio(step, monkeypatch, capsys):
     loss, gradient = step()
-    ours = {wanted: best_time(step, wanted) for wanted in (True, False)}
+    ours = {alone: best_time(step, alone) for alone in (True, False)}
     monkeypatch.setattr(talr, "soft_histogram", dense_histogram)
     dense_loss, dense_gradient = step()
-    dense = {wanted: best_time(step, wanted) for wanted in (True, False)}
+    dense = {alone: best_time(step, alone) for alone in (True, False)}
     with capsys.disabled():
-        for wanted, threads in ((True, "one thread"), (False, f"{torch.get_num_threads()} threads")):
-            a, b = ours[wanted], dense[wanted]
+        for alone, threads in ((True, "one thread"), (False, f"{torch.get_num_threads()} threads")):
+            a, b = ours[alone], dense[alone]
             print(f"\n{threads}: scatter-adds {1e3 * a:.2f} ms, dense kernel {1e3 * b:.2f} ms: {b / a:.1f} times")
     assert loss == pytest.approx(dense_loss, abs=1e-5)
     torch.testing.assert_close(gradient, dense_gradient, atol=1e-4 * gradient.abs().max().item(), rtol=0)

@@ -1,8 +1,8 @@
-"""Evaluation time against the database size: histograms grow with N, sorting with N log N.
+"""Evaluation time against the size of the database: N with histograms, N log N with sorting.
 
     python benchmarks/evaluation_growth.py [FIGURE.png]
 
-Prints the times and the exponents of both curves; draws them if matplotlib is there.
+Prints the times and the exponents of both curves. With a path it also plots them.
 """
 
 import sys
@@ -64,15 +64,15 @@ def draw(times, path):
     linear.set(xlabel="database size N", ylabel=f"seconds for {N_QUERIES} queries")
     per_item.set(xlabel="database size N", ylabel="nanoseconds per pair", xscale="log", yscale="log")
     linear.legend()
-    figure.suptitle("Evaluation by histograms is a straight line in N; by sorting it is not")
+    figure.suptitle("Evaluation time by histograms is proportional to N, by sorting it is not")
     figure.savefig(path, dpi=120)
 
 
 def main():
     times = measure()
     print(f"{'N':>10} {'histogram s':>12} {'sorting s':>12} {'ratio':>8}")
-    for n, ours, peer in zip(SIZES, *times.values(), strict=True):
-        print(f"{n:>10,} {ours:>12.4f} {peer:>12.3f} {peer / ours:>8.0f}")
+    for n, ours, sorting in zip(SIZES, *times.values(), strict=True):
+        print(f"{n:>10,} {ours:>12.4f} {sorting:>12.3f} {sorting / ours:>8.0f}")
     large = slice(2, None)  # the smallest sizes measure the overhead of a call
     for name, values in times.items():
         exponent = np.polyfit(np.log(SIZES[large]), np.log(values[large]), 1)[0]

@@ -1,10 +1,10 @@
-"""Training time of StructHash against queries, length of the lists and bits; memory of 5,000 queries.
+"""Training time of StructHash against the number of queries, of items per query and of bits; peak memory.
 
-    python benchmarks/structhash_growth.py                 # the budget: 64 bits, 2,000 queries x (50 + 50)
-    python benchmarks/structhash_growth.py FIGURE.png      # the growth as well
+    python benchmarks/structhash_growth.py                 # 64 bits, 2,000 queries x (50 + 50) items
+    python benchmarks/structhash_growth.py FIGURE.png      # and the growth, with a plot
     python benchmarks/structhash_growth.py --memory        # peak memory of 5,000 queries, 64 bits
 
-Rows of 256 features from ten Gaussian classes that overlap, linear bits.
+Samples have 256 features and are from ten overlapping Gaussian classes. Hash functions are linear.
 """
 
 import argparse
@@ -15,22 +15,23 @@ import numpy as np
 
 from skhash import StructHashHasher
 
-QUERIES = [500, 1000, 2000, 4000]
-LENGTHS = [10, 20, 50, 100, 200]
+N_QUERIES = [500, 1000, 2000, 4000]
+N_ITEMS = [10, 20, 50, 100, 200]
 NBITS = 64
 
 
-def rows(n, n_features=256, seed=0):
+def draw_samples(n, n_features=256, seed=0):
+    """Samples and classes."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 10, n)
-    centres = rng.standard_normal((10, n_features))
-    return 0.5 * centres[y] + rng.standard_normal((n, n_features)) * np.linspace(2, 0.5, n_features), y
+    centers = rng.standard_normal((10, n_features))
+    return 0.5 * centers[y] + rng.standard_normal((n, n_features)) * np.linspace(2, 0.5, n_features), y
 
 
-def fit(n_queries=2000, length=50, nbits=NBITS):
-    """Fit and return the seconds, and the hasher."""
-    X, y = rows(n_queries)
-    options = {"n_relevant": length, "n_irrelevant": length, "n_queries": n_queries, "hash_function": "linear"}
+def fit(n_queries=2000, n_items=50, nbits=NBITS):
+    """Seconds of a fit, and the hasher."""
+    X, y = draw_samples(n_queries)
+    options = {"n_relevant": n_items, "n_irrelevant": n_items, "n_queries": n_queries, "hash_function": "linear"}
     hasher = StructHashHasher(nbits, store_database=False, random_state=0, **options)
     start = time.perf_counter()
     hasher.fit(X, y)
@@ -48,17 +49,17 @@ def report(label, seconds, hasher):
 
 
 def growth():
-    """Seconds by number of queries, by list length, and by bits."""
+    """Seconds by number of queries, of items per query, and of bits."""
     seconds = {"queries": [], "items": []}
-    for n in QUERIES:
+    for n in N_QUERIES:
         taken, hasher = fit(n_queries=n)
         seconds["queries"].append(taken)
         report(f"{n:,} queries x (50 + 50)", taken, hasher)
-    for n in LENGTHS:
-        taken, hasher = fit(n_queries=1000, length=n)
+    for n in N_ITEMS:
+        taken, hasher = fit(n_queries=1000, n_items=n)
         seconds["items"].append(taken)
         report(f"1,000 queries x ({n} + {n})", taken, hasher)
-    for name, sizes in (("queries", QUERIES), ("items", LENGTHS)):
+    for name, sizes in (("queries", N_QUERIES), ("items", N_ITEMS)):
         exponent = np.polyfit(np.log(sizes[-3:]), np.log(seconds[name][-3:]), 1)[0]
         print(f"time ~ {name}^{exponent:.2f} over the last three sizes")
     seconds["bits"] = np.cumsum([entry["seconds"] for entry in hasher.history_])
@@ -72,12 +73,12 @@ def draw(seconds, path):
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.5), layout="constrained")
-    axes[0].plot(QUERIES, seconds["queries"], "o-")
+    axes[0].plot(N_QUERIES, seconds["queries"], "o-")
     axes[0].set(xlabel="queries, 50 + 50 items each", ylabel="seconds for 64 bits")
-    axes[1].plot(LENGTHS, seconds["items"], "o-")
+    axes[1].plot(N_ITEMS, seconds["items"], "o-")
     axes[1].set(xlabel="items of each kind, 1,000 queries")
     axes[2].plot(range(1, len(seconds["bits"]) + 1), seconds["bits"])
-    axes[2].set(xlabel=f"bits, 1,000 queries x ({LENGTHS[-1]} + {LENGTHS[-1]})")
+    axes[2].set(xlabel=f"bits, 1,000 queries x ({N_ITEMS[-1]} + {N_ITEMS[-1]})")
     for axis in axes:
         axis.set_xlim(left=0)
         axis.set_ylim(bottom=0)

@@ -23,9 +23,10 @@ from _splits import without_labels
 from torch import nn
 
 from skhash import ITQHasher, NSHHasher
+from skhash._threads import one_thread
 from skhash.comparison import evaluate_hasher
 from skhash.datasets import load_dataset
-from skhash.engine import Encoder, one_thread
+from skhash.engine import Encoder
 from skhash.hashers.deep.nsh import _NSHObjective
 
 NBITS = 32

@@ -25,7 +25,7 @@ from _splits import rank_held_out
 from skhash import ITQCCAHasher, KSHHasher, SDHHasher, TALRHasher
 from skhash.affinity import resolve_affinity
 from skhash.datasets import load_dataset
-from skhash.engine.smoothing import DIRECTIONS, Smoothing
+from skhash.engine.smoothing import N_MAX_DIRECTIONS, Smoothing
 
 SMOOTHING = (0.0, 0.2, 0.4, 0.6)
 BASELINES = {"itq-cca": ITQCCAHasher, "sdh": SDHHasher, "ksh": KSHHasher}
@@ -61,7 +61,7 @@ def run_split(X, y, method, objective, smoothing, split, seed):
     options = {"store_database": False, "random_state": seed}
     if method in BASELINES:
         X = torch.tensor(X - X[learned].mean(axis=0))
-        X = Smoothing(X.shape[1], DIRECTIONS).learn(X[learned], smoothing, np.random.RandomState(seed))(X).numpy()
+        X = Smoothing(X.shape[1], N_MAX_DIRECTIONS).learn(X[learned], smoothing, np.random.RandomState(seed))(X).numpy()
         hasher = BASELINES[method](**options)
     else:
         hasher = TALRHasher(objective=objective, smoothing=smoothing, **options)

@@ -1,4 +1,4 @@
-"""Experiments: their scripts can be run as their docstrings say, and their stored results are consistent."""
+"""Experiments and benchmarks: their scripts can be imported, and the stored results are consistent."""
 
 import ast
 import importlib
@@ -9,6 +9,7 @@ import pytest
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SCRIPTS = sorted(EXPERIMENTS.glob("[a-z]*.py"))
+BENCHMARKS = sorted((EXPERIMENTS.parent / "benchmarks").glob("*.py"))
 RESULTS = sorted(EXPERIMENTS.glob("results/**/*.json"))
 
 
@@ -17,6 +18,17 @@ def test_docstrings_of_scripts_name_the_command(path):
     source = path.read_text(encoding="utf-8")
     assert f"python experiments/{path.name}" in ast.get_docstring(ast.parse(source))
     assert 'if __name__ == "__main__":\n    main()\n' in source
+
+
+@pytest.mark.parametrize("path", SCRIPTS + BENCHMARKS, ids=lambda path: path.stem)
+def test_scripts_can_be_imported(path, monkeypatch):
+    monkeypatch.syspath_prepend(str(path.parent))
+    try:
+        importlib.import_module(path.stem)
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] == "skhash":
+            raise
+        pytest.skip(f"{error.name} is not installed")
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
