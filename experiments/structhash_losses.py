@@ -21,19 +21,19 @@ from _splits import hold_out_samples
 
 from skhash import StructHashHasher
 from skhash.datasets import load_dataset
-from skhash.hashers.structhash.structhash import SLACK
 
 NBITS = 64
 LOSSES = ("ndcg", "auc")
-FACTORS = (7, SLACK, 50, 150)
+DEFAULT_FACTOR = StructHashHasher._default_c_factor
+FACTORS = (7, DEFAULT_FACTOR, 50, 150)
 
 
 def run(data, loss, factor, seed, k):
     """Weighted and plain NDCG@k and the minimized loss, with C at `factor` times the smallest useful value."""
     options = {"loss": loss, "store_database": False, "random_state": seed}
     C = None  # the default
-    if factor != SLACK:
-        C = factor / SLACK * StructHashHasher(1, **options).fit(data.X_train, data.y_train).C_
+    if factor != DEFAULT_FACTOR:
+        C = factor / DEFAULT_FACTOR * StructHashHasher(1, **options).fit(data.X_train, data.y_train).C_
     hasher = StructHashHasher(NBITS, C=C, **options).fit(data.X_train, data.y_train)
     result = {"seed": seed, "hinge": hasher.history_[-1]["loss"]}
     for name, weighted in {"ndcg": True, "plain_ndcg": False}.items():
@@ -79,7 +79,7 @@ def main():
             for factor in FACTORS:
                 run_losses(dataset, [hold_out_samples(data, seed) for seed, data in enumerate(splits)], factor, k=50)
         else:
-            results = run_losses(dataset, splits, SLACK, k=100)
+            results = run_losses(dataset, splits, DEFAULT_FACTOR, k=100)
             store(RESULTS / "structhash_losses.json", results, ("dataset", "method"))
 
 
