@@ -39,7 +39,8 @@ def bernoulli_sign(logits: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     tensor
-        sign(p - u) with u uniform in [0, 1), drawn from torch's global generator, in the shape of `logits`.
+        Values -1 and 1, in the shape of `logits`: sign(p - u), with u uniform in [0, 1) from torch's
+        global generator.
 
     Examples
     --------

@@ -35,7 +35,7 @@ def view_maker(augment: str | Augmentation, shape: tuple[int, ...]) -> Augmentat
 
 
 def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
-    """SimCLR's loss: each view must find the other view of its sample among all other views.
+    """Loss of SimCLR: each view must find the other view of its sample among all other views.
 
     It is the mean of -log(e^s(i, i') / sum_{j != i} e^s(i, j)) over the 2 n views i with their counterparts i',
     where s is the cosine over the temperature (Chen et al., ICML 2020).

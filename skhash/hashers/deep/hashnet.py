@@ -217,10 +217,8 @@ class HashNetHasher(DeepHasher):
         self.nbits = nbits
         self.scale = scale
         self.n_stages = n_stages
-        self.max_beta = max_beta
-        self.last_beta = last_beta
-        self.class_ratio = class_ratio
-        self.similarity = similarity
+        self.max_beta, self.last_beta = max_beta, last_beta
+        self.class_ratio, self.similarity = class_ratio, similarity
         self.backbone = backbone
         self.affinity = affinity
         self.n_epochs = n_epochs

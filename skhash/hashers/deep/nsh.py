@@ -334,10 +334,8 @@ class NSHHasher(DeepHasher):
         random_state: RandomState = None,
     ) -> None:
         self.nbits = nbits
-        self.n_latent = n_latent
-        self.n_positives = n_positives
-        self.temperature = temperature
-        self.sort_temperature = sort_temperature
+        self.n_latent, self.n_positives = n_latent, n_positives
+        self.temperature, self.sort_temperature = temperature, sort_temperature
         self.quantization_weight = quantization_weight
         self.variant = variant
         self.augment = augment

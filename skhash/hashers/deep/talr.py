@@ -305,11 +305,8 @@ class TALRHasher(DeepHasher):
         random_state: RandomState = None,
     ) -> None:
         self.nbits = nbits
-        self.objective = objective
-        self.relaxation = relaxation
-        self.k = k
-        self.alpha = alpha
-        self.n_bins = n_bins
+        self.objective, self.relaxation, self.k = objective, relaxation, k
+        self.alpha, self.n_bins = alpha, n_bins
         self.backbone = backbone
         self.init = init
         self.affinity = affinity

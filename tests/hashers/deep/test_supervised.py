@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from skhash import DHNHasher, DPSHHasher, DTSHHasher, GreedyHashHasher, HashNetHasher, ITQHasher, MIHashHasher
+from skhash import DHNHasher, DPSHHasher, DTSHHasher, GreedyHashHasher, ITQHasher, MIHashHasher
 
-every_hasher = pytest.mark.parametrize(
-    "Hasher", [DHNHasher, DPSHHasher, DTSHHasher, GreedyHashHasher, HashNetHasher, MIHashHasher]
-)
+every_hasher = pytest.mark.parametrize("Hasher", [DHNHasher, DPSHHasher, DTSHHasher, GreedyHashHasher, MIHashHasher])
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +23,8 @@ def test_learns_digits_better_than_itq(digits, itq_score, Hasher):
 
 @every_hasher
 def test_learns_with_hidden_layers(digits, Hasher):
-    hasher = Hasher(16, backbone="mlp", n_epochs=8, batch_size=100, random_state=0).fit(digits.X, digits.y)
-    assert hasher.score(digits.X_query, digits.y_query) > 0.65
+    hasher = Hasher(16, backbone="mlp", n_epochs=5, batch_size=100, random_state=0).fit(digits.X, digits.y)
+    assert hasher.score(digits.X_query, digits.y_query) > 0.6
 
 
 @every_hasher
