@@ -119,9 +119,9 @@ def test_unknown_options(refuses, digits, options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 5, "relaxation": "paper"}, "k=5 with relaxation='paper'.*'exact'"),
-        ({"init": "itq", "backbone": "mlp"}, "init='itq'.*backbone.*init='rotation'"),
-        ({"init": "itq", "backbone": torch.nn.Linear(64, 5)}, "init='itq'.*backbone.*init='rotation'"),
+        ({"k": 5, "relaxation": "paper"}, "`relaxation` must be 'exact' with k=5. Got 'paper' instead"),
+        ({"init": "itq", "backbone": "mlp"}, "`init` must be 'rotation' or None with a backbone. Got 'itq' instead"),
+        ({"init": "itq", "backbone": torch.nn.Linear(64, 5)}, "`init` must be 'rotation' or None with a backbone. Got 'itq' instead"),
         ({"backbone": torch.nn.Flatten(0)}, "`backbone` must map samples"),
         ({"device": "cuda:77"}, r"`device` must be available, one of .* Got 'cuda:77' instead"),
         ({"device": "nowhere"}, r"`device` must be available, one of .* Got 'nowhere' instead"),
