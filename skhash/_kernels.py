@@ -26,13 +26,13 @@ popcount: Any = intrinsic(_popcount)
 def _block_distances(database, start, stop, query, distances):
     for w in range(len(query)):
         word = query[w]
-        row = database[w, start:stop]
+        words = database[w, start:stop]
         if w == 0:
             for i in range(stop - start):
-                distances[i] = np.uint32(popcount(row[i] ^ word))
+                distances[i] = np.uint32(popcount(words[i] ^ word))
         else:
             for i in range(stop - start):
-                distances[i] += np.uint32(popcount(row[i] ^ word))
+                distances[i] += np.uint32(popcount(words[i] ^ word))
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")

@@ -169,7 +169,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> bool(((hasher.project(X) >= 0) == hasher.transform(X)).all())
         True
         """
-        return self._map_batches(self._validate_samples(X), lambda activations: activations)
+        activations: npt.NDArray[np.floating] = self._map_batches(self._validate_samples(X), lambda values: values)
+        return activations
 
     def transform(self, X: Any) -> npt.NDArray[np.uint8]:
         """Bits of samples.
@@ -199,7 +200,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(16, random_state=0).fit(X).transform(X[:5]).shape
         (5, 16)
         """
-        return self._map_batches(self._validate_samples(X), binarize)
+        bits: npt.NDArray[np.uint8] = self._map_batches(self._validate_samples(X), binarize)
+        return bits
 
     def encode(self, X: Any) -> npt.NDArray[np.uint8]:
         """Packed codes of samples, for storage and search.
@@ -229,7 +231,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(12, random_state=0).fit(X).encode(X[:5]).shape  # 12 bits take 2 bytes
         (5, 2)
         """
-        return self._map_batches(self._validate_samples(X), _binarize_and_pack)
+        codes: npt.NDArray[np.uint8] = self._map_batches(self._validate_samples(X), _binarize_and_pack)
+        return codes
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean metric of `X` as queries against the training samples as database.
@@ -341,7 +344,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _reconstruction_attributes(self, X: Any, targets: Any, weights: Any) -> dict[str, Any]:
         """Fitted attributes of a hasher with `weights`, for callbacks during the fit."""
         snapshot = type(self)(**self.get_params(deep=False))
-        vars(snapshot).update(self._fitted_attributes())
+        snapshot.__dict__.update(self._fitted_attributes())
         snapshot.history_ = list(self.history_)
         snapshot._store_weights(weights)
         snapshot._store_database(X, targets)
@@ -366,7 +369,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         except BaseException:
             for name in self._fitted_attributes():
                 delattr(self, name)
-            vars(self).update(before)
+            self.__dict__.update(before)
             raise
 
 

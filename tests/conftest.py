@@ -22,6 +22,6 @@ from sklearn.utils import Bunch
 def digits():
     """500 digits to learn from and 300 to query with, in random order."""
     X, y = load_digits(return_X_y=True)
-    rows = np.random.default_rng(0).permutation(len(X))
-    train, query = rows[:500], rows[500:800]
+    order = np.random.default_rng(0).permutation(len(X))
+    train, query = order[:500], order[500:800]
     return Bunch(X=X[train], y=y[train], X_query=X[query], y_query=y[query])

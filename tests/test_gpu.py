@@ -74,8 +74,8 @@ def test_a_checkpoint_of_a_gpu_goes_on_without_one(digits, tmp_path):
 
 def test_a_stream(digits):
     hasher = make("HashNetHasher")
-    for rows in np.split(np.arange(500), 5):
-        hasher.partial_fit(digits.X[rows], digits.y[rows])
+    for part in np.split(np.arange(500), 5):
+        hasher.partial_fit(digits.X[part], digits.y[part])
     assert len(hasher.history_) == 5
     assert share_of_equal_bits(hasher, digits.X_query) > 0.999
 

@@ -1,7 +1,7 @@
 """Augmentation: random versions of a batch. Those of images need kornia."""
 
 from collections.abc import Callable
-from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -89,9 +89,10 @@ def crop_and_flip(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tens
     """
     kornia = _kornia(shape)
     padding = max(1, max(shape[1:]) // 8)
-    return kornia.AugmentationSequential(
+    augment: Callable[[torch.Tensor], torch.Tensor] = kornia.AugmentationSequential(
         kornia.RandomCrop(tuple(shape[1:]), padding=padding), kornia.RandomHorizontalFlip(), data_keys=["input"]
     )
+    return augment
 
 
 def moco_v2(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -128,16 +129,17 @@ def moco_v2(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
     channels, *size = shape
     colors = [kornia.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8), kornia.RandomGrayscale(p=0.2)]
     kernel = 2 * (max(size) // 20) + 1  # a tenth of the image, odd
-    return kornia.AugmentationSequential(
+    augment: Callable[[torch.Tensor], torch.Tensor] = kornia.AugmentationSequential(
         kornia.RandomResizedCrop(tuple(size), scale=(0.2, 1.0)),
         *(colors if channels == 3 else []),
         *([kornia.RandomGaussianBlur((kernel, kernel), (0.1, 2.0), p=0.5)] if kernel > 1 else []),
         kornia.RandomHorizontalFlip(),
         data_keys=["input"],
     )
+    return augment
 
 
-def _kornia(shape: tuple[int, ...]) -> ModuleType:
+def _kornia(shape: tuple[int, ...]) -> Any:
     if len(shape) != 3:
         raise ValueError(
             f"`augment` must be None or a callable for samples of shape {tuple(shape)}. Got 'auto' instead, which is "

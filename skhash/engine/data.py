@@ -35,14 +35,14 @@ class DatasetArray:
     ((2, 2), array([[2., 3.]], dtype=float32), array([7, 8]))
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset[Any]) -> None:
         if not hasattr(dataset, "__len__"):
             raise ValueError(
                 f"A Dataset given as X must have a length. Got a {type(dataset).__name__} without one. Use a map-style "
                 "Dataset, or copy its samples into an array."
             )
         self.dataset: Any = dataset
-        self.shape = (len(dataset), *(self._sample(0).shape if len(dataset) else ()))
+        self.shape: tuple[int, ...] = (len(self.dataset), *(self._sample(0).shape if len(self.dataset) else ()))
         self.ndim = len(self.shape)
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class ArraySubset:
 
     def __init__(self, X: Any, indices: npt.NDArray[np.int64]) -> None:
         self.X, self.indices = X, indices
-        self.shape = (len(indices), *X.shape[1:])
+        self.shape: tuple[int, ...] = (len(indices), *X.shape[1:])
         self.ndim = len(self.shape)
 
     def __len__(self) -> int:

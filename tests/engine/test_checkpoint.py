@@ -79,7 +79,7 @@ def test_without_a_checkpoint_a_resumed_fit_starts_from_scratch(digits, tmp_path
         hasher(None).fit(digits.X, digits.y, resume=True)
 
 
-def test_other_rows_and_parameters_have_files_of_their_own(digits, tmp_path):
+def test_other_samples_and_parameters_have_files_of_their_own(digits, tmp_path):
     hasher(tmp_path).fit(digits.X, digits.y)
     hasher(tmp_path, n_bins=8).fit(digits.X, digits.y)
     hasher(tmp_path).fit(digits.X[:-1], digits.y[:-1])
@@ -93,7 +93,7 @@ def backbone(width=8):
 
 
 def test_what_pickle_keeps_of_a_parameter_tells_trainings_apart():
-    rows = np.zeros((3, 2))
+    X = np.zeros((3, 2))
     S = np.eye(3)
     values = [
         PrecomputedAffinity(S),
@@ -103,21 +103,21 @@ def test_what_pickle_keeps_of_a_parameter_tells_trainings_apart():
     ]
     values += [partial(torch.optim.SGD, lr=0.1), partial(torch.optim.SGD, lr=0.2), torch.optim.SGD, torch.optim.Adam]
     values += [backbone(8), backbone(9), np.random.RandomState(0), np.random.RandomState(1), None, 1, "1"]
-    names = [fingerprint({"parameter": value}, rows, None) for value in values]
+    names = [fingerprint({"parameter": value}, X, None) for value in values]
     assert len(set(names)) == len(values)
-    assert names[0] == fingerprint({"parameter": PrecomputedAffinity(S.copy())}, rows, None)
-    assert names[8] == fingerprint({"parameter": backbone(8)}, rows, None)  # other first weights
-    assert fingerprint({"parameter": lambda x: x}, rows, None) != names[0]
+    assert names[0] == fingerprint({"parameter": PrecomputedAffinity(S.copy())}, X, None)
+    assert names[8] == fingerprint({"parameter": backbone(8)}, X, None)  # other first weights
+    assert fingerprint({"parameter": lambda x: x}, X, None) != names[0]
 
 
 def test_another_matrix_of_affinities_resumes_nothing(digits, tmp_path):
-    rows = np.arange(300)
+    indices = np.arange(300)
     first, second = (
         PrecomputedAffinity((labels[:300, None] == labels[:300]).astype(float)) for labels in (digits.y, digits.y % 2)
     )
-    hasher(tmp_path, affinity=first).fit(digits.X[:300], rows)
-    resumed = hasher(tmp_path, affinity=second).fit(digits.X[:300], rows, resume=True)
-    fresh = hasher(None, affinity=second).fit(digits.X[:300], rows)
+    hasher(tmp_path, affinity=first).fit(digits.X[:300], indices)
+    resumed = hasher(tmp_path, affinity=second).fit(digits.X[:300], indices, resume=True)
+    fresh = hasher(None, affinity=second).fit(digits.X[:300], indices)
     assert_array_equal(resumed.weights_["hash.weight"], fresh.weights_["hash.weight"])
 
 

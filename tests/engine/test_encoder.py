@@ -19,7 +19,7 @@ def test_samples_are_centered_and_divided_by_one_scale():
     assert_allclose(encoder.mean, X.mean(axis=0), rtol=1e-6)
     assert encoder.scale.item() == pytest.approx(np.sqrt(X.var(axis=0).mean()), rel=1e-6)
     encoder.set_statistics(np.ones((5, 3), dtype=np.float32))
-    assert encoder.scale.item() == 1  # constant rows: nothing to divide by
+    assert encoder.scale.item() == 1  # constant samples: nothing to divide by
     assert encoder.eval()(torch.ones(4, 3)).shape == (4, 2)
 
 

@@ -43,7 +43,7 @@ def test_the_formula(p, r):
     assert_allclose(smoothed.var(axis=0).sum(), X.var(axis=0).sum(), rtol=1e-5)
 
 
-def test_fewer_rows_than_features_share_what_variance_is_left():
+def test_fewer_samples_than_features_share_what_variance_is_left():
     X = np.random.default_rng(1).normal(size=(10, 40))
     smoothing = Smoothing(40, 5).learn(torch.tensor(X), 0.5, np.random.RandomState(0))
     variances = np.sort(np.linalg.eigvalsh(np.cov(X.T)))[::-1]
@@ -51,7 +51,7 @@ def test_fewer_rows_than_features_share_what_variance_is_left():
 
 
 @pytest.mark.parametrize("X", [np.ones((6, 4)), np.outer(np.arange(6.0), np.ones(4)), np.eye(2, 4)])
-def test_rows_of_few_dimensions_say_nothing_of_the_others(X):
+def test_samples_of_few_dimensions_leave_the_identity(X):
     smoothing = Smoothing(4, 1 if len(X) == 2 else 2).learn(torch.tensor(X), 0.5, np.random.RandomState(0))
     assert_array_equal(smoothing(torch.eye(4)), np.eye(4))
 
@@ -63,7 +63,7 @@ def test_ratios_of_variances_are_bounded():
 
 
 @pytest.mark.filterwarnings("ignore:.*teach little or nothing")
-def test_a_stream_may_begin_with_two_rows():
+def test_a_stream_may_begin_with_two_samples():
     X, y = tags()
     streams = [TALRHasher(8, smoothing=p, random_state=0).partial_fit(X[:2], y[:2]) for p in (0.0, 0.4)]
     codes = [hasher.partial_fit(X, y).encode(X) for hasher in streams]
@@ -71,14 +71,14 @@ def test_a_stream_may_begin_with_two_rows():
 
 
 @pytest.mark.parametrize(("shape", "backbone"), [(4, "mlp"), ((1, 2, 2), None)])
-def test_an_encoder_of_other_rows_has_no_directions(shape, backbone):
+def test_only_encoders_of_vectors_without_backbone_have_directions(shape, backbone):
     with pytest.raises(ValueError, match=r"`n_directions` must be 0 with a backbone .* Got 2 with backbone="):
         Encoder(shape, 3, backbone, n_directions=2)
     with pytest.raises(ValueError, match=r"`n_directions` must be >= 1 to learn smoothing. Got 0"):
         Encoder(4, 3).learn_smoothing(np.eye(4), 0.5, np.random.RandomState(0))
 
 
-def test_mixed_precision_leaves_the_rows_of_a_linear_hasher_alone():
+def test_mixed_precision_leaves_linear_hashers_alone():
     X = torch.tensor(np.random.default_rng(0).normal(size=(50, 9)).astype(np.float32))
     encoder = Encoder(9, 3, mixed_precision=True, n_directions=4).train()
     encoder.learn_smoothing(X.numpy(), 0.5, np.random.RandomState(0))
@@ -135,16 +135,16 @@ def test_codes_are_those_of_the_folded_map():
     weights = {name: torch.from_numpy(value) for name, value in hasher.weights_.items()}
     smoothing = Smoothing(X.shape[1], len(weights["backbone.gains"]))
     smoothing.load_state_dict({name.removeprefix("backbone."): weights[name] for name in weights if "backbone" in name})
-    rows = smoothing((torch.tensor(X) - weights["mean"]) / weights["scale"])
-    assert_allclose(hasher.project(X), rows @ weights["hash.weight"].T + weights["hash.bias"], rtol=1e-3, atol=1e-4)
+    samples = smoothing((torch.tensor(X) - weights["mean"]) / weights["scale"])
+    assert_allclose(hasher.project(X), samples @ weights["hash.weight"].T + weights["hash.bias"], rtol=1e-3, atol=1e-4)
     assert len(weights["backbone.gains"]) == 40 < N_MAX_DIRECTIONS  # half of the features
 
 
 @pytest.mark.parametrize(("share", "answer"), [(0.04, True), (0.06, False)])
-def test_tags_are_rows_of_zeros(share, answer):
-    rows = np.zeros((10, 100), dtype=np.float32)
-    rows.flat[: round(1000 * share)] = 2.5
-    assert are_tags(rows) is answer
+def test_tags_are_samples_of_zeros(share, answer):
+    samples = np.zeros((10, 100), dtype=np.float32)
+    samples.flat[: round(1000 * share)] = 2.5
+    assert are_tags(samples) is answer
 
 
 def settled(Hasher=TALRHasher, X=None, y=None, **options):

@@ -316,7 +316,8 @@ class DeepHasher(PartialFitMixin, BaseHasher):
 
     def _fit(self, X: Any, targets: Any, resume: bool = False) -> None:
         was_fitted = hasattr(self, "weights_") and not resume
-        device, checkpoint = resolve_device(self.device), self._open_checkpoint(X, targets)
+        device = resolve_device(self.device)
+        checkpoint = None if self.checkpoint is None else self._open_checkpoint(X, targets)
         rng, seed = self._draw_seed()
         order = np.random.default_rng(seed)
         train, train_targets, early_stopping = X, targets, None
@@ -327,7 +328,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             encoder = self._build_encoder(train, rng)
             trainer = self._build_trainer(encoder, train, train_targets, order, device)
             self.history_ = []
-            vars(self).pop("_stream", None)
+            self.__dict__.pop("_stream", None)
             state = checkpoint.read() if checkpoint is not None and resume else None
             if state is not None:
                 trainer.load_state_dict(state["trainer"])
@@ -343,9 +344,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
                 self._store_database(X, targets)
                 raise InterruptedFit from interrupt
 
-    def _open_checkpoint(self, X: Any, targets: Any) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
+    def _open_checkpoint(self, X: Any, targets: Any) -> Checkpoint:
         params = {name: value for name, value in self.get_params(deep=False).items() if name not in _FREE}
         return Checkpoint(self.checkpoint, fingerprint(params, X, targets))
 
@@ -431,7 +430,8 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         return cached[2]
 
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
-        return compute_activations(self._module(), X)
+        activations: npt.NDArray[np.floating] = compute_activations(self._module(), X)
+        return activations
 
     def _thread_limits(self) -> AbstractContextManager[None]:
         """Limit torch as well. A backbone of the user may use all threads, unless `deterministic`."""
@@ -439,6 +439,6 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         return one_thread() if is_limited else nullcontext()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__().copy()
+        state: dict[str, Any] = super().__getstate__().copy()
         state.pop("_cache", None)
         return state

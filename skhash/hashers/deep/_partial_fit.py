@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class PartialFitMixin:
     _stream: dict[str, Any]  # state that the next call continues from
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self: Any, X: Any, y: Any = None) -> Self:
+    def partial_fit(self: Any, X: Any, y: Any = None) -> Any:
         """Train for one pass over the next samples of a stream.
 
         The first call sets the mean and the scale, the directions of smoothing, the affinity
