@@ -1,34 +1,38 @@
-"""Fit one hasher on the training rows of a split, rank its database, and keep the figures."""
+"""Fit one hasher on the training samples of a split, and rank its database."""
 
 import hashlib
 import time
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
+from skhash.base import BaseHasher
 from skhash.metrics import Ranking, evaluate_ranking, evaluate_with_curve
 
-FIGURES = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
+#: metrics of every result
+METRICS = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
 RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision by rank
 
 
-def evaluate_hasher(hasher, data, *, details=False):
-    """Fit a hasher on the training rows of a split and rank its database.
+def evaluate_hasher(hasher: BaseHasher, data: Any, *, details: bool = False) -> dict[str, Any]:
+    """Metrics of a hasher, fitted on the training samples of a split, on the database of the split.
 
     Parameters
     ----------
     hasher : BaseHasher
         Fitted here.
     data : Bunch
-        As :func:`skhash.datasets.load_dataset` returns it.
+        Result of :func:`skhash.datasets.load_dataset`.
     details : bool, default=False
-        Add the curves and the hash of the codes.
+        Whether to add the curves and the hash of the codes.
 
     Returns
     -------
     dict
-        The names in `FIGURES`, those of ranks by weighted distances where the hasher has learned
-        weights of its bits; fit_seconds, codes_per_second. With `details` also
-        codes_sha256, the SHA-256 in hex digits of the packed codes of the database; and
+        The metrics in `METRICS`, fit_seconds and codes_per_second. If the hasher has learned
+        weights of its bits, metrics of ranks use the weighted distance. With `details` also
+        codes_sha256, the SHA-256 of the packed codes of the database in hex digits; and
         curves, a dict of lists: radius_precision and radius_recall, means over the queries
         within each radius 0, 1, ..., nbits; rank_precision at the ranks in `ranks`.
 
@@ -37,8 +41,8 @@ def evaluate_hasher(hasher, data, *, details=False):
     >>> from skhash import PCAHasher
     >>> from skhash.comparison import evaluate_hasher
     >>> from skhash.datasets import load_dataset
-    >>> row = evaluate_hasher(PCAHasher(nbits=8), load_dataset("digits"), details=True)
-    >>> row["curves"]["radius_recall"][8], len(row["codes_sha256"])
+    >>> values = evaluate_hasher(PCAHasher(nbits=8), load_dataset("digits"), details=True)
+    >>> values["curves"]["radius_recall"][8], len(values["codes_sha256"])
     (1.0, 64)
     """
     start = time.perf_counter()
@@ -52,14 +56,14 @@ def evaluate_hasher(hasher, data, *, details=False):
     ranking = Ranking(queries, database, hasher.nbits, data.y_query, data.y_database, data.affinity, weights)
     speed = {"fit_seconds": fit_seconds, "codes_per_second": len(database) / encode_seconds}
     if not details:
-        return evaluate_ranking(ranking, FIGURES) | speed
-    names = [*FIGURES, *(f"precision_at_{k}" for k in RANKS)]
-    values, *by_radius = evaluate_with_curve(ranking, names)
-    row: dict = {name: values[name] for name in FIGURES} | speed
+        return evaluate_ranking(ranking, METRICS) | speed
+    values, *by_radius = evaluate_with_curve(ranking, [*METRICS, *(f"precision_at_{k}" for k in RANKS)])
     by_rank = [values[f"precision_at_{k}"] for k in RANKS]
-    names = ["ranks", "rank_precision", "radius_precision", "radius_recall"]
-    curves = zip(names, (RANKS, by_rank, *by_radius), strict=True)
-    return row | {
+    names = ("ranks", "rank_precision", "radius_precision", "radius_recall")
+    curves: Iterable[tuple[str, Any]] = zip(names, (RANKS, by_rank, *by_radius), strict=True)
+    return {
+        **{name: values[name] for name in METRICS},
+        **speed,
         "codes_sha256": hashlib.sha256(database.tobytes()).hexdigest(),
         "curves": {name: np.round(curve, 6).tolist() for name, curve in curves},
     }

@@ -1,38 +1,40 @@
-"""Who leads at a code length, by how much, and whether that is more than chance between the seeds.
+"""The best method at each number of bits, its lead, and whether the lead is significant.
 
-The lead is the mean over the seeds of the difference on one and the same split, and its
-standard error is that of these paired differences, s / sqrt(n).
+The lead is the mean over the seeds of the difference on the same split. Its standard error
+is that of these paired differences, s / sqrt(n).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-NAMES = {"ap": "AP_T", "ndcg": "NDCG_T"}
-_COLUMNS = NAMES | {"precision_at_100": "P@100", "precision_radius_2": "P@radius 2"}
+#: metric to its head in tables
+HEADS = {"ap": "AP_T", "ndcg": "NDCG_T", "precision_at_100": "P@100", "precision_radius_2": "P@radius 2"}
 
 
 @dataclass(frozen=True)
 class Lead:
-    """The first and the second of the methods at one code length.
+    """The best and the second best method at one number of bits.
 
     Parameters
     ----------
-    figure : str
-        By which figure, a key of the rows.
+    metric : str
+        The metric, a key of the results.
     leader : str
-        The method of the highest mean.
+        The method with the highest mean.
     value : float
         That mean.
-    runner_up : str or None
-        The method of the second highest mean; None without a rival.
-    lead : float
+    runner_up : str, default=None
+        The method with the second highest mean, None if there is a single method.
+    lead : float, default=0.0
         Mean of the paired differences.
-    standard_error : float or None
-        Theirs; None for a single seed.
+    standard_error : float, default=None
+        Standard error of `lead`, None for a single seed.
     """
 
-    figure: str
+    metric: str
     leader: str
     value: float
     runner_up: str | None = None
@@ -40,87 +42,99 @@ class Lead:
     standard_error: float | None = None
 
     @property
-    def is_clear(self):
+    def is_clear(self) -> bool:
         """Whether the lead exceeds two standard errors."""
         return self.standard_error is not None and self.lead > 2 * self.standard_error
 
 
-def find_lead(rows, figure="ap"):
-    """Find the leader among the methods that have finished every seed.
+def find_lead(results: Sequence[Mapping[str, Any]], metric: str = "ap") -> tuple[Lead | None, list[str]]:
+    """Lead of the best method among those with results for every seed.
 
     Parameters
     ----------
-    rows : list of dict
-        Rows of one data set and code length.
-    figure : str, default="ap"
-        The figure, a key of the rows.
+    results : sequence of Result or of dict
+        Results of one data set and number of bits, with "method", "seed" and the metric.
+    metric : str, default="ap"
+        The metric, a key of the results.
 
     Returns
     -------
     lead : Lead or None
-        None if no method has figures.
+        None if no method has results.
     left_out : list of str
-        Methods that have figures for some of the seeds only.
+        Methods that have results for some of the seeds only.
 
     Examples
     --------
-    >>> from skhash.comparison.leaders import find_lead
-    >>> figures = {"a": [0.5, 0.75], "b": [0.25, 0.25]}
-    >>> rows = [{"method": name, "seed": seed, "ap": ap} for name in figures for seed, ap in enumerate(figures[name])]
-    >>> find_lead(rows)[0]
-    Lead(figure='ap', leader='a', value=0.625, runner_up='b', lead=0.375, standard_error=0.125)
+    >>> from skhash.comparison import find_lead
+    >>> values = {"a": [0.5, 0.75], "b": [0.25, 0.25]}
+    >>> results = [{"method": name, "seed": seed, "ap": ap} for name in values for seed, ap in enumerate(values[name])]
+    >>> find_lead(results)[0]
+    Lead(metric='ap', leader='a', value=0.625, runner_up='b', lead=0.375, standard_error=0.125)
     """
-    values: dict = {}
-    for row in rows:
-        if row[figure] is not None:
-            values.setdefault(row["method"], {})[row["seed"]] = row[figure]
+    values: dict[str, dict[int, float]] = {}
+    for result in results:
+        if result[metric] is not None:
+            values.setdefault(result["method"], {})[result["seed"]] = result[metric]
     if not values:
         return None, []
     seeds = max((sorted(own) for own in values.values()), key=len)
     paired = {name: np.array([own[seed] for seed in seeds]) for name, own in values.items() if sorted(own) == seeds}
     left_out = [name for name in values if name not in paired]
-    leader, *rivals = sorted(paired, key=lambda name: -paired[name].mean())
+    leader, *others = sorted(paired, key=lambda name: -paired[name].mean())
     value = float(paired[leader].mean())
-    if not rivals:
-        return Lead(figure, leader, value), left_out
-    differences = paired[leader] - paired[rivals[0]]
+    if not others:
+        return Lead(metric, leader, value), left_out
+    differences = paired[leader] - paired[others[0]]
     error = float(differences.std(ddof=1) / np.sqrt(len(seeds))) if len(seeds) > 1 else None
-    return Lead(figure, leader, value, rivals[0], float(differences.mean()), error), left_out
+    return Lead(metric, leader, value, others[0], float(differences.mean()), error), left_out
 
 
-def column_sentence(bits, rows):
-    """Say who leads at a code length, in each column of the table.
+def leader_sentences(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Sentence for each number of bits: the best method in each metric, and its lead.
 
     Parameters
     ----------
-    bits : int
-        The code length.
-    rows : list of dict
-        Rows of one data set and this code length.
+    results : sequence of Result or of dict
+        Results of one data set.
 
     Returns
     -------
-    str
-        A sentence.
+    list of str
+        The sentences.
+
+    Examples
+    --------
+    >>> from skhash.comparison import Result, leader_sentences
+    >>> leader_sentences([Result(method="itq", nbits=8, seed=0)])
+    ['8 bits: no method has results.']
     """
-    parts, left_out = [], []
-    for figure in _COLUMNS:
-        lead, left_out = find_lead(rows, figure)
+    columns: dict[int, list[Mapping[str, Any]]] = {}
+    for result in results:
+        columns.setdefault(result["nbits"], []).append(result)
+    return [f"{bits} bits: {_describe_column(column)}" for bits, column in columns.items()]
+
+
+def _describe_column(results: Sequence[Mapping[str, Any]]) -> str:
+    leads: dict[str, list[str]] = {}
+    left_out: list[str] = []
+    for metric, head in HEADS.items():
+        lead, left_out = find_lead(results, metric)
         if lead is None:
-            return f"{bits} bits: no method has figures."
-        parts.append(_clause(lead))
-    note = f" Left out, as not all of their seeds are there: {', '.join(left_out)}." if left_out else ""
-    return f"{bits} bits: {'; '.join(parts)}.{note}"
+            return "no method has results."
+        leads.setdefault(lead.leader, []).append(f"{head}{_describe_lead(lead)}")
+    text = "; ".join(f"{leader} is best in {', '.join(metrics)}" for leader, metrics in leads.items())
+    note = f" Left out, since some of their seeds are missing: {', '.join(left_out)}." if left_out else ""
+    return f"{text}.{note}"
 
 
-def _clause(lead):
-    text = f"{lead.leader} leads {_COLUMNS[lead.figure]} with {lead.value:.3f}"
+def _describe_lead(lead: Lead) -> str:
     if lead.runner_up is None:
-        return f"{text}, without a rival"
+        return ""
     if lead.lead == 0:
-        return f"{text}, level with {lead.runner_up}"
-    text += f", {lead.lead:.3f} ahead of {lead.runner_up}"
+        return f" (equal to {lead.runner_up})"
+    text = f"{lead.lead:.3f} above {lead.runner_up}"
     if lead.standard_error is None:
-        return f"{text} (one seed, which has no standard error)"
+        return f" ({text}, one seed)"
     error = f"{lead.standard_error:.3f}" if lead.standard_error >= 0.0005 else "< 0.001"
-    return f"{text} ({'more' if lead.is_clear else 'not more'} than twice the standard error, {error})"
+    return f" ({text}, standard error {error}{'' if lead.is_clear else ', not significant'})"

@@ -1,73 +1,69 @@
-"""The methods that can be compared, and what each of them may be tuned by."""
+"""Build hashers from the names of methods."""
 
-from skhash import hashers, registry
-from skhash.affinity import label_matrix
+from collections.abc import Iterable
+from typing import Any
 
-#: name of every method and variant, to the class name and the parameters that set it apart
-METHODS: dict = {
-    name + suffix: (method.class_name, {**method.parameters, **parameters})
-    for name, method in registry.METHODS.items()
-    for suffix, parameters in method.variants.items()
-}
-#: names that stand for several methods, and which: a question to the hasher
-GROUPS: dict = {
-    "all": lambda hasher: True,
-    "deep": lambda hasher: getattr(hasher, "backbone", None) is not None,
-    "shallow": lambda hasher: getattr(hasher, "backbone", None) is None,
-    "supervised": lambda hasher: hasher.__sklearn_tags__().target_tags.required,
-    "unsupervised": lambda hasher: not hasher.__sklearn_tags__().target_tags.required,
-}
-#: hasher classes that learn from labels themselves and not from which samples are relevant
-NEED_LABELS = {method.class_name for method in registry.METHODS.values() if method.needs_labels}
-#: hasher class -> parameter -> a list of candidates, or `Around`; a class that is not here has nothing to tune
-SPACES: dict = {method.class_name: method.search_space for method in registry.METHODS.values() if method.search_space}
+from skhash import hashers
+from skhash.base import BaseHasher
+from skhash.registry import GROUPS, VARIANTS
+
+#: methods and their variants, by their names on the command line
+METHODS = VARIANTS
 
 
-def expand_methods(names):
-    """Replace groups by their methods, each method once.
+def expand_methods(names: Iterable[str]) -> list[str]:
+    """Names of methods, with groups replaced by their methods.
 
     Parameters
     ----------
-    names : sequence of str
+    names : iterable of str
         Keys of `METHODS` and of `GROUPS`.
 
     Returns
     -------
     list of str
-        Keys of `METHODS`.
+        Keys of `METHODS`, each once.
 
     Raises
     ------
     ValueError
-        If a name is neither.
+        If a name is unknown.
 
     Examples
     --------
-    >>> from skhash.comparison.methods import METHODS, expand_methods
+    >>> from skhash.comparison import METHODS, expand_methods
     >>> expand_methods(["lsh", "all"])[:2], len(expand_methods(["all"])) == len(METHODS)
     (['lsh', 'talr'], True)
     """
-    found: list = []
+    found: list[str] = []
     for name in names:
         if name in METHODS:
             found.append(name)
         elif name in GROUPS:
-            found += [method for method in METHODS if name == "all" or GROUPS[name](make_hasher(method, 8, 0, "auto"))]
+            found += [method for method in METHODS if name == "all" or name in _groups_of(method)]
         else:
-            known = f"{', '.join(METHODS)}, and the groups {', '.join(GROUPS)}"
-            raise ValueError(f"method {name!r} is unknown; known ones are {known}.")
+            known = f"methods ({', '.join(METHODS)}) or groups ({', '.join(GROUPS)})"
+            raise ValueError(f"`methods` must be names of {known}. Got {name!r} instead.")
     return list(dict.fromkeys(found))
 
 
-def make_hasher(method, nbits, seed, affinity, **parameters):
-    """Build the hasher of a method name.
+def _groups_of(method: str) -> tuple[str, str]:
+    hasher = make_hasher(method, 8, 0, "auto")
+    return (
+        "shallow" if getattr(hasher, "backbone", None) is None else "deep",
+        "supervised" if hasher.__sklearn_tags__().target_tags.required else "unsupervised",
+    )
+
+
+def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters: Any) -> BaseHasher:
+    """Hasher of a method, not fitted.
 
     Parameters
     ----------
     method : str
         A key of `METHODS`.
     nbits : int
-        Code length.
+        Number of bits.
     seed : int
         Its `random_state`.
     affinity : "auto" or callable
@@ -78,7 +74,7 @@ def make_hasher(method, nbits, seed, affinity, **parameters):
     Returns
     -------
     BaseHasher
-        Not fitted.
+        The hasher.
 
     Examples
     --------
@@ -86,40 +82,7 @@ def make_hasher(method, nbits, seed, affinity, **parameters):
     >>> make_hasher("itq", 16, 0, "auto")
     ITQHasher(nbits=16, random_state=0, store_database=False)
     """
-    name, own = METHODS[method]
-    hasher = getattr(hashers, name)(nbits, affinity=affinity, **({"store_database": False} | own | parameters))
+    variant = METHODS[method]
+    options = {"store_database": False} | dict(variant.parameters) | parameters
+    hasher: BaseHasher = getattr(hashers, variant.method.class_name)(nbits, affinity=affinity, **options)
     return hasher.set_params(random_state=seed) if hasattr(hasher, "random_state") else hasher
-
-
-def why_not(method, data):
-    """Say why a method cannot learn from a data set.
-
-    Parameters
-    ----------
-    method : str
-        A key of `METHODS`.
-    data : Bunch
-        As :func:`skhash.datasets.load_dataset` returns it.
-
-    Returns
-    -------
-    str or None
-        The reason; None if it can.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from skhash.comparison.methods import why_not
-    >>> from skhash.datasets import split
-    >>> data = split(load_digits().data, protocol="labelme")
-    >>> why_not("sdh", data)
-    'it learns from labels, and relevance is given by a DistanceAffinity'
-    >>> why_not("ksh", data) is None
-    True
-    """
-    if METHODS[method][0] in NEED_LABELS:
-        try:
-            label_matrix(data.affinity, data.y_train[:1])
-        except ValueError:
-            return f"it learns from labels, and relevance is given by a {type(data.affinity).__name__}"
-    return None

@@ -1,54 +1,65 @@
-"""A line for every finished task, and how long the others will take."""
+"""Progress of a comparison: a line per finished fit, and the time that is left."""
 
-import numpy as np
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from skhash.comparison._tasks import Task
+from skhash.comparison.results import Result
 
 
-def progress_line(tasks, rows, row, n_jobs=1, kept=False):
-    """Report a finished task in a line.
+@dataclass(frozen=True)
+class Progress:
+    """A result that is finished, and how many are left. Its string is a line to print.
 
     Parameters
     ----------
-    tasks : list of Task
-        All of them.
-    rows : list of dict or None
-        Row of each task, None where it is not finished.
-    row : dict
-        The one to report.
-    n_jobs : int, default=1
-        Number of processes.
-    kept : bool, default=False
-        Whether it had been finished in an earlier run.
-
-    Returns
-    -------
-    str
-        The line.
+    result : Result
+        The result.
+    n_done : int
+        Number of finished results.
+    n_tasks : int
+        Number of all results.
+    seconds_left : float
+        Estimated time until the end.
+    reused : bool, default=False
+        Whether the result was read from the folder of an earlier run.
     """
-    n_done = sum(row is not None for row in rows)
-    head = f"[{n_done}/{len(tasks)}] {row['method']}, {row['nbits']} bits, seed {row['seed']} of {row['dataset']}"
-    if row["error"]:
-        text = f"failed: {row['error']}"
-    elif row["not_applicable"]:
-        text = f"not applicable: {row['not_applicable']}"
-    else:
-        text = f"AP_T {row['ap']:.3f}, NDCG_T {row['ndcg']:.3f}, fitted in {row['fit_seconds']:.1f} s"
-        if row["n_candidates"] > 1:
-            text += f" after {row['n_candidates']} candidates in {row['tuning_seconds']:.1f} s"
-    if kept:
-        return f"{head}: {text}; of an earlier run"
-    left = "" if n_done == len(tasks) else f"; {in_words(time_left(tasks, rows, n_jobs))} left"
-    return f"{head}: {text}{left}"
+
+    result: Result
+    n_done: int
+    n_tasks: int
+    seconds_left: float
+    reused: bool = False
+
+    def __str__(self) -> str:
+        result = self.result
+        line = f"[{self.n_done}/{self.n_tasks}] {result.method}, {result.nbits} bits, seed {result.seed} "
+        line += f"of {result.dataset}: {_outcome(result)}"
+        if self.reused:
+            return f"{line}; reused"
+        return line if self.n_done == self.n_tasks else f"{line}; {format_seconds(self.seconds_left)} left"
 
 
-def time_left(tasks, rows, n_jobs=1):
-    """Estimate the seconds to the end: a task takes as long as its like have taken on average.
+def _outcome(result: Result) -> str:
+    if result.error:
+        return f"failed: {result.error}"
+    if result.not_applicable:
+        return f"not applicable: {result.not_applicable}"
+    text = f"AP_T {result.ap:.3f}, NDCG_T {result.ndcg:.3f}, fitted in {result.fit_seconds:.1f} s"
+    if result.n_candidates > 1:
+        text += f" after {result.n_candidates} candidates in {result.tuning_seconds:.1f} s"
+    return text
+
+
+def estimate_seconds_left(tasks: Sequence[Task], results: Sequence[Result | None], n_jobs: int = 1) -> float:
+    """Estimated seconds until the end: each task takes the mean time of similar tasks.
 
     Parameters
     ----------
-    tasks : list of Task
-        All of them.
-    rows : list of dict or None
-        Row of each task, None where it is not finished.
+    tasks : sequence of Task
+        All tasks.
+    results : sequence of Result or None
+        Result of each task, None if it is not finished. At least one is.
     n_jobs : int, default=1
         Number of processes.
 
@@ -57,16 +68,26 @@ def time_left(tasks, rows, n_jobs=1):
     float
         Seconds.
     """
-    seconds: dict = {}
-    for task, row in zip(tasks, rows, strict=True):
-        for key in _likes(task) if row is not None else ():
-            seconds.setdefault(key, []).append(row["seconds"])
-    waiting = [task for task, row in zip(tasks, rows, strict=True) if row is None]
-    return sum(np.mean(next(seconds[key] for key in _likes(task) if key in seconds)) for task in waiting) / n_jobs
+    seconds: dict[Hashable, list[float]] = {}
+    for task, result in zip(tasks, results, strict=True):
+        if result is not None:
+            for key in _similar(task):
+                seconds.setdefault(key, []).append(result.seconds)
+    left = 0.0
+    for task, result in zip(tasks, results, strict=True):
+        if result is None:
+            known = next(seconds[key] for key in _similar(task) if key in seconds)
+            left += sum(known) / len(known)
+    return left / n_jobs
 
 
-def in_words(seconds):
-    """Write a time roughly.
+def _similar(task: Task) -> tuple[Hashable, ...]:
+    """Keys of the tasks that take about as long, the most similar first; the last is that of all tasks."""
+    return (task.data, task.method, task.nbits), (task.data, task.method), task.method, None
+
+
+def format_seconds(seconds: float) -> str:
+    """A time in words.
 
     Parameters
     ----------
@@ -76,19 +97,14 @@ def in_words(seconds):
     Returns
     -------
     str
-        In words.
+        About how long.
 
     Examples
     --------
-    >>> from skhash.comparison.progress import in_words
-    >>> in_words(41), in_words(600), in_words(9000)
+    >>> from skhash.comparison.progress import format_seconds
+    >>> format_seconds(41), format_seconds(600), format_seconds(9000)
     ('about 41 s', 'about 10 min', 'about 2.5 h')
     """
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
-
-
-def _likes(task):
-    """What a task takes its time from, the nearest first."""
-    return (task.data, task.method, task.nbits), (task.data, task.method), task.method, None

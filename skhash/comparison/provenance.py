@@ -1,89 +1,91 @@
-"""How rows came about: which runs belong together, by which commands, versions and tuning."""
+"""Where results come from: commands, versions, tuning."""
 
-from skhash.comparison.leaders import NAMES
-from skhash.comparison.methods import METHODS, SPACES
-from skhash.comparison.tasks import versions
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-#: settings in which the rows of one table may differ
-_OWN = ("method", "nbits", "seed", "class", "method_parameters")
+from skhash.comparison._settings import Tuning, versions
+from skhash.comparison.leaders import HEADS
+from skhash.comparison.methods import METHODS
+from skhash.comparison.store import Record
+
 _TUNED = (
-    "of every method that has parameters to tune {budget} candidates, the defaults among them, were compared by "
-    "{figure} on a fifth of the training rows, anew for each data set, code length and seed (unsupervised methods by "
-    "the targets of these rows, too); the queries had no part in it"
+    "for every method with parameters to tune, {budget} candidates including the default were compared by {metric} "
+    "on a fifth of the training samples, separately for each data set, number of bits and seed (of unsupervised "
+    "methods, too, by the targets of these samples); the queries were not used"
 )
-_DEFAULTS = "the defaults of every method"
 
 
-def newest(records):
-    """Keep of each data set and protocol the rows that share all settings with the newest one.
+@dataclass(frozen=True)
+class Provenance:
+    """Where the results of a report come from.
 
     Parameters
     ----------
-    records : list of dict
-        As :meth:`skhash.comparison.store.Store.records` reads them.
-
-    Returns
-    -------
-    list of dict
-        Those that one table may hold: by data set, in the order of their first rows, code length, method and seed.
+    commands : list of str, default=[]
+        Command lines.
+    versions : dict of str to str
+        Versions of Python and the libraries.
+    finished : str, default=None
+        Date and time of the last result.
+    tuning : str, default=None
+        How parameters were chosen.
+    notes : list of str, default=[]
+        Further sentences.
     """
-    groups: dict = {}
-    for record in sorted(records, key=lambda record: record["finished"]):
-        settings = record["settings"]
-        shared = {name: value for name, value in settings.items() if name not in _OWN}
-        groups.setdefault((settings["dataset"], settings["protocol"]), []).append((shared, record))
-    chosen = []
-    for group in groups.values():
-        chosen += sorted((record for shared, record in group if shared == group[-1][0]), key=_place)
-    return chosen
+
+    commands: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=versions)
+    finished: str | None = None
+    tuning: str | None = None
+    notes: list[str] = field(default_factory=list)
 
 
-def _place(record):
-    row = record["row"]
-    methods = list(METHODS)
-    method = methods.index(row["method"]) if row["method"] in METHODS else len(methods)
-    return row["nbits"], method, row["seed"]
-
-
-def provenance(records):
-    """Tell from the records of rows how they came about.
+def provenance(records: Sequence[Record], notes: Sequence[str] = ()) -> Provenance:
+    """Provenance of stored results.
 
     Parameters
     ----------
-    records : list of dict
-        As :class:`skhash.comparison.store.Store` reads them; none for rows that were not kept.
+    records : sequence of Record
+        As :class:`skhash.comparison.store.Store` reads them; empty if nothing was stored.
+    notes : sequence of str, default=()
+        Sentences to add.
 
     Returns
     -------
-    dict
-        Of "commands", "versions", "finished", "tuning" and "notes".
+    Provenance
+        Commands, versions and tuning of the records.
 
     Examples
     --------
     >>> from skhash.comparison.provenance import provenance
-    >>> sorted(provenance([]))
-    ['commands', 'finished', 'notes', 'tuning', 'versions']
+    >>> provenance([]).commands
+    []
     """
     if not records:
-        return {"commands": [], "versions": versions(), "finished": None, "tuning": None, "notes": []}
-    found: dict = {}
+        return Provenance(notes=list(notes))
+    found: dict[str, dict[str, None]] = {}
     for record in records:
-        for name, version in record["settings"]["versions"].items():
+        for name, version in record.settings.versions.items():
             found.setdefault(name, {})[version] = None
-    sentences = [_tuning_sentence(record["settings"]["tuning"]) for record in records]
-    fixed = dict.fromkeys(record["row"]["method"] for record in records if record["settings"]["class"] not in SPACES)
-    if fixed and any(record["settings"]["tuning"] for record in records):
+    sentences = [_describe_tuning(record.settings.tuning) for record in records]
+    fixed = dict.fromkeys(record.result.method for record in records if not _is_tunable(record))
+    if fixed and any(record.settings.tuning for record in records):
         sentences.append(f"nothing to tune: {', '.join(fixed)}")
-    return {
-        "commands": list(dict.fromkeys(record["command"] for record in records if record["command"])),
-        "versions": {name: ", ".join(several) for name, several in found.items()},
-        "finished": max(record["finished"] for record in records)[:16].replace("T", " ") + " UTC",
-        "tuning": "; ".join(dict.fromkeys(sentences)),
-        "notes": [],
-    }
+    return Provenance(
+        commands=list(dict.fromkeys(record.command for record in records if record.command)),
+        versions={name: ", ".join(several) for name, several in found.items()},
+        finished=max(record.finished for record in records)[:16].replace("T", " ") + " UTC",
+        tuning="; ".join(dict.fromkeys(sentences)),
+        notes=list(notes),
+    )
 
 
-def _tuning_sentence(tuning):
+def _is_tunable(record: Record) -> bool:
+    variant = METHODS.get(record.result.method)
+    return variant is not None and bool(variant.method.search_space)
+
+
+def _describe_tuning(tuning: Tuning | None) -> str:
     if tuning is None:
-        return _DEFAULTS
-    return _TUNED.format(budget=tuning["budget"], figure=NAMES.get(tuning["figure"], tuning["figure"]))
+        return "the defaults of every method"
+    return _TUNED.format(budget=tuning.budget, metric=HEADS.get(tuning.metric, tuning.metric))

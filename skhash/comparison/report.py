@@ -1,52 +1,58 @@
-"""Write a comparison down: rows as JSON, tables as Markdown, and a page that stands alone."""
+"""Write a comparison: results as JSON, tables as Markdown, and an HTML page without other files."""
 
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from skhash._files import atomic_write
-from skhash.comparison.page import render_page
-from skhash.comparison.provenance import newest, provenance
-from skhash.comparison.store import Store, write_json
-from skhash.comparison.tables import NOTE, absences, by_dataset, leader_sentences, markdown_table
+from skhash._files import atomic_write, write_json
+from skhash.comparison._groups import by_dataset
+from skhash.comparison._page import render_page
+from skhash.comparison.leaders import leader_sentences
+from skhash.comparison.methods import METHODS
+from skhash.comparison.provenance import Provenance, provenance
+from skhash.comparison.results import Result
+from skhash.comparison.store import Record, Store
+from skhash.comparison.tables import NOTE, absences, markdown_table
 
 
-def write_results(folder, rows):
-    """Write ``results.json``: the rows but for their curves, which are in the files below ``rows``.
+def write_results(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]]) -> None:
+    """Write ``results.json``: the results without their curves, which are in the files of the folder ``rows``.
 
     Parameters
     ----------
     folder : str or Path
         An existing folder.
-    rows : list of dict
-        As :func:`compare` returns them.
+    results : iterable of Result or of dict
+        Results.
 
     Examples
     --------
     >>> import json, tempfile
     >>> from pathlib import Path
     >>> from skhash.comparison import compare, write_results
-    >>> rows, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
+    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
     >>> folder = Path(tempfile.mkdtemp())
-    >>> write_results(folder, rows)
+    >>> write_results(folder, results)
     >>> json.loads((folder / "results.json").read_text())[0]["method"]
     'pca'
     """
-    kept = [{name: value for name, value in row.items() if name != "curves"} for row in rows]
-    write_json(Path(folder) / "results.json", kept)
+    write_json(Path(folder) / "results.json", [result.to_dict() for result in _as_results(results)])
 
 
-def write_report(folder, rows, description="", about=None):
+def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]], description: str = "") -> Path:
     """Write ``results.json``, ``results.md`` and ``report.html``.
 
     Parameters
     ----------
     folder : str or Path
-        Created if need be.
-    rows : list of dict
-        As :func:`compare` returns them.
+        Created if necessary. If the results are stored there, the page names their
+        commands, versions and tuning.
+    results : iterable of Result or of dict
+        Results, or entries of a ``results.json``.
     description : str, default=""
-        The protocol in a sentence, for rows that do not hold it.
-    about : dict, default=None
-        What :func:`skhash.comparison.provenance.provenance` returns.
+        The split in a sentence, for results without one.
 
     Returns
     -------
@@ -56,34 +62,35 @@ def write_report(folder, rows, description="", about=None):
     Raises
     ------
     ValueError
-        If there are no rows.
+        If there are no results.
 
     Examples
     --------
     >>> import tempfile
     >>> from skhash.comparison import compare, write_report
-    >>> rows, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
-    >>> sorted(path.name for path in write_report(tempfile.mkdtemp(), rows, description).iterdir())
+    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
+    >>> sorted(path.name for path in write_report(tempfile.mkdtemp(), results).iterdir())
     ['report.html', 'results.json', 'results.md']
     """
-    if not rows:
-        raise ValueError(f"rows={rows!r}; at least one row of a comparison is wanted.")
+    completed = [replace(result, description=result.description or description) for result in _as_results(results)]
+    if not completed:
+        raise ValueError("`results` must hold at least one result. Got none.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_results(folder, rows)
+    write_results(folder, completed)
     with atomic_write(folder / "results.md") as file:
-        file.write(markdown_report(rows, description).encode())
-    _write_page(folder, rows, description, about)
+        file.write(_markdown_report(completed).encode())
+    _write_page(folder, completed, provenance(_records_of(folder, completed)))
     return folder
 
 
-def rebuild_page(folder):
-    """Write ``report.html`` anew from the finished rows below a folder, without fitting anything.
+def rebuild_page(folder: str | os.PathLike[str]) -> Path:
+    """Write ``report.html`` again from the results stored in a folder, without fitting anything.
 
     Parameters
     ----------
     folder : str or Path
-        What :func:`compare` was given as `folder`.
+        The `folder` of :func:`compare`.
 
     Returns
     -------
@@ -93,54 +100,81 @@ def rebuild_page(folder):
     Raises
     ------
     FileNotFoundError
-        If there are no rows.
+        If there are no results.
 
     Examples
     --------
     >>> import tempfile
     >>> from skhash.comparison import compare, rebuild_page
     >>> folder = tempfile.mkdtemp()
-    >>> rows, description = compare(methods=["pca"], nbits=[8], n_seeds=1, folder=folder)
+    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1, folder=folder)
     >>> rebuild_page(folder).name
     'report.html'
     """
     if not (Path(folder) / "rows").is_dir() or not (records := Store(folder).records()):
-        raise FileNotFoundError(f"{folder} has no rows of a comparison (files rows/*.json).")
-    chosen = newest(records)
-    about = provenance(chosen)
+        raise FileNotFoundError(f"{folder} has no results of a comparison (files rows/*.json).")
+    chosen = _newest(records)
+    notes = []
     if len(chosen) < len(records):
-        left_out = len(records) - len(chosen)
-        about["notes"].append(f"{left_out} rows of earlier runs with other settings are in the folder and left out.")
-    return _write_page(Path(folder), [record["row"] for record in chosen], "", about)
+        notes.append(f"Left out: {len(records) - len(chosen)} results of earlier runs with other settings.")
+    return _write_page(Path(folder), [record.result for record in chosen], provenance(chosen, notes))
 
 
-def _write_page(folder, rows, description, about):
+def _as_results(results: Iterable[Mapping[str, Any]]) -> list[Result]:
+    return [result if isinstance(result, Result) else Result.from_dict(result) for result in results]
+
+
+def _write_page(folder: Path, results: Sequence[Result], about: Provenance) -> Path:
     with atomic_write(folder / "report.html") as file:
-        file.write(render_page(rows, description, about).encode())
+        file.write(render_page(results, about).encode())
     return folder / "report.html"
 
 
-def markdown_report(rows, description=""):
-    """Lay out a section a data set: the protocol, the table, who leads, and what is missing.
+def _records_of(folder: Path, results: Sequence[Result]) -> list[Record]:
+    """Stored records of the results, in their order."""
+    if not (folder / "rows").is_dir():
+        return []
+    stored: dict[tuple[Any, ...], list[Record]] = {}
+    for record in Store(folder).records():
+        stored.setdefault(_key(record.result), []).append(record)
+    return [
+        record
+        for result in results
+        for record in stored.get(_key(result), ())
+        if record.result.to_dict() == result.to_dict()
+    ]
 
-    Parameters
-    ----------
-    rows : list of dict
-        As :func:`compare` returns them.
-    description : str, default=""
-        The protocol in a sentence, for rows that do not hold it.
 
-    Returns
-    -------
-    str
-        Markdown.
-    """
+def _key(result: Result) -> tuple[Any, ...]:
+    return result.dataset, result.protocol, result.method, result.nbits, result.seed
+
+
+def _newest(records: Sequence[Record]) -> list[Record]:
+    """Records that one table may hold: of each data set and protocol those that share all settings with the newest."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.finished):
+        groups.setdefault((record.settings.dataset, record.settings.protocol), []).append(record)
+    order = {method: i for i, method in enumerate(METHODS)}
+    chosen = []
+    for group in groups.values():
+        latest = [record for record in group if record.settings.shared == group[-1].settings.shared]
+        chosen += sorted(latest, key=lambda record: _place(record, order))
+    return chosen
+
+
+def _place(record: Record, order: Mapping[str, int]) -> tuple[int, int, int]:
+    """Number of bits, position of the method, seed."""
+    result = record.result
+    return result.nbits, order.get(result.method, len(order)), result.seed
+
+
+def _markdown_report(results: Sequence[Result]) -> str:
+    """Markdown section for each data set: split, table, leaders, methods without results."""
     sections = []
-    for (dataset, protocol), part in by_dataset(rows).items():
-        n_seeds = len({row["seed"] for row in part})
+    for (dataset, protocol), part in by_dataset(results).items():
+        n_seeds = len({result.seed for result in part})
         remarks = "\n".join(f"- {sentence}" for sentence in (*leader_sentences(part), *absences(part)))
         note = f"Means over {n_seeds} seeds, ± their standard deviation; {NOTE}."
-        sentence = part[0].get("description") or description
-        parts = (f"# {dataset}, protocol {protocol}", sentence, markdown_table(part), remarks, note)
+        parts = (f"# {dataset}, protocol {protocol}", part[0].description, markdown_table(part), remarks, note)
         sections.append("\n\n".join(parts) + "\n")
     return "\n".join(sections)

@@ -1,65 +1,72 @@
 """Compare methods: every method on every split of every data set, in one process or in several."""
 
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from skhash.comparison._settings import Tuning
+from skhash.comparison._tasks import Task, identify, load, run_task
 from skhash.comparison.methods import expand_methods
+from skhash.comparison.progress import Progress, estimate_seconds_left
+from skhash.comparison.report import write_results
+from skhash.comparison.results import Result
 from skhash.comparison.store import Store
-from skhash.comparison.tasks import Task, Tuning, identify, load, run_task
+from skhash.datasets import Protocol
 from skhash.metrics import Metric
 
 
 def compare(
-    dataset="digits",
+    dataset: str | Sequence[str] = "digits",
     *,
-    protocol=None,
-    methods=("talr", "itq", "lsh"),
-    nbits=(32,),
-    n_seeds=3,
-    report=None,
-    tune=None,
-    tune_metric="ap",
-    n_jobs=1,
-    folder=None,
-    fresh=False,
-):
-    """Fit every method on every split of one or several data sets, and rank the database for the queries.
+    protocol: str | Protocol | None = None,
+    methods: Iterable[str] = ("talr", "itq", "lsh"),
+    nbits: Iterable[int] = (32,),
+    n_seeds: int = 3,
+    report: Callable[[Progress], object] | None = None,
+    tune: int | None = None,
+    tune_metric: str = "ap",
+    n_jobs: int = 1,
+    folder: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    command: str | None = None,
+) -> tuple[list[Result], str]:
+    """Results of every method on every split of one or several data sets.
 
     Parameters
     ----------
     dataset : str or list of str, default="digits"
-        Names or .npz files that :func:`skhash.datasets.load_dataset` reads.
+        Names or .npz files, as in :func:`skhash.datasets.load_dataset`.
     protocol : str or Protocol, default=None
-        A protocol for all of them; None takes the usual one of each.
-    methods : sequence of str, default=("talr", "itq", "lsh")
+        Protocol of all data sets. None takes the default of each.
+    methods : iterable of str, default=("talr", "itq", "lsh")
         Keys of `METHODS`, or groups: "all", "deep" (with a network below the hash layer),
         "shallow", "supervised", "unsupervised".
-    nbits : sequence of int, default=(32,)
-        Code lengths.
+    nbits : iterable of int, default=(32,)
+        Numbers of bits.
     n_seeds : int, default=3
-        Seeds 0, 1, ...; each decides a split and the methods' own draws.
+        Number of seeds 0, 1, ... Each decides a split and the random draws of the methods.
     report : callable, default=None
-        Called with each finished row, to show progress.
+        Called with a :class:`Progress` after each result; ``report=print`` prints a line.
     tune : int, default=None
-        Number of candidates for the parameters of every method, the default among them; see
+        Number of candidates for the parameters of every method including the default; see
         :mod:`skhash.comparison.tuning`. None takes the default parameters.
     tune_metric : str, default="ap"
-        What candidates are compared by, a name as in :meth:`skhash.metrics.Metric.parse`.
+        Metric that compares candidates, a name as in :meth:`skhash.metrics.Metric.parse`.
     n_jobs : int, default=1
-        Number of processes; their threads are limited so that they share the cores.
+        Number of processes. They share the cores.
     folder : str or Path, default=None
-        Where finished rows are kept. Rows of the same settings that are there already are
-        used again, failed ones excepted.
+        Where finished results are stored, each in a file, and all in ``results.json``.
+        Stored results of the same settings are reused unless they failed.
     fresh : bool, default=False
-        Do everything anew, whatever is kept there.
+        Discard stored results of the same settings.
+    command : str, default=None
+        The command line, which is stored with the results.
 
     Returns
     -------
-    rows : list of dict
-        One a data set, method, code length and seed: dataset, protocol, description, method,
-        nbits, seed, the names in `FIGURES`, fit_seconds, codes_per_second, codes_sha256, curves
-        (see :func:`evaluate_hasher`); parameters, those that differ from the defaults,
-        n_candidates and tuning_seconds, how they were chosen; seconds, of everything;
-        not_applicable and error, None or why the results are None.
+    results : list of Result
+        By data set, seed, number of bits and method.
     description : str
-        The protocol in a sentence, one line a data set.
+        The split in a sentence, one line per data set.
 
     Raises
     ------
@@ -69,63 +76,59 @@ def compare(
     Examples
     --------
     >>> from skhash.comparison import compare
-    >>> rows, description = compare(methods=["lsh"], nbits=[8], n_seeds=1)
-    >>> rows[0]["ap_worst"] <= rows[0]["ap"] <= rows[0]["ap_best"]
+    >>> results, description = compare(methods=["lsh"], nbits=[8], n_seeds=1, report=print)
+    [1/1] lsh, 8 bits, seed 0 of digits: AP_T 0..., NDCG_T 0..., fitted in 0.0 s
+    >>> results[0].ap_worst <= results[0].ap <= results[0].ap_best
     True
     """
+    if n_jobs < 1:
+        raise ValueError(f"`n_jobs` must be an int >= 1. Got {n_jobs} instead.")
+    store = Store(folder)  # fails before the first fit if the folder cannot be written
     tuning = None if tune is None else Tuning(tune, tune_metric)
-    tasks = plan(dataset, protocol, methods, nbits, n_seeds, tuning)
-    rows: list = [None] * len(tasks)
-    for position, row, _ in run_tasks(tasks, Store(folder), n_jobs=n_jobs, fresh=fresh):
-        rows[position] = row
+    tasks = _plan(dataset, protocol, methods, nbits, n_seeds, tuning, command)
+    results: dict[int, Result] = {}
+    for position, result, reused in _run_tasks(tasks, store, n_jobs, fresh):
+        results[position] = result
+        if folder is not None and not reused:
+            write_results(folder, [results[i] for i in sorted(results)])
         if report is not None:
-            report(row)
-    return rows, "\n".join(dict.fromkeys(row["description"] for row in rows))
+            left = estimate_seconds_left(tasks, [results.get(i) for i in range(len(tasks))], n_jobs)
+            report(Progress(result, len(results), len(tasks), left, reused))
+    ordered = [results[i] for i in range(len(tasks))]
+    if folder is not None:
+        write_results(folder, ordered)
+    return ordered, "\n".join(dict.fromkeys(result.description for result in ordered))
 
 
-def plan(datasets, protocol, methods, nbits, n_seeds, tuning=None, command=None):
-    """List the tasks of a comparison, after a look at every data set.
-
-    Parameters
-    ----------
-    datasets : str or list of str
-        As in :func:`compare`.
-    protocol, methods, nbits, n_seeds
-        As in :func:`compare`.
-    tuning : Tuning, default=None
-        How parameters are chosen.
-    command : str, default=None
-        The command line, noted with the results.
-
-    Returns
-    -------
-    list of Task
-        By data set, seed, code length and method.
-
-    Raises
-    ------
-    ValueError
-        If a method or a data set is unknown, two data sets have one name, tuning is given fewer
-        than two candidates, or there is nothing to do.
-    """
+def _plan(
+    datasets: str | Sequence[str],
+    protocol: str | Protocol | None,
+    methods: Iterable[str],
+    nbits: Iterable[int],
+    n_seeds: int,
+    tuning: Tuning | None,
+    command: str | None,
+) -> list[Task]:
+    """Tasks of a comparison by data set, seed, number of bits and method, after a look at every data set."""
     methods, nbits = expand_methods(methods), list(dict.fromkeys(nbits))
     if not methods:
-        raise ValueError(f"methods={methods}; at least one method is wanted.")
+        raise ValueError("`methods` must name at least one method. Got none.")
     if not nbits or min(nbits) < 1:
-        raise ValueError(f"nbits={nbits}; code lengths of at least 1 are wanted.")
+        raise ValueError(f"`nbits` must hold ints >= 1. Got {nbits} instead.")
     if n_seeds < 1:
-        raise ValueError(f"n_seeds={n_seeds}; at least one seed is wanted.")
+        raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds} instead.")
     if tuning is not None:
-        Metric.parse(tuning.figure)
+        Metric.parse(tuning.metric)
         if tuning.budget < 2:
-            raise ValueError(f"tune={tuning.budget}; the default and at least one more candidate, 2, are wanted.")
-    names = dict.fromkeys([datasets] if isinstance(datasets, str) else datasets)
+            raise ValueError(
+                f"`tune` must be None or an int >= 2, the default and one more candidate. Got {tuning.budget} instead."
+            )
+    names = list(dict.fromkeys([datasets] if isinstance(datasets, str) else datasets))
     if not names:
-        raise ValueError(f"dataset={datasets!r}; at least one data set is wanted.")
+        raise ValueError("`dataset` must name at least one data set. Got none.")
     sources = [identify(name, protocol) for name in names]
-    called = [dict(source.facts)["dataset"] for source in sources]
-    if len(set(called)) < len(called):
-        raise ValueError(f"dataset={list(names)} names {called}; data sets of different names are wanted.")
+    if len({source.dataset for source in sources}) < len(sources):
+        raise ValueError(f"`dataset` must name data sets of different names. Got {names} instead.")
     return [
         Task(source, method, bits, seed, tuning, command)
         for source in sources
@@ -135,45 +138,20 @@ def plan(datasets, protocol, methods, nbits, n_seeds, tuning=None, command=None)
     ]
 
 
-def run_tasks(tasks, store, *, n_jobs=1, fresh=False):
-    """Yield the row of every task: those that are kept already, then the others as they are finished.
-
-    Parameters
-    ----------
-    tasks : list of Task
-        What to do.
-    store : Store
-        Where finished rows are kept.
-    n_jobs : int, default=1
-        Number of processes.
-    fresh : bool, default=False
-        Remove what is kept of these tasks first.
-
-    Yields
-    ------
-    position : int
-        Of the task in `tasks`.
-    row : dict
-        Its row, see :func:`compare`.
-    kept : bool
-        Whether it had been finished before.
-    """
+def _run_tasks(tasks: Sequence[Task], store: Store, n_jobs: int, fresh: bool) -> Iterator[tuple[int, Result, bool]]:
+    """Position, result and whether it was stored already: stored ones first, then the others as they finish."""
     import joblib
 
-    if n_jobs < 1:
-        raise ValueError(f"n_jobs={n_jobs}; a number of processes of at least 1 is wanted.")
     waiting = []
     for position, task in enumerate(tasks):
         if fresh:
-            store.discard("rows", task.settings)
-            if task.tuning is not None:
-                store.discard("tuning", task.tuning_settings)
-        record = store.read("rows", task.settings)
-        if record is None or record["row"]["error"] is not None:
+            store.discard(task.settings)
+        stored = store.read_result(task.settings)
+        if stored is None or stored.error is not None:
             waiting.append(position)
         else:
-            yield position, record["row"], True
-    jobs = (joblib.delayed(_numbered)(position, tasks[position], store) for position in waiting)
+            yield position, stored, True
+    jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store) for position in waiting)
     if n_jobs == 1:
         limits = {"backend": "sequential"}
     else:
@@ -181,11 +159,11 @@ def run_tasks(tasks, store, *, n_jobs=1, fresh=False):
     try:
         with joblib.parallel_config(**limits):
             finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
-        for position, row in finished:
-            yield position, row, False
+        for position, result in finished:
+            yield position, result, False
     finally:
         load.cache_clear()
 
 
-def _numbered(position, task, store):
+def _run_numbered(position: int, task: Task, store: Store) -> tuple[int, Result]:
     return position, run_task(task, store)

@@ -1,89 +1,28 @@
-"""Tables of averaged rows, plain and in Markdown, and what stands below them."""
+"""Tables of averaged results in Markdown, and the list of methods without results."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from skhash.comparison.leaders import column_sentence
+from skhash.comparison._groups import by_dataset, by_method
+from skhash.comparison.leaders import HEADS
 
-COLUMNS = ("method", "bits", "AP_T", "tie range", "NDCG_T", "P@100", "P@radius 2", "fit s", "codes/s")
+COLUMNS = ("method", "bits", "AP_T", "tie range", *list(HEADS.values())[1:], "fit s", "codes/s")
 NOTE = "the tie range is AP with the relevant items of each tie last and first"
 
-
-def by_dataset(rows):
-    """Group rows by data set and protocol, in the order of their first ones.
-
-    Parameters
-    ----------
-    rows : list of dict
-        As :func:`compare` returns them.
-
-    Returns
-    -------
-    dict of (str, str) to list of dict
-        The rows of each.
-    """
-    return _grouped(rows, "dataset", "protocol")
+Results = Sequence[Mapping[str, Any]]
 
 
-def by_method(rows):
-    """Group rows by method and code length, in the order of their first ones.
-
-    Parameters
-    ----------
-    rows : list of dict
-        As :func:`compare` returns them, of one data set.
-
-    Returns
-    -------
-    dict of (str, int) to list of dict
-        The rows of each.
-    """
-    return _grouped(rows, "method", "nbits")
-
-
-def _grouped(rows, *names):
-    """Rows by their values of some keys, in the order of the first ones."""
-    groups: dict = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
-    return groups
-
-
-def ranked_methods(rows, figure="ap"):
-    """Sort methods by the mean of a figure over all their rows, those without figures last.
-
-    Parameters
-    ----------
-    rows : list of dict
-        As :func:`compare` returns them, of one data set.
-    figure : str, default="ap"
-        The figure.
-
-    Returns
-    -------
-    list of str
-        Methods, the best first.
-
-    Examples
-    --------
-    >>> from skhash.comparison.tables import ranked_methods
-    >>> ranked_methods([{"method": "a", "ap": None}, {"method": "b", "ap": 0.1}, {"method": "c", "ap": 0.2}])
-    ['c', 'b', 'a']
-    """
-    values: dict = {}
-    for row in rows:
-        values.setdefault(row["method"], []).extend([] if row[figure] is None else [row[figure]])
-    return sorted(values, key=lambda method: -np.mean(values[method]) if values[method] else np.inf)
-
-
-def mean_and_spread(values, digits=3):
-    """Write the mean of values over the seeds, and behind ± their standard deviation.
+def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
+    """Mean of values over the seeds, and after ± their standard deviation.
 
     Parameters
     ----------
     values : sequence of float
-        One a seed.
+        One per seed.
     digits : int, default=3
-        Digits behind the point.
+        Number of decimal digits.
 
     Returns
     -------
@@ -92,7 +31,7 @@ def mean_and_spread(values, digits=3):
 
     Examples
     --------
-    >>> from skhash.comparison.tables import mean_and_spread
+    >>> from skhash.comparison import mean_and_spread
     >>> mean_and_spread([0.25, 0.75]), mean_and_spread([0.5])
     ('0.500 ± 0.354', '0.500')
     """
@@ -100,17 +39,17 @@ def mean_and_spread(values, digits=3):
     return f"{np.mean(values):.{digits}f}{deviation}"
 
 
-def tie_range(rows, figure="ap", digits=3):
-    """Write the means of a figure over the seeds in the worst and in the best order of ties.
+def tie_range(results: Results, metric: str = "ap", digits: int = 3) -> str:
+    """Means of a metric over the seeds in the worst and in the best order of ties.
 
     Parameters
     ----------
-    rows : list of dict
-        Each with the figure's name and "_worst", "_best".
-    figure : str, default="ap"
-        The figure.
+    results : sequence of Result or of dict
+        Each with the metric's name followed by "_worst" and by "_best".
+    metric : str, default="ap"
+        The metric.
     digits : int, default=3
-        Digits behind the point.
+        Number of decimal digits.
 
     Returns
     -------
@@ -119,65 +58,69 @@ def tie_range(rows, figure="ap", digits=3):
 
     Examples
     --------
-    >>> from skhash.comparison.tables import tie_range
+    >>> from skhash.comparison import tie_range
     >>> tie_range([{"ap_worst": 0.25, "ap_best": 0.5}, {"ap_worst": 0.35, "ap_best": 0.7}])
     '0.300 to 0.600'
     """
-    return " to ".join(f"{np.mean([row[f'{figure}_{end}'] for row in rows]):.{digits}f}" for end in ("worst", "best"))
+    return " to ".join(f"{_mean(results, f'{metric}_{order}'):.{digits}f}" for order in ("worst", "best"))
 
 
-def summarize(rows):
-    """Average the rows of each method and code length over the seeds.
+def summarize(results: Results) -> list[list[str]]:
+    """Cells of a table: means over the seeds for each method and number of bits.
 
     Parameters
     ----------
-    rows : list of dict
-        As :func:`compare` returns them, of one data set.
+    results : sequence of Result or of dict
+        Results of one data set.
 
     Returns
     -------
     list of list of str
-        Table cells: a mean, and behind ± the standard deviation over the seeds. A method
-        that has no figures says "not applicable" or "failed" instead.
+        A mean, and after ± the standard deviation over the seeds. A method without results
+        has "not applicable" or "failed" instead.
 
     Examples
     --------
     >>> from skhash.comparison import compare, summarize
-    >>> rows, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
-    >>> [cells[:2] for cells in summarize(rows)]
+    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
+    >>> [cells[:2] for cells in summarize(results)]
     [['pca', '8']]
     """
-    cells = []
-    for (method, bits), group in by_method(rows).items():
-        done = [row for row in group if row["ap"] is not None]
-        if not done:
-            why = "failed" if any(row.get("error") for row in group) else "not applicable"
-            cells.append([method, str(bits), why, *[""] * (len(COLUMNS) - 3)])
-            continue
-        values = {name: [row[name] for row in done] for name in done[0] if isinstance(done[0][name], float)}
-        means = {name: float(np.mean(column)) for name, column in values.items()}
-        cells.append(
-            [
-                method,
-                str(bits),
-                mean_and_spread(values["ap"]),
-                tie_range(done),
-                mean_and_spread(values["ndcg"]),
-                *(f"{means[name]:.3f}" for name in ("precision_at_100", "precision_radius_2")),
-                f"{means['fit_seconds']:.1f}",
-                f"{means['codes_per_second']:,.0f}",
-            ]
-        )
-    return cells
+    lines = []
+    for (method, bits), group in by_method(results).items():
+        done = [result for result in group if result["ap"] is not None]
+        if done:
+            cells = _cells(done)
+        else:
+            why = "failed" if any(result.get("error") for result in group) else "not applicable"
+            cells = [why, *[""] * (len(COLUMNS) - 3)]
+        lines.append([method, str(bits), *cells])
+    return lines
 
 
-def markdown_table(rows):
-    """Lay out the averaged rows as a Markdown table, columns aligned for plain reading.
+def _cells(results: Results) -> list[str]:
+    return [
+        mean_and_spread([result["ap"] for result in results]),
+        tie_range(results),
+        mean_and_spread([result["ndcg"] for result in results]),
+        f"{_mean(results, 'precision_at_100'):.3f}",
+        f"{_mean(results, 'precision_radius_2'):.3f}",
+        f"{_mean(results, 'fit_seconds'):.1f}",
+        f"{_mean(results, 'codes_per_second'):,.0f}",
+    ]
+
+
+def _mean(results: Results, name: str) -> float:
+    return float(np.mean([result[name] for result in results]))
+
+
+def markdown_table(results: Results) -> str:
+    """Markdown table of the averaged results, with aligned columns.
 
     Parameters
     ----------
-    rows : list of dict
-        As :func:`compare` returns them; of several data sets one table each.
+    results : sequence of Result or of dict
+        Results. Several data sets have a table each.
 
     Returns
     -------
@@ -187,23 +130,23 @@ def markdown_table(rows):
     Examples
     --------
     >>> from skhash.comparison import compare, markdown_table
-    >>> rows, description = compare(methods=["pca", "itq"], nbits=[8], n_seeds=1)
-    >>> len(markdown_table(rows).splitlines())  # head, rule, and a line each
+    >>> results, description = compare(methods=["pca", "itq"], nbits=[8], n_seeds=1)
+    >>> len(markdown_table(results).splitlines())  # head, rule, and a line per method
     4
     """
-    groups = by_dataset(rows)
+    groups = by_dataset(results)
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
-    return lay_out([COLUMNS, *summarize(rows)])
+    return lay_out([COLUMNS, *summarize(results)])
 
 
-def lay_out(cells):
-    """Lay out cells as a Markdown table, columns aligned for plain reading.
+def lay_out(cells: Sequence[Sequence[str]]) -> str:
+    """Markdown table of cells, with aligned columns.
 
     Parameters
     ----------
-    cells : list of sequences of str
+    cells : sequence of sequences of str
         The head, then the lines.
 
     Returns
@@ -213,7 +156,7 @@ def lay_out(cells):
 
     Examples
     --------
-    >>> from skhash.comparison.tables import lay_out
+    >>> from skhash.comparison import lay_out
     >>> print(lay_out([["method", "AP_T"], ["itq", ".431"]]))
     | method | AP_T |
     |--------|------|
@@ -221,35 +164,19 @@ def lay_out(cells):
     """
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
     ]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def leader_sentences(rows):
-    """Say who leads at each code length, by how much, and whether that is clear.
+def absences(results: Results) -> list[str]:
+    """Sentences that say which methods have no results, and why.
 
     Parameters
     ----------
-    rows : list of dict
-        As :func:`compare` returns them, of one data set.
-
-    Returns
-    -------
-    list of str
-        A sentence for each code length.
-    """
-    return [column_sentence(bits, column) for (bits,), column in _grouped(rows, "nbits").items()]
-
-
-def absences(rows):
-    """Say which methods have no figures, and why.
-
-    Parameters
-    ----------
-    rows : list of dict
-        As :func:`compare` returns them, of one data set.
+    results : sequence of Result or of dict
+        Results of one data set.
 
     Returns
     -------
@@ -258,17 +185,17 @@ def absences(rows):
 
     Examples
     --------
-    >>> from skhash.comparison.tables import absences
-    >>> absences([{"method": "sdh", "nbits": 8, "seed": 0, "error": None, "not_applicable": "no labels"}])
+    >>> from skhash.comparison import Result, absences
+    >>> absences([Result(method="sdh", nbits=8, seed=0, not_applicable="no labels")])
     ['sdh: not applicable: no labels.']
     """
-    reasons: dict = {}
-    for row in rows:
-        if row.get("not_applicable"):
-            reasons.setdefault((row["method"], f"not applicable: {row['not_applicable']}"), {})
-        elif row.get("error"):
-            seeds = reasons.setdefault((row["method"], f"failed: {row['error']}"), {})
-            seeds.setdefault(row["nbits"], []).append(str(row["seed"]))
+    reasons: dict[tuple[str, str], dict[int, list[str]]] = {}
+    for result in results:
+        if result.get("not_applicable"):
+            reasons.setdefault((result["method"], f"not applicable: {result['not_applicable']}"), {})
+        elif result.get("error"):
+            seeds = reasons.setdefault((result["method"], f"failed: {result['error']}"), {})
+            seeds.setdefault(result["nbits"], []).append(str(result["seed"]))
     sentences = []
     for (method, reason), seeds in reasons.items():
         places = "; ".join(f"{bits} bits, seed {', '.join(which)}" for bits, which in seeds.items())

@@ -1,57 +1,106 @@
-"""Tuning on training rows alone, with the same number of candidates for every method.
+"""Tuning on training samples alone, with the same number of candidates for every method.
 
-The training rows of a split are divided once more, four fifths to learn from and one fifth to
-act as queries against them; the queries of the split itself are never looked at. The first
-candidate is the default, so that tuning cannot throw it away unseen. Every seed is tuned
-anew: the training rows of one split are queries of another.
+The training samples of a split are divided again: four fifths to learn from, and one fifth
+that acts as queries. The queries of the split itself are never used. The first candidate is
+the default. Every seed is tuned anew, since training samples of one split are queries of another.
 """
 
 import json
 import math
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from skhash._files import with_current_names
 from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity
 from skhash.metrics import RetrievalScorer
-from skhash.registry import Around
+from skhash.registry import Around, Space
 
-HELD_OUT = 0.2  # share of the training rows that act as queries
+HELD_OUT = 0.2  # share of the training samples that act as queries
 
 
-def tune(make, space, data, budget, *, seed=0, figure="ap", known=(), keep=None):
-    """Evaluate candidates for the parameters of a hasher by ranking held-out training rows.
+@dataclass(frozen=True)
+class Candidate:
+    """Parameters of a hasher, and their score.
+
+    Parameters
+    ----------
+    parameters : dict
+        Parameters that differ from the default.
+    score : float, default=None
+        Metric on the held-out samples; None if the fit failed.
+    error : str, default=None
+        Why it failed.
+    seconds : float, default=0.0
+        Time of fit and evaluation.
+    centers : dict, default={}
+        For the default alone: its value of each parameter that is searched :class:`~skhash.registry.Around` it.
+    """
+
+    parameters: Mapping[str, Any]
+    score: float | None = None
+    error: str | None = None
+    seconds: float = 0.0
+    centers: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Candidate for JSON."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Candidate":
+        """Candidate from JSON, of this or an earlier version."""
+        centers = values.get("centers", values.get("centres", {}))
+        parameters = with_current_names(values["parameters"])
+        return cls(parameters, values["score"], values["error"], values["seconds"], with_current_names(centers))
+
+
+def tune(
+    make: Callable[..., Any],
+    space: Space,
+    data: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    metric: str = "ap",
+    known: Iterable[Candidate] = (),
+    save: Callable[[list[Candidate]], None] | None = None,
+) -> list[Candidate]:
+    """Candidates for the parameters of a hasher, scored on held-out training samples.
 
     Parameters
     ----------
     make : callable
-        ``make(**parameters)`` builds a hasher.
+        ``make(**parameters)`` returns a hasher.
     space : dict
-        Parameter to a list of candidates, or to a :class:`skhash.registry.Around`.
+        Parameter to a list of values, or to a :class:`skhash.registry.Around`.
     data : Bunch
-        As :func:`skhash.datasets.load_dataset` returns it; only its training rows are used.
+        Result of :func:`skhash.datasets.load_dataset`. Only its training samples are used.
     budget : int
-        Number of candidates, the default among them; a small space may hold fewer.
+        Number of candidates including the default. A small space may hold fewer.
     seed : int, default=0
-        Decides the division of the training rows and the candidates.
-    figure : str, default="ap"
-        What is compared, a name as in :meth:`skhash.metrics.Metric.parse`.
-    known : sequence of dict, default=()
+        Decides the division of the training samples and the candidates.
+    metric : str, default="ap"
+        The score, a name as in :meth:`skhash.metrics.Metric.parse`.
+    known : iterable of Candidate, default=()
         Candidates of an earlier call, which are not evaluated again.
-    keep : callable, default=None
-        Called with all candidates so far, the known ones included, after each new one.
+    save : callable, default=None
+        Called with all candidates so far, including the known ones, after each new one.
 
     Returns
     -------
-    list of dict
-        One a candidate: "parameters", "score" (None where it failed), "error" and "seconds";
-        the first one also "centres", what the default took where the space has a `Around`.
+    list of Candidate
+        The default first.
 
     Raises
     ------
     Exception
-        What the default fails with; of another candidate it is noted as its error.
+        The error of the default. Errors of other candidates are stored in them.
 
     Examples
     --------
@@ -61,166 +110,115 @@ def tune(make, space, data, budget, *, seed=0, figure="ap", known=(), keep=None)
     >>> from skhash.datasets import load_dataset
     >>> make = partial(KSHHasher, 8, n_labeled=100, random_state=0)
     >>> candidates = tune(make, {"n_anchors": [10, 50]}, load_dataset("digits"), 2)
-    >>> [sorted(candidate["parameters"]) for candidate in candidates]
+    >>> [sorted(candidate.parameters) for candidate in candidates]
     [[], ['n_anchors']]
-    >>> best_candidate(candidates)["score"] >= candidates[0]["score"]
+    >>> best_candidate(candidates).score >= candidates[0].score
     True
     """
-    division = split_training_samples(data, seed)
-    found = {json.dumps(candidate["parameters"]): candidate for candidate in known}
-    candidates: list = []
-    for draw in ({}, *_draws(space, budget - 1, seed)):
-        centres = candidates[0]["centres"] if candidates else {}
-        parameters = {name: scaled(centres[name], value) if name in centres else value for name, value in draw.items()}
+    division = _divide_training_samples(data, seed)
+    found = {json.dumps(dict(candidate.parameters)): candidate for candidate in known}
+    candidates: list[Candidate] = []
+    for draw in ({}, *_draw_parameters(space, budget - 1, seed)):
+        centers = candidates[0].centers if candidates else {}
+        parameters = {name: _scale(centers[name], value) if name in centers else value for name, value in draw.items()}
         key = json.dumps(parameters)
         if key not in found:
-            found[key] = _evaluate(make, parameters, space, data, division, figure)
-            if keep is not None:
-                keep(list(found.values()))
+            found[key] = _evaluate(make, parameters, space, data, division, metric)
+            if save is not None:
+                save(list(found.values()))
         candidates.append(found[key])
     return candidates
 
 
-def best_candidate(candidates):
-    """Find the candidate of the highest score, the earliest of equal ones.
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """Candidate with the highest score, the first of equal ones.
 
     Parameters
     ----------
-    candidates : list of dict
-        As :func:`tune` returns them.
+    candidates : sequence of Candidate
+        Result of :func:`tune`.
 
     Returns
     -------
-    dict
+    Candidate
         The best one.
     """
-    return max(candidates, key=lambda candidate: -math.inf if candidate["score"] is None else candidate["score"])
+    return max(candidates, key=lambda candidate: -math.inf if candidate.score is None else candidate.score)
 
 
-def split_training_samples(data, seed):
-    """Divide the training rows of a split, evenly over the classes where there are any.
+_Division = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
-    Parameters
-    ----------
-    data : Bunch
-        As :func:`skhash.datasets.load_dataset` returns it.
-    seed : int
-        Decides the division.
 
-    Returns
-    -------
-    learned : ndarray of int
-        Positions of the rows to learn from.
-    held : ndarray of int
-        Positions of the rows that act as queries.
-    """
+def _divide_training_samples(data: Any, seed: int) -> _Division:
+    """Indices of training samples to learn from, and of those that act as queries, with the same share per class."""
     from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
     n = len(data.X_train)
-    groups: np.ndarray = np.zeros(n)
+    groups: npt.NDArray[Any] = np.zeros(n)
     splitter = ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
     if isinstance(data.affinity, ClassAffinity):
         _, groups, sizes = np.unique(np.ravel(data.y_train), return_inverse=True, return_counts=True)
         if sizes.min() > 1 and len(sizes) <= HELD_OUT * n:
             splitter = StratifiedShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
-    return next(splitter.split(np.zeros(n), groups))
+    learned, held_out = next(splitter.split(np.zeros(n), groups))
+    return learned, held_out
 
 
-def scaled(value, factor):
-    """Multiply a parameter by a factor, to three digits; a whole number stays one, and at least 1.
-
-    Parameters
-    ----------
-    value : int or float
-        The parameter.
-    factor : float
-        The factor.
-
-    Returns
-    -------
-    int or float
-        The product.
-
-    Examples
-    --------
-    >>> from skhash.comparison.tuning import scaled
-    >>> scaled(300, 0.5), scaled(0.1, 1.23456)
-    (150, 0.123)
-    """
+def _scale(value: Any, factor: float) -> Any:
+    """Product of a parameter and a factor, to three digits; of an int an int of at least 1."""
     if isinstance(value, int):
         return max(1, round(value * factor))
     return float(f"{value * factor:.3g}")
 
 
-def _draws(space, n, seed):
-    """Draw values of the parameters; factors of what the default takes where the space has a `Around`."""
+def _draw_parameters(space: Space, n: int, seed: int) -> list[dict[str, Any]]:
+    """Random values of the parameters; factors of the center for those with an `Around`."""
     from scipy.stats import loguniform
     from sklearn.model_selection import ParameterSampler
 
-    lists = {
+    lists: dict[str, Any] = {
         name: loguniform(1 / values.factor, values.factor) if isinstance(values, Around) else list(values)
         for name, values in space.items()
     }
     if all(isinstance(values, list) for values in lists.values()):
-        n = min(n, math.prod(map(len, lists.values())))  # more are not to be had from a grid
+        n = min(n, math.prod(map(len, lists.values())))  # a grid holds no more
     return list(ParameterSampler(lists, n, random_state=seed)) if space and n else []
 
 
-def _evaluate(make, parameters, space, data, division, figure):
-    """Fit a candidate and rank the held-out rows; the default (no parameters) is not allowed to fail."""
+def _evaluate(
+    make: Callable[..., Any], parameters: dict[str, Any], space: Space, data: Any, division: _Division, metric: str
+) -> Candidate:
+    """Fit a candidate and rank the held-out samples. An error of the default (no parameters) is raised."""
     start = time.perf_counter()
-    candidate: dict = {"parameters": parameters, "score": None, "error": None}
     X, y = data.X_train, data.y_train
-    learned, held = division
+    learned, held_out = division
     try:
         hasher = make(store_database=True, **parameters).fit(X[learned], take_targets(y, learned))
-        score = RetrievalScorer(figure, affinity=data.affinity)(hasher, X[held], take_targets(y, held))
+        score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], take_targets(y, held_out))
         if not math.isfinite(score):
-            raise ValueError("no held-out training row has a relevant one to find")
-        candidate["score"] = score
-        if not parameters:
-            times = {name: values.center for name, values in space.items() if isinstance(values, Around)}
-            candidate["centres"] = {
-                name: settled_value(hasher, name) if centre is None else centre for name, centre in times.items()
-            }
+            raise ValueError("No held-out training sample has a relevant training sample.")
+        centers = {} if parameters else _centers(hasher, space)
     except Exception as error:
         if not parameters:
             raise
-        candidate["error"] = f"{type(error).__name__}: {error}"
-    return candidate | {"seconds": time.perf_counter() - start}
+        return Candidate(parameters, None, f"{type(error).__name__}: {error}", time.perf_counter() - start)
+    return Candidate(parameters, score, None, time.perf_counter() - start, centers)
 
 
-def settled_value(hasher, name):
-    """Look up what a fitted hasher took for a parameter, be it given or left None.
+def _centers(hasher: Any, space: Space) -> dict[str, Any]:
+    """Default value of each parameter that is searched around it."""
+    return {
+        name: _fitted_value(hasher, name) if values.center is None else values.center
+        for name, values in space.items()
+        if isinstance(values, Around)
+    }
 
-    Parameters
-    ----------
-    hasher : BaseHasher
-        Fitted.
-    name : str
-        A parameter.
 
-    Returns
-    -------
-    int or float
-        Its value.
-
-    Raises
-    ------
-    LookupError
-        If the hasher does not tell.
-
-    Examples
-    --------
-    >>> from skhash import KSHHasher
-    >>> from skhash.comparison.tuning import settled_value
-    >>> hasher = KSHHasher(nbits=4).fit([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1])
-    >>> settled_value(hasher, "gamma") == hasher.gamma_, settled_value(hasher, "n_anchors")
-    (True, 300)
-    """
+def _fitted_value(hasher: Any, name: str) -> Any:
+    """Value that a fitted hasher uses for a parameter, given or chosen by fit."""
     places = [getattr(hasher, place, {}) for place in ("settings_", "functions_")]
     values = [getattr(hasher, name), getattr(hasher, f"{name}_", None), *(place.get(name) for place in places)]
     value = next((value for value in values if value is not None), None)
     if value is None:
-        raise LookupError(f"{type(hasher).__name__} does not tell which {name} it took.")
+        raise LookupError(f"{type(hasher).__name__} does not store its value of {name}.")
     return getattr(value, "item", lambda: value)()

@@ -1,0 +1,150 @@
+"""The HTML page of a comparison, with its style and pictures inside."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+
+from skhash.comparison import _pictures
+from skhash.comparison._groups import by_dataset, by_method, ranked_methods
+from skhash.comparison.leaders import HEADS, find_lead, leader_sentences
+from skhash.comparison.methods import METHODS
+from skhash.comparison.provenance import Provenance
+from skhash.comparison.results import Result
+from skhash.comparison.tables import COLUMNS, absences, mean_and_spread, summarize, tie_range
+from skhash.datasets import PROTOCOLS
+
+N_DIGITS = 12  # of a hash, as shown
+_NO_PICTURES = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
+_SNIPPET = """import hashlib
+from skhash.comparison import make_hasher
+from skhash.datasets import load_dataset
+
+data = load_dataset({source!r}, protocol={protocol!r}, random_state={seed})
+hasher = make_hasher({method!r}, {nbits}, {seed}, data.affinity{given})
+codes = hasher.fit(data.X_train, data.y_train).encode(data.X_database)
+print(hashlib.sha256(codes).hexdigest()[:{n_digits}])  # {digest}"""
+
+
+def render_page(results: Sequence[Result], about: Provenance) -> str:
+    """HTML of the page, which refers to no other file."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise ImportError("The report needs jinja2, which is not installed: pip install jinja2") from error
+
+    can_draw = _pictures.can_draw()
+    seeds = sorted({result.seed for result in results})
+    groups = by_dataset(results)
+    here = files("skhash.comparison")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    page: str = environment.from_string(here.joinpath("report.html.jinja").read_text(encoding="utf-8")).render(
+        **asdict(about) | {"notes": [*about.notes, *([] if can_draw else [_NO_PICTURES])]},
+        css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
+        title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
+        n_methods=len({result.method for result in results}),
+        nbits=_enumerate(sorted({result.nbits for result in results})),
+        n_seeds=len(seeds),
+        seeds=_enumerate(seeds),
+        columns=COLUMNS,
+        datasets=[_section(dataset, protocol, part, can_draw) for (dataset, protocol), part in groups.items()],
+        snippet=_snippet(results),
+    )
+    return page
+
+
+def _section(dataset: str, protocol: str, results: Sequence[Result], can_draw: bool) -> dict[str, Any]:
+    """Section of one data set."""
+    done = [result for result in results if result.ap is not None]
+    order = ranked_methods(results)
+    ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
+    n_shown = _pictures.N_SHOWN
+    return {
+        "name": f"{dataset}, protocol {protocol}",
+        "anchor": re.sub(r"[^\w-]+", "-", f"{dataset}-{protocol}"),
+        "description": results[0].description,
+        "nbits": sorted({result.nbits for result in results}),
+        "leaders": leader_sentences(ranked),
+        "absences": absences(ranked),
+        "matrices": [_matrix(metric, results) for metric in ("ap", "ndcg")] if done else [],
+        "pictures": _pictures.draw_pictures(done) if can_draw and done else {},
+        "n_shown": n_shown if len({result.method for result in done}) > n_shown else None,
+        "cells": summarize(ranked),
+        "fits": [_fit(result) for result in ranked if result.ap is not None],
+    }
+
+
+def _matrix(metric: str, results: Sequence[Result]) -> dict[str, Any]:
+    """Table of a metric: one line per method, the best first, and one column per number of bits."""
+    groups = by_method(results)
+    n_seeds = len({result.seed for result in results})
+    leads = {
+        bits: find_lead([result for result in results if result.nbits == bits], metric)[0]
+        for bits in sorted({result.nbits for result in results})
+    }
+    lines = []
+    for method in ranked_methods(results, metric):
+        cells = []
+        for bits, lead in leads.items():
+            cell = _cell(metric, groups.get((method, bits), []), n_seeds)
+            cells.append(cell | {"kind": "best"} if lead is not None and lead.leader == method else cell)
+        lines.append({"method": method, "cells": cells})
+    return {"name": HEADS[metric] + (" and its tie range" if metric == "ap" else ""), "lines": lines}
+
+
+def _cell(metric: str, results: Sequence[Result], n_seeds: int) -> dict[str, Any]:
+    """Text of a cell, the small text below it, and its class."""
+    done = [result for result in results if result.ap is not None]
+    if not done:
+        text = "failed" if any(result.error for result in results) else "n/a" if results else ""
+        return {"text": text, "small": [], "kind": "none"}
+    small = []
+    if metric == "ap":
+        small.append(tie_range(done))
+    if len(done) < n_seeds:
+        small.append(f"{len(done)} of {n_seeds} seeds")
+    return {"text": mean_and_spread([result[metric] for result in done]), "small": small, "kind": ""}
+
+
+def _fit(result: Result) -> dict[str, Any]:
+    """Parameters and codes of one fit."""
+    return {
+        "method": result.method,
+        "nbits": result.nbits,
+        "seed": result.seed,
+        "ap": f"{result.ap:.4f}",
+        "codes": (result.codes_sha256 or "")[:N_DIGITS],
+        "candidates": result.n_candidates,
+        "tuning_seconds": f"{result.tuning_seconds:.1f}",
+        "parameters": _as_keywords(result.parameters),
+    }
+
+
+def _snippet(results: Sequence[Result]) -> str | None:
+    """Code that computes the codes of the first result again that has a hash and a named protocol."""
+    result = next((result for result in results if result.codes_sha256 and result.protocol in PROTOCOLS), None)
+    if result is None or result.codes_sha256 is None:
+        return None
+    own = METHODS[result.method].parameters
+    given = _as_keywords({name: value for name, value in result.parameters.items() if name not in own})
+    return _SNIPPET.format(
+        source=result.source or result.dataset,  # results of earlier versions have no source
+        protocol=result.protocol,
+        method=result.method,
+        nbits=result.nbits,
+        seed=result.seed,
+        given=given and f", {given}",
+        n_digits=N_DIGITS,
+        digest=result.codes_sha256[:N_DIGITS],
+    )
+
+
+def _as_keywords(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+
+
+def _enumerate(values: Iterable[Any]) -> str:
+    """Values with commas, and "and" before the last one."""
+    *first, last = map(str, values)
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,192 @@
+"""One task of a comparison: tune if asked, fit, and rank one method on one split."""
+
+import math
+import time
+import traceback
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from skhash.affinity import ClassAffinity, label_matrix
+from skhash.comparison._settings import Settings, Tuning, versions
+from skhash.comparison.evaluation import evaluate_hasher
+from skhash.comparison.methods import METHODS, make_hasher
+from skhash.comparison.results import Result
+from skhash.comparison.store import Record, Store
+from skhash.comparison.tuning import best_candidate, tune
+from skhash.datasets import Protocol, load_dataset
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A data set under a protocol, and the facts that identify it.
+
+    Parameters
+    ----------
+    source : str
+        Name or file, for :func:`skhash.datasets.load_dataset`.
+    protocol : str or Protocol
+        Protocol, for :func:`skhash.datasets.load_dataset`.
+    dataset, protocol_name : str
+        Names of data set and protocol.
+    description : str
+        The split in a sentence.
+    digest : str
+        Hash of the arrays of the split of seed 0.
+    """
+
+    source: str
+    protocol: str | Protocol | None
+    dataset: str
+    protocol_name: str
+    description: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """A method, a number of bits and a seed on a data set.
+
+    Parameters
+    ----------
+    data : DataSource
+        The data set.
+    method : str
+        A key of `METHODS`.
+    nbits : int
+        Number of bits.
+    seed : int
+        Seed of the split and of the method.
+    tuning : Tuning, default=None
+        How parameters are chosen. None takes the defaults.
+    command : str, default=None
+        The command line, which is stored with the result.
+    """
+
+    data: DataSource
+    method: str
+    nbits: int
+    seed: int
+    tuning: Tuning | None = None
+    command: str | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Everything that decides the metrics."""
+        variant = METHODS[self.method]
+        return Settings(
+            dataset=self.data.dataset,
+            protocol=self.data.protocol_name,
+            description=self.data.description,
+            data=self.data.digest,
+            method=self.method,
+            nbits=self.nbits,
+            seed=self.seed,
+            class_name=variant.method.class_name,
+            method_parameters=variant.parameters,
+            tuning=self.tuning,
+            versions=versions(),
+        )
+
+
+@lru_cache(maxsize=1)
+def load(source: str, protocol: str | Protocol | None, seed: int) -> Any:
+    """Split of a data set. Each process caches the last one."""
+    return load_dataset(source, protocol=protocol, random_state=seed)
+
+
+def identify(source: str, protocol: str | Protocol | None) -> DataSource:
+    """Data set with its facts, which are read from the split of seed 0.
+
+    Raises
+    ------
+    ValueError
+        If it has a single class.
+    """
+    import joblib
+
+    data = load(source, protocol, 0)
+    if isinstance(data.affinity, ClassAffinity) and len(np.unique(data.y_database)) == 1:
+        raise ValueError(f"`dataset` must have at least two classes. Got a single class in {source!r}.")
+    digest = joblib.hash([data.X_query, data.y_query, data.X_database, data.y_database, data.train_index])
+    return DataSource(source, protocol, data.name, str(data.protocol), data.DESCR, digest)
+
+
+def run_task(task: Task, store: Store) -> Result:
+    """Result of a task, which is stored.
+
+    If the method does not apply, `not_applicable` says why. If anything fails, `error` says
+    why, so that other methods go on. The metrics are None then.
+    """
+    start = time.perf_counter()
+    failure = None
+    result = Result(
+        source=task.data.source,
+        dataset=task.data.dataset,
+        protocol=task.data.protocol_name,
+        description=task.data.description,
+        method=task.method,
+        nbits=task.nbits,
+        seed=task.seed,
+        parameters=dict(METHODS[task.method].parameters),
+    )
+    try:
+        data = load(task.data.source, task.data.protocol, task.seed)
+        reason = why_not_applicable(task.method, data)
+        if reason is None:
+            chosen, result = _tune(task, data, store, result)
+            result = replace(result, **_evaluate(task, data, chosen))
+        else:
+            result = replace(result, not_applicable=reason)
+    except Exception as error:
+        result = replace(result, error=f"{type(error).__name__}: {error}")
+        failure = traceback.format_exc()
+    result = replace(result, seconds=time.perf_counter() - start)
+    store.write_record(Record(task.settings, result, datetime.now(UTC).isoformat(), task.command, failure))
+    return result
+
+
+def why_not_applicable(method: str, data: Any) -> str | None:
+    """Reason why a method cannot learn from a data set. None if it can."""
+    if METHODS[method].method.needs_labels:
+        try:
+            label_matrix(data.affinity, data.y_train[:1])
+        except ValueError:
+            return f"it learns from labels, and relevance is given by a {type(data.affinity).__name__}"
+    return None
+
+
+def _tune(task: Task, data: Any, store: Store, result: Result) -> tuple[dict[str, Any], Result]:
+    """Chosen parameters, and the result with these."""
+    space = METHODS[task.method].method.search_space
+    if task.tuning is None or not space:
+        return {}, result
+    settings = task.settings
+    candidates = tune(
+        partial(make_hasher, task.method, task.nbits, task.seed, data.affinity),
+        space,
+        data,
+        task.tuning.budget,
+        seed=task.seed,
+        metric=task.tuning.metric,
+        known=store.read_candidates(settings),
+        save=partial(store.write_candidates, settings),
+    )
+    chosen = dict(best_candidate(candidates).parameters)
+    return chosen, replace(
+        result,
+        parameters={**result.parameters, **chosen},
+        n_candidates=len(candidates),
+        tuning_seconds=sum(candidate.seconds for candidate in candidates),
+    )
+
+
+def _evaluate(task: Task, data: Any, chosen: dict[str, Any]) -> dict[str, Any]:
+    hasher = make_hasher(task.method, task.nbits, task.seed, data.affinity, **chosen)
+    values = evaluate_hasher(hasher, data, details=True)
+    if math.isnan(values["ap"]):
+        raise ValueError("No query has a relevant sample in the database.")
+    return values

@@ -1,0 +1,123 @@
+"""The result of one fit, as code and files hold it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from skhash._files import with_current_names
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(Mapping[str, Any]):
+    """Result of one fit: what was fitted, the metrics, and how it was obtained.
+
+    It can be read like an entry of ``results.json``, too: ``result["ap"]``, ``dict(result)``.
+    The metrics and what follows them up to `curves` are None if the fit failed or the method
+    does not apply.
+
+    Parameters
+    ----------
+    source : str, default=None
+        Name or file of the data set.
+    dataset, protocol, description : str, default=""
+        Names of data set and protocol, and the split in a sentence.
+    method : str
+        A key of ``METHODS``.
+    nbits : int
+        Number of bits.
+    seed : int
+        Seed of the split and of the method.
+    ap, ap_worst, ap_best, ndcg, precision_at_100, precision_radius_2 : float, default=None
+        Metrics.
+    fit_seconds, codes_per_second : float, default=None
+        Time of the fit, and speed of encoding the database.
+    codes_sha256 : str, default=None
+        SHA-256 of the packed codes of the database, in hex digits.
+    curves : dict of str to list, default=None
+        See :func:`skhash.comparison.evaluate_hasher`.
+    parameters : dict, default={}
+        Parameters that differ from the defaults.
+    n_candidates : int, default=1
+        Number of candidates that tuning compared.
+    tuning_seconds : float, default=0.0
+        Time of tuning.
+    not_applicable, error : str, default=None
+        Why there are no metrics.
+    seconds : float, default=0.0
+        Time of everything.
+
+    Examples
+    --------
+    >>> from skhash.comparison import Result
+    >>> result = Result(dataset="digits", method="itq", nbits=16, seed=0, ap=0.5)
+    >>> result.ap, result["ap"], Result.from_dict(result.to_dict()) == result
+    (0.5, 0.5, True)
+    """
+
+    source: str | None = None
+    dataset: str = ""
+    protocol: str = ""
+    description: str = ""
+    method: str
+    nbits: int
+    seed: int
+    ap: float | None = None
+    ap_worst: float | None = None
+    ap_best: float | None = None
+    ndcg: float | None = None
+    precision_at_100: float | None = None
+    precision_radius_2: float | None = None
+    fit_seconds: float | None = None
+    codes_per_second: float | None = None
+    codes_sha256: str | None = None
+    curves: Mapping[str, list[float]] | None = field(default=None, repr=False)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    n_candidates: int = 1
+    tuning_seconds: float = 0.0
+    not_applicable: str | None = None
+    error: str | None = None
+    seconds: float = 0.0
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in list(self):
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in fields(self))
+
+    def __len__(self) -> int:
+        return len(fields(self))
+
+    def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
+        """Entry of ``results.json``.
+
+        Parameters
+        ----------
+        curves : bool, default=False
+            Whether to include the curves, which ``results.json`` leaves out.
+
+        Returns
+        -------
+        dict
+            Values that JSON can hold, by field.
+        """
+        return {name: value for name, value in self.items() if curves or name != "curves"}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Result":
+        """Result from an entry of ``results.json``, of this or an earlier version.
+
+        Parameters
+        ----------
+        values : dict
+            At least "method", "nbits" and "seed". Unknown keys are ignored.
+
+        Returns
+        -------
+        Result
+            The result.
+        """
+        known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
+        known["parameters"] = with_current_names(values.get("parameters", {}))
+        return cls(**known)

@@ -1,0 +1,52 @@
+"""What is measured of one hasher."""
+
+import numpy as np
+import pytest
+
+from skhash.comparison import METRICS, evaluate_hasher, make_hasher
+from skhash.datasets import load_dataset
+from skhash.metrics import precision, recall, relevance_histogram
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_dataset("digits")
+
+
+def test_curves_are_means_of_precision_and_recall(data):
+    hasher = make_hasher("itq", 8, 0, "auto")
+    values = evaluate_hasher(hasher, data, details=True)
+    H = relevance_histogram(
+        hasher.transform(data.X_query), hasher.transform(data.X_database), data.y_query, data.y_database
+    )
+    curves = values["curves"]
+    np.testing.assert_allclose(curves["radius_precision"], [precision(H, radius=r) for r in range(9)], atol=1e-6)
+    np.testing.assert_allclose(curves["radius_recall"], [recall(H, radius=r) for r in range(9)], atol=1e-6)
+    np.testing.assert_allclose(curves["rank_precision"], [precision(H, k=k) for k in curves["ranks"]], atol=1e-6)
+    assert values["precision_at_100"] == precision(H, k=100)
+
+
+def test_details_change_no_metric(data):
+    short, long = (evaluate_hasher(make_hasher("lsh", 8, 0, "auto"), data, details=details) for details in (0, 1))
+    assert set(short) == {*METRICS, "fit_seconds", "codes_per_second"}
+    assert set(long) == {*short, "codes_sha256", "curves"}
+    assert all(short[name] == long[name] for name in METRICS)
+
+
+def test_each_sample_is_encoded_once(data, monkeypatch):
+    encoded = []
+    hasher = make_hasher("lsh", 8, 0, "auto")
+    monkeypatch.setattr(type(hasher), "_project", lambda self, X: encoded.append(len(X)) or X @ self.projection_)
+    evaluate_hasher(hasher, data, details=True)
+    assert sum(encoded) == len(data.X_query) + len(data.X_database)
+
+
+def test_a_radius_counts_bits_whatever_their_weights(data):
+    plain, weighted = make_hasher("itq", 16, 0, "auto"), make_hasher("itq", 16, 0, "auto")
+    weighted.bit_weights_ = np.linspace(0.01, 0.02, 16)
+    plain, weighted = (evaluate_hasher(hasher, data, details=True) for hasher in (plain, weighted))
+    assert set(plain) == set(weighted) >= set(METRICS)
+    assert weighted["precision_radius_2"] == plain["precision_radius_2"]
+    assert weighted["curves"]["radius_recall"] == plain["curves"]["radius_recall"]
+    assert weighted["curves"]["rank_precision"] != plain["curves"]["rank_precision"]
+    assert weighted["ap_best"] - weighted["ap_worst"] < 0.2 * (plain["ap_best"] - plain["ap_worst"])

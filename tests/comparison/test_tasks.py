@@ -1,0 +1,52 @@
+"""One method on one split: what fails or does not apply is a result, too."""
+
+import numpy as np
+import pytest
+
+from skhash.comparison import METRICS, compare, evaluate_hasher, make_hasher
+from skhash.comparison._tasks import why_not_applicable
+from skhash.comparison.store import Store
+from skhash.datasets import load_dataset
+
+
+def test_methods_that_need_labels_do_not_apply_without(own_file):
+    data = load_dataset(own_file)
+    assert why_not_applicable("sdh", data) == "it learns from labels, and relevance is given by a DistanceAffinity"
+    assert why_not_applicable("ksh", data) is None
+    result = compare(own_file, methods=["sdh"], nbits=[8], n_seeds=1)[0][0]
+    assert result.not_applicable.startswith("it learns from labels")
+    assert (result.error, result.ap, result.codes_sha256) == (None, None, None)
+
+
+def test_a_failure_is_a_result_and_the_others_go_on(set_broken, tmp_path):
+    set_broken(0)
+    failed, done = compare(methods=["broken", "lsh"], nbits=[8], n_seeds=1, folder=tmp_path)[0]
+    assert failed.error.startswith("InvalidParameterError: The 'n_iter' parameter")
+    assert failed.keys() == done.keys()
+    assert all(failed[name] is None for name in METRICS)
+    assert done.error is None
+    record = next(record for record in Store(tmp_path).records() if record.result.error)
+    assert "Traceback" in record.traceback
+
+
+def test_a_result_holds_the_chosen_parameters():
+    tuned, fixed = compare(methods=["itq-cca", "lsh"], nbits=[8], n_seeds=1, tune=3)[0]
+    assert (tuned.n_candidates, fixed.n_candidates) == (3, 1)
+    assert set(tuned.parameters) <= {"ridge"}
+    assert tuned.tuning_seconds > 0
+    assert fixed.parameters == {}
+    data = load_dataset("digits")
+    again = evaluate_hasher(make_hasher("itq-cca", 8, 0, data.affinity, **tuned.parameters), data)
+    assert again["ap"] == tuned.ap
+
+
+def test_a_data_set_without_relevant_samples_fails(monkeypatch):
+    monkeypatch.setattr("skhash.comparison._tasks.evaluate_hasher", lambda *args, **options: {"ap": float("nan")})
+    result = compare(methods=["lsh"], nbits=[8], n_seeds=1)[0][0]
+    assert result.error == "ValueError: No query has a relevant sample in the database."
+
+
+def test_a_single_class_is_refused(tmp_path):
+    np.savez(tmp_path / "one.npz", X=np.eye(60), y=np.zeros(60))
+    with pytest.raises(ValueError, match=r"at least two classes. Got a single class in .*one\.npz"):
+        compare(str(tmp_path / "one.npz"), methods=["lsh"])
