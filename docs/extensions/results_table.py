@@ -20,7 +20,7 @@ from results import ROOT, Cell, make_table, read_rows, select
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from skhash.comparison.tables import leader_sentences
+from skhash.comparison import leader_sentences
 
 
 class ResultsTable(SphinxDirective):

@@ -67,7 +67,7 @@ def test_methods_that_need_labels_are_marked_and_search_spaces_fit(name):
 @pytest.mark.parametrize("name", ["structhash", "cghash"])
 def test_the_ridge_is_searched_around_that_of_kernels(name):
     method = REGISTERED[name]
-    assert method.search_space["ridge"].center == getattr(hashers, method.class_name)._ridges["kernel"]
+    assert method.search_space["ridge"].center == getattr(hashers, method.class_name)._default_ridges["kernel"]
 
 
 def test_a_fitted_value_is_found_wherever_a_hasher_stores_it():
