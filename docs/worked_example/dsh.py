@@ -9,9 +9,12 @@ here both as means: over the pairs of different samples of a batch, and over its
 the paper, m = 2b.
 """
 
+from typing import Any
+
 import torch
 
 from skhash.affinity import level_indices
+from skhash.engine import Objective
 from skhash.hashers.deep import QuantizedDeepHasher, QuantizedObjective
 
 
@@ -26,7 +29,7 @@ class DSHObjective(QuantizedObjective):
         Weight alpha of the penalty.
     """
 
-    def data_loss(self, u, targets):
+    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
         """Mean loss of the pairs of different samples."""
         index, _ = level_indices(self.affinity, targets, targets)
         similar = torch.from_numpy(index > 0).to(u.device)
@@ -35,7 +38,7 @@ class DSHObjective(QuantizedObjective):
         different = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
         return losses[different].mean()
 
-    def penalty(self, excess):
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
         """Absolute value of the excess."""
         return excess.abs()
 
@@ -76,5 +79,5 @@ class DSHHasher(QuantizedDeepHasher):
     # steps, batch size, learning rate, weight decay, quantization_weight
     _recipes = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
 
-    def _objective(self):
+    def _objective(self) -> Objective:
         return DSHObjective(self.affinity_, self.settings_["quantization_weight"])
