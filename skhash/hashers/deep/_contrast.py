@@ -49,7 +49,7 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
 
     Returns
     -------
-    tensor without axes
+    tensor of shape ()
         The loss.
 
     Examples

@@ -55,7 +55,7 @@ def pairwise_loss(
 
     Returns
     -------
-    tensor without axes
+    tensor of shape ()
         The loss, >= 0.
 
     Examples
@@ -133,7 +133,7 @@ class QuantizedObjective(Objective):
 
         Returns
         -------
-        tensor without axes
+        tensor of shape ()
             The loss.
         """
         raise NotImplementedError
@@ -220,7 +220,7 @@ class HistogramObjective(Objective):
 
         Returns
         -------
-        tensor without axes
+        tensor of shape ()
             The loss.
         """
         raise NotImplementedError

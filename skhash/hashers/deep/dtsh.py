@@ -30,7 +30,7 @@ _MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
 class _DTSHObjective(QuantizedObjective):
     """Mean likelihood of the triplets of a batch, and the squared penalty of its activations.
 
-    Of a batch with more than `max_triplets`, pairs (q, p) are drawn, so that there are at most that many.
+    If a batch has more than `max_triplets` triplets, a random subset of its pairs (q, p) is used.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DTSHHasher(QuantizedDeepHasher):
 
     Notes
     -----
-    All triplets of a batch count, if there are at most 2**22; otherwise a part is drawn at random.
+    A step uses all triplets of its batch, or a random subset if there are more than 2**22.
 
     {defaults}
 

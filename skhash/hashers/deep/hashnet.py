@@ -115,9 +115,9 @@ class HashNetHasher(DeepHasher):
         Slope beta of the last stage but one; beta rises from 1 with the square of the stage.
         See Notes for None.
     last_beta : float, default=None
-        Slope beta of the last stage, at least `max_beta`. A large slope makes the codes
-        binary in effect: small steps at it close the gap and leave the ranking as it is, where
-        a steady rise to the same value would stop learning early. See Notes for None.
+        Slope beta of the last stage, at least `max_beta`. A large slope makes the activations
+        almost binary, which closes the gap and leaves the ranking as it is. A steady rise to
+        the same slope would stop learning early. See Notes for None.
     class_ratio : "batch" or float, default="batch"
         Weight of a similar pair over that of a dissimilar one. "batch" gives the two kinds the
         same weight in each batch. A float is a fixed ratio \|S0\| / \|S1\| of the data; 1 weights

@@ -251,9 +251,9 @@ class NSHHasher(DeepHasher):
 
     Notes
     -----
-    The positives of an anchor are the samples that its code finds nearest. Its own other view
-    is among them only if it is nearest for the FIRST codes, those of
-    random layers or of a pretrained backbone: with a stronger augmentation the codes learn to
+    The positives of an anchor are the samples that its code finds nearest. Training needs the
+    anchor's other view among them from the first step on, with the codes of random layers or of
+    a pretrained backbone. If the augmentation is too strong for that, the codes learn to
     distinguish augmentations. The one of MoCo v2 suits a backbone that was trained on
     photographs; train a new backbone with small changes. On MNIST a small convolutional network
     reaches an AP_T of 0.7 in 2,000 steps with small distortions (rotations by 5 degrees), and
