@@ -4,8 +4,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.displays._base import pyplot
 from skhash.metrics import RetrievalScorer
+from skhash.metrics._estimators import find_hasher, hasher_input
 from skhash.metrics._histograms import concatenate
-from skhash.metrics.scorers import find_hasher, hasher_input
 
 
 def estimator_name(estimator):

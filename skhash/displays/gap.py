@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from skhash.displays._base import COLORS, legend_above, panels, tidy, with_defaults
 from skhash.displays._estimators import history
-from skhash.metrics.scorers import find_hasher
+from skhash.metrics._estimators import find_hasher
 
 _KEYS = ("bit", "objective", "bound", "gap", "effective_bits", "n_cuts")
 

@@ -1,13 +1,18 @@
-"""Exact tie-aware retrieval metrics on relevance histograms, and scorers made of them."""
+"""Exact tie-aware retrieval metrics on relevance histograms, and scorers that use them."""
 
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.counting import histogram_from_distances, iter_histograms, relevance_histogram
 from skhash.metrics.evaluation import Ranking, evaluate_histograms, evaluate_ranking, evaluate_with_curve
+from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.metric import Metric
 from skhash.metrics.ndcg import ndcg
-from skhash.metrics.precision_recall import precision, precision_recall_curve, r_precision, recall
-from skhash.metrics.ranking import reciprocal_rank, roc_auc
+from skhash.metrics.precision import precision
+from skhash.metrics.precision_recall_curve import precision_recall_curve
+from skhash.metrics.r_precision import r_precision
+from skhash.metrics.recall import recall
+from skhash.metrics.reciprocal_rank import reciprocal_rank
+from skhash.metrics.roc_auc import roc_auc
 from skhash.metrics.scorers import (
     RetrievalScorer,
     ap_scorer,
@@ -26,6 +31,7 @@ __all__ = [
     "evaluate_histograms",
     "evaluate_ranking",
     "evaluate_with_curve",
+    "fast_ap",
     "histogram_from_distances",
     "iter_histograms",
     "ndcg",

@@ -21,7 +21,7 @@ from skhash.metrics._ties import per_item
 
 
 class PrecisionSums(torch.autograd.Function):
-    """:func:`skhash.metrics.average_precision.precision_sums` without a cutoff rank."""
+    """``_precision_sums`` of average_precision.py without a cutoff rank."""
 
     @staticmethod
     def forward(ctx, n, p):

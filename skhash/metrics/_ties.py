@@ -1,35 +1,30 @@
-"""What every tie-aware metric shares: tied rankings, truncation, empty queries.
+"""Tied rankings, and the functions on them that all tie-aware metrics share.
 
 A *tied ranking* is two arrays over the ties of each query, nearest first: the
-number of items ``n`` and a ``mass`` (of relevant items, or of gain). Averaging a
-metric over all orders inside the ties needs no more than these. The best and
-the worst order are rankings too: each tie is split into its levels, highest
-first or last, and what remains tied is of one level, so that the very same
+number of items ``n``, and their ``mass`` (the number of relevant items, or the gain).
+The mean of a metric over all orders inside the ties needs only these. The best and
+the worst order are tied rankings, too: each tie is split into its levels, highest
+first or last, and the items that remain tied have the same level. So the same
 formulas give the extremes.
 
-Everything here runs on numpy counts and on torch soft counts alike.
+Everything here accepts counts in numpy and soft counts in torch.
 """
 
 import functools
-import warnings
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_torch_namespace
 
-from skhash.codes import is_count
 
-TIES = ("average", "best", "worst")
-EMPTY = ("skip", "zero", "one", "nan")
-
-
-def tied_ranking(counts, level_mass, ties="average"):
-    """Turn counts into a tied ranking.
+def tied_ranking(counts: Any, level_mass: Any, ties: str = "average") -> tuple[Any, Any]:
+    """Tied ranking of counts.
 
     Parameters
     ----------
     counts : array of shape (n_queries, n_ties, n_levels)
         Counts of a RelevanceHistogram.
-    level_mass : array of shape (n_levels,)
+    level_mass : array-like of shape (n_levels,)
         Mass of one item of each level, ascending.
     ties : "average", "best" or "worst", default="average"
         Order inside the ties.
@@ -62,21 +57,26 @@ def tied_ranking(counts, level_mass, ties="average"):
     return xp.reshape(counts, split), xp.reshape(counts * level_mass, split)
 
 
-def merge_relevant(counts, levels):
-    """Merge the levels into two: irrelevant (level 0) and relevant (above 0)."""
-    xp = array_namespace(counts)
-    if len(levels) == 2:
+def tied_relevance(counts: Any, ties: str = "average") -> tuple[Any, Any]:
+    """Tied ranking whose mass is the number of relevant items; parameters as in :func:`tied_ranking`."""
+    return tied_ranking(merge_relevant(counts), [0.0, 1.0], ties)
+
+
+def merge_relevant(counts: Any) -> Any:
+    """Counts over two levels: irrelevant (level 0) and relevant (above 0)."""
+    if counts.shape[-1] == 2:
         return counts
+    xp = array_namespace(counts)
     return xp.stack([counts[..., 0], xp.sum(counts[..., 1:], axis=-1)], axis=-1)
 
 
-def items_before(n):
-    """Number of items before each tie: N_{d-1}."""
+def items_before(n: Any) -> Any:
+    """Number of items before each tie, N_{d-1}."""
     return array_namespace(n).cumulative_sum(n, axis=-1) - n
 
 
-def ranks_within(n, k=None):
-    """Last rank of each tie, preceded by 0 and cut at rank `k`; shape (..., n_ties + 1)."""
+def ranks_within(n: Any, k: int | None = None) -> Any:
+    """Last rank of each tie, after a first 0, cut at rank `k`; shape (..., n_ties + 1)."""
     xp = array_namespace(n)
     last = xp.cumulative_sum(n, axis=-1, include_initial=True)
     if k is None:
@@ -84,20 +84,20 @@ def ranks_within(n, k=None):
     return xp.minimum(last, xp.asarray(k, dtype=last.dtype, device=last.device))
 
 
-def divide(a, b):
-    """``a / b`` where b > 0, and 0 elsewhere, with gradients free of NaN."""
+def divide(a: Any, b: Any) -> Any:
+    """``a / b`` where b > 0, else 0; its gradients have no NaN."""
     xp = array_namespace(a, b)
     positive = b > 0
     return xp.where(positive, a / xp.where(positive, b, 1.0), 0.0)
 
 
-def per_item(mass, n):
-    """Mean mass of an item of each tie, 0 for a tie that holds none (or a trace of soft counts)."""
+def per_item(mass: Any, n: Any) -> Any:
+    """Mean mass of an item of each tie, 0 for a tie without items (or with a trace of soft counts)."""
     return mass / array_namespace(n).clip(n, min=1e-9)
 
 
-def digamma(x):
-    """The digamma function psi on numpy arrays and torch tensors."""
+def digamma(x: Any) -> Any:
+    """Digamma function psi of numpy arrays and torch tensors."""
     if is_torch_namespace(array_namespace(x)):
         return x.digamma()
     from scipy.special import digamma
@@ -105,8 +105,8 @@ def digamma(x):
     return digamma(x)
 
 
-def polygamma(order, x):
-    """The polygamma functions psi', psi'', ... on numpy arrays and torch tensors."""
+def polygamma(order: int, x: Any) -> Any:
+    """Polygamma function psi', psi'', ... of numpy arrays and torch tensors."""
     if is_torch_namespace(array_namespace(x)):
         return x.polygamma(order)
     from scipy.special import polygamma
@@ -114,15 +114,15 @@ def polygamma(order, x):
     return polygamma(order, x)
 
 
-def cumulative_discount(x, discount):
-    """S(x) = D(1) + ... + D(x), interpolated linearly between whole ranks.
+def cumulative_discount(x: Any, discount: str) -> Any:
+    """Sum of the discounts up to rank x, S(x) = D(1) + ... + D(x), linear between whole ranks.
 
     Parameters
     ----------
     x : array
         Ranks >= 0.
     discount : "log2" or "structhash"
-        D(t) = 1 / log2(t + 1), or StructHash's 1 / log2(max(t, 2)).
+        D(t) = 1 / log2(t + 1), or 1 / log2(max(t, 2)) of StructHash.
 
     Returns
     -------
@@ -149,134 +149,3 @@ def _discount_table(size, discount):
     ranks = np.arange(1, size, dtype=np.float64)
     logs = np.log2(ranks + 1) if discount == "log2" else np.log2(np.maximum(ranks, 2))
     return np.concatenate([[0.0], np.cumsum(1 / logs)])
-
-
-def check_options(ties, empty, **more):
-    """Raise ValueError for an unknown option of a metric.
-
-    Parameters
-    ----------
-    ties : str
-        One of "average", "best", "worst".
-    empty : str
-        One of "skip", "zero", "one", "nan".
-    **more : dict of (value, allowed)
-        Further options of the caller.
-
-    Raises
-    ------
-    ValueError
-        Naming the option, what came and what is wanted.
-    """
-    for name, (value, allowed) in {"ties": (ties, TIES), "empty": (empty, EMPTY), **more}.items():
-        if value not in allowed:
-            raise ValueError(f"{name}={value!r}; one of {', '.join(map(repr, allowed))} is wanted.")
-
-
-def check_cutoff(k):
-    """Raise ValueError unless `k` is None or an integer >= 1."""
-    if k is not None and not is_count(k):
-        raise ValueError(f"k={k!r}; None or an integer of at least 1 is wanted.")
-
-
-def check_histogram(histogram):
-    """Raise TypeError unless this is a RelevanceHistogram."""
-    if not hasattr(histogram, "dense_blocks"):
-        raise TypeError(
-            f"H is a {type(histogram).__name__}; a RelevanceHistogram is wanted, made by relevance_histogram from "
-            "codes or by histogram_from_distances from distances (or -scores)."
-        )
-    if not len(histogram.counts):
-        raise ValueError("H counts no query; at least one is wanted.")
-
-
-#: what a query lacks that has no value
-NOTHING_TO_FIND = "relevant item"
-NOTHING_TO_COMPARE = "pair of a relevant and an irrelevant item"
-
-
-def over_queries(histogram, per_block, empty, average, what=NOTHING_TO_FIND):
-    """Evaluate a metric on every block of queries and apply the policy for empty ones.
-
-    Parameters
-    ----------
-    histogram : RelevanceHistogram
-        Counts.
-    per_block : callable
-        Maps (counts, distances) to values and a mask of the queries with a value.
-    empty : "skip", "zero", "one" or "nan"
-        Value of the other queries; "skip" leaves them out of the mean.
-    average : bool
-        Mean over the queries, or one value a query ("skip" then reads as NaN).
-    what : str, default="relevant item"
-        What an empty query lacks, for the warning.
-
-    Returns
-    -------
-    float or array of shape (n_queries,)
-        The metric.
-    """
-    check_histogram(histogram)
-    blocks = [per_block(*block) for block in histogram.dense_blocks()]
-    xp = array_namespace(blocks[0][0])
-    values, defined = (xp.concat(parts) for parts in zip(*blocks, strict=True))
-    filler = {"zero": 0.0, "one": 1.0}.get(empty, float("nan"))
-    values = xp.where(defined, values, xp.full_like(values, filler))
-    return mean_over_queries(values, empty, what) if average else values
-
-
-def require_whole(n, p, where):
-    """Raise ValueError unless numbers of items are whole ones in numpy.
-
-    Parameters
-    ----------
-    n, p : arrays of shape (n_queries, n_ties)
-        Items and relevant items of each tie.
-    where : str
-        What needs them, for the message.
-
-    Raises
-    ------
-    ValueError
-        For tensors and soft counts.
-    """
-    if not isinstance(n, np.ndarray) or (n % 1).any() or (p % 1).any():
-        raise ValueError(f"{where} needs whole counts; H holds soft ones.")
-
-
-def mean_over_queries(values, empty="skip", what=NOTHING_TO_FIND, warn=True):
-    """Average one value a query; under "skip" those that are NaN are left out.
-
-    Parameters
-    ----------
-    values : array of shape (n_queries, ...)
-        Values, NaN for an empty query under "skip" and "nan".
-    empty : "skip", "zero", "one" or "nan", default="skip"
-        The policy that made the values.
-    what : str, default="relevant item"
-        What an empty query lacks, for the warning.
-    warn : bool, default=True
-        Whether to warn of queries that are left out.
-
-    Returns
-    -------
-    float, a tensor without axes, or an array of the further axes
-        The mean; NaN if no query has a value.
-    """
-    xp = array_namespace(values)
-    if empty == "skip":
-        defined = ~xp.any(xp.isnan(xp.reshape(values, (values.shape[0], -1))), axis=-1)
-        n_empty = values.shape[0] - int(xp.sum(xp.astype(defined, xp.int64)))
-        if n_empty and warn:
-            warnings.warn(
-                f"{n_empty} of {values.shape[0]} queries have no {what} in the database and are left out "
-                "of the mean (empty='skip').",
-                UserWarning,
-                stacklevel=4,
-            )
-        values = values[defined]
-    if values.shape[0]:
-        mean = xp.mean(values, axis=0)
-    else:
-        mean = xp.full(values.shape[1:], float("nan"), dtype=values.dtype, device=values.device)
-    return float(mean) if isinstance(values, np.ndarray) and mean.ndim == 0 else mean

@@ -11,46 +11,48 @@ and, since sums of 1/t are differences of the digamma function psi,
     = n+_d / n_d * { r_d m + [N+_{d-1} + 1 - r_d (N_{d-1} + 1)] * [psi(T + 1) - psi(N_{d-1} + 1)] }
 
 with T = min(N_d, k) the last rank counted and m = T - N_{d-1}. The formula is
-smooth in real counts: on soft counts it is TALR's training objective.
+smooth in real counts: on soft counts it is the training objective of TALR.
 """
+
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from skhash.metrics._precision_sums import bracket_term, tie_terms
-from skhash.metrics._ties import (
-    check_cutoff,
-    check_options,
-    divide,
-    items_before,
-    merge_relevant,
-    over_queries,
-    per_item,
-    require_whole,
-    tied_ranking,
-)
+from skhash.metrics._queries import TIES, check_cutoff, check_option, check_whole, over_queries
+from skhash.metrics._ties import divide, items_before, per_item, tied_relevance
+from skhash.metrics.histogram import RelevanceHistogram
 
-NORMALIZERS = ("relevant", "min", "retrieved")
+_NORMALIZERS = ("relevant", "min", "retrieved")
 
 
-def average_precision(H, k=None, *, normalizer="relevant", ties="average", empty="skip", average=True):
+def average_precision(
+    H: RelevanceHistogram,
+    k: int | None = None,
+    *,
+    normalizer: str = "relevant",
+    ties: str = "average",
+    empty: str = "skip",
+    average: bool = True,
+) -> Any:
     """Average precision, its expectation over the orders inside the ties.
 
     Parameters
     ----------
     H : RelevanceHistogram
-        Counts; items of a level above 0 are relevant. Soft counts give the objective.
+        Counts; items of a level above 0 are relevant. Soft counts give the training objective.
     k : int, default=None
-        Cut-off rank; None ranks the whole database.
+        Cutoff rank; None ranks the whole database.
     normalizer : "relevant", "min" or "retrieved", default="relevant"
-        With a cut-off, divide by all relevant items, by ``min(relevant, k)``, or by
-        the relevant items among the first k (HashNet and TALR report that one).
+        With a cutoff, divide by the number of all relevant items, by ``min(relevant, k)``, or
+        by the number of relevant items among the first k (as HashNet and TALR report it).
     ties : "average", "best" or "worst", default="average"
         Exact mean over all orders inside the ties, or the relevant items first or last.
     empty : "skip", "zero", "one" or "nan", default="skip"
-        Queries with nothing relevant: leave out (with a warning), or that value.
+        Value of a query with nothing relevant; "skip" leaves it out, with a warning.
     average : bool, default=True
-        Mean over the queries; False gives one value a query, NaN where skipped.
+        Mean over the queries; False returns one value per query, NaN where skipped.
 
     Returns
     -------
@@ -75,25 +77,14 @@ def average_precision(H, k=None, *, normalizer="relevant", ties="average", empty
     >>> [round(average_precision(H, ties=t), 4) for t in ("worst", "best")]
     [0.5833, 0.8333]
     """
-    check_options(ties, empty, normalizer=(normalizer, NORMALIZERS))
     check_cutoff(k)
-
-    def per_block(counts, distances):
-        n, p = tied_ranking(merge_relevant(counts, H.levels), [0.0, 1.0], ties)
-        xp = array_namespace(n)
-        relevant = xp.sum(p, axis=-1)
-        if normalizer == "retrieved" and k is not None:
-            values = _over_retrieved(n, p, k)
-        else:
-            limit = relevant if k is None or normalizer == "relevant" else xp.clip(relevant, max=k)
-            values = divide(xp.sum(precision_sums(n, p, k), axis=-1), limit)
-        return values, relevant > 0
-
-    return over_queries(H, per_block, empty, average)
+    check_option("normalizer", normalizer, _NORMALIZERS)
+    check_option("ties", ties, TIES)
+    return over_queries(H, lambda counts, _: _expected_ap(*tied_relevance(counts, ties), k, normalizer), empty, average)
 
 
-def precision_sums(n, p, k=None):
-    """Expected sum of the precisions at the relevant ranks of each tie, up to rank k.
+def _expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "relevant") -> tuple[Any, Any]:
+    """AP_T of tied rankings: the same formula for hard counts in metrics and for soft counts in training.
 
     Parameters
     ----------
@@ -102,13 +93,27 @@ def precision_sums(n, p, k=None):
     p : float64 array of shape (n_queries, n_ties)
         Relevant items of each tie.
     k : int, default=None
-        Cut-off rank.
+        Cutoff rank.
+    normalizer : "relevant", "min" or "retrieved", default="relevant"
+        As in :func:`average_precision`.
 
     Returns
     -------
-    float64 array of shape (n_queries, n_ties)
-        The bracket term above times n+_d / n_d.
+    values : float64 array of shape (n_queries,)
+        AP_T, 0 for a query with nothing relevant.
+    defined : bool array of shape (n_queries,)
+        Whether something is relevant to the query.
     """
+    xp = array_namespace(n)
+    relevant = xp.sum(p, axis=-1)
+    if normalizer == "retrieved" and k is not None:
+        return _over_retrieved(n, p, k), relevant > 0
+    limit = relevant if k is None or normalizer == "relevant" else xp.clip(relevant, max=k)
+    return divide(xp.sum(_precision_sums(n, p, k), axis=-1), limit), relevant > 0
+
+
+def _precision_sums(n: Any, p: Any, k: int | None = None) -> Any:
+    """Expected sum of the precisions at the relevant ranks of each tie, up to rank k: the formula above."""
     if k is None and getattr(n, "requires_grad", False):
         from skhash.metrics._precision_sums_torch import PrecisionSums  # the same line, with its derivative by hand
 
@@ -116,16 +121,16 @@ def precision_sums(n, p, k=None):
     return per_item(p, n) * bracket_term(p, tie_terms(n, p, k))
 
 
-def _over_retrieved(n, p, k):
-    """AP@k divided by the relevant items among the first k, whole items only.
+def _over_retrieved(n: Any, p: Any, k: int) -> Any:
+    """AP@k divided by the number of relevant items among the first k, for whole items only.
 
-    Of the tie that the cut-off splits, r relevant items fall inside it with a
+    Of the tie that the cutoff splits, r relevant items are inside the cutoff with a
     hypergeometric probability; given r, their order is uniform again.
     """
-    require_whole(n, p, 'normalizer="retrieved" (use "min" as a training objective)')
+    check_whole(n, p, "normalizer='retrieved' (use 'min' as a training objective)")
     from scipy.stats import hypergeom
 
-    sums = precision_sums(n, p, k)
+    sums = _precision_sums(n, p, k)
     before, relevant_before = items_before(n), items_before(p)
     inside = np.clip(k - before, 0, n)
     whole = inside == n
@@ -135,7 +140,7 @@ def _over_retrieved(n, p, k):
         d = np.flatnonzero(cut[q])[0]
         m = inside[q, d]
         r = np.arange(max(0, m - (n[q, d] - p[q, d])), min(m, p[q, d]) + 1)
-        boundary = precision_sums(
+        boundary = _precision_sums(
             np.stack([np.full_like(r, before[q, d]), np.full_like(r, m)], axis=1),
             np.stack([np.full_like(r, relevant_before[q, d]), r], axis=1),
         )[:, 1]

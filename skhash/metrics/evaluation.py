@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.metrics._ties import NOTHING_TO_FIND, mean_over_queries
+from skhash.metrics._queries import NO_RELEVANT_ITEM, mean_over_queries
 from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.metric import Metric
-from skhash.metrics.precision_recall import precision_recall_curve
+from skhash.metrics.precision_recall_curve import precision_recall_curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,34 +188,36 @@ class _RadiusCurve:
 
     name = "radius_curve"
     radius = np.inf
-    undefined_without = NOTHING_TO_FIND
+    _lacking = NO_RELEVANT_ITEM
 
-    def __call__(self, H, *, empty, average):
+    def __call__(self, H: RelevanceHistogram, *, empty: str, average: bool) -> npt.NDArray[np.float64]:
         return np.stack(precision_recall_curve(H, empty=empty, average=average)[:2], axis=1)
 
 
-def _parse(metrics):
+def _parse(metrics: Sequence[str | Metric]) -> list[Metric]:
     """Metrics from metrics or names, each name once."""
     parsed = [metric if isinstance(metric, Metric) else Metric.parse(metric) for metric in metrics]
     return list({metric.name: metric for metric in parsed}.values())
 
 
-def _evaluate_ranking(ranking, metrics, empty):
+def _evaluate_ranking(ranking: Ranking, metrics: Sequence[Metric | _RadiusCurve], empty: str) -> dict[str, Any]:
     """One pass over the queries, or two if bits have weights and some metrics count bits."""
     if ranking.bit_weights is None:
-        passes = [(False, metrics)]
+        passes = [(False, list(metrics))]
     else:
         within = [metric for metric in metrics if metric.radius is not None]
         passes = [(True, [metric for metric in metrics if metric.radius is None]), (False, within)]
-    values: dict = {}
+    values: dict[str, npt.NDArray[np.float64]] = {}
     for weighted, some in passes:
         if some:
             values |= _values_per_query(ranking.histograms(weighted=weighted), some, empty)
     return _means(metrics, values, empty)
 
 
-def _values_per_query(histograms, metrics, empty):
-    parts: dict = {metric.name: [] for metric in metrics}
+def _values_per_query(
+    histograms: Iterable[RelevanceHistogram], metrics: Sequence[Metric | _RadiusCurve], empty: str
+) -> dict[str, npt.NDArray[np.float64]]:
+    parts: dict[str, list[Any]] = {metric.name: [] for metric in metrics}
     for H in histograms:
         by_ranks = H.by_ranks()
         for metric in metrics:
@@ -224,12 +226,14 @@ def _values_per_query(histograms, metrics, empty):
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _means(metrics, values, empty):
+def _means(
+    metrics: Sequence[Metric | _RadiusCurve], values: dict[str, npt.NDArray[np.float64]], empty: str
+) -> dict[str, Any]:
     """Means over all queries; metrics that skip the same queries give one warning."""
-    means: dict = {}
-    warned: set = set()
+    means: dict[str, Any] = {}
+    warned: set[str] = set()
     for metric in metrics:
-        reason = metric.undefined_without
-        means[metric.name] = mean_over_queries(values[metric.name], empty, reason, warn=reason not in warned)
-        warned.add(reason)
+        lacking = metric._lacking
+        means[metric.name] = mean_over_queries(values[metric.name], empty, lacking, warn=lacking not in warned)
+        warned.add(lacking)
     return means

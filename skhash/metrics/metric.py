@@ -6,25 +6,36 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
-from skhash.metrics._ties import NOTHING_TO_COMPARE, NOTHING_TO_FIND
+from skhash.metrics._queries import NO_PAIR, NO_RELEVANT_ITEM
 from skhash.metrics.average_precision import average_precision
+from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.ndcg import ndcg
-from skhash.metrics.precision_recall import precision, r_precision, recall
-from skhash.metrics.ranking import reciprocal_rank, roc_auc
+from skhash.metrics.precision import precision
+from skhash.metrics.r_precision import r_precision
+from skhash.metrics.recall import recall
+from skhash.metrics.reciprocal_rank import reciprocal_rank
+from skhash.metrics.roc_auc import roc_auc
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ap": average_precision,
     "ndcg": ndcg,
+    "fast_ap": fast_ap,
     "precision": precision,
     "recall": recall,
     "r_precision": r_precision,
     "reciprocal_rank": reciprocal_rank,
     "roc_auc": roc_auc,
 }
-_LABELS = {"ap": "AP", "ndcg": "NDCG", "r_precision": "R-precision", "roc_auc": "Area under the ROC curve"}
+_LABELS = {
+    "ap": "AP",
+    "ndcg": "NDCG",
+    "fast_ap": "FastAP",
+    "r_precision": "R-precision",
+    "roc_auc": "Area under the ROC curve",
+}
 _NAME = re.compile(
-    rf"(?P<function>{'|'.join(sorted(FUNCTIONS, key=len, reverse=True))})"
+    rf"(?P<function>{'|'.join(sorted(_FUNCTIONS, key=len, reverse=True))})"
     r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
     r"(_(?P<discount>structhash)|_(?P<normalizer>min|retrieved))?"
 )
@@ -77,8 +88,8 @@ class Metric:
         Parameters
         ----------
         name : str
-            ``ap``, ``ndcg``, ``precision``, ``recall``, ``r_precision``, ``reciprocal_rank``
-            or ``roc_auc``. Then ``_at_K`` or ``_radius_R``, if the metric has a cutoff. Then
+            ``ap``, ``ndcg``, ``fast_ap``, ``precision``, ``recall``, ``r_precision``,
+            ``reciprocal_rank`` or ``roc_auc``. Then ``_at_K`` or ``_radius_R``, if the metric has a cutoff. Then
             ``_best`` or ``_worst`` for the order inside the ties. Then ``_structhash`` for that
             discount of ``ndcg``, or ``_min`` or ``_retrieved`` for that normalizer of ``ap_at_K``.
         k : int, default=None
@@ -104,12 +115,12 @@ class Metric:
         match = _NAME.fullmatch(name) if isinstance(name, str) else None
         if match is None:
             raise ValueError(
-                f"`metric` must be one of {', '.join(FUNCTIONS)}, followed by _at_K or _radius_R, then _best or "
+                f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K or _radius_R, then _best or "
                 f"_worst, then _structhash (ndcg), _min or _retrieved (ap_at_K) where they apply. Got {name!r} instead."
             )
         options: dict[str, Any] = {option: text for option, text in match.groupdict().items() if text}
         stem = options.pop("function")
-        function = FUNCTIONS[stem]
+        function = _FUNCTIONS[stem]
         accepted = signature(function).parameters
         for option in options:
             if option not in accepted:
@@ -132,9 +143,9 @@ class Metric:
         return {field.name: values[field.name] for field in fields(self)[2:] if values[field.name] != field.default}
 
     @property
-    def undefined_without(self) -> str:
-        """What a query must have in the database for a value, in words."""
-        return NOTHING_TO_COMPARE if self.function is roc_auc else NOTHING_TO_FIND
+    def _lacking(self) -> str:
+        """What a query without a value lacks."""
+        return NO_PAIR if self.function is roc_auc else NO_RELEVANT_ITEM
 
     def __call__(self, H: RelevanceHistogram, *, empty: str = "skip", average: bool = True) -> Any:
         """Value of the metric on a histogram.
@@ -205,7 +216,7 @@ class Metric:
 
     def _words(self) -> tuple[str, str, str, str]:
         """Parts of the name: function, cutoff, order of ties, discount or normalizer."""
-        stem = next(name for name, function in FUNCTIONS.items() if function is self.function)
+        stem = next(name for name, function in _FUNCTIONS.items() if function is self.function)
         cutoff = "" if self.k is None else f"_at_{self.k}"
         cutoff += "" if self.radius is None else f"_radius_{self.radius:g}"
         order = "" if self.ties == "average" else f"_{self.ties}"

@@ -1,40 +1,44 @@
 r"""Tie-aware NDCG (He et al., CVPR 2018, section 3.1).
 
-With the gain G(v) = 2^v - 1 and S(x) = sum_{t <= x} D(t), every item of tie d is
-expected to receive the mean discount of the tie's ranks:
+With the gain G(v) = 2^v - 1 and S(x) = sum_{t <= x} D(t), the expected discount of every
+item of tie d is the mean discount of the ranks of the tie:
 
     DCG_T = sum_d [sum_v G(v) n_{d,v} / n_d] * [S(min(N_d, k)) - S(min(N_{d-1}, k))].
 
-The ideal ranking, levels descending, is a tied ranking as well: one tie a level.
+The ideal ranking, levels descending, is a tied ranking as well: one tie per level.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from array_api_compat import array_namespace
 
-from skhash.metrics._ties import (
-    check_cutoff,
-    check_options,
-    cumulative_discount,
-    divide,
-    over_queries,
-    per_item,
-    ranks_within,
-    tied_ranking,
-)
+from skhash.metrics._queries import TIES, check_cutoff, check_option, over_queries
+from skhash.metrics._ties import cumulative_discount, divide, per_item, ranks_within, tied_ranking
+from skhash.metrics.histogram import RelevanceHistogram
 
 DISCOUNTS = ("log2", "structhash")
-TABLE = 2**20  # ranks whose discounts are summed one by one; beyond, the sum is an integral but for 1e-14 of it
+_TABLE = 2**20  # discounts are summed one by one up to this rank, and integrated beyond, with an error of 1e-14
 
 
-def ndcg(H, k=None, *, ties="average", discount="log2", empty="skip", average=True):
-    """Normalised discounted cumulative gain, its expectation over tie orders.
+def ndcg(
+    H: RelevanceHistogram,
+    k: int | None = None,
+    *,
+    ties: str = "average",
+    discount: str = "log2",
+    empty: str = "skip",
+    average: bool = True,
+) -> Any:
+    """Normalized discounted cumulative gain, its expectation over the orders inside the ties.
 
     Parameters
     ----------
     H : RelevanceHistogram
-        Counts; a level v gains 2^v - 1. Soft counts give the training objective.
+        Counts; an item of level v has the gain 2^v - 1. Soft counts give the training objective.
     k : int, default=None
-        Cut-off rank; None ranks the whole database.
+        Cutoff rank; None ranks the whole database.
     ties : "average", "best" or "worst", default="average"
         Exact mean over all orders inside the ties, or high levels first or last.
     discount : "log2" or "structhash", default="log2"
@@ -42,9 +46,9 @@ def ndcg(H, k=None, *, ties="average", discount="log2", empty="skip", average=Tr
         on 2^v - 1, or the one of Lin et al. (ECCV 2014): 1, 1, 1/log2(3), ... on
         binary gains.
     empty : "skip", "zero", "one" or "nan", default="skip"
-        Queries with nothing relevant: leave out (with a warning), or that value.
+        Value of a query with nothing relevant; "skip" leaves it out, with a warning.
     average : bool, default=True
-        Mean over the queries; False gives one value a query, NaN where skipped.
+        Mean over the queries; False returns one value per query, NaN where skipped.
 
     Returns
     -------
@@ -67,29 +71,49 @@ def ndcg(H, k=None, *, ties="average", discount="log2", empty="skip", average=Tr
     >>> H.levels, round(ndcg(H), 4)  # one shared label before two: (1 + 3 / log2(3)) / (3 + 1 / log2(3))
     (array([0, 1, 2]), 0.7967)
     """
-    check_options(ties, empty, discount=(discount, DISCOUNTS))
     check_cutoff(k)
-
-    def per_block(counts, distances):
-        gains = level_gains(H.levels, discount)
-        xp = array_namespace(counts)
-        level_totals = xp.sum(counts, axis=1)[:, None, :]
-        reached = expected_gain(tied_ranking(counts, gains, ties), k, discount)
-        ideal = expected_gain(tied_ranking(level_totals, gains, "best"), k, discount)
-        return divide(reached, ideal), ideal > 0
-
-    return over_queries(H, per_block, empty, average)
+    check_option("ties", ties, TIES)
+    check_option("discount", discount, DISCOUNTS)
+    return over_queries(H, lambda counts, _: _expected_ndcg(counts, H.levels, k, discount, ties), empty, average)
 
 
-def level_gains(levels, discount="log2"):
-    """Compute the gain of each level, up to a factor: NDCG is a ratio.
+def _expected_ndcg(
+    counts: Any, levels: Any, k: int | None = None, discount: str = "log2", ties: str = "average"
+) -> tuple[Any, Any]:
+    """NDCG_T of counts: the same formula for hard counts in metrics and for soft counts in training.
+
+    Parameters
+    ----------
+    counts : array of shape (n_queries, n_ties, n_levels)
+        Items of each tie and level, whole or soft.
+    levels : array-like of shape (n_levels,)
+        Levels, ascending.
+    k, discount, ties
+        As in :func:`ndcg`.
+
+    Returns
+    -------
+    values : float64 array of shape (n_queries,)
+        NDCG_T, 0 for a query with nothing relevant.
+    defined : bool array of shape (n_queries,)
+        Whether something is relevant to the query.
+    """
+    gains = _level_gains(levels, discount)
+    level_totals = array_namespace(counts).sum(counts, axis=1)[:, None, :]
+    reached = _expected_gain(tied_ranking(counts, gains, ties), k, discount)
+    ideal = _expected_gain(tied_ranking(level_totals, gains, "best"), k, discount)
+    return divide(reached, ideal), ideal > 0
+
+
+def _level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]:
+    """Gain of each level, up to a common factor, which cancels in NDCG.
 
     Parameters
     ----------
     levels : array-like of shape (n_levels,)
         Levels, ascending.
     discount : "log2" or "structhash", default="log2"
-        The latter takes binary gains.
+        "structhash" uses binary gains.
 
     Returns
     -------
@@ -103,20 +127,20 @@ def level_gains(levels, discount="log2"):
 
     Examples
     --------
-    >>> from skhash.metrics.ndcg import level_gains
-    >>> level_gains([0, 1, 2])
+    >>> from skhash.metrics.ndcg import _level_gains
+    >>> _level_gains([0, 1, 2])
     array([0., 1., 3.])
     """
     levels = np.asarray(levels, dtype=np.float64)
     if discount == "structhash":
-        return (levels > 0).astype(np.float64)
+        return np.asarray(levels > 0, dtype=np.float64)
     if levels[-1] > 1023:
-        raise ValueError(f"H has a level of {levels[-1]:g}, and 2^v - 1 overflows; levels up to 1023 are wanted.")
+        raise ValueError(f"`H` must have levels up to 1023, since 2^v - 1 overflows. Got a level of {levels[-1]:g}.")
     shift = max(levels[-1] - 512, 0)  # sums of the highest gains stay finite
-    return np.exp2(levels - shift) - np.exp2(-shift)
+    return np.asarray(np.exp2(levels - shift) - np.exp2(-shift))
 
 
-def expected_gain(ranking, k=None, discount="log2"):
+def _expected_gain(ranking: tuple[Any, Any], k: int | None = None, discount: str = "log2") -> Any:
     """DCG_T of tied rankings.
 
     Parameters
@@ -124,7 +148,7 @@ def expected_gain(ranking, k=None, discount="log2"):
     ranking : tuple of two float64 arrays of shape (n_queries, n_ties)
         Items of each tie, whole or soft, and the sum of their gains.
     k : int, default=None
-        Cut-off rank.
+        Cutoff rank.
     discount : "log2" or "structhash", default="log2"
         The discount D.
 
@@ -136,9 +160,9 @@ def expected_gain(ranking, k=None, discount="log2"):
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.metrics.ndcg import expected_gain
-    >>> n, gain = np.array([[2.0, 1.0]]), np.array([[1.0, 3.0]])  # a gain of 1 at rank 1 or 2, one of 3 at rank 3
-    >>> expected_gain((n, gain)).round(4)  # (1 + 1 / log2(3)) / 2 + 3 / 2
+    >>> from skhash.metrics.ndcg import _expected_gain
+    >>> n, gain = np.array([[2.0, 1.0]]), np.array([[1.0, 3.0]])  # a gain of 1 at rank 1 or 2, a gain of 3 at rank 3
+    >>> _expected_gain((n, gain)).round(4)  # (1 + 1 / log2(3)) / 2 + 3 / 2
     array([2.3155])
     """
     n, gain = ranking
@@ -147,16 +171,19 @@ def expected_gain(ranking, k=None, discount="log2"):
     return xp.sum(per_item(gain, n) * discounts, axis=-1)
 
 
-def _summed_discounts(x, discount):
-    """S(x), in memory that does not grow with the ranks; soft counts, those of a batch, are never so many."""
-    if not isinstance(x, np.ndarray) or x.max(initial=0) <= TABLE:
+def _summed_discounts(x: Any, discount: str) -> Any:
+    """S(x), in memory that does not grow with the ranks; soft counts of a batch have few ranks."""
+    if not isinstance(x, np.ndarray) or x.max(initial=0) <= _TABLE:
         return cumulative_discount(x, discount)
-    beyond = _integral(np.maximum(x, TABLE), discount) - _integral(TABLE, discount)
-    return cumulative_discount(np.minimum(x, TABLE), discount) + beyond
+    beyond = _integral(np.maximum(x, _TABLE), discount) - _integral(_TABLE, discount)
+    return cumulative_discount(np.minimum(x, _TABLE), discount) + beyond
 
 
-def _integral(x, discount):
-    """Integral of D up to x and D(x) / 2, the first terms of Euler and Maclaurin; that of ln 2 / ln t is ln 2 li(t)."""
+def _integral(x: Any, discount: str) -> Any:
+    """Integral of D up to x, plus D(x) / 2: the first terms of Euler and Maclaurin.
+
+    The integral of ln 2 / ln t is ln 2 li(t).
+    """
     from scipy.special import expi
 
     log = np.log(x + 1.0 if discount == "log2" else x)

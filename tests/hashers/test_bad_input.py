@@ -224,7 +224,7 @@ def test_queries_and_targets_of_other_lengths(fit, Hasher, digits):
     hasher = fit(Hasher)
     with pytest.raises(ValueError, match=r"`query_y` .* Got 299 targets"):
         hasher.score(digits.X_query, digits.y_query[1:])
-    with pytest.raises(ValueError, match=r"y is None.*pass y"):
+    with pytest.raises(ValueError, match="`y` must be given for the affinity"):
         hasher.score(digits.X_query)
     with pytest.raises(ValueError, match=r"`database_y` .* Got 499 targets"):
         RetrievalScorer(database=(digits.X, digits.y[1:]))(hasher, digits.X_query, digits.y_query)

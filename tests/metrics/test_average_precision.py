@@ -116,12 +116,12 @@ def test_empty_ties_get_a_finite_gradient():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 0}, "k=0; None or an integer of at least 1"),
-        ({"k": 2.0}, "k=2.0; None or an integer"),
-        ({"k": True}, "k=True; None or an integer"),
-        ({"normalizer": "max"}, "normalizer='max'; one of 'relevant', 'min', 'retrieved'"),
-        ({"ties": "random"}, "ties='random'; one of 'average', 'best', 'worst'"),
-        ({"empty": "drop"}, "empty='drop'; one of 'skip', 'zero', 'one', 'nan'"),
+        ({"k": 0}, "`k` must be None or an int >= 1. Got 0"),
+        ({"k": 2.0}, "`k` must be None or an int >= 1. Got 2.0"),
+        ({"k": True}, "`k` must be None or an int >= 1. Got True"),
+        ({"normalizer": "max"}, "`normalizer` must be one of 'relevant', 'min', 'retrieved'. Got 'max'"),
+        ({"ties": "random"}, "`ties` must be one of 'average', 'best', 'worst'. Got 'random'"),
+        ({"empty": "drop"}, "`empty` must be one of 'skip', 'zero', 'one', 'nan'. Got 'drop'"),
     ],
 )
 def test_unknown_options_are_named(options, message):
@@ -131,5 +131,5 @@ def test_unknown_options_are_named(options, message):
 
 @pytest.mark.parametrize("as_array", [np.array, torch.tensor])
 def test_retrieved_refuses_soft_counts(as_array):
-    with pytest.raises(ValueError, match="needs whole counts"):
+    with pytest.raises(ValueError, match=r"`H` must have whole counts for normalizer='retrieved'"):
         average_precision(soft(as_array([[[0.5, 0.5]]])), k=1, normalizer="retrieved")

@@ -16,9 +16,14 @@ from torch.nn.functional import normalize
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
 from skhash.hashers.deep.talr import _TALRObjective, soft_metric
-from skhash.metrics import average_precision, precision, relevance_histogram
-from skhash.metrics._ties import tied_ranking
-from skhash.metrics.fastap import fast_ap
+from skhash.metrics import (
+    RelevanceHistogram,
+    average_precision,
+    fast_ap,
+    histogram_from_distances,
+    precision,
+    relevance_histogram,
+)
 from skhash.metrics.soft_histogram import soft_histogram
 
 quick = partial(TALRHasher, nbits=16, objective="fastap", n_epochs=4, batch_size=100, random_state=0)
@@ -84,32 +89,32 @@ def test_loss_and_gradient_are_those_of_pytorch_metric_learning(n_bins):
     assert_allclose(ours.grad, theirs.grad, atol=1e-12)
 
 
-def counts_of(items):
-    """Items and relevant items of each tie, of one query given as (distance, level) pairs with levels 0 and 1."""
-    return tied_ranking(oracles.histogram(items, [(0, 1)]).counts[:1].astype(float), np.array([0.0, 1.0]))
+def histogram_of(items):
+    """Histogram of one query given as (distance, level) pairs with levels 0 and 1."""
+    return RelevanceHistogram(oracles.histogram(items, [(0, 1)]).counts[:1], np.array([0, 1]))
 
 
 @settings(max_examples=200, deadline=None)
 @given(oracles.tied_items(max_level=1))
 def test_it_is_at_least_the_worst_order_and_at_most_one(items):
-    n, p = counts_of(items)
-    value, worst = fast_ap(n, p)[0], oracles.average_precision(oracles.one_ranking(items, "worst"))[0]
+    H = histogram_of(items)
+    value, worst = fast_ap(H, empty="zero"), oracles.average_precision(oracles.one_ranking(items, "worst"))[0]
     assert worst - 1e-12 <= value <= 1 + 1e-12
-    if p.max() <= 1:  # no tie holds two relevant items
+    if H.counts[..., 1].max() <= 1:  # no tie holds two relevant items
         assert value == pytest.approx(worst, abs=1e-12)
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=10))
 def test_without_ties_it_is_ap(levels):
-    n = np.ones((1, len(levels)))
+    H = histogram_from_distances([np.arange(len(levels))], [1], levels)
     expected = oracles.average_precision(np.array([levels]))
-    assert_allclose(fast_ap(n, np.array([levels], dtype=float)), expected, atol=1e-12)
+    assert_allclose(fast_ap(H, empty="zero"), expected, atol=1e-12)
 
 
 def test_no_order_of_the_ties_bounds_it_from_above():
     items = [(0, 0)] * 4 + [(1, 1)] * 3
     best = oracles.average_precision(oracles.one_ranking(items, "best"))[0]
-    assert fast_ap(*counts_of(items))[0] == pytest.approx(3 / 7)
+    assert fast_ap(histogram_of(items)) == pytest.approx(3 / 7)
     assert best == pytest.approx((1 / 5 + 2 / 6 + 3 / 7) / 3)
 
 

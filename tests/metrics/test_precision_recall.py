@@ -75,11 +75,11 @@ def test_within_a_radius_takes_soft_counts(metric):
 
 def test_curve_is_precision_and_recall_at_every_radius(problem):
     H = oracles.histogram([(0, 1), (1, 0), (3, 2)], [(2, 1), (3, 0), (3, 0)])
-    for figures, radii in ((H, None), (H, [3, 0.5]), (problem[-1], [0, 1.5, 12])):
-        p, r, at = precision_recall_curve(figures, radii=radii)
+    for counts, radii in ((H, None), (H, [3, 0.5]), (problem[-1], [0, 1.5, 12])):
+        p, r, at = precision_recall_curve(counts, radii=radii)
         assert at.tolist() == ([0, 1, 2, 3] if radii is None else radii)
-        assert_allclose(p, [precision(figures, radius=radius) for radius in at], rtol=1e-15)
-        assert_allclose(r, [recall(figures, radius=radius) for radius in at], rtol=1e-15)
+        assert_allclose(p, [precision(counts, radius=radius) for radius in at], rtol=1e-15)
+        assert_allclose(r, [recall(counts, radius=radius) for radius in at], rtol=1e-15)
 
 
 def test_curve_of_real_distances_spans_them(problem):
@@ -117,8 +117,8 @@ def test_a_curve_of_soft_counts_with_a_gradient():
         assert_allclose(values, same, rtol=1e-12)
 
 
-def test_a_curve_wants_a_histogram():
-    with pytest.raises(TypeError, match="H is a ndarray; a RelevanceHistogram is wanted"):
+def test_a_curve_needs_a_histogram():
+    with pytest.raises(TypeError, match=r"`H` must be a RelevanceHistogram.* Got ndarray"):
         precision_recall_curve(np.zeros((2, 3)))
 
 
@@ -126,12 +126,12 @@ def test_a_curve_wants_a_histogram():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "k=None and radius=None: exactly one"),
-        ({"k": 1, "radius": 2}, "k=1 and radius=2: exactly one"),
-        ({"k": 0}, "k=0; None or an integer of at least 1"),
-        ({"k": 1, "ties": "random"}, "ties='random'; one of"),
-        ({"radius": "2"}, "radius='2'; a number is wanted"),
-        ({"radius": float("nan")}, "radius=nan; a number is wanted"),
+        ({}, "Exactly one of `k` and `radius` must be given. Got k=None and radius=None"),
+        ({"k": 1, "radius": 2}, "Exactly one of .* Got k=1 and radius=2"),
+        ({"k": 0}, "`k` must be None or an int >= 1. Got 0"),
+        ({"k": 1, "ties": "random"}, "`ties` must be one of .* Got 'random'"),
+        ({"radius": "2"}, "`radius` must be None or a number. Got '2'"),
+        ({"radius": float("nan")}, "`radius` must be None or a number. Got nan"),
     ],
 )
 def test_unclear_options_are_refused(metric, options, message):
@@ -140,5 +140,5 @@ def test_unclear_options_are_refused(metric, options, message):
 
 
 def test_a_histogram_of_no_query_is_refused():
-    with pytest.raises(ValueError, match="H counts no query"):
+    with pytest.raises(ValueError, match=r"`H` must have at least one query"):
         precision(RelevanceHistogram(np.zeros((0, 9, 2)), np.array([0, 1])), k=1)

@@ -16,6 +16,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from skhash.metrics import (
     RelevanceHistogram,
     average_precision,
+    fast_ap,
     histogram_from_distances,
     ndcg,
     precision,
@@ -41,6 +42,7 @@ METRICS = {
     "r_precision": r_precision,
     "reciprocal_rank": reciprocal_rank,
     "roc_auc": roc_auc,
+    "fast_ap": fast_ap,
 }
 SOFT = [name for name in METRICS if name not in ("ap at 3, retrieved", "reciprocal_rank")]
 every_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
@@ -120,7 +122,7 @@ def test_mean_is_a_python_float_of_the_values(metric):
 
 
 @every_metric
-def test_weights_of_one_change_the_layout_and_no_figure(metric):
+def test_weights_of_one_change_the_layout_and_no_metric(metric):
     rng = np.random.default_rng(0)
     queries, database = rng.integers(0, 2, (12, 5)), rng.integers(0, 2, (40, 5))
     labels = [rng.integers(0, 2, (n, 4)) for n in (12, 40)]

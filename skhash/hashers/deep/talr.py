@@ -17,7 +17,7 @@ The two logarithmic integrals are singular at C_{d-1} = 0, which is the first
 non-empty tie of every ranking: ties with C_{d-1} < 1 use the exact form. The ratio
 (c+_d - 1) / (c_d - 1) has a pole at c_d = 1, which the exact form cancels and the paper's does
 not; it is clipped to [0, 1], its range for whole counts. A third objective on the same
-soft counts is FastAP (:mod:`skhash.metrics.fastap`).
+soft counts is FastAP (:mod:`skhash.metrics.fast_ap`).
 """
 
 from numbers import Integral, Real
@@ -34,18 +34,19 @@ from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
 from skhash.hashers.shallow.itq import quantizing_rotation
-from skhash.metrics import RelevanceHistogram, average_precision, ndcg
+from skhash.metrics import RelevanceHistogram
 from skhash.metrics._ties import (
     cumulative_discount,
     divide,
     items_before,
-    merge_relevant,
     per_item,
     ranks_within,
     tied_ranking,
+    tied_relevance,
 )
-from skhash.metrics.fastap import fast_ap
-from skhash.metrics.ndcg import expected_gain, level_gains
+from skhash.metrics.average_precision import _expected_ap
+from skhash.metrics.fast_ap import _fast_ap
+from skhash.metrics.ndcg import _expected_gain, _expected_ndcg, _level_gains
 
 
 def _relaxed_ap(n: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
@@ -147,13 +148,13 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     """
     values: torch.Tensor
     if objective == "fastap":
-        values = fast_ap(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))
+        values, _ = _fast_ap(*tied_relevance(H.counts))
     elif relaxation != "exact":
         values = _relaxed_metric(H, objective, relaxation)
     elif objective == "ap":
-        values = average_precision(H, k, normalizer="min", empty="zero", average=False)
+        values, _ = _expected_ap(*tied_relevance(H.counts), k, "min")
     else:
-        values = ndcg(H, k, empty="zero", average=False)
+        values, _ = _expected_ndcg(H.counts, H.levels, k)
     return values
 
 
@@ -161,9 +162,9 @@ def _relaxed_metric(H: RelevanceHistogram, objective: str, relaxation: str) -> t
     """Relaxed AP or NDCG of each query."""
     relaxed = _RELAXED[objective, relaxation]
     if objective == "ap":
-        return relaxed(*tied_ranking(merge_relevant(H.counts, H.levels), [0.0, 1.0]))
-    gains = level_gains(H.levels)
-    ideal = expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
+        return relaxed(*tied_relevance(H.counts))
+    gains = _level_gains(H.levels)
+    ideal = _expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
     values: torch.Tensor = divide(relaxed(*tied_ranking(H.counts, gains)), ideal)
     return values
 
@@ -199,7 +200,7 @@ class TALRHasher(DeepHasher):
     objective : "ap", "ndcg" or "fastap", default="ap"
         Metric to optimize. "ndcg" uses the grades of the affinity. "fastap" takes the
         precision at the end of each tie instead of the mean over its orders, see
-        :mod:`skhash.metrics.fastap`; :meth:`score` is then AP.
+        :mod:`skhash.metrics.fast_ap`; :meth:`score` is then AP.
     relaxation : "exact", "paper" or "simplified", default="exact"
         The tie-aware metric itself on soft counts, the paper's relaxation of it, or
         the one in the authors' code. "fastap" has no relaxation.

@@ -1,0 +1,95 @@
+"""What scorers read from estimators: the hasher inside, its packed codes, its database."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.codes import as_packed
+
+
+def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
+    """Packed codes and their number of bits: from `encode` if the hasher has it, else from the bits of `transform`."""
+    hasher = find_hasher(estimator)
+    if hasattr(hasher, "encode") and hasattr(hasher, "_n_features_out"):
+        return hasher.encode(_last_step_input(estimator, X)), hasher._n_features_out
+    return as_packed(estimator.transform(X), name=f"{type(hasher).__name__}.transform(X)")
+
+
+def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
+    """Packed codes and targets of the training samples of a hasher."""
+    if not hasattr(hasher, "database_codes_"):
+        raise TypeError(
+            "`estimator` must be a hasher of skhash, which stores a database, or use "
+            f"RetrievalScorer(database='fold' or (X, y)). Got {type(hasher).__name__} instead."
+        )
+    if hasher.database_codes_ is None:
+        raise ValueError(
+            f"{type(hasher).__name__} was fitted with store_database=False and has no database to rank: "
+            "fit with store_database=True, or use RetrievalScorer(database=(X, y))."
+        )
+    if hasher.database_y_ is None:
+        raise ValueError(f"{type(hasher).__name__} was fitted without y, so that its rows have no targets to compare.")
+    return hasher.database_codes_, hasher.database_y_
+
+
+def find_hasher(estimator: Any) -> Any:
+    """Hasher inside fitted searches and Pipelines.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A hasher, or a fitted Pipeline or search that ends in one.
+
+    Returns
+    -------
+    estimator
+        The hasher.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skhash import LSHHasher
+    >>> from skhash.metrics._estimators import find_hasher
+    >>> find_hasher(make_pipeline(StandardScaler(), LSHHasher(nbits=8)))
+    LSHHasher(nbits=8)
+    """
+    if hasattr(estimator, "best_estimator_"):
+        return find_hasher(estimator.best_estimator_)
+    return find_hasher(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+
+
+def hasher_input(estimator: Any, X: Any) -> npt.NDArray[Any]:
+    """Samples as the hasher receives them, after the earlier steps of a Pipeline.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A hasher, or a fitted Pipeline or search that ends in one.
+    X : array-like of shape (n_samples, n_features)
+        Samples as the estimator receives them.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, ...)
+        Samples as its last step receives them.
+
+    Examples
+    --------
+    >>> from skhash import LSHHasher
+    >>> from skhash.metrics._estimators import hasher_input
+    >>> hasher_input(LSHHasher(), [[0.5, 1.0]])
+    array([[0.5, 1. ]])
+    """
+    return np.asarray(_last_step_input(estimator, X))
+
+
+def _last_step_input(estimator: Any, X: Any) -> Any:
+    """Samples after the earlier steps of Pipelines, of the type that these return."""
+    if hasattr(estimator, "best_estimator_"):
+        return _last_step_input(estimator.best_estimator_, X)
+    if not hasattr(estimator, "steps"):
+        return X
+    earlier, last = estimator[:-1], estimator.steps[-1][1]
+    return _last_step_input(last, earlier.transform(X) if len(earlier) else X)

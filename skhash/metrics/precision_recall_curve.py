@@ -1,0 +1,77 @@
+"""Precision and recall over all Hamming radii."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.metrics._queries import EMPTY, check_histogram, check_option, mean_over_queries
+from skhash.metrics._ties import divide, merge_relevant
+from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.precision import precision
+from skhash.metrics.recall import recall
+
+
+def precision_recall_curve(
+    H: RelevanceHistogram, *, radii: npt.ArrayLike | None = None, empty: str = "skip", average: bool = True
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[Any]]:
+    """Precision and recall within each radius.
+
+    Parameters
+    ----------
+    H : RelevanceHistogram
+        Counts; items of a level above 0 are relevant.
+    radii : array-like of shape (n_radii,), default=None
+        Radii. None uses every Hamming distance, or 101 evenly spaced radii over the
+        distances of a ragged histogram.
+    empty : "skip", "zero", "one" or "nan", default="skip"
+        Value of a query with nothing relevant; "skip" leaves it out, with a warning.
+    average : bool, default=True
+        Means over the queries; False returns one curve per query, NaN where skipped.
+
+    Returns
+    -------
+    precision : ndarray of shape (n_radii,) or (n_queries, n_radii), float64
+        Precision within each radius.
+    recall : ndarray of shape (n_radii,) or (n_queries, n_radii), float64
+        Recall within each radius.
+    radii : ndarray of shape (n_radii,)
+        The radii.
+
+    Examples
+    --------
+    >>> from skhash.metrics import precision_recall_curve, relevance_histogram
+    >>> H = relevance_histogram([[0, 0]], [[0, 0], [0, 1], [1, 0]], [7], [7, 7, 5])
+    >>> precision_recall_curve(H)
+    (array([1.        , 0.66666667, 0.66666667]), array([0.5, 1. , 1. ]), array([0, 1, 2]))
+    """
+    check_option("empty", empty, EMPTY)
+    check_histogram(H)
+    if radii is None and H.is_ragged:
+        radii = np.linspace(H.distances.min(), H.distances.max(), 101)
+    elif radii is None:
+        radii = np.arange(H.counts.shape[1])
+    radii = np.atleast_1d(radii)
+    if H.is_ragged or not isinstance(H.counts, np.ndarray):
+        curves = [[metric(H, radius=r, empty=empty, average=False) for r in radii] for metric in (precision, recall)]
+        per_query = np.moveaxis(np.array([[_as_numpy(values) for values in curve] for curve in curves]), -1, 0)
+    else:
+        per_query = np.concatenate([_within_each(radii, merge_relevant(c), d) for c, d in H.dense_blocks()])
+        per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
+    if average:
+        return *mean_over_queries(per_query, empty), radii
+    return per_query[:, 0], per_query[:, 1], radii
+
+
+def _as_numpy(values: Any) -> Any:
+    """Values of queries as a numpy array, also from torch, on any device, with or without gradients."""
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
+
+
+def _within_each(radii: Any, counts: Any, distances: Any) -> Any:
+    """Precision and recall of each query within all radii at once, (n, 2, n_radii); NaN with nothing relevant."""
+    nearer = np.cumsum(np.pad(counts, [(0, 0), (1, 0), (0, 0)]), axis=1)
+    inside = nearer[:, np.searchsorted(distances, radii, side="right")]
+    hits, relevant = inside[..., 1], nearer[:, -1:, 1]
+    values = np.stack([divide(hits, inside.sum(-1)), divide(hits, relevant)], axis=1)
+    return np.where(relevant[..., None] > 0, values, np.nan)
