@@ -33,7 +33,7 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
-from skhash.hashers.shallow.itq import quantizing_rotation
+from skhash.hashers.shallow._rotation import quantizing_rotation
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics._ties import (
     cumulative_discount,

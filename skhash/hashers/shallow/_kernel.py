@@ -1,13 +1,16 @@
-"""Hashers of one linear map of Gaussian kernel values against anchor rows.
+"""Base class of hashers with a linear map of Gaussian kernel values.
 
-    phi(x) = [exp(-gamma |x - a_1|^2), ..., exp(-gamma |x - a_m|^2)] - mean over the training rows,
+    phi(x) = [exp(-gamma |x - a_1|^2), ..., exp(-gamma |x - a_m|^2)] - mean over the training samples,
 
-the anchors a_1 ... a_m drawn from the training rows.
+where the anchors a_1 ... a_m are drawn from the training samples.
 """
 
+from abc import abstractmethod
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.utils import check_random_state
 
@@ -16,12 +19,11 @@ from skhash.base import BaseHasher
 
 
 class KernelHasher(BaseHasher):
-    """A hasher whose activations are ``rbf_kernel(x, anchors_, gamma_) @ projection_ + intercept_``.
+    """Base class of hashers with the activations ``rbf_kernel(x, anchors_, gamma_) @ projection_ + intercept_``.
 
-    A subclass learns in `_learn(features, targets, rng)`, from the centred kernel values of
-    the training rows, a map of shape (n_anchors, nbits) and what is added to its values; the
-    centring is part of `intercept_`. It has the parameters `n_anchors` and `gamma`, and where it
-    solves for the map `ridge`, a penalty in mean variances of the kernel values (`ridged_cholesky`).
+    A subclass returns from `_learn(features, targets, rng)` a map of shape (n_anchors, nbits) of the
+    centered kernel values of the training samples, and an offset. It has the parameters `n_anchors`
+    and `gamma`, and `ridge` if it uses `ridged_cholesky`.
 
     Examples
     --------
@@ -39,37 +41,43 @@ class KernelHasher(BaseHasher):
         "random_state": ["random_state"],
     }
 
-    def _fit(self, X, targets):
-        rng = check_random_state(self.random_state)
-        rows = X.astype(np.float64, copy=False)
-        self.anchors_ = rows[draw_indices(len(rows), self.n_anchors, rng)]
-        self.gamma_ = kernel_width(rows, self.anchors_) if self.gamma is None else float(self.gamma)
-        features = rbf_kernel(rows, self.anchors_, self.gamma_)
+    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
+        rng, samples = check_random_state(self.random_state), X.astype(np.float64, copy=False)
+        self.anchors_ = samples[draw_indices(len(samples), self.n_anchors, rng)]
+        self.gamma_ = kernel_width(samples, self.anchors_) if self.gamma is None else float(self.gamma)
+        features = rbf_kernel(samples, self.anchors_, self.gamma_)
         mean = features.mean(axis=0)
         features -= mean
-        self.projection_, added = self._learn(features, targets, rng)
-        self.intercept_ = added - mean @ self.projection_
+        self.projection_, offset = self._learn(features, targets, rng)
+        self.intercept_ = offset - mean @ self.projection_
 
-    def _project(self, X):
-        return rbf_kernel(X, self.anchors_, self.gamma_) @ self.projection_ + self.intercept_
+    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        activations: npt.NDArray[np.float64] = rbf_kernel(X, self.anchors_, self.gamma_) @ self.projection_
+        return activations + self.intercept_
+
+    @abstractmethod
+    def _learn(
+        self, features: npt.NDArray[np.float64], targets: Any, rng: np.random.RandomState
+    ) -> tuple[npt.NDArray[np.float64], Any]:
+        """Map of centered kernel values, of shape (n_anchors, nbits), and its offset."""
 
 
-def draw_indices(n, n_wanted, rng):
-    """Draw rows without replacement.
+def draw_indices(n: int, max_drawn: int, rng: np.random.RandomState) -> npt.NDArray[np.int64]:
+    """Indices drawn at random without replacement.
 
     Parameters
     ----------
     n : int
-        Number of rows.
-    n_wanted : int
-        How many to draw; all, if there are fewer.
+        Number of samples.
+    max_drawn : int
+        Maximum number of indices.
     rng : numpy.random.RandomState
-        Source of the draw.
+        Random number generator.
 
     Returns
     -------
-    ndarray of shape (min(n, n_wanted),), dtype int64
-        Row numbers, ascending.
+    ndarray of shape (min(n, max_drawn),), dtype int64
+        Indices in ascending order.
 
     Examples
     --------
@@ -78,23 +86,23 @@ def draw_indices(n, n_wanted, rng):
     >>> draw_indices(3, 5, np.random.RandomState(0))
     array([0, 1, 2])
     """
-    return np.sort(rng.choice(n, min(n_wanted, n), replace=False))
+    return np.sort(rng.choice(n, min(max_drawn, n), replace=False))
 
 
-def kernel_width(X, anchors):
-    """Choose gamma of exp(-gamma d^2): 2 over the mean squared distance of rows to anchors.
+def kernel_width(X: npt.NDArray[Any], anchors: npt.NDArray[Any]) -> float:
+    """Default gamma of exp(-gamma d^2): 2 over the mean squared distance of samples to anchors.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     anchors : ndarray of shape (n_anchors, n_features)
         Anchors.
 
     Returns
     -------
     float
-        gamma > 0; 1 where all distances are 0.
+        gamma, > 0; 1 if all distances are 0.
 
     Examples
     --------

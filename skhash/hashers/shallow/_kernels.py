@@ -1,25 +1,25 @@
-"""The numba kernels of hashers that are one file, imported at first use."""
+"""Compiled kernels of BRE, imported at first use. They release the GIL."""
 
 import numba as nb
 import numpy as np
 
-NARROW = 1e-9  # relative: thresholds that near are one, since rounding would not tell them apart
+MIN_GAP = 1e-9  # relative gap below which two thresholds are one, because rounding may swap them
 
 
 @nb.njit(nogil=True, cache=True)
 def cut_cost(starts, partners, costs, bits):
-    """Sum the costs of the pairs whose bits differ.
+    """Sum of the costs of the pairs whose bits differ.
 
     Parameters
     ----------
-    starts : int64 array of shape (n_rows + 1,)
-        Where the partners of each row begin.
+    starts : int64 array of shape (n_samples + 1,)
+        Start of the partners of each sample in `partners`.
     partners : int64 array of shape (2 * n_pairs,)
-        The other row of each pair; a pair is there once for each of its rows.
+        The other sample of each pair. Each pair is listed for both of its samples.
     costs : float64 array of shape (2 * n_pairs,)
-        Its cost.
-    bits : uint8 array of shape (n_rows,)
-        A bit of each row.
+        Costs of the pairs.
+    bits : uint8 array of shape (n_samples,)
+        One bit of each sample.
     """
     total = 0.0
     for i in range(len(bits)):
@@ -31,44 +31,44 @@ def cut_cost(starts, partners, costs, bits):
 
 @nb.njit(nogil=True, cache=True)
 def descend_weights(columns, order, starts, partners, costs, weights, activations, bits):
-    """Minimise the cost of a bit over one weight after another, each exactly.
+    """Minimize the cost of a bit over one weight after another, each exactly.
 
-    As one weight moves from -inf to inf, each row's bit flips once at most, where its activation is
-    0. With these thresholds sorted, the costs of all intervals between them follow by a flip each.
+    As one weight moves from -inf to inf, the bit of each sample flips at most once, where its
+    activation is 0. These thresholds are sorted, and one flip gives the cost of the next interval.
 
     Parameters
     ----------
-    columns : float64 array of shape (n_features, n_rows)
-        Feature values of the rows.
+    columns : float64 array of shape (n_features, n_samples)
+        Features.
     order : int64 array of shape (n_updates,)
-        Features whose weights are minimised over.
+        Features whose weights are optimized, in this order.
     starts, partners, costs
         As for `cut_cost`.
     weights : float64 array of shape (n_features,)
         Changed in place.
-    activations : float64 array of shape (n_rows,)
+    activations : float64 array of shape (n_samples,)
         ``weights @ columns``, changed in place.
-    bits : uint8 array of shape (n_rows,)
+    bits : uint8 array of shape (n_samples,)
         ``activations >= 0``, changed in place.
 
     Returns
     -------
     int
-        How many weights changed: only those where that lowers the cost.
+        Number of changed weights. A weight changes only if that lowers the cost.
     """
-    n_rows, n_changed = len(bits), 0
+    n_samples, n_changed = len(bits), 0
     rounding = 1e-12 * np.abs(costs).sum()
     cost = cut_cost(starts, partners, costs, bits)
-    flips, rows = np.empty(n_rows), np.empty(n_rows, np.int64)
-    trial, moved = np.empty_like(bits), np.empty(n_rows)
+    flips, samples = np.empty(n_samples), np.empty(n_samples, np.int64)
+    trial, moved = np.empty_like(bits), np.empty(n_samples)
     for feature in order:
         values = columns[feature]
         n = 0
-        for i in range(n_rows):
+        for i in range(n_samples):
             trial[i] = bits[i]
             flip = -activations[i] / values[i] if values[i] != 0.0 else np.inf
             if np.isfinite(flip):
-                flips[n], rows[n] = flip, i
+                flips[n], samples[n] = flip, i
                 trial[i] = values[i] < 0.0  # at -inf
                 n += 1
         if n == 0:
@@ -77,7 +77,7 @@ def descend_weights(columns, order, starts, partners, costs, weights, activation
         running = cut_cost(starts, partners, costs, trial)
         best, below, above = running, -np.inf, flips[by_flip[0]]
         for place in range(n):
-            i = rows[by_flip[place]]
+            i = samples[by_flip[place]]
             for e in range(starts[i], starts[i + 1]):
                 if trial[i] != trial[partners[e]]:
                     running -= costs[e]
@@ -87,7 +87,7 @@ def descend_weights(columns, order, starts, partners, costs, weights, activation
             left, right = flips[by_flip[place]], np.inf
             if place + 1 < n:
                 right = flips[by_flip[place + 1]]
-                if right - left <= NARROW * (np.abs(left) + np.abs(right)):
+                if right - left <= MIN_GAP * (np.abs(left) + np.abs(right)):
                     continue
             if running < best - rounding:
                 best, below, above = running, left, right
@@ -100,11 +100,11 @@ def descend_weights(columns, order, starts, partners, costs, weights, activation
             step = below + (max(spread, np.abs(below)) or 1.0)
         else:
             step = below + (above - below) / 2
-        for i in range(n_rows):
+        for i in range(n_samples):
             moved[i] = activations[i] + step * values[i]
             trial[i] = moved[i] >= 0.0
         running = cut_cost(starts, partners, costs, trial)
-        if running < cost - rounding:  # whatever was rounded
+        if running < cost - rounding:  # despite rounding
             cost = running
             weights[feature] += step
             activations[:], bits[:] = moved, trial

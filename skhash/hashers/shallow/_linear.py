@@ -1,6 +1,11 @@
-"""Hashers of one linear map, and the maps that they start from."""
+"""Base class of hashers with a linear map, and the maps that they start from."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky
 from sklearn.decomposition import PCA
 
@@ -8,28 +13,28 @@ from skhash.base import BaseHasher
 
 
 class LinearHasher(BaseHasher):
-    """A hasher whose activations are ``(x - mean_) @ projection_``.
+    """Base class of hashers with the activations ``(x - mean_) @ projection_``.
 
-    A subclass learns `projection_` of shape (n_features, nbits) in `_learn(X, targets)`,
-    from the centred rows and the targets of fit.
+    A subclass returns `projection_`, of shape (n_features, nbits), from `_learn(X, targets)`,
+    where `X` holds the centered training samples.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant.
+        Which samples are relevant.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        For subclasses that draw.
+        Random number generator of subclasses that use one.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skhash.hashers.shallow._linear import LinearHasher
     >>> class FirstFeatures(LinearHasher):
-    ...     def _learn(self, X, targets):
+    ...     def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
     ...         return np.eye(X.shape[1], self.nbits)
     >>> FirstFeatures(1).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))
     array([[0],
@@ -38,32 +43,43 @@ class LinearHasher(BaseHasher):
 
     _parameter_constraints = BaseHasher._parameter_constraints | {"random_state": ["random_state"]}
 
-    def __init__(self, nbits=32, *, affinity="auto", store_database=True, random_state=None):
+    def __init__(
+        self,
+        nbits: int = 32,
+        *,
+        affinity: str | Callable[..., Any] = "auto",
+        store_database: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.nbits = nbits
         self.affinity = affinity
         self.store_database = store_database
         self.random_state = random_state
 
-    def _fit(self, X, targets):
+    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         self.mean_ = feature_means(X)
         self.projection_ = self._learn(X - self.mean_, targets).astype(X.dtype, copy=False)
 
-    def _project(self, X):
+    @abstractmethod
+    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
+        """Map of centered samples, of shape (n_features, nbits)."""
+
+    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return (X - self.mean_) @ self.projection_
 
 
-def feature_means(X):
-    """Average rows, in double precision whatever theirs is.
+def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Mean of each feature, summed in double precision.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features), float32 or float64
-        Rows.
+        Samples.
 
     Returns
     -------
     ndarray of shape (n_features,), dtype as `X`
-        Their mean.
+        Means.
 
     Examples
     --------
@@ -75,15 +91,15 @@ def feature_means(X):
     return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
-def orthonormal_map(n_inputs, n_outputs, rng):
-    """Draw a random linear map with orthonormal columns, or rows if it expands.
+def orthonormal_map(n_inputs: int, n_outputs: int, rng: np.random.RandomState) -> npt.NDArray[np.float64]:
+    """Random linear map with orthonormal columns, or with orthonormal rows if n_outputs > n_inputs.
 
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Its shape.
+        Shape of the map.
     rng : numpy.random.RandomState
-        Source of the draw.
+        Random number generator.
 
     Returns
     -------
@@ -100,22 +116,21 @@ def orthonormal_map(n_inputs, n_outputs, rng):
     """
     wide = max(n_inputs, n_outputs)
     q, r = np.linalg.qr(rng.standard_normal((wide, min(n_inputs, n_outputs))))
-    q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # uniform over the orthonormal frames
+    q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # uniform over all such maps
     return q if n_inputs >= n_outputs else q.T
 
 
-def principal_map(X, nbits, rng):
-    """Map centred rows to their leading principal components.
+def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | None) -> npt.NDArray[Any]:
+    """Map of centered samples to their leading principal components.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Centred rows.
+        Centered samples.
     nbits : int
-        Number of outputs; beyond the number of components these are expanded by a
-        random orthonormal map.
-    rng : numpy.random.RandomState
-        Source of that map.
+        Number of outputs. If there are fewer components, a random orthonormal map expands them.
+    rng : numpy.random.RandomState or None
+        Draws that map. None if there are enough components.
 
     Returns
     -------
@@ -133,26 +148,29 @@ def principal_map(X, nbits, rng):
     n_components = min(nbits, *X.shape)
     tall = X.shape[0] >= X.shape[1] >= 100
     pca = PCA(n_components, svd_solver="covariance_eigh" if tall else "full")
-    with np.errstate(invalid="ignore"):  # constant rows have no variance to explain
+    with np.errstate(invalid="ignore"):  # equal samples have no variance to explain
         components = pca.fit(X).components_.T
-    return components if n_components == nbits else components @ orthonormal_map(n_components, nbits, rng)
+    if n_components < nbits:
+        assert rng is not None
+        components = components @ orthonormal_map(n_components, nbits, rng)
+    return components
 
 
-def ridged_cholesky(X, ridge):
-    """Factor the moments of rows, so that all directions count where rows are few or features constant.
+def ridged_cholesky(X: npt.NDArray[Any], ridge: float) -> npt.NDArray[np.float64]:
+    """Cholesky factor of X'X plus a ridge, which exists even for few samples or constant features.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Centred rows.
+        Centered samples.
     ridge : float
-        Penalty in mean squares of the columns; > 0.
+        Penalty in units of the mean square of the features, > 0.
 
     Returns
     -------
     ndarray of shape (n_features, n_features), float64
         Lower triangular L with L L' = X'X + r I, where r is `ridge` times the mean of the
-        diagonal of X'X, or 1 for rows of zeros.
+        diagonal of X'X, or 1 if X is zero.
 
     Raises
     ------
@@ -173,4 +191,6 @@ def ridged_cholesky(X, ridge):
     try:
         return cholesky(gram + penalty * np.eye(len(gram)), lower=True)
     except LinAlgError:
-        raise ValueError(f"ridge={ridge} is lost in rounding for these rows; 1e-9 or more is wanted.") from None
+        raise ValueError(
+            f"`ridge` must be large enough not to be lost in rounding. Got {ridge} instead; use 1e-9 or more."
+        ) from None

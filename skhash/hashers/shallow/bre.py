@@ -1,217 +1,106 @@
 """BRE, binary reconstructive embeddings (Kulis, Darrell, NIPS 2009).
 
-With bits h_p(x) = [sum_q W_pq k(a_q, x) >= 0] of b kernel functions on anchors a_q, k less its
-mean over the training rows, the Hamming distances of pairs are to reconstruct given ones:
+With bits h_p(x) = [sum_q W_pq k(a_q, x) >= 0] of b kernel functions on anchors a_q, k minus its
+mean over the training samples, the Hamming distances of pairs should reconstruct given ones:
 
     min_W sum_ij (d_ij - d~_ij)^2,   d~_ij = (1/b) sum_p (h_p(x_i) - h_p(x_j))^2
 
-over a few pairs of each row. What to reconstruct:
+over a few pairs of each sample. The given distances are one of two kinds:
 
 * affinity: d_ij = 0 for relevant and 1 for irrelevant pairs;
-* distances: d_ij = 0 for near rows, |x_i - x_j|^2 / 2 for others, rows centred, of length 1.
+* distances: d_ij = 0 for near samples, |x_i - x_j|^2 / 2 for others, samples centered, of length 1.
 
-Minimisation is coordinate descent, over one W_pq exactly. Without bit p a pair leaves the residue
-r_ij = d_ij - d~_ij; where h_p differs on it, its square changes by
+The minimization is coordinate descent, exact in one W_pq. Without bit p a pair has the residual
+r_ij = d_ij - d~_ij. If h_p differs on it, the square of the residual changes by
 
     c_ij = (r_ij - 1/b)^2 - r_ij^2 = (1 - 2 b r_ij) / b^2,
 
-and as W_pq moves from -inf to inf each row's bit flips once at most. Sorting these thresholds
-gives the least sum of c_ij over differing pairs in O(n log n + pairs).
+and as W_pq moves from -inf to inf, the bit of each sample flips at most once. Sorting these
+thresholds gives the smallest sum of c_ij over differing pairs in O(n log n + pairs).
 """
 
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import gen_batches
+import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
 from skhash._targets import take_targets
 from skhash.codes import binarize
-from skhash.hashers._ranking_lists import draw_ranking_lists
 from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
-from skhash.hashers.shallow._linear import feature_means
-
-NEAR = 0.05  # of the other rows: the nearest ones, whose distance is made 0
+from skhash.hashers.shallow._training_pairs import affinity_pairs, distance_pairs
 
 
-def distinct_pairs(rows, partners, distances):
-    """Take each pair of different rows once, whichever of them comes first.
-
-    Parameters
-    ----------
-    rows, partners : int64 arrays of shape (n,)
-        Pairs; those of a row with itself are left out.
-    distances : float64 array of shape (n,)
-        What is to be reconstructed; of a pair that is there twice the first one is kept.
-
-    Returns
-    -------
-    pairs : int64 array of shape (2, n_pairs)
-        The pairs, the lower row first.
-    distances : float64 array of shape (n_pairs,)
-        Theirs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.bre import distinct_pairs
-    >>> pairs, distances = distinct_pairs(np.array([2, 0, 1]), np.array([0, 2, 1]), np.array([0.5, 1.0, 0.0]))
-    >>> pairs.T, distances
-    (array([[0, 2]]), array([0.5]))
-    """
-    pairs = np.sort([rows, partners], axis=0)
-    different = pairs[0] != pairs[1]
-    pairs, first = np.unique(pairs[:, different], axis=1, return_index=True)
-    return pairs, distances[different][first]
-
-
-def affinity_pairs(affinity, targets, n_relevant, n_irrelevant, rng):
-    """Draw relevant pairs, at distance 0, and irrelevant ones, at distance 1.
+def _reconstruct(
+    features: npt.NDArray[np.float64],
+    pairs: npt.NDArray[np.int64],
+    distances: npt.NDArray[np.float64],
+    weights: npt.NDArray[np.float64],
+    n_iter: int,
+    n_updates: int,
+    rng: np.random.RandomState,
+) -> tuple[npt.NDArray[np.float64], list[float]]:
+    """Weights that minimize sum_ij (d_ij - d~_ij)^2, by coordinate descent.
 
     Parameters
     ----------
-    affinity : callable
-        The fitted affinity.
-    targets : array of shape (n_rows, ...)
-        What it compares.
-    n_relevant, n_irrelevant : int
-        At most that many partners of each kind for a row.
-    rng : numpy.random.RandomState
-        Source of the draws.
-
-    Returns
-    -------
+    features : float64 array of shape (n_samples, n_features)
+        Centered kernel values.
     pairs : int64 array of shape (2, n_pairs)
-        As :func:`distinct_pairs` returns them.
-    distances : float64 array of shape (n_pairs,)
-        0 or 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.hashers.shallow.bre import affinity_pairs
-    >>> pairs, distances = affinity_pairs(ClassAffinity(), np.array([0, 0, 1, 1]), 1, 2, np.random.RandomState(0))
-    >>> distances[(pairs == [[0], [1]]).all(axis=0)], len(distances)
-    (array([0.]), 6)
-    """
-    lists = draw_ranking_lists(affinity, targets, n_relevant, n_irrelevant, targets.shape[0], rng)
-    n_lists, length = lists.items.shape
-    irrelevant = np.arange(length) >= lists.sizes[:, 0].max()
-    distances = np.tile(irrelevant.astype(np.float64), n_lists)
-    return distinct_pairs(np.repeat(lists.queries, length), lists.items.ravel(), distances)
-
-
-def distance_pairs(X, n_near, n_far, far, rng):
-    """Draw near pairs, whose distance is made 0, and far pairs, which keep theirs.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Rows; they are centred and scaled to length 1.
-    n_near, n_far : int
-        At most that many partners of each kind for a row.
-    far : float
-        Share of the other rows, the farthest ones, that far partners are drawn from; the near
-        ones come from the nearest 5 %.
-    rng : numpy.random.RandomState
-        Source of the draws.
-
-    Returns
-    -------
-    pairs : int64 array of shape (2, n_pairs)
-        As :func:`distinct_pairs` returns them.
-    distances : float64 array of shape (n_pairs,)
-        0, or half the squared distance, in [0, 2].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.bre import distance_pairs
-    >>> X = np.array([[2.0, 0.0], [2.0, 0.1], [-2.0, 0.0], [-2.0, -0.1]])
-    >>> pairs, distances = distance_pairs(X, 1, 1, 0.5, np.random.RandomState(0))
-    >>> pairs.T[distances == 0].tolist()
-    [[0, 1], [2, 3]]
-    """
-    units = X - feature_means(X)
-    lengths = np.linalg.norm(units, axis=1, keepdims=True)
-    units = np.divide(units, lengths, out=np.zeros_like(units), where=lengths > 0)
-    n = len(X)
-    n_nearest, n_farthest = (int(np.ceil(share * (n - 1))) for share in (NEAR, far))
-    drawn = []
-    for batch in gen_batches(n, 512):
-        halves = euclidean_distances(units[batch], units, squared=True) / 2
-        for row, half in enumerate(halves, batch.start):
-            order = np.argsort(half, kind="stable")
-            order = order[order != row]
-            nearest = rng.choice(order[:n_nearest], min(n_near, n_nearest), replace=False)
-            farthest = rng.choice(order[-n_farthest:], min(n_far, n_farthest), replace=False)
-            drawn += [(row, partner, 0.0) for partner in nearest]
-            drawn += [(row, partner, half[partner]) for partner in farthest]
-    rows, partners, distances = (np.array(column) for column in zip(*drawn, strict=True))
-    return distinct_pairs(rows, partners, distances)
-
-
-def reconstruct(features, pairs, distances, weights, n_iter, n_updates, rng):
-    """Minimise sum_ij (d_ij - d~_ij)^2 over one weight after another.
-
-    Parameters
-    ----------
-    features : float64 array of shape (n_rows, n_features)
-        Centred kernel values.
-    pairs : int64 array of shape (2, n_pairs)
-        Different rows.
+        Indices of different samples.
     distances : float64 array of shape (n_pairs,)
         d_ij.
     weights : float64 array of shape (n_features, nbits)
-        Where to start.
+        First weights.
     n_iter : int
-        Rounds over the bits, at most; one that changes nothing is the last.
+        Maximum number of rounds over the bits. It ends after a round that changes nothing.
     n_updates : int
-        At most that many weights of a bit are minimised over in a round.
+        Maximum number of weights per bit that a round optimizes.
     rng : numpy.random.RandomState
-        Draws them.
+        Draws these weights.
 
     Returns
     -------
     weights : float64 array of shape (n_features, nbits)
         W'.
     objectives : list of float
-        The sum before the first round and after each one; it never rises.
+        The sum before the first round and after each round. It never increases.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.hashers.shallow.bre import reconstruct
+    >>> from skhash.hashers.shallow.bre import _reconstruct
     >>> features = np.array([[1.0, -0.1], [1.0, 0.2], [-1.0, 0.0]])
     >>> pairs, distances = np.array([[0, 0], [1, 2]]), np.array([0.0, 1.0])
     >>> start = np.array([[0.0], [1.0]])
-    >>> reconstruct(features, pairs, distances, start, 5, 2, np.random.RandomState(0))[1]
+    >>> _reconstruct(features, pairs, distances, start, 5, 2, np.random.RandomState(0))[1]
     [1.0, 0.0, 0.0]
     """
     from skhash.hashers.shallow._kernels import descend_weights
 
-    n_rows, n_bits = len(features), weights.shape[1]
-    rows, partners = np.concatenate(pairs), np.concatenate(pairs[::-1])
-    by_row = np.argsort(rows, kind="stable")
-    starts, partners = np.searchsorted(rows[by_row], np.arange(n_rows + 1)), partners[by_row]
+    nbits = weights.shape[1]
+    samples, partners = np.concatenate(pairs), np.concatenate(pairs[::-1])
+    by_sample = np.argsort(samples, kind="stable")
+    starts = np.searchsorted(samples[by_sample], np.arange(len(features) + 1))
+    partners = partners[by_sample]
     columns, W = np.ascontiguousarray(features.T), np.ascontiguousarray(weights.T)
     objectives: list[float] = []
     for _ in range(n_iter):
         activations = W @ columns
         bits = binarize(activations)
-        residues = n_bits * distances - (bits[:, pairs[0]] != bits[:, pairs[1]]).sum(axis=0)  # times b
+        residuals = nbits * distances - (bits[:, pairs[0]] != bits[:, pairs[1]]).sum(axis=0)  # times b
         if not objectives:
-            objectives.append(float(np.square(residues / n_bits).sum()))
+            objectives.append(float(np.square(residuals / nbits).sum()))
         n_changed = 0
         for w, a, h in zip(W, activations, bits, strict=True):
-            residues += h[pairs[0]] != h[pairs[1]]
-            costs = np.tile(1 - 2 * residues, 2)[by_row]
+            residuals += h[pairs[0]] != h[pairs[1]]
+            costs = np.tile(1 - 2 * residuals, 2)[by_sample]
             order = rng.permutation(len(columns))[:n_updates]
             n_changed += descend_weights(columns, order, starts, partners, costs, w, a, h)
-            residues -= h[pairs[0]] != h[pairs[1]]
-        objectives.append(float(np.square(residues / n_bits).sum()))
+            residuals -= h[pairs[0]] != h[pairs[1]]
+        objectives.append(float(np.square(residuals / nbits).sum()))
         if n_changed == 0:
             break
     return W.T, objectives
@@ -223,35 +112,36 @@ class BREHasher(KernelHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits.
     reconstruct : {"affinity", "distances"}, default="affinity"
-        Distances 0 and 1 of relevant and irrelevant pairs, or those of the rows themselves,
-        centred and of length 1: 0 for near pairs, and half their square for others. The
-        latter needs no y.
+        Distances to reconstruct: 0 and 1 of relevant and irrelevant pairs, or those of the samples,
+        centered and of length 1: 0 for near pairs, and half their square for others. The latter
+        need no y.
     n_labeled : int, default=5000
-        Training rows, drawn at random, whose pairs are compared; all, if there are fewer.
+        Maximum number of training samples whose pairs are compared, drawn at random.
     n_relevant : int, default=5
-        At most that many relevant rows, or of the nearest 5 %, are drawn for each of them.
+        Maximum number of relevant samples, or of the nearest 5 %, drawn for each of them.
     n_irrelevant : int, default=5
-        At most that many irrelevant, or far, ones.
+        Maximum number of irrelevant or far samples drawn for each of them.
     far : float, default=1.0
-        Where distances are reconstructed: the share of the other rows, the farthest ones, that
-        far rows are drawn from. The paper's is 0.02; all of them were better on held-out rows.
+        Share of the other samples, the farthest ones, that far samples are drawn from when distances
+        are reconstructed. The paper uses 0.02; 1 was better on held-out samples.
     n_anchors : int, default=1000
-        Training rows that are anchors of the kernel; all, if there are fewer.
+        Maximum number of training samples used as anchors of the kernel.
     gamma : float, default=None
-        Of the kernel exp(-gamma d^2); None takes 2 over the mean squared distance to anchors.
+        Coefficient of the kernel exp(-gamma d^2). None uses 2 over the mean squared distance to the
+        anchors.
     n_iter : int, default=20
-        Rounds over the bits, at most.
+        Maximum number of rounds over the bits.
     n_updates : int, default=10
-        Weights of a bit, drawn at random, that a round minimises over.
+        Number of weights per bit that a round optimizes, drawn at random.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant, whatever their level; "auto" takes classes or shared labels
-        from y. Used by :meth:`score` only where distances are reconstructed.
+        Which samples are relevant, whatever their level. "auto" uses classes or shared labels from y.
+        If distances are reconstructed, only :meth:`score` uses it.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        Draws anchors, labelled rows, pairs, the first weights and which ones are updated.
+        Draws anchors, labeled samples, pairs, the first weights and the updated ones.
 
     Attributes
     ----------
@@ -260,20 +150,20 @@ class BREHasher(KernelHasher):
     gamma_ : float
         The gamma that was used.
     projection_ : ndarray of shape (n_anchors, nbits), float64
-        W', weights of the kernel values.
+        Weights W' of the kernel values.
     intercept_ : ndarray of shape (nbits,), float64
-        What centres the kernel values.
+        Offset that centers the kernel values.
     history_ : list of dict
-        One a round: "round", and "objective", the sum of (d - d~)^2 over the pairs; round 0 is
+        One entry per round: "round" and "objective", the sum of (d - d~)^2 over the pairs. Round 0 is
         the random start.
     affinity_ : callable or None
-        The fitted affinity; None where distances are reconstructed and none was given.
+        The fitted affinity, None if distances are reconstructed and no affinity is given.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
+        Packed codes of the training samples.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -305,21 +195,21 @@ class BREHasher(KernelHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        reconstruct="affinity",
-        n_labeled=5000,
-        n_relevant=5,
-        n_irrelevant=5,
-        far=1.0,
-        n_anchors=1000,
-        gamma=None,
-        n_iter=20,
-        n_updates=10,
-        affinity="auto",
-        store_database=True,
-        random_state=None,
-    ):
+        reconstruct: str = "affinity",
+        n_labeled: int = 5000,
+        n_relevant: int = 5,
+        n_irrelevant: int = 5,
+        far: float = 1.0,
+        n_anchors: int = 1000,
+        gamma: float | None = None,
+        n_iter: int = 20,
+        n_updates: int = 10,
+        affinity: str | Callable[..., Any] = "auto",
+        store_database: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.nbits = nbits
         self.reconstruct = reconstruct
         self.n_labeled = n_labeled
@@ -335,21 +225,23 @@ class BREHasher(KernelHasher):
         self.random_state = random_state
 
     @property
-    def _supervised(self):  # type: ignore[override]  # one of the two kinds, as the parameter says
+    def _supervised(self) -> bool:  # type: ignore[override]  # a class attribute of the other hashers
         return self.reconstruct == "affinity"
 
-    def _fit(self, X, targets):
+    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         return super()._fit(X, targets if self._supervised else X)
 
-    def _learn(self, features, targets, rng):
-        rows = draw_indices(len(features), self.n_labeled, rng)
-        compared, sizes = take_targets(targets, rows), (self.n_relevant, self.n_irrelevant)
+    def _learn(
+        self, features: npt.NDArray[np.float64], targets: Any, rng: np.random.RandomState
+    ) -> tuple[npt.NDArray[np.float64], Any]:
+        labeled = draw_indices(len(features), self.n_labeled, rng)
+        compared, sizes = take_targets(targets, labeled), (self.n_relevant, self.n_irrelevant)
         if self._supervised:
             pairs, distances = affinity_pairs(self.affinity_, compared, *sizes, rng)
         else:
             pairs, distances = distance_pairs(compared, *sizes, self.far, rng)
         start = rng.standard_normal((features.shape[1], self.nbits))
         updates = self.n_iter, self.n_updates, rng
-        weights, objectives = reconstruct(features[rows], pairs, distances, start, *updates)
+        weights, objectives = _reconstruct(features[labeled], pairs, distances, start, *updates)
         self.history_ = [{"round": n, "objective": objective} for n, objective in enumerate(objectives)]
         return weights, 0.0

@@ -1,87 +1,57 @@
 """ITQ, iterative quantization (Gong, Lazebnik, CVPR 2011).
 
-With V the principal components of the centred rows, minimise over binary B and
-rotations R the quantisation error
+With V the principal components of the centered samples, minimize over binary B and
+rotations R the quantization error
 
     |B - V R|_F^2
 
-by turns: B = sign(V R) for a fixed R; for a fixed B, R = U W^T where
+alternately: B = sign(V R) for a fixed R; for a fixed B, R = U W^T where
 U S W^T is the singular value decomposition of V^T B (orthogonal Procrustes).
 """
 
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
-from scipy.linalg import orthogonal_procrustes
+import numpy as np
+import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash.codes import binarize, signs
-from skhash.hashers.shallow._linear import LinearHasher, orthonormal_map, principal_map
-
-
-def quantizing_rotation(V, n_iter, rng):
-    """Find the rotation that brings rows nearest to the corners of the cube.
-
-    Parameters
-    ----------
-    V : ndarray of shape (n_samples, nbits)
-        Centred rows.
-    n_iter : int
-        Number of turns.
-    rng : numpy.random.RandomState
-        Draws the first rotation.
-
-    Returns
-    -------
-    ndarray of shape (nbits, nbits), float64
-        The rotation R.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.itq import quantizing_rotation
-    >>> V = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-    >>> np.abs(V @ quantizing_rotation(V, 50, np.random.RandomState(0))).round(3)[0]
-    array([0.707, 0.707])
-    """
-    rotation = orthonormal_map(V.shape[1], V.shape[1], rng)
-    for _ in range(n_iter):
-        corners = signs(binarize(V @ rotation))
-        rotation = orthogonal_procrustes(V, corners)[0]
-    return rotation
+from skhash.hashers.shallow._linear import LinearHasher, principal_map
+from skhash.hashers.shallow._rotation import quantizing_rotation
 
 
 class ITQHasher(LinearHasher):
-    """Principal components, rotated to lose least by taking signs.
+    """Signs of principal components after a rotation with the least quantization error.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code; beyond the number of components a random orthonormal map
-        expands them.
+        Number of bits. If there are fewer components, a random orthonormal map expands them.
     n_iter : int, default=50
-        Turns of the minimisation.
+        Number of iterations.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant; used by :meth:`score` only.
+        Which samples are relevant. Only :meth:`score` uses it.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
         Draws the first rotation.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Mean of the training rows.
+        Mean of the training samples.
     projection_ : ndarray of shape (n_features, nbits)
         Principal directions times the rotation.
     affinity_ : callable or None
-        The fitted affinity, None when fit had no targets.
+        The fitted affinity, None if `fit` had no targets.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
+        Packed codes of the training samples.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -101,11 +71,19 @@ class ITQHasher(LinearHasher):
         "n_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, nbits=32, *, n_iter=50, affinity="auto", store_database=True, random_state=None):
+    def __init__(
+        self,
+        nbits: int = 32,
+        *,
+        n_iter: int = 50,
+        affinity: str | Callable[..., Any] = "auto",
+        store_database: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         super().__init__(nbits, affinity=affinity, store_database=store_database, random_state=random_state)
         self.n_iter = n_iter
 
-    def _learn(self, X, targets):
+    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
         rng = check_random_state(self.random_state)
         directions = principal_map(X, self.nbits, rng)
         return directions @ quantizing_rotation(X @ directions, self.n_iter, rng)

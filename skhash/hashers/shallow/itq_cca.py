@@ -1,6 +1,6 @@
 """CCA-ITQ, iterative quantization of canonical directions (Gong, Lazebnik, CVPR 2011).
 
-With X the centred rows, Y their centred 0/1 labels and a small ridge r, the canonical
+With X the centered samples, Y their centered 0/1 labels and a small ridge r, the canonical
 directions w_k and correlations rho_k solve
 
     X'Y (Y'Y + r I)^-1 Y'X w_k = rho_k^2 (X'X + r I) w_k,    w_k' (X'X + r I) w_k = 1,
@@ -10,43 +10,48 @@ of the cube. With L L' = X'X + r I and M M' = Y'Y + r I, rho_k and L' w_k are th
 values and left singular vectors of L^-1 X'Y M^-T.
 """
 
-from numbers import Real
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import solve_triangular, svd
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
 from skhash.affinity import label_matrix
-from skhash.hashers.shallow._linear import ridged_cholesky
-from skhash.hashers.shallow.itq import ITQHasher, quantizing_rotation
+from skhash.hashers.shallow._linear import LinearHasher, ridged_cholesky
+from skhash.hashers.shallow._rotation import quantizing_rotation
 
 
-def canonical_directions(X, Y, ridge):
-    """Find the directions of rows that correlate most with labels.
+def _canonical_directions(
+    X: npt.NDArray[Any], Y: npt.NDArray[np.float64], ridge: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Directions of samples that correlate most with labels, and these correlations.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Centred rows.
+        Centered samples.
     Y : ndarray of shape (n_samples, n_labels)
-        Centred labels.
+        Centered labels.
     ridge : float
-        Added to the variances of either side, in their mean variances; > 0.
+        Added to the variances of both sides, in units of their mean variances, > 0.
 
     Returns
     -------
     directions : ndarray of shape (n_features, k), float64
-        w_1 ... w_k with k = min(n_features, n_labels).
+        w_1 ... w_k, k = min(n_features, n_labels).
     correlations : ndarray of shape (k,), float64
         rho_1 ... rho_k, descending, in [0, 1].
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.hashers.shallow.itq_cca import canonical_directions
+    >>> from skhash.hashers.shallow.itq_cca import _canonical_directions
     >>> X = np.array([[1.0, 3.0], [-1.0, 3.0], [1.0, -3.0], [-1.0, -3.0]])
-    >>> W, rho = canonical_directions(X, X[:, :1], 1e-9)
+    >>> W, rho = _canonical_directions(X, X[:, :1], 1e-9)
     >>> np.abs(W).round(3), rho.round(3)
     (array([[0.5],
            [0. ]]), array([1.]))
@@ -58,30 +63,30 @@ def canonical_directions(X, Y, ridge):
     return solve_triangular(left, vectors, lower=True, trans="T"), correlations
 
 
-class ITQCCAHasher(ITQHasher):
-    """Canonical directions of rows and labels, rotated to lose least by taking signs.
+class ITQCCAHasher(LinearHasher):
+    """Signs of canonical directions after a rotation with the least quantization error.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code. There are fewer canonical directions than classes, or one a label;
-        the correlations beyond are 0, and the rotation spreads the directions over all bits.
+        Number of bits. There are fewer canonical directions than classes, or one per label. The
+        rotation spreads them over all bits.
     n_iter : int, default=50
-        Turns of the minimisation.
+        Number of iterations.
     ridge : float, default=0.1
-        Added to the variances of features and labels, in their mean variances; the paper
+        Added to the variances of features and labels, in units of their mean variances. The paper
         adds 1e-4, whatever the scale of the features.
     affinity : "auto", ClassAffinity or SharedLabelsAffinity, default="auto"
-        "auto" takes classes or a 0/1 matrix of labels from y; others give no labels.
+        "auto" uses classes or a 0/1 matrix of labels from y. Other affinities give no labels.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
         Draws the first rotation.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Mean of the training rows.
+        Mean of the training samples.
     projection_ : ndarray of shape (n_features, nbits)
         Canonical directions times correlations times the rotation.
     correlations_ : ndarray of shape (min(n_features, n_labels),), float64
@@ -89,11 +94,11 @@ class ITQCCAHasher(ITQHasher):
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
+        Packed codes of the training samples.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -110,19 +115,28 @@ class ITQCCAHasher(ITQHasher):
     """
 
     _supervised = True
-    _parameter_constraints = ITQHasher._parameter_constraints | {
+    _parameter_constraints = LinearHasher._parameter_constraints | {
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
         "ridge": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(self, nbits=32, *, n_iter=50, ridge=0.1, affinity="auto", store_database=True, random_state=None):
-        super().__init__(
-            nbits, n_iter=n_iter, affinity=affinity, store_database=store_database, random_state=random_state
-        )
+    def __init__(
+        self,
+        nbits: int = 32,
+        *,
+        n_iter: int = 50,
+        ridge: float = 0.1,
+        affinity: str | Callable[..., Any] = "auto",
+        store_database: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(nbits, affinity=affinity, store_database=store_database, random_state=random_state)
+        self.n_iter = n_iter
         self.ridge = ridge
 
-    def _learn(self, X, targets):
+    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
         labels = label_matrix(self.affinity_, targets)
-        directions, self.correlations_ = canonical_directions(X, labels - labels.mean(axis=0), self.ridge)
+        directions, self.correlations_ = _canonical_directions(X, labels - labels.mean(axis=0), self.ridge)
         scaled = (directions * self.correlations_)[:, : self.nbits]
         scaled = np.pad(scaled, ((0, 0), (0, self.nbits - scaled.shape[1])))
         return scaled @ quantizing_rotation(X @ scaled, self.n_iter, check_random_state(self.random_state))

@@ -1,23 +1,26 @@
 """KSH, supervised hashing with kernels (Liu, Wang, Ji, Jiang, Chang, CVPR 2012).
 
-With S_ij = 1 for relevant and -1 for irrelevant pairs of l labelled rows, r bits and the
-centred kernel values K of these rows, H = sgn(K A) is to minimise
+With S_ij = 1 for relevant and -1 for irrelevant pairs of l labeled samples, r bits and the
+centered kernel values K of these samples, H = sgn(K A) should minimize
 
     |H H' / r - S|_F^2,    the inner product of two codes being r - 2 Hamming distance.
 
-Bit by bit: with the residue R_k = r S - sum_t<k h_t h_t' the k-th one is to maximise
-h' R_k h, h = sgn(K a).
+The bits are found one by one: with the residual R_k = r S - sum_t<k h_t h_t' the k-th one should
+maximize h' R_k h, h = sgn(K a).
 
-* Spectral relaxation: a_0, the largest generalised eigenvector of (K' R_k K, K'K).
+* Spectral relaxation: a_0, the largest generalized eigenvector of (K' R_k K, K'K).
 * Smoothing: from a_0, sqrt(l) / |K a_0| times, descend along the gradient of
   g(a) = -b' R_k b with b = 2 / (1 + exp(-K a)) - 1 = tanh(K a / 2).
 
-Of both the one with the larger h' R_k h is kept.
+The better one of the two, with the larger h' R_k h, is used.
 """
 
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import minimize
 
@@ -29,121 +32,125 @@ from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
 from skhash.hashers.shallow._linear import ridged_cholesky
 
 
-def pair_labels(affinity, y):
-    """Compare rows with each other: 1 for relevant pairs, -1 for irrelevant ones.
+def _pair_labels(affinity: Any, y: Any) -> npt.NDArray[np.float64]:
+    """Matrix of pairs: 1 for relevant pairs, -1 for irrelevant ones.
 
     Parameters
     ----------
     affinity : callable
-        Any affinity; where it is not symmetric, two rows may get 0, the mean.
+        Any affinity. If it is not symmetric, a pair may get 0, the mean.
     y : array-like of shape (n, ...)
-        Target rows.
+        Targets.
 
     Returns
     -------
     ndarray of shape (n, n), float64
-        S, symmetric; a row is relevant to itself.
+        S, symmetric. Every sample is relevant to itself.
 
     Examples
     --------
     >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.hashers.shallow.ksh import pair_labels
-    >>> pair_labels(ClassAffinity(), ["cat", "dog"])
+    >>> from skhash.hashers.shallow.ksh import _pair_labels
+    >>> _pair_labels(ClassAffinity(), ["cat", "dog"])
     array([[ 1., -1.],
            [-1.,  1.]])
     """
     relevant = level_indices(affinity, y, y)[0] > 0
-    S = relevant.astype(np.float64) + relevant.T - 1.0
+    S: npt.NDArray[np.float64] = relevant.astype(np.float64) + relevant.T - 1.0
     np.fill_diagonal(S, 1.0)
     return S
 
 
-def smoothed_loss(a, K, R):
-    """Compute g(a) = -b' R b with b = tanh(K a / 2), and its gradient.
+def _smoothed_loss(
+    a: npt.NDArray[np.float64], K: npt.NDArray[np.float64], R: npt.NDArray[np.float64]
+) -> tuple[float, npt.NDArray[np.float64]]:
+    """Value and gradient of g(a) = -b' R b, b = tanh(K a / 2).
 
     Parameters
     ----------
     a : ndarray of shape (m,)
         Weights of the features.
     K : ndarray of shape (l, m)
-        Features of the labelled rows.
+        Features of the labeled samples.
     R : ndarray of shape (l, l)
-        The residue, symmetric.
+        The residual, symmetric.
 
     Returns
     -------
-    float
-        The value.
-    ndarray of shape (m,)
-        The gradient.
+    value : float
+        g(a).
+    gradient : ndarray of shape (m,)
+        Gradient of g.
     """
     b = np.tanh(K @ a / 2)
-    pull = R @ b
-    return -b @ pull, -K.T @ (pull * (1 - b * b))
+    Rb = R @ b
+    return float(-b @ Rb), -K.T @ (Rb * (1 - b * b))
 
 
-def best_bit(K, R, n_iter):
-    """Search the bit h = sgn(K a) of the largest h' R h.
+def _best_bit(
+    K: npt.NDArray[np.float64], R: npt.NDArray[np.float64], n_iter: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Weights and values of the bit h = sgn(K a) with the largest h' R h that is found.
 
     Parameters
     ----------
     K : ndarray of shape (l, m)
-        Features of the labelled rows, in coordinates where directions have one variance.
+        Features of the labeled samples, in coordinates where all directions have equal variance.
     R : ndarray of shape (l, l)
-        The residue, symmetric.
+        The residual, symmetric.
     n_iter : int
-        At most that many steps of L-BFGS.
+        Maximum number of iterations of L-BFGS.
 
     Returns
     -------
     a : ndarray of shape (m,)
-        Its weights.
+        Weights of the bit.
     h : ndarray of shape (l,), float64
-        Its values, -1 or 1.
+        Values of the bit, -1 or 1.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.hashers.shallow.ksh import best_bit
+    >>> from skhash.hashers.shallow.ksh import _best_bit
     >>> K = np.array([[2.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-2.0, 1.0]])
-    >>> R = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((2, 2)))  # two rows like each other, and two
-    >>> a, h = best_bit(K, R, n_iter=50)
+    >>> R = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((2, 2)))  # two pairs of similar samples
+    >>> a, h = _best_bit(K, R, n_iter=50)
     >>> bool(h[0] == h[1] == -h[2] == -h[3]), float(h @ R @ h)
     (True, 16.0)
     """
     largest = [K.shape[1] - 1] * 2
     start = eigh(K.T @ (R @ K), subset_by_index=largest)[1][:, 0]
     start *= np.sqrt(len(K)) / max(np.linalg.norm(K @ start), 1e-300)
-    end = minimize(smoothed_loss, start, (K, R), method="L-BFGS-B", jac=True, options={"maxiter": n_iter}).x
+    end = minimize(_smoothed_loss, start, (K, R), method="L-BFGS-B", jac=True, options={"maxiter": n_iter}).x
     bits = [(a, signs(binarize(K @ a))) for a in (end, start)]
     return max(bits, key=lambda bit: bit[1] @ (R @ bit[1]))
 
 
 class KSHHasher(KernelHasher):
-    """Kernel bits whose inner products are the relevance of labelled pairs, found greedily.
+    """Kernel bits whose inner products approximate the relevance of labeled pairs.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits.
     n_labeled : int, default=1000
-        Training rows, drawn at random, whose pairs are compared; all, if there are fewer.
+        Maximum number of training samples whose pairs are compared, drawn at random.
     n_anchors : int, default=300
-        Training rows that are anchors of the kernel; all, if there are fewer.
+        Maximum number of training samples used as anchors of the kernel.
     gamma : float, default=None
-        Of the kernel exp(-gamma d^2); None takes 2 over the mean squared distance to anchors.
+        Coefficient of the kernel exp(-gamma d^2). None uses 2 over the mean squared distance to the
+        anchors.
     ridge : float, default=0.1
-        Added to the variances of kernel values, in their mean variances: the paper's
-        eigenproblem has none, and fits noise where directions have little variance.
+        Added to the variances of kernel values, in units of their mean variance. The paper's
+        eigenproblem has no ridge, and fits noise in directions of low variance.
     n_iter : int, default=50
-        Steps of L-BFGS for a bit, at most.
+        Maximum number of iterations of L-BFGS per bit.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant, whatever their level; "auto" takes classes or shared labels
-        from y.
+        Which samples are relevant, whatever their level. "auto" uses classes or shared labels from y.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        Draws anchors and labelled rows.
+        Draws anchors and labeled samples.
 
     Attributes
     ----------
@@ -154,17 +161,17 @@ class KSHHasher(KernelHasher):
     projection_ : ndarray of shape (n_anchors, nbits), float64
         Weights of the kernel values.
     intercept_ : ndarray of shape (nbits,), float64
-        What centres the kernel values.
+        Offset that centers the kernel values.
     history_ : list of dict
-        One a bit: "bit", and "objective", the sum of squares of H H' / r - S over its first bits.
+        One entry per bit: "bit" and "objective", |H H' / r - S|_F^2 over the bits so far.
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
+        Packed codes of the training samples.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -189,17 +196,17 @@ class KSHHasher(KernelHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        n_labeled=1000,
-        n_anchors=300,
-        gamma=None,
-        ridge=0.1,
-        n_iter=50,
-        affinity="auto",
-        store_database=True,
-        random_state=None,
-    ):
+        n_labeled: int = 1000,
+        n_anchors: int = 300,
+        gamma: float | None = None,
+        ridge: float = 0.1,
+        n_iter: int = 50,
+        affinity: str | Callable[..., Any] = "auto",
+        store_database: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.nbits = nbits
         self.n_labeled = n_labeled
         self.n_anchors = n_anchors
@@ -210,17 +217,19 @@ class KSHHasher(KernelHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _learn(self, features, targets, rng):
-        rows = draw_indices(len(features), self.n_labeled, rng)
-        K = features[rows]
-        # with L L' = K'K + penalty and a = L^-T c the eigenproblem in c is an ordinary one
+    def _learn(
+        self, features: npt.NDArray[np.float64], targets: Any, rng: np.random.RandomState
+    ) -> tuple[npt.NDArray[np.float64], Any]:
+        labeled = draw_indices(len(features), self.n_labeled, rng)
+        K = features[labeled]
+        # with L L' = K'K + penalty and a = L^-T c, the eigenproblem in c is an ordinary one
         factor = ridged_cholesky(K, self.ridge)
         whitened = solve_triangular(factor, K.T, lower=True).T
-        residue = self.nbits * pair_labels(self.affinity_, take_targets(targets, rows))
+        residual = self.nbits * _pair_labels(self.affinity_, take_targets(targets, labeled))
         weights, self.history_ = [], []
         for bit in range(self.nbits):
-            c, h = best_bit(whitened, residue, self.n_iter)
-            residue -= np.outer(h, h)
+            c, h = _best_bit(whitened, residual, self.n_iter)
+            residual -= np.outer(h, h)
             weights.append(c)
-            self.history_.append({"bit": bit + 1, "objective": float(np.square(residue / self.nbits).sum())})
+            self.history_.append({"bit": bit + 1, "objective": float(np.square(residual / self.nbits).sum())})
         return solve_triangular(factor, np.stack(weights, axis=1), lower=True, trans="T"), 0.0

@@ -1,42 +1,46 @@
 """LSH for cosine similarity: signs of random projections (Charikar, STOC 2002).
 
-h_k(x) = sign(<w_k, x - mean>), w_k ~ N(0, I); two rows agree on a bit with
+h_k(x) = sign(<w_k, x - mean>), w_k ~ N(0, I). Two samples agree on a bit with
 probability 1 - angle / pi.
 """
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from skhash.hashers.shallow._linear import LinearHasher
 
 
 class LSHHasher(LinearHasher):
-    """Signs of random projections of the centred rows; learns nothing but the mean.
+    """Signs of random projections of the centered samples.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant; used by :meth:`score` only.
+        Which samples are relevant. Only :meth:`score` uses it.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
         Draws the projections.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Mean of the training rows.
+        Mean of the training samples.
     projection_ : ndarray of shape (n_features, nbits)
         The random directions.
     affinity_ : callable or None
-        The fitted affinity, None when fit had no targets.
+        The fitted affinity, None if `fit` had no targets.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
+        Packed codes of the training samples.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -51,5 +55,6 @@ class LSHHasher(LinearHasher):
     array([[1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0]], dtype=uint8)
     """
 
-    def _learn(self, X, targets):
-        return check_random_state(self.random_state).standard_normal((X.shape[1], self.nbits))
+    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
+        rng: np.random.RandomState = check_random_state(self.random_state)
+        return rng.standard_normal((X.shape[1], self.nbits))

@@ -3,6 +3,9 @@
 h_k(x) = sign(<v_k, x - mean>), v_k the k-th eigenvector of the covariance.
 """
 
+from typing import Any
+
+import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from skhash.hashers.shallow._linear import LinearHasher, principal_map
@@ -14,29 +17,28 @@ class PCAHasher(LinearHasher):
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code; beyond the number of components a random orthonormal map
-        expands them.
+        Number of bits. If there are fewer components, a random orthonormal map expands them.
     affinity : "auto" or callable, default="auto"
-        Which rows are relevant; used by :meth:`score` only.
+        Which samples are relevant. Only :meth:`score` uses it.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        Draws the expanding map, where one is needed.
+        Draws that map.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Mean of the training rows.
+        Mean of the training samples.
     projection_ : ndarray of shape (n_features, nbits)
         The principal directions.
     affinity_ : callable or None
-        The fitted affinity, None when fit had no targets.
+        The fitted affinity, None if `fit` had no targets.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows.
+        Packed codes of the training samples.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -51,5 +53,5 @@ class PCAHasher(LinearHasher):
     0.36
     """
 
-    def _learn(self, X, targets):
+    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
         return principal_map(X, self.nbits, check_random_state(self.random_state))

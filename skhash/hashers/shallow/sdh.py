@@ -4,20 +4,23 @@ With the codes B in {-1, 1}^(n x r), 0/1 labels Y, and F = phi(X) P + c, phi ker
 
     min_B,W,P |Y - B W|_F^2 + lam |W|_F^2 + nu |B - F|_F^2
 
-by turns:
+alternately:
 
 * G-step: W = (B'B + lam I)^-1 B'Y;
 * F-step: P, c the least squares of B on phi(X);
 * B-step: discrete cyclic coordinate descent. With Q = Y W' + nu F, and W' without the row
-  w of a bit, B' without its column, the column's optimum is  b = sgn(q - B' W' w);
-  columns are gone through until none changes.
+  w of a bit, B' without its column, the optimal column is  b = sgn(q - B' W' w);
+  this is repeated over all columns until none changes.
 
-New rows get the signs of F.
+The codes of new samples are the signs of F.
 """
 
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import cho_solve, solve
 
 from skhash._compat import Interval
@@ -26,11 +29,13 @@ from skhash.codes import binarize, signs
 from skhash.hashers.shallow._kernel import KernelHasher
 from skhash.hashers.shallow._linear import ridged_cholesky
 
-MAX_SWEEPS = 10  # of the B-step over all bits; a few do
+MAX_SWEEPS = 10  # of the B-step over all bits; a few are usually enough
 
 
-def descend_bits(B, W, Q):
-    """Minimise |B W|_F^2 - 2 tr(B'Q) over one column of B after another: the B-step.
+def _discrete_descent(
+    B: npt.NDArray[np.float64], W: npt.NDArray[np.float64], Q: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Codes B with a smaller |B W|_F^2 - 2 tr(B'Q), by coordinate descent over columns: the B-step.
 
     Parameters
     ----------
@@ -44,14 +49,14 @@ def descend_bits(B, W, Q):
     Returns
     -------
     ndarray of shape (n, r), float64
-        New codes; none of their columns can be improved, unless 10 sweeps did not do.
+        New codes. None of their columns can be improved, unless 10 sweeps are not enough.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.hashers.shallow.sdh import descend_bits
+    >>> from skhash.hashers.shallow.sdh import _discrete_descent
     >>> Y = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> descend_bits(np.ones((2, 2)), np.eye(2), Y - 0.5)
+    >>> _discrete_descent(np.ones((2, 2)), np.eye(2), Y - 0.5)
     array([[ 1., -1.],
            [-1.,  1.]])
     """
@@ -71,28 +76,29 @@ def descend_bits(B, W, Q):
 
 
 class SDHHasher(KernelHasher):
-    """Discrete codes from which labels are regressed, and kernel bits that follow them.
+    """Kernel bits that approximate discrete codes, from which labels are regressed.
 
     Parameters
     ----------
     nbits : int, default=32
-        Length of a code.
+        Number of bits.
     n_iter : int, default=5
-        Turns of the minimisation, at most.
+        Maximum number of iterations.
     lam : float, default=1.0
         Penalty on the regression of labels on codes.
     nu : float, default=1e-5
-        Weight of how far kernel bits are from the codes.
+        Weight of the distance between kernel bits and codes.
     n_anchors : int, default=1000
-        Training rows that are anchors of the kernel; all, if there are fewer.
+        Maximum number of training samples used as anchors of the kernel.
     gamma : float, default=None
-        Of the kernel exp(-gamma d^2); None takes 2 over the mean squared distance to anchors.
+        Coefficient of the kernel exp(-gamma d^2). None uses 2 over the mean squared distance to the
+        anchors.
     ridge : float, default=1e-4
-        Penalty on the weights of kernel values in the F-step, in their mean variances.
+        Penalty on the weights of kernel values in the F-step, in units of their mean variance.
     affinity : "auto", ClassAffinity or SharedLabelsAffinity, default="auto"
-        "auto" takes classes or a 0/1 matrix of labels from y; others give no labels.
+        "auto" uses classes or a 0/1 matrix of labels from y. Other affinities give no labels.
     store_database : bool, default=True
-        Keep the codes and targets of the training rows for :meth:`score`.
+        Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
         Draws anchors and the first codes.
 
@@ -103,17 +109,17 @@ class SDHHasher(KernelHasher):
     gamma_ : float
         The gamma that was used.
     projection_ : ndarray of shape (n_anchors, nbits), float64
-        P, weights of the kernel values.
+        Weights P of the kernel values.
     intercept_ : ndarray of shape (nbits,), float64
-        c.
+        Offset c.
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training rows, the signs of F.
+        Packed codes of the training samples, the signs of F.
     database_y_ : array of shape (n_samples, ...)
-        Their targets.
+        Targets of the training samples.
     n_features_in_ : int
-        Number of features of the training rows.
+        Number of features seen during `fit`.
 
     References
     ----------
@@ -136,18 +142,18 @@ class SDHHasher(KernelHasher):
 
     def __init__(
         self,
-        nbits=32,
+        nbits: int = 32,
         *,
-        n_iter=5,
-        lam=1.0,
-        nu=1e-5,
-        n_anchors=1000,
-        gamma=None,
-        ridge=1e-4,
-        affinity="auto",
-        store_database=True,
-        random_state=None,
-    ):
+        n_iter: int = 5,
+        lam: float = 1.0,
+        nu: float = 1e-5,
+        n_anchors: int = 1000,
+        gamma: float | None = None,
+        ridge: float = 1e-4,
+        affinity: str | Callable[..., Any] = "auto",
+        store_database: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.nbits = nbits
         self.n_iter = n_iter
         self.lam = lam
@@ -159,14 +165,16 @@ class SDHHasher(KernelHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _learn(self, features, targets, rng):
+    def _learn(
+        self, features: npt.NDArray[np.float64], targets: Any, rng: np.random.RandomState
+    ) -> tuple[npt.NDArray[np.float64], Any]:
         Y = label_matrix(self.affinity_, targets)
         moments = (ridged_cholesky(features, self.ridge), True)
         B = rng.choice([-1.0, 1.0], (len(features), self.nbits))
         for _ in range(self.n_iter):
             W = solve(B.T @ B + self.lam * np.eye(self.nbits), B.T @ Y, assume_a="pos")
             F = features @ cho_solve(moments, features.T @ B) + B.mean(axis=0)
-            before, B = B, descend_bits(B, W, Y @ W.T + self.nu * F)
-            if (before == B).all():
+            previous, B = B, _discrete_descent(B, W, Y @ W.T + self.nu * F)
+            if (previous == B).all():
                 break
         return cho_solve(moments, features.T @ B), B.mean(axis=0)
