@@ -8,7 +8,7 @@ import skhash
 from skhash.datasets import load_dataset
 from skhash.metrics import average_precision, precision, relevance_histogram
 
-BITS = [8, 16, 32, 64]
+NBITS = [8, 16, 32, 64]
 UNSUPERVISED = {"LSH": "#6b7280", "PCA": "#2b8a3e", "ITQ": "#d9480f", "AGH": "#7048b6"}
 SUPERVISED = {"TALR": "#0a7d91", "ITQCCA": "#d9480f", "SDH": "#7048b6"}
 
@@ -24,27 +24,28 @@ def _histogram(name, nbits):
 
 
 def methods():
-    """Draw AP_T against the number of bits, without and with labels."""
+    """Plot AP_T against the number of bits, without and with labels."""
     _, panels = plt.subplots(1, 2, figsize=(7.2, 3.4), sharey=True, layout="constrained")
     for axes, names, title in zip(panels, (UNSUPERVISED, SUPERVISED), ("no labels", "labels"), strict=True):
         for name, color in names.items():
-            axes.plot(BITS, [average_precision(_histogram(name, b)) for b in BITS], "o-", color=color, label=name)
+            values = [average_precision(_histogram(name, nbits)) for nbits in NBITS]
+            axes.plot(NBITS, values, "o-", color=color, label=name)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(BITS, BITS)
+        axes.set_xticks(NBITS, NBITS)
         axes.set(title=title, xlabel="bits", ylim=(0, 1))
         axes.legend(frameon=False)
     panels[0].set_ylabel("AP_T")
 
 
 def radius():
-    """Draw AP_T and the precision within radius 2 against the number of bits."""
+    """Plot AP_T and the precision within radius 2 against the number of bits."""
     _, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
     for name, color in (("ITQ", UNSUPERVISED["ITQ"]), ("TALR", SUPERVISED["TALR"])):
-        ranked = [average_precision(_histogram(name, b)) for b in BITS]
-        inside = [precision(_histogram(name, b), radius=2) for b in BITS]
-        axes.plot(BITS, ranked, "o-", color=color, label=f"{name}: AP_T of the ranking")
-        axes.plot(BITS, inside, "s--", color=color, label=f"{name}: precision within radius 2")
+        ranked = [average_precision(_histogram(name, nbits)) for nbits in NBITS]
+        inside = [precision(_histogram(name, nbits), radius=2) for nbits in NBITS]
+        axes.plot(NBITS, ranked, "o-", color=color, label=f"{name}: AP_T of the ranking")
+        axes.plot(NBITS, inside, "s--", color=color, label=f"{name}: precision within radius 2")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(BITS, BITS)
+    axes.set_xticks(NBITS, NBITS)
     axes.set(xlabel="bits", ylim=(0, 1))
     axes.legend(frameon=False, ncols=2, loc="lower left")

@@ -1,7 +1,7 @@
-"""The figure of the front page and of the README: AP_T against the number of bits, with tie ranges.
+"""Plot of the front page and of the README: AP_T against the number of bits, with tie ranges.
 
-The rows are those that ``skhash compare digits --bits 8,16,32,64 --out report/`` writes to
-``report/results.json``. ``make -C docs picture`` draws the copy that the README shows.
+The results are those of ``skhash compare digits --bits 8,16,32,64 --out report/`` in
+``report/results.json``. ``make -C docs picture`` makes the copy of the README.
 """
 
 import sys
@@ -13,15 +13,15 @@ from results import ROOT, read_rows
 METHODS = {"talr": "#0a7d91", "itq": "#d9480f", "lsh": "#6b7280"}
 
 rows = read_rows(ROOT / "experiments/results/digits.json")
-BITS = sorted({row["nbits"] for row in rows})
+NBITS = sorted({row["nbits"] for row in rows})
 _, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for shift, (method, color) in zip((-0.12, 0, 0.12), METHODS.items(), strict=True):
-    for x, nbits in enumerate(BITS):
+    for x, nbits in enumerate(NBITS):
         chosen = [row for row in rows if (row["method"], row["nbits"]) == (method, nbits)]
         worst, mean, best = (np.mean([row[key] for row in chosen]) for key in ("ap_worst", "ap", "ap_best"))
         axes.plot([x + shift] * 2, [worst, best], color=color, lw=7, alpha=0.3, solid_capstyle="butt")
         axes.plot(x + shift, mean, "o", color=color, label=method.upper() if x == 0 else None)
-axes.set_xticks(np.arange(len(BITS)), [f"{nbits} bits" for nbits in BITS])
+axes.set_xticks(np.arange(len(NBITS)), [f"{nbits} bits" for nbits in NBITS])
 axes.set(ylabel="average precision", ylim=(0, 1))
 axes.legend(frameon=False, ncols=3, loc="lower right", title="point: AP_T; bar: worst to best order of the ties")
 if "--save" in sys.argv:

@@ -1,4 +1,4 @@
-"""Plots of the page on ties. skhash computes every number in them."""
+"""Plots of the page on ties. skhash computes all values in them."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +17,7 @@ IS_RELEVANT = np.array([1, 1, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool)
 
 
 def orders():
-    """Draw three orders of the ties of one query, with their AP."""
+    """Plot three orders of the ties of one query, with their AP."""
     H = histogram_from_distances(DISTANCES[None], [True], IS_RELEVANT)
     worst = np.lexsort((IS_RELEVANT, DISTANCES))
     best = np.lexsort((~IS_RELEVANT, DISTANCES))
@@ -56,7 +56,7 @@ def _codes(hasher):
 
 
 def one_ranking():
-    """Draw the ties of one query as bars."""
+    """Plot the ties of one query as bars."""
     queries, database, y_query, y_database = _codes(ITQHasher(16, random_state=0))
     H = relevance_histogram(queries[:1], database, y_query[:1], y_database)
     others, relevant = H.counts[0].T
@@ -71,7 +71,7 @@ def one_ranking():
 
 
 def random_orders():
-    """Draw AP of one query under 2,000 random orders of its ties."""
+    """Plot AP of one query under 2,000 random orders of its ties."""
     queries, database, y_query, y_database = _codes(ITQHasher(16, random_state=0))
     H = relevance_histogram(queries[:1], database, y_query[:1], y_database)
     distances = (queries[0] != database).sum(axis=1)
@@ -101,18 +101,18 @@ def random_orders():
 
 
 def tie_range_by_bits():
-    """Draw the tie range over all queries against the number of bits."""
-    bits = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
+    """Plot the tie range over all queries against the number of bits."""
+    all_nbits = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
     _, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
     for name, hasher, color in (("ITQ", ITQHasher, RELEVANT), ("LSH", LSHHasher, ACCENT)):
         values = []
-        for b in bits:
-            queries, database, y_query, y_database = _codes(hasher(b, random_state=0))
+        for nbits in all_nbits:
+            queries, database, y_query, y_database = _codes(hasher(nbits, random_state=0))
             H = relevance_histogram(queries, database, y_query, y_database)
             values.append([average_precision(H, ties=ties) for ties in ("worst", "average", "best")])
         worst, average, best = np.transpose(values)
-        axes.fill_between(bits, worst, best, color=color, alpha=0.2, lw=0)
-        axes.plot(bits, average, "o-", color=color, label=f"{name}, AP_T; shaded: worst to best order")
+        axes.fill_between(all_nbits, worst, best, color=color, alpha=0.2, lw=0)
+        axes.plot(all_nbits, average, "o-", color=color, label=f"{name}, AP_T; shaded: worst to best order")
     axes.set_xscale("log", base=2)
     axes.set(xlabel="bits", ylabel="average precision", xticks=[4, 8, 16, 32, 64, 128], ylim=(0, 1))
     axes.set_xticks([4, 8, 16, 32, 64, 128], ["4", "8", "16", "32", "64", "128"])
