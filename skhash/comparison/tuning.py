@@ -2,7 +2,7 @@
 
 The training samples of a split are divided again: four fifths to learn from, and one fifth
 that acts as queries. The queries of the split itself are never used. The first candidate is
-the default. Every seed is tuned anew, since training samples of one split are queries of another.
+the default. Every seed is tuned again, since training samples of one split are queries of another.
 """
 
 import json

@@ -117,6 +117,7 @@ def test_a_killed_run_continues_where_it_stopped(tmp_path, monkeypatch):
     assert without_times(results) == without_times(compare(**options)[0])
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_results_of_one(tmp_path):
     options = {"methods": ["itq-cca", "lsh"], "nbits": [8], "n_seeds": 2, "tune": 2}
     parallel = compare(**options, n_jobs=2, folder=tmp_path)[0]

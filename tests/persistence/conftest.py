@@ -9,7 +9,7 @@ from skhash.persistence import load, save
 @pytest.fixture(scope="session")
 def few(digits):
     """Digits that every hasher fits quickly."""
-    return Bunch(X=digits.X[:200], y=digits.y[:200], X_query=digits.X_query[:100], y_query=digits.y_query[:100])
+    return Bunch(X=digits.X[:120], y=digits.y[:120], X_query=digits.X_query[:100], y_query=digits.y_query[:100])
 
 
 @pytest.fixture

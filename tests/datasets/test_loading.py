@@ -1,0 +1,208 @@
+"""Files and fetching, and facts of the real data sets."""
+
+import os
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+from _split_helpers import indices_of, make
+from sklearn.datasets import load_digits
+
+from skhash.datasets import PROTOCOLS, load_dataset
+
+DATA = os.environ.get("SKHASH_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="SKHASH_DATA names no folder with the real .npz files")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty SKHASH_DATA folder; what is fetched in vain fails the test."""
+    monkeypatch.setenv("SKHASH_DATA", str(tmp_path))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **kw: pytest.fail("fetched"))
+    return tmp_path
+
+
+def test_digits_need_no_file(folder):
+    X, y = load_digits(return_X_y=True)
+    data = load_dataset()
+    assert (data.name, data.protocol.name) == ("digits", "holdout")
+    np.testing.assert_array_equal(np.sort(np.r_[data.X_query, data.X_database].sum(axis=1)), np.sort(X.sum(axis=1)))
+    assert np.ptp(np.bincount(data.y_query)) <= np.ptp(np.bincount(y)) * 0.2 + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "protocol"),
+    [
+        ("mnist", "mnist", "5k"),
+        ("usps", "usps", "5k"),
+        ("cifar10", "cifar10_gist512", "5k"),
+        ("cifar_gist", "cifar10_gist512", "5k"),
+        ("mirflickr", "mirflickr25k_tags1386", "mirflickr"),
+    ],
+)
+def test_known_names_find_their_file_and_protocol(folder, name, file, protocol):
+    X, y = make(7_000, labels=protocol == "mirflickr")
+    scale = np.array([1, 2, 3, 4, 5], dtype=np.float32)
+    np.savez(folder / f"{file}.npz", X=np.round(X).astype(np.int16), y=y, scale=scale, test=y == 0)
+    data = load_dataset(name)
+    assert (data.name, data.protocol) == (file, PROTOCOLS[protocol])
+    np.testing.assert_array_equal(data.X_query[:, 4], 5 * np.round(X)[indices_of(data.X_query), 4])
+    assert len(data.X_train) == 5_000
+    assert data.DESCR.startswith(f"{file}, protocol '{protocol}': ")
+
+
+def test_own_files(folder, tmp_path_factory, monkeypatch):
+    X, y = make()
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    np.savez(folder / "mine.npz", X=X, y=y)
+    np.savez(elsewhere / "theirs.npz", X=X)
+    for name in ("mine", "mine.npz", folder / "mine.npz", str(folder / "mine.npz")):
+        data = load_dataset(name)
+        assert (data.name, data.protocol.name) == ("mine", "holdout")
+    monkeypatch.chdir(elsewhere)
+    for name, data_home in (("theirs.npz", None), ("theirs", elsewhere), (elsewhere / "theirs.npz", None)):
+        data = load_dataset(name, data_home=data_home)
+        assert (data.name, data.protocol.name, len(data.X_query)) == ("theirs", "labelme", 320 * 2_000 // 22_000)
+
+
+def test_data_home_comes_before_the_environment(folder, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for place, n in ((folder, 20), (elsewhere, 40)):
+        np.savez(place / "mine.npz", **dict(zip("Xy", make(n), strict=True)))
+    assert len(load_dataset("mine").X_query) == 4
+    assert len(load_dataset("mine", data_home=elsewhere).X_query) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "version", "first_label", "first_pixel"),
+    [("mnist", "mnist_784", 1, 0, 0), ("usps", "USPS", 2, 1, -1)],
+)
+def test_fetching(folder, monkeypatch, name, title, version, first_label, first_pixel):
+    X, y = make(6_000)
+    pixels = np.clip(np.abs(np.round(X)), 0, 9) + first_pixel
+    asked = []
+
+    def fetch_openml(*args, **kwargs):
+        asked.append((args, kwargs))
+        return pixels, (y + first_label).astype(str).astype(object)
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    data = load_dataset(name, data_home=folder)
+    assert asked == [((title,), {"version": version, "data_home": folder, "as_frame": False, "return_X_y": True})]
+    assert (data.X_train.dtype, data.y_train.dtype) == (np.float32, np.uint8)
+    assert set(data.y_database) == {0, 1, 2, 3}
+    assert (data.X_database.min(), data.X_database.max()) == (0, 9)
+
+
+def test_failed_fetch_says_what_to_do(folder, monkeypatch):
+    def fetch_openml(*args, **kwargs):
+        raise URLError("no network")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    with pytest.raises(OSError, match=r"'mnist' could not be fetched: .*no network.* Put mnist.npz"):
+        load_dataset("mnist")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"name": "nist"},
+            ValueError,
+            "`name` must be one of digits, mnist, usps, cifar10_gist512, mirflickr.* Got 'nist'",
+        ),
+        ({"name": "mirflickr"}, FileNotFoundError, "Put mirflickr25k_tags1386.npz .* set SKHASH_DATA"),
+        ({"name": "nowhere.npz"}, FileNotFoundError, "no file 'nowhere.npz'"),
+        ({"name": None}, TypeError, "`name` must be the name of a data set or the path .* Got None"),
+        ({"name": "mnist", "protocol": "6k"}, ValueError, "`protocol` must be .* Got '6k'"),
+    ],
+)
+def test_bad_names(folder, arguments, error, message):
+    with pytest.raises(error, match=message):
+        load_dataset(**arguments)
+
+
+def test_bad_files(folder):
+    np.savez(folder / "none.npz", data=[1])
+    np.savez(folder / "objects.npz", X=np.array([{}], dtype=object))
+    np.savez(folder / "short.npz", X=np.ones((30, 2)), y=np.ones(29))
+    (folder / "text.npz").write_text("X, y\n")
+    (folder / "empty.npz").touch()
+    with pytest.raises(ValueError, match=r"none\.npz must hold an array named X. Got data"):
+        load_dataset("none")
+    for name in ("objects", "text", "empty"):
+        with pytest.raises(
+            ValueError, match=rf"{name}.npz must be an .npz archive of plain arrays. Write it with numpy.savez"
+        ):
+            load_dataset(name)
+    with pytest.raises(ValueError, match=r"Got shape \(29,\)"):
+        load_dataset("short")
+
+
+def read(name):
+    with np.load(os.path.join(DATA, f"{name}.npz")) as file:
+        return dict(file)
+
+
+def neighbor_labels(X, y, n_queries, k):
+    """Labels of the k nearest neighbors of each of the last `n_queries` samples, and the labels of these."""
+    from sklearn.neighbors import NearestNeighbors
+
+    train, queries = X[:-n_queries], X[-n_queries:]
+    nearest = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train).kneighbors(queries, return_distance=False)
+    return y[:-n_queries][nearest], y[-n_queries:]
+
+
+@needs_data
+def test_facts_of_mnist():
+    raw = read("mnist")
+    assert (raw["y"] == 0).sum() == 6_903
+    assert raw["X"][~raw["test"]].mean() / 255 == pytest.approx(0.1307, abs=1e-4)
+    data = load_dataset("mnist")
+    np.testing.assert_array_equal(np.bincount(data.y_query), 10 * [100])
+    np.testing.assert_array_equal(np.bincount(data.y_train), 10 * [500])
+    assert data.X_database.shape == (69_000, 784)
+    assert data.X_database.max() == 255
+
+
+@needs_data
+def test_facts_of_usps():
+    raw = read("usps")
+    nearest, y = neighbor_labels(raw["X"] * raw["scale"], raw["y"], 2_007, 1)
+    assert (nearest[:, 0] != y).mean() == pytest.approx(0.0563, abs=5e-4)
+    data = load_dataset("usps", protocol="struct")
+    assert (len(data.X_query), len(data.X_database), len(data.X_train)) == (2_000, 7_298, 2_000)
+    assert (data.X_database.min(), data.X_database.max()) == (0, 2)
+
+
+@needs_data
+def test_facts_of_cifar():
+    data = load_dataset("cifar10")
+    np.testing.assert_array_equal(np.bincount(data.y_query), 10 * [100])
+    np.testing.assert_array_equal(np.bincount(data.y_train), 10 * [500])
+    X, y = np.r_[data.X_database, data.X_query], np.r_[data.y_database, data.y_query]
+    nearest, y = neighbor_labels(X, y, 1_000, 10)
+    votes = np.array([np.bincount(row, minlength=10).argmax() for row in nearest])
+    assert (votes == y).mean() == pytest.approx(0.58, abs=0.04)
+
+
+@needs_data
+def test_labelme_on_real_gist():
+    data = load_dataset("cifar10", protocol="labelme")
+    assert (len(data.X_query), len(data.X_database), len(data.X_train)) == (2_000, 20_000, 5_000)
+    np.testing.assert_allclose(np.linalg.norm(data.X_query, axis=1), 1, atol=1e-5)
+    levels = data.affinity(data.y_train[:500], data.y_train)
+    assert (levels > 0).mean() == pytest.approx(0.05, abs=0.005)
+
+
+@needs_data
+def test_facts_of_mirflickr():
+    data = load_dataset("mirflickr")
+    raw = read("mirflickr25k_tags1386")
+    np.testing.assert_array_equal(data.X_query, raw["X"][:2_000])
+    assert (len(data.X_database), len(data.X_train)) == (18_015, 5_000)
+    assert (data.y_train.dtype, data.y_train.shape) == (np.uint8, (5_000, 24))
+    assert raw["y"].sum(axis=1).mean() == pytest.approx(3.78, abs=0.005)
+    shared = data.affinity(data.y_train, data.y_train)
+    shares = [(shared == level).mean() for level in range(4)]
+    np.testing.assert_allclose(shares, [0.44, 0.30, 0.15, 0.08], atol=0.01)

@@ -1,0 +1,28 @@
+"""The named protocols and their sizes."""
+
+import pytest
+
+from skhash.datasets import PROTOCOLS
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes"),
+    [
+        (22_000, (22_000, 2_000, 5_000)),
+        (22_019, (22_019, 2_000, 5_000)),  # the paper's own file
+        (22_999, (22_999, 2_000, 5_000)),
+        (60_000, (22_000, 2_000, 5_000)),
+        (2_200, (2_200, 200, 500)),
+    ],
+)
+def test_labelme_sizes(n, sizes):
+    assert PROTOCOLS["labelme"].sizes(n) == sizes
+
+
+def test_protocols_say_what_they_are():
+    assert list(PROTOCOLS) == ["holdout", "5k", "struct", "labelme", "mirflickr"]
+    assert all(name == protocol.name == str(protocol) for name, protocol in PROTOCOLS.items())
+    assert [name for name, protocol in PROTOCOLS.items() if not protocol.requires_y] == ["labelme"]
+    assert PROTOCOLS["5k"].sizes(70_000) == (70_000, 1_000, 5_000)
+    assert PROTOCOLS["struct"].sizes(9_298) == (9_298, 2_000, 2_000)
+    assert PROTOCOLS["mirflickr"].sizes(20_015) == (20_015, 2_000, 5_000)
