@@ -61,8 +61,8 @@ else:
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"
 autosummary_context = {
-    # methods of scikit-learn and torch are documented there
-    "not_ours": "BaseEstimator, TransformerMixin, ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Module",
+    # methods of scikit-learn, torch and Python are documented there
+    "not_ours": "BaseEstimator, TransformerMixin, ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Module, Mapping",
     "excluded": "set_fit_request, set_partial_fit_request, set_output, get_metadata_routing",
 }
 numpydoc_show_class_members = False
