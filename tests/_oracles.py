@@ -10,10 +10,13 @@ from functools import partial
 
 import mpmath
 import numpy as np
+import pytest
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.hashers.structhash._losses import ap_gain, auc_gain, ndcg_gain, precision_gain
 from skhash.metrics import RelevanceHistogram
 
@@ -198,3 +201,73 @@ def triplet_optimum(margins, C):
     n_triplets, nbits = margins.shape
     cost = np.r_[np.ones(nbits), np.full(n_triplets, C)]
     return linprog(cost, A_ub=-np.hstack([margins, np.eye(n_triplets)]), b_ub=-np.ones(n_triplets)).fun
+
+
+# --- problems of counting, and histograms by definition
+
+MATRIX = np.random.default_rng(0).integers(0, 3, (40, 40)) * 1.5
+
+
+NEAR = DistanceAffinity(percentiles=(50, 20), levels=(1, 3), thresholds=np.array([1.5, 0.7]))
+
+
+def classes(n, rng):
+    return rng.integers(0, 3, n)
+
+
+def names(n, rng):
+    return [["ant", "bee", "cow"][i] for i in rng.integers(0, 3, n)]
+
+
+def tags(n, rng):
+    return rng.integers(0, 2, (n, 4))
+
+
+def sparse_tags(n, rng):
+    return sparse.csr_array(tags(n, rng))
+
+
+def points(n, rng):
+    return rng.normal(size=(n, 2))
+
+
+def indices(n, rng):
+    return rng.integers(0, len(MATRIX), n)
+
+
+AFFINITIES = {
+    "classes": (classes, "auto", lambda a, b: int(a == b)),
+    "names": (names, "auto", lambda a, b: int(a == b)),
+    "shared labels": (tags, "auto", lambda a, b: sum(a & b)),
+    "any shared label": (tags, SharedLabelsAffinity(binary=True), lambda a, b: int(any(a & b))),
+    "sparse labels": (sparse_tags, "auto", lambda a, b: (a * b).sum()),
+    "distance": (points, NEAR, lambda a, b: np.select([np.hypot(*(a - b)) <= t for t in (0.7, 1.5)], [3, 1])),
+    "callable": (classes, lambda a, b: 0.5 * np.abs(a[:, None] - b), lambda a, b: 0.5 * abs(a - b)),
+    "precomputed": (indices, PrecomputedAffinity(MATRIX), lambda a, b: MATRIX[a, b]),
+    "precomputed sparse": (indices, PrecomputedAffinity(sparse.csr_array(MATRIX)), lambda a, b: MATRIX[a, b]),
+}
+
+
+every_affinity = pytest.mark.parametrize("kind", AFFINITIES)
+
+
+def random_problem(kind, n_queries=9, n_items=14, nbits=12, seed=0):
+    rng = np.random.default_rng(seed)
+    targets, affinity, level = AFFINITIES[kind]
+    codes = tuple(rng.integers(0, 2, (n, nbits)) for n in (n_queries, n_items))
+    return codes, (targets(n_queries, rng), targets(n_items, rng)), affinity, level
+
+
+def as_dict(H):
+    assert (np.diff(H.levels) > 0).all()
+    return {(int(q), int(d), float(H.levels[v])): int(H.counts[q, d, v]) for q, d, v in np.argwhere(H.counts)}
+
+
+def assert_same_histogram(H, other):
+    for field in ("levels", "counts", "distances", "indptr"):
+        assert_array_equal(getattr(H, field), getattr(other, field), err_msg=field)
+
+
+def as_ragged(H):
+    query, distances, counts = H._ties(H.levels)
+    return RelevanceHistogram(counts, H.levels, distances, np.searchsorted(query, np.arange(H.n_queries + 1)))

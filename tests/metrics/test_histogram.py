@@ -1,204 +1,34 @@
+"""Histograms: their levels and layouts, sums over shards, ties without relevant items."""
+
 import _oracles as oracles
 import numpy as np
 import pytest
-import sklearn
-from numpy.testing import assert_array_equal
-from scipy import sparse
 
-from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
-from skhash.codes import hamming_distances, pack
 from skhash.metrics import (
+    Metric,
     RelevanceHistogram,
-    _counts,
-    average_precision,
+    evaluate_histograms,
     histogram_from_distances,
-    iter_histograms,
-    ndcg,
     precision,
-    reciprocal_rank,
     relevance_histogram,
 )
-from skhash.metrics._histograms import concatenate
 
-MATRIX = np.random.default_rng(0).integers(0, 3, (40, 40)) * 1.5
-NEAR = DistanceAffinity(percentiles=(50, 20), levels=(1, 3), thresholds=np.array([1.5, 0.7]))
-
-
-def classes(n, rng):
-    return rng.integers(0, 3, n)
-
-
-def names(n, rng):
-    return [["ant", "bee", "cow"][i] for i in rng.integers(0, 3, n)]
-
-
-def tags(n, rng):
-    return rng.integers(0, 2, (n, 4))
-
-
-def sparse_tags(n, rng):
-    return sparse.csr_array(tags(n, rng))
-
-
-def points(n, rng):
-    return rng.normal(size=(n, 2))
-
-
-def indices(n, rng):
-    return rng.integers(0, len(MATRIX), n)
-
-
-# targets, affinity, and the level of one pair by its definition
-AFFINITIES = {
-    "classes": (classes, "auto", lambda a, b: int(a == b)),
-    "names": (names, "auto", lambda a, b: int(a == b)),
-    "shared labels": (tags, "auto", lambda a, b: sum(a & b)),
-    "any shared label": (tags, SharedLabelsAffinity(binary=True), lambda a, b: int(any(a & b))),
-    "sparse labels": (sparse_tags, "auto", lambda a, b: (a * b).sum()),
-    "distance": (points, NEAR, lambda a, b: np.select([np.hypot(*(a - b)) <= t for t in (0.7, 1.5)], [3, 1])),
-    "callable": (classes, lambda a, b: 0.5 * np.abs(a[:, None] - b), lambda a, b: 0.5 * abs(a - b)),
-    "precomputed": (indices, PrecomputedAffinity(MATRIX), lambda a, b: MATRIX[a, b]),
-    "precomputed sparse": (indices, PrecomputedAffinity(sparse.csr_array(MATRIX)), lambda a, b: MATRIX[a, b]),
-}
-every_affinity = pytest.mark.parametrize("kind", AFFINITIES)
-WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
-both_layouts = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["dense", "ragged"])
-
-
-def random_problem(kind, n_queries=9, n_items=14, nbits=12, seed=0):
-    rng = np.random.default_rng(seed)
-    targets, affinity, level = AFFINITIES[kind]
-    codes = tuple(rng.integers(0, 2, (n, nbits)) for n in (n_queries, n_items))
-    return codes, (targets(n_queries, rng), targets(n_items, rng)), affinity, level
-
-
-def as_dict(H):
-    assert (np.diff(H.levels) > 0).all()
-    return {(int(q), int(d), float(H.levels[v])): int(H.counts[q, d, v]) for q, d, v in np.argwhere(H.counts)}
-
-
-def as_ragged(H):
-    query, distances, counts = H._ties(H.levels)
-    return RelevanceHistogram(counts, H.levels, distances, np.searchsorted(query, np.arange(H.n_queries + 1)))
-
-
-def assert_same(H, other):
-    for field in ("levels", "counts", "distances", "indptr"):
-        assert_array_equal(getattr(H, field), getattr(other, field), err_msg=field)
-
-
-@every_affinity
-@pytest.mark.parametrize("nbits", [1, 7, 8, 12, 64, 65, 130])
-def test_counts_equal_a_double_loop(nbits, kind):
-    codes, y, affinity, level = random_problem(kind, nbits=nbits)
-    H = relevance_histogram(*codes, *y, affinity=affinity)
-    assert H.counts.shape == (9, nbits + 1, len(H.levels))
-    assert as_dict(H) == oracles.naive_counts(*codes, *y, level)
-    assert_same(relevance_histogram(*map(pack, codes), *y, affinity=affinity, nbits=nbits), H)
-    assert_same(relevance_histogram(codes[0], pack(codes[1]), *y, affinity=affinity, nbits=nbits), H)
-
-
-@every_affinity
-def test_exclude_self_leaves_out_the_item_of_the_query(kind):
-    (codes, _), (y, _), affinity, level = random_problem(kind)
-    H = relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True)
-    assert as_dict(H) == oracles.naive_counts(codes, codes, y, y, level, exclude_self=True)
-    ragged = relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True, bit_weights=np.ones(12))
-    assert_same(ragged, as_ragged(H))
-
-
-@every_affinity
-def test_weighted_and_given_distances_count_the_same_ties(kind):
-    codes, y, affinity, _ = random_problem(kind)
-    weights = np.random.default_rng(1).exponential(size=12).round(1)
-    H = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
-    distances = hamming_distances(*codes, bit_weights=weights)
-    assert_same(histogram_from_distances(distances, *y, affinity=affinity), H)
-    for q, row in enumerate(distances):
-        assert_array_equal(H.distances[slice(*H.indptr[q : q + 2])], np.unique(row))
-        assert_array_equal(H.counts[slice(*H.indptr[q : q + 2])].sum(axis=1), np.unique(row, return_counts=True)[1])
-
-
-@pytest.mark.parametrize("kind", ["classes", "shared labels"])
-def test_repeated_codes_are_merged_without_changing_a_count(kind, monkeypatch):
-    (queries, distinct), (query_y, _), _, level = random_problem(kind, n_queries=120, n_items=6, nbits=9)
-    rng = np.random.default_rng(1)
-    database, database_y = distinct[rng.integers(0, 6, 300)], AFFINITIES[kind][0](300, rng)
-    scanned, merge = [], _counts._merge_equal
-    monkeypatch.setattr(_counts, "_merge_equal", lambda *args: scanned.append(merge(*args)) or scanned[-1])
-    merged, *halves = (
-        relevance_histogram(queries[rows], database, query_y[rows], database_y) for rows in np.s_[:, :60, 60:]
-    )
-    n_distinct = len(np.unique(np.c_[database, database_y], axis=0))
-    assert [len(multiplicity) for *_, multiplicity in scanned] == [n_distinct, 300, 300]
-    assert_same(merged, concatenate(halves))
-    assert as_dict(merged) == oracles.naive_counts(queries, database, query_y, database_y, level)
-
-
-@pytest.mark.parametrize("nbits", [9, 70])  # codes that repeat and are merged, and two words a code
-@pytest.mark.parametrize("n_classes", [2, 40])  # longer than a block of the kernel, and just long enough
-def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypatch):
-    rng = np.random.default_rng(0)
-    codes, y = (rng.integers(0, 2, (3000, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3000))
-    graded = {"affinity": lambda a, b: np.maximum(2 - abs(a[:, None] - b), 0)}
-    by_group = relevance_histogram(codes[:120], codes, y[:120], y, **graded)
-    monkeypatch.setattr(_counts, "LONG", 3001)
-    assert_same(by_group, relevance_histogram(codes[:120], codes, y[:120], y, **graded))
-    level = graded["affinity"](y[:1], y)[0]
-    expected = np.zeros((nbits + 1, 3))
-    np.add.at(expected, ((codes[0] != codes).sum(axis=1), level), 1)
-    assert_array_equal(by_group.counts[0], expected[:, by_group.levels.astype(int)])
-
-
-@pytest.mark.parametrize("memory", [1024, 0.05])  # MiB; the latter makes chunks of queries
-def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
-    rng = np.random.default_rng(0)
-    codes, y = rng.integers(0, 2, (20_000, 12), dtype=np.uint8), np.arange(20_000) % 300
-    with sklearn.config_context(working_memory=memory):
-        by_group = relevance_histogram(codes, codes, y, exclude_self=True)
-    assert by_group.counts.sum() == 20_000 * 19_999
-    monkeypatch.setattr(_counts, "LONG", 20_001)
-    assert_same(by_group, relevance_histogram(codes, codes, y, exclude_self=True))
+both_layouts = pytest.mark.parametrize(
+    "weights", [None, (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)], ids=["dense", "ragged"]
+)
 
 
 @both_layouts
-@every_affinity
-def test_a_small_working_memory_changes_nothing(kind, weights):
-    codes, y, affinity, _ = random_problem(kind, n_queries=30)
-    H = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
-    with sklearn.config_context(working_memory=0.01):
-        assert len(list(iter_histograms(*codes, *y, affinity=affinity, bit_weights=weights))) > 1
-        chunked = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
-        assert len(list(chunked.dense_blocks())) > 1
-        values = average_precision(chunked, average=False), precision(chunked, radius=3, average=False)
-    assert_same(chunked, H)
-    assert_array_equal(values, (average_precision(H, average=False), precision(H, radius=3, average=False)))
-
-
-@both_layouts
-@every_affinity
-def test_the_order_of_the_database_changes_no_metric(kind, weights):
-    (queries, database), (query_y, database_y), affinity, _ = random_problem(kind)
-    shuffled = np.random.default_rng(1).permutation(len(database))
-    other_y = [database_y[i] for i in shuffled] if isinstance(database_y, list) else database_y[shuffled]
-    H = relevance_histogram(queries, database, query_y, database_y, affinity=affinity, bit_weights=weights)
-    other = relevance_histogram(queries, database[shuffled], query_y, other_y, affinity=affinity, bit_weights=weights)
-    assert_same(H, other)
-    for metric in (average_precision, ndcg):
-        assert_array_equal(metric(H, average=False), metric(other, average=False))
-
-
-@both_layouts
-@every_affinity
+@oracles.every_affinity
 def test_shards_add_up(kind, weights):
-    (queries, database), (query_y, database_y), affinity, _ = random_problem(kind, n_items=40)
+    (queries, database), (query_y, database_y), affinity, _ = oracles.random_problem(kind, n_items=40)
     whole = relevance_histogram(queries, database, query_y, database_y, affinity=affinity, bit_weights=weights)
     a, b, c = (
         relevance_histogram(queries, database[rows], query_y, database_y[rows], affinity=affinity, bit_weights=weights)
         for rows in np.s_[:2, 2:15, 15:]
     )
-    assert_same(a + b + c, whole)
-    assert_same(sum([c, a, b]), whole)
+    oracles.assert_same_histogram(a + b + c, whole)
+    oracles.assert_same_histogram(sum([c, a, b]), whole)
 
 
 def test_shards_unite_their_levels_and_layouts():
@@ -206,18 +36,12 @@ def test_shards_unite_their_levels_and_layouts():
     assert (one + two).levels.tolist() == [0, 0.5, 2]
     assert (one + two).counts.tolist() == [[[0, 0, 0], [0, 1, 1], [0, 0, 0]]]
     given = histogram_from_distances([[1.0]], [0], [0], affinity=lambda a, b: [[2]])
-    assert_same(one + given, as_ragged(one + two))
+    oracles.assert_same_histogram(one + given, oracles.as_ragged(one + two))
 
 
 def test_queries_at_one_distance_stay_apart_in_a_merge():
     H = histogram_from_distances([[1.0], [1.0]], [0, 1], [0])
-    assert_same(H + H, histogram_from_distances([[1.0, 1.0]] * 2, [0, 1], [0, 0]))
-
-
-def test_equal_scores_are_ties_and_higher_ones_come_first():
-    H = histogram_from_distances(-np.array([[0.25, 3, 0.25, 0.0, -0.0]]), ["a"], list("aabab"))
-    assert H.distances.tolist() == [-3, -0.25, 0]
-    assert H.counts.tolist() == [[0, 1], [1, 1], [1, 1]]
+    oracles.assert_same_histogram(H + H, histogram_from_distances([[1.0, 1.0]] * 2, [0, 1], [0, 0]))
 
 
 @pytest.mark.parametrize(
@@ -235,69 +59,26 @@ def test_histograms_of_other_queries_do_not_add(others, message):
         H + 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"query_codes": [[0, 2], [1, 1]]}, "`query_codes` must hold only 0 and 1"),
-        ({"database_codes": [0, 1]}, r"`database_codes` must be a matrix.* Got shape \(2,\)"),
-        ({"database_codes": [[0]] * 3}, "`query_codes` and `database_codes` .* Got 2 and 1"),
-        ({"query_codes": [[0] * 16] * 2, "database_codes": np.ones((3, 2), np.uint8)}, "Got 16 and 2"),
-        ({"query_codes": np.zeros((0, 2)), "query_y": []}, "at least one sample each. Got 0 queries"),
-        ({"query_y": [0]}, "`query_y` .* Got 1 targets for 2 queries"),
-        ({"database_y": [0, 1]}, "`database_y` .* Got 2 targets for 3 database items"),
-        ({"query_y": None}, "`query_y` must have one target per sample. Got None"),
-        ({"exclude_self": True}, "`exclude_self` must be False .* Got 2 queries and 3 items"),
-        ({"affinity": "cosine"}, "`affinity` must be 'auto' or a callable"),
-        ({"affinity": lambda a, b: -np.ones((len(a), len(b)))}, "Got levels from -1.0 to -1.0"),
-        ({"affinity": PrecomputedAffinity([[1]])}, "`y` must hold indices 0 to 0"),
-        ({"database_y": np.eye(3)}, "Got a symmetric 3 x 3 matrix.*PrecomputedAffinity"),
-        ({"bit_weights": [1, 2, 3]}, "`bit_weights` must have one weight per bit"),
-        ({"nbits": 8}, "packed codes of 8 bits, uint8"),
-    ],
-)
-def test_bad_input_is_named(changes, message):
-    good = {"query_codes": [[0, 1]] * 2, "database_codes": [[0, 1]] * 3, "query_y": [0, 1], "database_y": [0, 1, 1]}
-    with pytest.raises(ValueError, match=message):
-        relevance_histogram(**(good | changes))
-
-
-@pytest.mark.parametrize(
-    ("distances", "message"),
-    [
-        ([0.0, 1.0], r"`distances` must be a matrix.* Got shape \(2,\)"),
-        ([[0.0, np.nan]], "`distances` must be finite"),
-        ([[0.0, np.inf]], "`distances` must be finite"),
-    ],
-    ids=str,
-)
-def test_distances_must_be_a_finite_matrix(distances, message):
-    with pytest.raises(ValueError, match=message):
-        histogram_from_distances(distances, [0], [0, 1])
-
-
 @pytest.mark.parametrize("levels", [[1, 2], [0, 2, 2], [0, 3, 1], []])
 def test_levels_ascend_from_zero(levels):
     with pytest.raises(ValueError, match=r"`levels` must ascend from 0"):
         RelevanceHistogram(np.ones((1, 2, len(levels)), dtype=int), np.array(levels))
 
 
-def test_distance_affinity_is_fitted_once_for_all_shards():
-    rows = np.random.default_rng(0).random((6, 2))
-    with pytest.raises(ValueError, match=r"`thresholds` is None: call `fit` .* with the training samples"):
-        relevance_histogram([[0]] * 6, [[1]] * 6, rows, affinity=DistanceAffinity())
-
-
-@pytest.mark.parametrize("metric", [average_precision, ndcg, precision, reciprocal_rank])
-def test_metrics_need_a_histogram(metric):
-    with pytest.raises(TypeError, match=r"`H` must be a RelevanceHistogram.*relevance_histogram.*-scores.* Got list"):
-        metric([0, 1], **({"k": 1} if metric is precision else {}))
-
-
-def test_gains_that_overflow_are_refused():
-    with pytest.raises(ValueError, match=r"`H` must have levels up to 1023.* Got a level of 1100"):
-        ndcg(RelevanceHistogram(np.ones((1, 2, 2), dtype=int), np.array([0, 1100])))
-
-
-def test_soft_counts_have_no_reciprocal_rank():
-    with pytest.raises(ValueError, match=r"`H` must have whole counts for reciprocal_rank"):
-        reciprocal_rank(RelevanceHistogram(np.full((1, 2, 2), 0.7), np.array([0, 1])))
+@pytest.mark.parametrize("n_levels", [2, 3])
+def test_merging_irrelevant_ties_changes_no_metric_of_ranks(n_levels):
+    rng = np.random.default_rng(0)
+    distances, levels = rng.integers(0, 30, (9, 40)) / 4, rng.integers(-2, n_levels, (9, 40)).clip(0)
+    levels[3] = 0
+    H = histogram_from_distances(distances, np.arange(9), np.arange(40), affinity=lambda a, b: levels[np.ix_(a, b)])
+    merged = H.by_ranks()
+    assert merged.is_ragged
+    assert len(merged.counts) < 0.8 * len(H.counts)
+    names = ["ap", "ap_at_7", "ap_worst", "ndcg", "ndcg_at_5", "ndcg_at_6_worst", "precision_at_7"]
+    names += ["recall_at_9", "recall_at_4_best", "r_precision", "reciprocal_rank", "roc_auc"]
+    for name in names:
+        one, other = (Metric.parse(name)(h, empty="zero", average=False) for h in (H, merged))
+        np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=name)
+    assert evaluate_histograms([H], ["precision_radius_3"], empty="zero") == {
+        "precision_radius_3": precision(H, radius=3, empty="zero")
+    }

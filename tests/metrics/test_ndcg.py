@@ -15,7 +15,7 @@ from skhash.metrics.ndcg import _TABLE
 cutoffs = st.none() | st.integers(1, 10)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(items=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10)), min_size=2, max_size=40), k=cutoffs)
 def test_equals_sklearn_on_exponential_gains(items, k):
     distances, levels = np.transpose(items)
@@ -99,3 +99,8 @@ def test_gradient_with_respect_to_soft_counts(options):
 def test_unknown_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         ndcg(oracles.histogram([(0, 1)]), **options)
+
+
+def test_gains_that_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"`H` must have levels up to 1023.* Got a level of 1100"):
+        ndcg(RelevanceHistogram(np.ones((1, 2, 2), dtype=int), np.array([0, 1100])))

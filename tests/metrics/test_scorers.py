@@ -1,6 +1,5 @@
 """Scorers: what cross-validation and searches see of the metrics."""
 
-import math
 import pickle
 import warnings
 from unittest.mock import patch
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import (
     GridSearchCV,
@@ -19,19 +17,15 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Binarizer, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from skhash import ITQHasher, TALRHasher
-from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
+from skhash.affinity import PrecomputedAffinity, SharedLabelsAffinity
 from skhash.metrics import (
-    Metric,
     RetrievalScorer,
     ap_scorer,
     average_precision,
-    evaluate_histograms,
-    histogram_from_distances,
     ndcg,
     ndcg_scorer,
     precision,
@@ -41,12 +35,9 @@ from skhash.metrics import (
 )
 
 NAMES = ["ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2"]
+
+
 folds = StratifiedKFold(2, shuffle=True, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def itq(digits):
-    return ITQHasher(nbits=16, random_state=0).fit(digits.X, digits.y)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +47,6 @@ def labels():
     y = rng.integers(0, 2, (120, 4))
     y[:, 0] |= ~y.any(axis=1)
     return y + rng.normal(scale=0.3, size=y.shape), y
-
-
-# --- values
 
 
 def test_equals_the_metrics_themselves(itq, digits):
@@ -93,12 +81,6 @@ def test_database_may_be_of_fit_or_of_the_fold_or_given(itq, digits):
     assert RetrievalScorer(database="fold")(itq, X, y) == pytest.approx(fold, abs=1e-14)
     given = RetrievalScorer(database=(digits.X, digits.y))
     assert given(itq, X, y) == RetrievalScorer(database="fit")(itq, X, y)
-
-
-def test_a_given_database_passes_through_the_pipeline(digits):
-    pipeline = make_pipeline(StandardScaler(), ITQHasher(nbits=16, random_state=0)).fit(digits.X, digits.y)
-    given = RetrievalScorer(database=(digits.X, digits.y))
-    assert given(pipeline, digits.X_query, digits.y_query) == pipeline.score(digits.X_query, digits.y_query)
 
 
 def test_cutoff_and_empty_queries(itq, digits):
@@ -140,15 +122,12 @@ def test_values_do_not_depend_on_the_memory_at_hand(itq, digits):
     assert chunked == pytest.approx(whole, abs=1e-12)
 
 
-# --- inside scikit-learn
-
-
 @pytest.mark.parametrize("routing", [False, True])
 def test_grid_search_with_two_metrics(digits, routing):
     pipeline = make_pipeline(StandardScaler(), ITQHasher(random_state=0))
     grid = {"itqhasher__nbits": [4, 16]}
     with sklearn.config_context(enable_metadata_routing=routing):
-        search = GridSearchCV(pipeline, grid, scoring=RetrievalScorer(["ap", "ndcg"]), refit="ap", cv=folds, n_jobs=2)
+        search = GridSearchCV(pipeline, grid, scoring=RetrievalScorer(["ap", "ndcg"]), refit="ap", cv=folds)
         search.fit(digits.X, digits.y)
     assert search.best_params_ == {"itqhasher__nbits": 16}
     assert {"mean_test_ap", "mean_test_ndcg"} <= search.cv_results_.keys()
@@ -188,30 +167,6 @@ def test_multi_label_rows_under_kfold(labels):
     assert (cross_val_score(hasher, X, y, cv=cv) > 0.7).all()  # its score is NDCG
 
 
-@pytest.mark.parametrize("scaled", [False, True], ids=["alone", "after a scaler"])
-def test_no_targets_under_distances(digits, scaled):
-    affinity = DistanceAffinity(percentiles=(50, 10), levels=(1, 2))
-    hasher = ITQHasher(nbits=16, affinity=affinity, random_state=0)
-    pipeline = make_pipeline(StandardScaler() if scaled else "passthrough", hasher)
-    search = GridSearchCV(
-        pipeline, {}, scoring=RetrievalScorer(["ap", "ndcg"], empty="zero"), refit="ndcg", cv=KFold(2)
-    )
-    search.fit(digits.X)
-    assert search.cv_results_["mean_test_ndcg"][0] > 0.5
-
-    received = search.best_estimator_[0].transform if scaled else np.asarray  # the rows that the hasher sees
-    rows, queries = received(digits.X), received(digits.X_query)
-    codes, query_codes = search.transform(digits.X), search.transform(digits.X_query)
-    fitted = affinity.fit(rows)
-    fit = ndcg(relevance_histogram(query_codes, codes, queries, rows, affinity=fitted), empty="zero")
-    fold = ndcg(
-        relevance_histogram(query_codes, query_codes, queries, affinity=fitted, exclude_self=True), empty="zero"
-    )
-    for database, expected in (("fit", fit), ("fold", fold), ((digits.X, None), fit)):
-        value = RetrievalScorer("ndcg", database=database, empty="zero")(search, digits.X_query)
-        assert value == pytest.approx(expected, abs=1e-14)
-
-
 def test_row_numbers_of_a_precomputed_affinity_survive_cross_validation(digits):
     affinity = PrecomputedAffinity(digits.y[:, None] == digits.y)
     options = {"cv": KFold(3), "scoring": RetrievalScorer("ap")}
@@ -227,9 +182,6 @@ def test_can_be_copied_and_shown():
     assert repr(scorer) == f"RetrievalScorer(['ap', 'ndcg'], database=(X, y), {options})"
     search = clone(GridSearchCV(ITQHasher(), {}, scoring=pickle.loads(pickle.dumps(scorer))))
     assert repr(search.scoring) == repr(scorer)
-
-
-# --- what is refused
 
 
 def test_database_not_stored(digits):
@@ -293,89 +245,6 @@ def test_unknown_options(arguments, message):
         RetrievalScorer(**arguments)
 
 
-def test_an_estimator_that_is_no_hasher(digits):
-    pca = PCA(4).fit(digits.X)
-    with pytest.raises((TypeError, ValueError), match="PCA"):
-        RetrievalScorer()(pca, digits.X_query, digits.y_query)
-    classifier = make_pipeline(PCA(8), KNeighborsClassifier()).fit(digits.X, digits.y)
-    with pytest.raises(TypeError, match=r"`estimator` must be a hasher, .* Got KNeighborsClassifier"):
-        RetrievalScorer()(classifier, digits.X_query, digits.y_query)
-    binary = make_pipeline(PCA(8, random_state=0), Binarizer()).fit(digits.X)  # whose transform gives bits
-    assert RetrievalScorer(database="fold")(binary, digits.X_query, digits.y_query) > 0.2
-
-
-# --- names
-
-
-@pytest.mark.parametrize(
-    ("name", "function", "options"),
-    [
-        ("ap", "average_precision", {}),
-        ("ap_at_100", "average_precision", {"k": 100}),
-        ("ap_worst", "average_precision", {"ties": "worst"}),
-        ("ndcg_at_10_best", "ndcg", {"k": 10, "ties": "best"}),
-        ("ndcg_at_100_structhash", "ndcg", {"k": 100, "discount": "structhash"}),
-        ("ap_at_100_retrieved", "average_precision", {"k": 100, "normalizer": "retrieved"}),
-        ("ap_at_5_worst_min", "average_precision", {"k": 5, "ties": "worst", "normalizer": "min"}),
-        ("precision_radius_2", "precision", {"radius": 2.0}),
-        ("recall_radius_2.5_worst", "recall", {"radius": 2.5, "ties": "worst"}),
-        ("r_precision", "r_precision", {}),
-        ("reciprocal_rank_best", "reciprocal_rank", {"ties": "best"}),
-        ("roc_auc", "roc_auc", {}),
-    ],
-)
-def test_names(name, function, options):
-    metric = Metric.parse(name)
-    assert (metric.name, metric.function.__name__, metric.options) == (name, function, options)
-    assert metric.with_ties(metric.ties) == metric
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "AP",
-        "ap_",
-        "ap_at_",
-        "ap_at_0",
-        "ap_at_-1",
-        "ap_best_at_5",
-        "mean_ap",
-        "ap_at_5_radius_2",
-        "ap_structhash",
-        "ap_retrieved",
-        "ndcg_at_5_min",
-        "precision_at_5_retrieved",
-        "ap_at_5_retrieved_min",
-    ],
-)
-def test_names_that_say_no_metric(name):
-    with pytest.raises(ValueError, match=rf"`metric` must .* Got '{name}'"):
-        Metric.parse(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "best", "label"),
-    [
-        ("ap", "ap_best", "AP"),
-        ("ap_at_10_worst", "ap_at_10_best", "AP@10, worst order of ties"),
-        ("ndcg_at_5_structhash", "ndcg_at_5_best_structhash", "NDCG@5, structhash"),
-        ("precision_radius_2.5", "precision_radius_2.5_best", "Precision within radius 2.5"),
-        ("roc_auc", "roc_auc_best", "Area under the ROC curve"),
-    ],
-)
-def test_another_order_of_ties_has_its_own_name(name, best, label):
-    metric = Metric.parse(name)
-    assert metric.with_ties("best") == Metric.parse(best)
-    assert metric.label() == label
-
-
-def test_a_cutoff_may_be_given_apart_from_the_name():
-    assert Metric.parse("ap", 10).with_ties("worst") == Metric.parse("ap_at_10_worst")
-    assert Metric.parse("ap_at_5", 10).k == 5
-    assert Metric.parse("roc_auc", 10).k is None
-
-
 def test_weights_of_bits_are_used_unless_told_otherwise(digits):
     hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y)
     plain = ap_scorer(hasher, digits.X_query, digits.y_query)
@@ -395,42 +264,3 @@ def test_a_radius_counts_bits_whatever_they_weigh(digits):
     values = RetrievalScorer(["recall_radius_1", "ap"])(hasher, digits.X_query, digits.y_query)
     assert list(values) == ["recall_radius_1", "ap"]
     assert values["ap"] == pytest.approx(ap_scorer(hasher, digits.X_query, digits.y_query))
-
-
-@pytest.mark.filterwarnings("ignore:.*have no relevant item")
-def test_rows_reach_the_hasher_through_pipelines_within_pipelines(digits):
-    affinity = DistanceAffinity(percentiles=(30,), levels=(1,))
-    steps = MinMaxScaler(), StandardScaler(), ITQHasher(nbits=8, affinity=affinity, random_state=0)
-    flat = make_pipeline(*steps).fit(digits.X)
-    nested = make_pipeline(steps[0], make_pipeline(make_pipeline(*steps[1:]))).fit(digits.X)
-    assert ap_scorer(nested, digits.X_query) == ap_scorer(flat, digits.X_query) == nested.score(digits.X_query)
-
-
-def test_each_kind_of_query_without_a_value_gives_one_warning():
-    one_kind = relevance_histogram([[0, 0], [0, 1]], [[0, 1], [1, 1]], [7, 5], [7, 7])
-    with pytest.warns(UserWarning, match="queries have no") as warned:
-        values = evaluate_histograms([one_kind], ["roc_auc", "ap", "ndcg"])
-    assert [str(w.message).split(" in the")[0] for w in warned] == [
-        "2 of 2 queries have no pair of a relevant and an irrelevant item",
-        "1 of 2 queries have no relevant item",
-    ]
-    assert math.isnan(values["roc_auc"])
-
-
-@pytest.mark.parametrize("n_levels", [2, 3])
-def test_merging_irrelevant_ties_changes_no_metric_of_ranks(n_levels):
-    rng = np.random.default_rng(0)
-    distances, levels = rng.integers(0, 30, (9, 40)) / 4, rng.integers(-2, n_levels, (9, 40)).clip(0)
-    levels[3] = 0
-    H = histogram_from_distances(distances, np.arange(9), np.arange(40), affinity=lambda a, b: levels[np.ix_(a, b)])
-    merged = H.by_ranks()
-    assert merged.is_ragged
-    assert len(merged.counts) < 0.8 * len(H.counts)
-    names = ["ap", "ap_at_7", "ap_worst", "ndcg", "ndcg_at_5", "ndcg_at_6_worst", "precision_at_7"]
-    names += ["recall_at_9", "recall_at_4_best", "r_precision", "reciprocal_rank", "roc_auc"]
-    for name in names:
-        one, other = (Metric.parse(name)(h, empty="zero", average=False) for h in (H, merged))
-        np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=name)
-    assert evaluate_histograms([H], ["precision_radius_3"], empty="zero") == {
-        "precision_radius_3": precision(H, radius=3, empty="zero")
-    }

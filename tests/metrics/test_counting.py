@@ -1,0 +1,178 @@
+"""Counts of codes and targets: by kernels, by sorting, in chunks, and by their definition."""
+
+import _oracles as oracles
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_array_equal
+
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity
+from skhash.codes import hamming_distances, pack
+from skhash.metrics import (
+    _counts,
+    average_precision,
+    histogram_from_distances,
+    iter_histograms,
+    ndcg,
+    precision,
+    relevance_histogram,
+)
+from skhash.metrics._histograms import concatenate
+
+WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
+
+
+both_layouts = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["dense", "ragged"])
+
+
+@oracles.every_affinity
+@pytest.mark.parametrize("nbits", [1, 7, 8, 12, 64, 65, 130])
+def test_counts_equal_a_double_loop(nbits, kind):
+    codes, y, affinity, level = oracles.random_problem(kind, nbits=nbits)
+    H = relevance_histogram(*codes, *y, affinity=affinity)
+    assert H.counts.shape == (9, nbits + 1, len(H.levels))
+    assert oracles.as_dict(H) == oracles.naive_counts(*codes, *y, level)
+    oracles.assert_same_histogram(relevance_histogram(*map(pack, codes), *y, affinity=affinity, nbits=nbits), H)
+    oracles.assert_same_histogram(relevance_histogram(codes[0], pack(codes[1]), *y, affinity=affinity, nbits=nbits), H)
+
+
+@oracles.every_affinity
+def test_exclude_self_leaves_out_the_item_of_the_query(kind):
+    (codes, _), (y, _), affinity, level = oracles.random_problem(kind)
+    H = relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True)
+    assert oracles.as_dict(H) == oracles.naive_counts(codes, codes, y, y, level, exclude_self=True)
+    ragged = relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True, bit_weights=np.ones(12))
+    oracles.assert_same_histogram(ragged, oracles.as_ragged(H))
+
+
+@oracles.every_affinity
+def test_weighted_and_given_distances_count_the_same_ties(kind):
+    codes, y, affinity, _ = oracles.random_problem(kind)
+    weights = np.random.default_rng(1).exponential(size=12).round(1)
+    H = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
+    distances = hamming_distances(*codes, bit_weights=weights)
+    oracles.assert_same_histogram(histogram_from_distances(distances, *y, affinity=affinity), H)
+    for q, row in enumerate(distances):
+        assert_array_equal(H.distances[slice(*H.indptr[q : q + 2])], np.unique(row))
+        assert_array_equal(H.counts[slice(*H.indptr[q : q + 2])].sum(axis=1), np.unique(row, return_counts=True)[1])
+
+
+@pytest.mark.parametrize("kind", ["classes", "shared labels"])
+def test_repeated_codes_are_merged_without_changing_a_count(kind, monkeypatch):
+    (queries, distinct), (query_y, _), _, level = oracles.random_problem(kind, n_queries=120, n_items=6, nbits=9)
+    rng = np.random.default_rng(1)
+    database, database_y = distinct[rng.integers(0, 6, 300)], oracles.AFFINITIES[kind][0](300, rng)
+    scanned, merge = [], _counts._merge_equal
+    monkeypatch.setattr(_counts, "_merge_equal", lambda *args: scanned.append(merge(*args)) or scanned[-1])
+    merged, *halves = (
+        relevance_histogram(queries[rows], database, query_y[rows], database_y) for rows in np.s_[:, :60, 60:]
+    )
+    n_distinct = len(np.unique(np.c_[database, database_y], axis=0))
+    assert [len(multiplicity) for *_, multiplicity in scanned] == [n_distinct, 300, 300]
+    oracles.assert_same_histogram(merged, concatenate(halves))
+    assert oracles.as_dict(merged) == oracles.naive_counts(queries, database, query_y, database_y, level)
+
+
+@pytest.mark.parametrize("nbits", [9, 70])  # codes that repeat and are merged, and two words a code
+@pytest.mark.parametrize("n_classes", [2, 40])  # longer than a block of the kernel, and just long enough
+def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypatch):
+    rng = np.random.default_rng(0)
+    codes, y = (rng.integers(0, 2, (3000, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3000))
+    graded = {"affinity": lambda a, b: np.maximum(2 - abs(a[:, None] - b), 0)}
+    by_group = relevance_histogram(codes[:120], codes, y[:120], y, **graded)
+    monkeypatch.setattr(_counts, "LONG", 3001)
+    oracles.assert_same_histogram(by_group, relevance_histogram(codes[:120], codes, y[:120], y, **graded))
+    level = graded["affinity"](y[:1], y)[0]
+    expected = np.zeros((nbits + 1, 3))
+    np.add.at(expected, ((codes[0] != codes).sum(axis=1), level), 1)
+    assert_array_equal(by_group.counts[0], expected[:, by_group.levels.astype(int)])
+
+
+@pytest.mark.parametrize("memory", [1024, 0.05])  # MiB; the latter makes chunks of queries
+def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
+    rng = np.random.default_rng(0)
+    codes, y = rng.integers(0, 2, (6000, 12), dtype=np.uint8), np.arange(6000) % 90
+    with sklearn.config_context(working_memory=memory):
+        by_group = relevance_histogram(codes, codes, y, exclude_self=True)
+    assert by_group.counts.sum() == 6000 * 5999
+    monkeypatch.setattr(_counts, "LONG", 6001)
+    oracles.assert_same_histogram(by_group, relevance_histogram(codes, codes, y, exclude_self=True))
+
+
+@both_layouts
+@oracles.every_affinity
+def test_a_small_working_memory_changes_nothing(kind, weights):
+    codes, y, affinity, _ = oracles.random_problem(kind, n_queries=30)
+    H = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
+    with sklearn.config_context(working_memory=0.01):
+        assert len(list(iter_histograms(*codes, *y, affinity=affinity, bit_weights=weights))) > 1
+        chunked = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
+        assert len(list(chunked.dense_blocks())) > 1
+        values = average_precision(chunked, average=False), precision(chunked, radius=3, average=False)
+    oracles.assert_same_histogram(chunked, H)
+    assert_array_equal(values, (average_precision(H, average=False), precision(H, radius=3, average=False)))
+
+
+@both_layouts
+@oracles.every_affinity
+def test_the_order_of_the_database_changes_no_metric(kind, weights):
+    (queries, database), (query_y, database_y), affinity, _ = oracles.random_problem(kind)
+    shuffled = np.random.default_rng(1).permutation(len(database))
+    other_y = [database_y[i] for i in shuffled] if isinstance(database_y, list) else database_y[shuffled]
+    H = relevance_histogram(queries, database, query_y, database_y, affinity=affinity, bit_weights=weights)
+    other = relevance_histogram(queries, database[shuffled], query_y, other_y, affinity=affinity, bit_weights=weights)
+    oracles.assert_same_histogram(H, other)
+    for metric in (average_precision, ndcg):
+        assert_array_equal(metric(H, average=False), metric(other, average=False))
+
+
+def test_equal_scores_are_ties_and_higher_ones_come_first():
+    H = histogram_from_distances(-np.array([[0.25, 3, 0.25, 0.0, -0.0]]), ["a"], list("aabab"))
+    assert H.distances.tolist() == [-3, -0.25, 0]
+    assert H.counts.tolist() == [[0, 1], [1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"query_codes": [[0, 2], [1, 1]]}, "`query_codes` must hold only 0 and 1"),
+        ({"database_codes": [0, 1]}, r"`database_codes` must be a matrix.* Got shape \(2,\)"),
+        ({"database_codes": [[0]] * 3}, "`query_codes` and `database_codes` .* Got 2 and 1"),
+        ({"query_codes": [[0] * 16] * 2, "database_codes": np.ones((3, 2), np.uint8)}, "Got 16 and 2"),
+        ({"query_codes": np.zeros((0, 2)), "query_y": []}, "at least one sample each. Got 0 queries"),
+        ({"query_y": [0]}, "`query_y` .* Got 1 targets for 2 queries"),
+        ({"database_y": [0, 1]}, "`database_y` .* Got 2 targets for 3 database items"),
+        ({"query_y": None}, "`query_y` must have one target per sample. Got None"),
+        ({"exclude_self": True}, "`exclude_self` must be False .* Got 2 queries and 3 items"),
+        ({"affinity": "cosine"}, "`affinity` must be 'auto' or a callable"),
+        ({"affinity": lambda a, b: -np.ones((len(a), len(b)))}, "Got levels from -1.0 to -1.0"),
+        ({"affinity": PrecomputedAffinity([[1]])}, "`y` must hold indices 0 to 0"),
+        ({"database_y": np.eye(3)}, "Got a symmetric 3 x 3 matrix.*PrecomputedAffinity"),
+        ({"bit_weights": [1, 2, 3]}, "`bit_weights` must have one weight per bit"),
+        ({"nbits": 8}, "packed codes of 8 bits, uint8"),
+    ],
+)
+def test_bad_input_is_named(changes, message):
+    good = {"query_codes": [[0, 1]] * 2, "database_codes": [[0, 1]] * 3, "query_y": [0, 1], "database_y": [0, 1, 1]}
+    with pytest.raises(ValueError, match=message):
+        relevance_histogram(**(good | changes))
+
+
+@pytest.mark.parametrize(
+    ("distances", "message"),
+    [
+        ([0.0, 1.0], r"`distances` must be a matrix.* Got shape \(2,\)"),
+        ([[0.0, np.nan]], "`distances` must be finite"),
+        ([[0.0, np.inf]], "`distances` must be finite"),
+    ],
+    ids=str,
+)
+def test_distances_must_be_a_finite_matrix(distances, message):
+    with pytest.raises(ValueError, match=message):
+        histogram_from_distances(distances, [0], [0, 1])
+
+
+def test_distance_affinity_is_fitted_once_for_all_shards():
+    rows = np.random.default_rng(0).random((6, 2))
+    with pytest.raises(ValueError, match=r"`thresholds` is None: call `fit` .* with the training samples"):
+        relevance_histogram([[0]] * 6, [[1]] * 6, rows, affinity=DistanceAffinity())

@@ -1,0 +1,71 @@
+"""What scorers read from Pipelines and searches."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer, MinMaxScaler, StandardScaler
+
+from skhash import ITQHasher
+from skhash.affinity import DistanceAffinity
+from skhash.metrics import (
+    RetrievalScorer,
+    ap_scorer,
+    ndcg,
+    relevance_histogram,
+)
+
+
+def test_a_given_database_passes_through_the_pipeline(digits):
+    pipeline = make_pipeline(StandardScaler(), ITQHasher(nbits=16, random_state=0)).fit(digits.X, digits.y)
+    given = RetrievalScorer(database=(digits.X, digits.y))
+    assert given(pipeline, digits.X_query, digits.y_query) == pipeline.score(digits.X_query, digits.y_query)
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["alone", "after a scaler"])
+def test_no_targets_under_distances(digits, scaled):
+    affinity = DistanceAffinity(percentiles=(50, 10), levels=(1, 2))
+    hasher = ITQHasher(nbits=16, affinity=affinity, random_state=0)
+    pipeline = make_pipeline(StandardScaler() if scaled else "passthrough", hasher)
+    search = GridSearchCV(
+        pipeline, {}, scoring=RetrievalScorer(["ap", "ndcg"], empty="zero"), refit="ndcg", cv=KFold(2)
+    )
+    search.fit(digits.X)
+    assert search.cv_results_["mean_test_ndcg"][0] > 0.5
+
+    received = search.best_estimator_[0].transform if scaled else np.asarray  # the rows that the hasher sees
+    rows, queries = received(digits.X), received(digits.X_query)
+    codes, query_codes = search.transform(digits.X), search.transform(digits.X_query)
+    fitted = affinity.fit(rows)
+    fit = ndcg(relevance_histogram(query_codes, codes, queries, rows, affinity=fitted), empty="zero")
+    fold = ndcg(
+        relevance_histogram(query_codes, query_codes, queries, affinity=fitted, exclude_self=True), empty="zero"
+    )
+    for database, expected in (("fit", fit), ("fold", fold), ((digits.X, None), fit)):
+        value = RetrievalScorer("ndcg", database=database, empty="zero")(search, digits.X_query)
+        assert value == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:.*have no relevant item")
+def test_rows_reach_the_hasher_through_pipelines_within_pipelines(digits):
+    affinity = DistanceAffinity(percentiles=(30,), levels=(1,))
+    steps = MinMaxScaler(), StandardScaler(), ITQHasher(nbits=8, affinity=affinity, random_state=0)
+    flat = make_pipeline(*steps).fit(digits.X)
+    nested = make_pipeline(steps[0], make_pipeline(make_pipeline(*steps[1:]))).fit(digits.X)
+    assert ap_scorer(nested, digits.X_query) == ap_scorer(flat, digits.X_query) == nested.score(digits.X_query)
+
+
+def test_an_estimator_that_is_no_hasher(digits):
+    pca = PCA(4).fit(digits.X)
+    with pytest.raises((TypeError, ValueError), match="PCA"):
+        RetrievalScorer()(pca, digits.X_query, digits.y_query)
+    classifier = make_pipeline(PCA(8), KNeighborsClassifier()).fit(digits.X, digits.y)
+    with pytest.raises(TypeError, match=r"`estimator` must be a hasher, .* Got KNeighborsClassifier"):
+        RetrievalScorer()(classifier, digits.X_query, digits.y_query)
+    binary = make_pipeline(PCA(8, random_state=0), Binarizer()).fit(digits.X)  # whose transform gives bits
+    assert RetrievalScorer(database="fold")(binary, digits.X_query, digits.y_query) > 0.2

@@ -1,0 +1,107 @@
+"""The one evaluation of a ranking, for scorers, validation and comparisons."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skhash.affinity import ClassAffinity
+from skhash.codes import pack
+from skhash.metrics import (
+    Metric,
+    Ranking,
+    average_precision,
+    evaluate_histograms,
+    evaluate_ranking,
+    evaluate_with_curve,
+    evaluation,
+    fast_ap,
+    iter_histograms,
+    ndcg,
+    precision,
+    precision_recall_curve,
+    relevance_histogram,
+)
+
+
+def test_each_kind_of_query_without_a_value_gives_one_warning():
+    one_kind = relevance_histogram([[0, 0], [0, 1]], [[0, 1], [1, 1]], [7, 5], [7, 7])
+    with pytest.warns(UserWarning, match="queries have no") as warned:
+        values = evaluate_histograms([one_kind], ["roc_auc", "ap", "ndcg"])
+    assert [str(w.message).split(" in the")[0] for w in warned] == [
+        "2 of 2 queries have no pair of a relevant and an irrelevant item",
+        "1 of 2 queries have no relevant item",
+    ]
+    assert math.isnan(values["roc_auc"])
+
+
+@pytest.fixture(scope="module")
+def ranking():
+    """Packed codes of 30 queries and 80 items, of which classes 4 and 5 are missing in the database."""
+    rng = np.random.default_rng(0)
+    codes, database = (pack(rng.integers(0, 2, (n, 12))) for n in (30, 80))
+    return Ranking(codes, database, 12, rng.integers(0, 6, 30), rng.integers(0, 4, 80), ClassAffinity())
+
+
+def histogram(ranking, bit_weights=None):
+    sides = ranking.query_codes, ranking.database_codes, ranking.query_y, ranking.database_y
+    return relevance_histogram(*sides, bit_weights=bit_weights, nbits=ranking.nbits)
+
+
+def counted(monkeypatch):
+    """List of the calls that count codes, with their weights."""
+    calls = []
+    monkeypatch.setattr(
+        evaluation,
+        "iter_histograms",
+        lambda *args, **options: calls.append(options) or iter_histograms(*args, **options),
+    )
+    return calls
+
+
+@pytest.mark.parametrize("empty", ["zero", "one", "nan"])
+def test_metrics_of_a_ranking_are_those_of_its_histogram(ranking, empty):
+    names = ["ap", "ndcg_at_5", Metric.parse("precision_radius_3"), "fast_ap"]
+    H = histogram(ranking)
+    expected = {
+        "ap": average_precision(H, empty=empty),
+        "ndcg_at_5": ndcg(H, k=5, empty=empty),
+        "precision_radius_3": precision(H, radius=3, empty=empty),
+        "fast_ap": fast_ap(H, empty=empty),
+    }
+    values = evaluate_ranking(ranking, names, empty=empty)
+    assert list(values) == list(expected)
+    assert values == pytest.approx(expected, abs=1e-14, nan_ok=True)
+
+
+def test_all_metrics_and_the_curve_take_one_pass(ranking, monkeypatch):
+    calls = counted(monkeypatch)
+    values, *curve = evaluate_with_curve(ranking, ["ap", "recall_radius_2", "ap"], empty="zero")
+    assert len(calls) == 1
+    assert list(values) == ["ap", "recall_radius_2"]
+    assert_array_equal(curve, precision_recall_curve(histogram(ranking), empty="zero")[:2])
+    assert curve[1][2] == values["recall_radius_2"]
+
+
+@pytest.mark.parametrize(
+    ("names", "passes"),
+    [(["ap", "r_precision"], [True]), (["precision_radius_2"], [False]), (["ap", "recall_radius_3"], [True, False])],
+)
+def test_bits_with_weights_take_a_second_pass_only_if_a_metric_counts_bits(ranking, names, passes, monkeypatch):
+    weights = np.linspace(0.1, 2, 12)
+    calls = counted(monkeypatch)
+    values = evaluate_ranking(dataclasses.replace(ranking, bit_weights=weights), names, empty="zero")
+    assert [options["bit_weights"] is weights for options in calls] == passes
+    for name in names:
+        H = histogram(ranking, None if "radius" in name else weights)
+        assert values[name] == pytest.approx(Metric.parse(name)(H, empty="zero"), abs=1e-14)
+
+
+def test_curves_of_single_queries_have_their_mean(ranking):
+    H = histogram(ranking)
+    per_query = precision_recall_curve(H, empty="zero", average=False)
+    assert per_query[0].shape == per_query[1].shape == (30, 13)
+    for values, mean in zip(per_query[:2], precision_recall_curve(H, empty="zero"), strict=False):
+        assert_allclose(values.mean(axis=0), mean, rtol=1e-14)

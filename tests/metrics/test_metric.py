@@ -1,0 +1,76 @@
+"""Metrics by name."""
+
+import pytest
+
+from skhash.metrics import (
+    Metric,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "options"),
+    [
+        ("ap", "average_precision", {}),
+        ("ap_at_100", "average_precision", {"k": 100}),
+        ("ap_worst", "average_precision", {"ties": "worst"}),
+        ("ndcg_at_10_best", "ndcg", {"k": 10, "ties": "best"}),
+        ("ndcg_at_100_structhash", "ndcg", {"k": 100, "discount": "structhash"}),
+        ("ap_at_100_retrieved", "average_precision", {"k": 100, "normalizer": "retrieved"}),
+        ("ap_at_5_worst_min", "average_precision", {"k": 5, "ties": "worst", "normalizer": "min"}),
+        ("precision_radius_2", "precision", {"radius": 2.0}),
+        ("recall_radius_2.5_worst", "recall", {"radius": 2.5, "ties": "worst"}),
+        ("r_precision", "r_precision", {}),
+        ("reciprocal_rank_best", "reciprocal_rank", {"ties": "best"}),
+        ("roc_auc", "roc_auc", {}),
+    ],
+)
+def test_names(name, function, options):
+    metric = Metric.parse(name)
+    assert (metric.name, metric.function.__name__, metric.options) == (name, function, options)
+    assert metric.with_ties(metric.ties) == metric
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "AP",
+        "ap_",
+        "ap_at_",
+        "ap_at_0",
+        "ap_at_-1",
+        "ap_best_at_5",
+        "mean_ap",
+        "ap_at_5_radius_2",
+        "ap_structhash",
+        "ap_retrieved",
+        "ndcg_at_5_min",
+        "precision_at_5_retrieved",
+        "ap_at_5_retrieved_min",
+    ],
+)
+def test_names_that_say_no_metric(name):
+    with pytest.raises(ValueError, match=rf"`metric` must .* Got '{name}'"):
+        Metric.parse(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "label"),
+    [
+        ("ap", "ap_best", "AP"),
+        ("ap_at_10_worst", "ap_at_10_best", "AP@10, worst order of ties"),
+        ("ndcg_at_5_structhash", "ndcg_at_5_best_structhash", "NDCG@5, structhash"),
+        ("precision_radius_2.5", "precision_radius_2.5_best", "Precision within radius 2.5"),
+        ("roc_auc", "roc_auc_best", "Area under the ROC curve"),
+    ],
+)
+def test_another_order_of_ties_has_its_own_name(name, best, label):
+    metric = Metric.parse(name)
+    assert metric.with_ties("best") == Metric.parse(best)
+    assert metric.label() == label
+
+
+def test_a_cutoff_may_be_given_apart_from_the_name():
+    assert Metric.parse("ap", 10).with_ties("worst") == Metric.parse("ap_at_10_worst")
+    assert Metric.parse("ap_at_5", 10).k == 5
+    assert Metric.parse("roc_auc", 10).k is None
