@@ -77,6 +77,9 @@ numpydoc_validation_exclude = {
     r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
     r"\.(is_ragged|n_queries|requires_y|stage_ended|n_iter_)$",  # properties with a docstring of one line
     r"engine\.Objective$",  # has the parameters of torch.nn.Module
+    # dataclasses that the example of a function returns
+    r"comparison\.(\w+\.)?(Candidate|Lead|Progress|Provenance|Record|Result)(\.\w+)?$",
+    r"tuning\.best_candidate$",  # the example of tune shows it
     # methods that the example of their class shows
     r"(Trainer|Checkpoint|Encoder|Smoothing|DatasetArray|Objective|Display|Store|Metric|Ranking)\.\w+$",
 }
