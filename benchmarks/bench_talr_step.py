@@ -15,7 +15,8 @@ import torch
 from skhash._threads import one_thread
 from skhash.affinity import ClassAffinity
 from skhash.engine import Encoder
-from skhash.hashers.deep import talr
+from skhash.hashers.deep import _objectives
+from skhash.hashers.deep.talr import _TALRObjective
 from skhash.metrics.histogram import RelevanceHistogram
 
 BATCH, NBITS, N_FEATURES = 256, 64, 512
@@ -38,7 +39,7 @@ class Step:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.encoder = Encoder(N_FEATURES, NBITS)
-        self.objective = talr._TALRObjective(ClassAffinity())
+        self.objective = _TALRObjective(ClassAffinity())
 
     def __call__(self):
         self.encoder.zero_grad()
@@ -69,7 +70,7 @@ def test_scatter_step(benchmark, step):
 def test_ratio(step, monkeypatch, capsys):
     loss, gradient = step()
     ours = {alone: best_time(step, alone) for alone in (True, False)}
-    monkeypatch.setattr(talr, "soft_histogram", dense_histogram)
+    monkeypatch.setattr(_objectives, "soft_histogram", dense_histogram)
     dense_loss, dense_gradient = step()
     dense = {alone: best_time(step, alone) for alone in (True, False)}
     with capsys.disabled():
