@@ -1,12 +1,12 @@
-"""FAISS as a second opinion: principal directions, ITQ, LSH, Hamming distances and neighbours.
+"""FAISS as a second opinion: principal directions, ITQ, LSH, Hamming distances and neighbors.
 
-What FAISS does otherwise: it computes in float32, packs the lowest bit first, and
+FAISS computes in float32, packs the lowest bit first, and differs in three more points:
 
-* ITQTransform scales the centred rows to length 1 before it takes principal components;
-* its rotation is another one. Of B'V = U S W', B the corners and V the rows, the rotation that
+* ITQTransform scales the centered samples to length 1 before it computes principal components;
+* its rotation is different. For B'V = U S W', B the signs and V the samples, the rotation that
   brings V nearest to B is W U' (orthogonal Procrustes); FAISS 1.15.1 multiplies the factors of
   the decomposition as W' U', which depends on their signs and does not lower the error;
-* IndexLSH does not centre, and takes orthonormal directions instead of independent ones.
+* IndexLSH does not center, and uses orthonormal directions instead of independent ones.
 """
 
 import faiss
@@ -27,12 +27,12 @@ def score(query_bits, database_bits, digits):
     return average_precision(relevance_histogram(query_bits, database_bits, digits.y_query, digits.y))
 
 
-def quantisation_error(V):
+def quantization_error(V):
     return np.mean((2.0 * binarize(V) - 1.0 - V) ** 2)
 
 
 def faiss_rotation(V, n_iter=50, seed=0, start=None):
-    """The rotation of FAISS, rows @ rotation."""
+    """The rotation of FAISS, V @ rotation."""
     itq = faiss.ITQMatrix(V.shape[1])
     itq.max_iter, itq.seed = n_iter, seed
     if start is not None:
@@ -43,7 +43,7 @@ def faiss_rotation(V, n_iter=50, seed=0, start=None):
 
 @pytest.fixture(scope="module")
 def components(digits):
-    """Sixteen principal components of the training rows and of the queries."""
+    """Sixteen principal components of the training samples and of the queries."""
     mean = digits.X.mean(axis=0)
     directions = principal_map(digits.X - mean, 16, np.random.RandomState(0))
     return (digits.X - mean) @ directions, (digits.X_query - mean) @ directions
@@ -72,7 +72,7 @@ def test_codes_of_the_same_rotation_are_the_same(digits):
     assert np.mean(theirs != hasher.transform(digits.X_query)) < 1e-3  # of activations near 0 the sign is rounding
 
 
-def test_rotations_start_alike_and_take_the_factors_in_another_order(components):
+def test_rotations_start_the_same_and_multiply_the_factors_in_another_order(components):
     V, _ = components
     start = orthonormal_map(16, 16, np.random.RandomState(5))
     assert_allclose(faiss_rotation(V, 0, start=start), start, atol=1e-6)
@@ -80,17 +80,17 @@ def test_rotations_start_alike_and_take_the_factors_in_another_order(components)
     ours, theirs = quantizing_rotation(V, 1, np.random.RandomState(5)), faiss_rotation(V, 1, start=start)
     assert_allclose(ours, Wt.T @ U.T, atol=1e-9)
     in_their_order = np.abs(theirs @ U) - np.abs(Wt)  # up to the signs of singular vectors
-    mended = np.abs(theirs - ours)  # in a version of FAISS that solves the Procrustes problem
-    assert min(np.abs(in_their_order).max(), mended.max()) < 1e-5
+    fixed = np.abs(theirs - ours)  # in a version of FAISS that solves the Procrustes problem
+    assert min(np.abs(in_their_order).max(), fixed.max()) < 1e-5
     for rotation in (ours, theirs):
         assert_allclose(rotation.T @ rotation, np.eye(16), atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_our_rotation_loses_no_more_by_taking_signs(components, seed):
+def test_our_rotation_has_no_larger_quantization_error(components, seed):
     V, _ = components
     ours, theirs, start = (
-        quantisation_error(V @ rotation)
+        quantization_error(V @ rotation)
         for rotation in (
             quantizing_rotation(V, 50, np.random.RandomState(seed)),
             faiss_rotation(V, 50, seed),
@@ -103,9 +103,9 @@ def test_our_rotation_loses_no_more_by_taking_signs(components, seed):
 
 @pytest.mark.parametrize("nbits", [16, 32])
 def test_itq_ranks_no_worse(digits, nbits):
-    """Means over five rotations; ours may be worse by 0.01 at most."""
+    """Means over three rotations; ours may be worse by at most 0.01."""
     ours, theirs = [], []
-    for seed in SEEDS:
+    for seed in SEEDS[:3]:
         hasher = ITQHasher(nbits, random_state=seed).fit(digits.X)
         ours.append(score(hasher.transform(digits.X_query), hasher.transform(digits.X), digits))
         itq = faiss.ITQTransform(64, nbits, True)
@@ -130,7 +130,7 @@ def lsh_bits(rows, nbits, seed):
 
 @pytest.mark.parametrize("nbits", [8, 16])
 def test_lsh_ranks_as_well(digits, nbits):
-    """Means over five draws, nearer to each other than twice the deviation of their difference."""
+    """The means over five draws differ by less than twice the deviation of their difference."""
     mean = digits.X.mean(axis=0)
     ours, theirs = [], []
     for seed in SEEDS:
@@ -141,9 +141,9 @@ def test_lsh_ranks_as_well(digits, nbits):
     assert abs(np.mean(ours) - np.mean(theirs)) < 2 * spread
 
 
-def test_bits_of_both_agree_as_angles_say(digits):
-    centred = digits.X - digits.X.mean(axis=0)
-    rows = centred[:50]
+def test_shares_of_differing_bits_are_the_angles(digits):
+    centered = digits.X - digits.X.mean(axis=0)
+    rows = centered[:50]
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     expected = np.arccos(np.clip(units @ units.T, -1, 1)) / np.pi
     ours, theirs = (
@@ -153,12 +153,12 @@ def test_bits_of_both_agree_as_angles_say(digits):
             [lsh_bits((rows,), 64, seed)[0] for seed in range(40)],
         )
     )
-    for shares in (ours, theirs):  # 2,560 bits: a deviation of 0.01 at most
+    for shares in (ours, theirs):  # 2,560 bits: a deviation of at most 0.01
         assert np.abs(shares - expected).max() < 0.05
         assert np.sqrt(np.mean((shares - expected) ** 2)) < 0.011
 
 
-# --- distances and neighbours
+# --- distances and neighbors
 
 
 def random_bits(n, nbits, seed):
@@ -166,7 +166,7 @@ def random_bits(n, nbits, seed):
 
 
 @pytest.mark.parametrize("nbits", [8, 13, 32, 64, 70, 256])
-def test_distances_and_neighbours_are_those_of_faiss(nbits):
+def test_distances_and_neighbors_are_those_of_faiss(nbits):
     queries, database = random_bits(40, nbits, 0), random_bits(500, nbits, 1)
     index = faiss.IndexBinaryFlat(-(-nbits // 8) * 8)  # the unused tail of both sides is 0
     index.add(pack(database))
@@ -179,10 +179,10 @@ def test_distances_and_neighbours_are_those_of_faiss(nbits):
     nearest, items = index.search(pack(queries), 10)
     assert_array_equal(nearest, distances[:, :10])
     for row, near, found in zip(ours, nearest, items, strict=True):
-        assert set(np.flatnonzero(row < near[-1])) <= set(found)  # which of the last tie are taken is free
+        assert set(np.flatnonzero(row < near[-1])) <= set(found)  # any items of the last tie may be returned
 
 
-def test_encoded_rows_go_into_an_index_as_they_are(digits):
+def test_encoded_samples_go_into_an_index_as_they_are(digits):
     hasher = ITQHasher(nbits=24, random_state=0).fit(digits.X)
     index = faiss.IndexBinaryFlat(24)
     index.add(hasher.encode(digits.X))
@@ -193,14 +193,14 @@ def test_encoded_rows_go_into_an_index_as_they_are(digits):
 
 
 def test_the_order_of_bits_in_a_byte(digits):
-    """Ours is the highest first, that of IndexLSH the lowest: other bytes, the same distances."""
-    centred = (digits.X - digits.X.mean(axis=0)).astype(np.float32)
+    """Ours is the highest bit first, that of IndexLSH the lowest: different bytes, the same distances."""
+    centered = (digits.X - digits.X.mean(axis=0)).astype(np.float32)
     index = faiss.IndexLSH(64, 64, False, False)
-    bits = binarize(centred)
-    assert_array_equal(index.sa_encode(centred), np.packbits(bits, axis=1, bitorder="little"))
-    assert (index.sa_encode(centred) != pack(bits)).any()
-    index.add(centred)
-    distances, items = index.search(centred[:20], 30)
+    bits = binarize(centered)
+    assert_array_equal(index.sa_encode(centered), np.packbits(bits, axis=1, bitorder="little"))
+    assert (index.sa_encode(centered) != pack(bits)).any()
+    index.add(centered)
+    distances, items = index.search(centered[:20], 30)
     ours = hamming_distances(bits[:20], bits)
     assert_array_equal(np.take_along_axis(ours, items, axis=1), distances)
     assert_array_equal(distances, np.sort(ours, axis=1)[:, :30])

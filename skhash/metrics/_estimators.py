@@ -12,7 +12,7 @@ def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
     """Packed codes and their number of bits: from `encode` if the hasher has it, else from the bits of `transform`."""
     hasher = find_hasher(estimator)
     if hasattr(hasher, "encode") and hasattr(hasher, "_n_features_out"):
-        return hasher.encode(_last_step_input(estimator, X)), hasher._n_features_out
+        return hasher.encode(_last_step_input(estimator, X)), int(hasher._n_features_out)
     return as_packed(estimator.transform(X), name=f"{type(hasher).__name__}.transform(X)")
 
 
@@ -29,7 +29,7 @@ def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
             "fit with store_database=True, or use RetrievalScorer(database=(X, y))."
         )
     if hasher.database_y_ is None:
-        raise ValueError(f"{type(hasher).__name__} was fitted without y, so that its rows have no targets to compare.")
+        raise ValueError(f"{type(hasher).__name__} was fitted without y, and its database has no targets: fit with y.")
     return hasher.database_codes_, hasher.database_y_
 
 

@@ -1,4 +1,4 @@
-"""Parts of the closed form of AP_T: the terms of each tie, and the bracket term (see average_precision.py)."""
+"""Closed form of AP_T (see average_precision.py): the terms of each tie, and the bracket term {...}."""
 
 from typing import Any, NamedTuple
 
@@ -13,16 +13,29 @@ class TieTerms(NamedTuple):
 
     before: Any  #: N_{d-1}
     harmonic: Any  #: psi(T + 1) - psi(N_{d-1} + 1)
-    slope: Any  #: 1 / (n_d - 1), 0 where that is a pole
-    ratio: Any  #: r_d, 0 there
+    slope: Any  #: 1 / (n_d - 1), or 0 near the pole n_d = 1
+    ratio: Any  #: r_d, or 0 near the pole
     excess: Any  #: m - (N_{d-1} + 1) harmonic
     offset: Any  #: N+_{d-1} + 1
-    single: Any  #: indices of the ties whose n_d is so near to 1 that slope * excess is a series
-    series: Any  #: there slope * excess and its derivatives with respect to n_d and N_{d-1}
+    single: Any  #: indices of the ties with n_d near 1, where slope * excess is computed as a series
+    series: Any  #: slope * excess of these ties, and its derivatives with respect to n_d and N_{d-1}
 
 
 def tie_terms(n, p, k=None):
-    """Terms of each tie, from float64 arrays (n_queries, n_ties) of items and of relevant items, and a cut-off."""
+    """Terms of each tie.
+
+    Parameters
+    ----------
+    n, p : float64 arrays of shape (n_queries, n_ties)
+        Items and relevant items of each tie, whole or soft.
+    k : int, default=None
+        Cutoff rank.
+
+    Returns
+    -------
+    TieTerms
+        Arrays of shape (n_queries, n_ties), but for `single` and `series`.
+    """
     xp = array_namespace(n)
     last = ranks_within(n)
     ranks = last if k is None else ranks_within(n, k)
@@ -30,15 +43,15 @@ def tie_terms(n, p, k=None):
     harmonic = xp.diff(digamma(ranks + 1), axis=-1)
     single = xp.abs(n - 1) < 1e-3
     if k is not None:
-        # Compare ranks: the difference of soft ranks may be below n by rounding alone.
+        # compare ranks: the difference of soft ranks can be below n by rounding
         cut = before + n > k
         single = single & ~cut
     divisor = xp.where(single, xp.inf, n - 1)
     if k is not None:
-        # A cut tie of fewer than two soft items has no such ratio: bound it (exact for whole items).
+        # the ratio has no meaning for a cut tie of fewer than two soft items: bound it (exact for whole items)
         divisor = xp.where(cut & (n < 2), 1.0, divisor)
     slope, excess = 1 / divisor, counted - (before + 1) * harmonic
-    if isinstance(n, np.ndarray):  # nothing to add to one whole item; a gradient needs it all the same
+    if isinstance(n, np.ndarray):  # the series adds 0 for one whole relevant item, but its gradient is needed
         single = single & (p > 0) & ((n != 1) | (p != 1))
     where = xp.nonzero(single)
     series = _near_one(n[where] - 1, before[where] + 2)
@@ -55,7 +68,7 @@ def bracket_term(p, terms):
 def _near_one(c, x):
     """[n_d - (N_{d-1} + 1) harmonic] / c at c = n_d - 1 near 0, x = N_{d-1} + 2, and its two derivatives.
 
-    The Taylor series around c = 0, to second order so that the gradient is right as well.
+    The Taylor series around c = 0, to second order so that the gradient is accurate, too.
     """
     psi1, psi2, psi3, psi4 = (polygamma(order, x) for order in (1, 2, 3, 4))
     slope = psi1 + psi2 * c / 2 + psi3 * c**2 / 6

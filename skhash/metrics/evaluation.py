@@ -111,7 +111,8 @@ def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty
     >>> {name: round(value, 4) for name, value in evaluate_ranking(ranking, ["ap_worst", "ap_best"]).items()}
     {'ap_worst': 0.5833, 'ap_best': 0.8333}
     """
-    return _evaluate_ranking(ranking, _parse(metrics), empty)
+    parsed = _parse(metrics)
+    return _means(parsed, _values_of_ranking(ranking, parsed, empty), empty)
 
 
 def evaluate_with_curve(
@@ -147,7 +148,8 @@ def evaluate_with_curve(
     >>> evaluate_with_curve(ranking, ["recall_at_3"])[2]
     array([0. , 0.5, 1. ])
     """
-    values = _evaluate_ranking(ranking, [*_parse(metrics), _RadiusCurve()], empty)
+    parsed: list[Metric | _RadiusCurve] = [*_parse(metrics), _RadiusCurve()]
+    values = _means(parsed, _values_of_ranking(ranking, parsed, empty), empty)
     precision, recall = values.pop(_RadiusCurve.name)
     return values, precision, recall
 
@@ -178,8 +180,8 @@ def evaluate_histograms(
     >>> {name: round(value, 4) for name, value in evaluate_histograms([H], ["ap_worst", "ap_best"]).items()}
     {'ap_worst': 0.5833, 'ap_best': 0.8333}
     """
-    metrics = _parse(metrics)
-    return _means(metrics, _values_per_query(histograms, metrics, empty), empty)
+    parsed = _parse(metrics)
+    return _means(parsed, _values_per_query(histograms, parsed, empty), empty)
 
 
 @dataclass(frozen=True)
@@ -200,8 +202,10 @@ def _parse(metrics: Sequence[str | Metric]) -> list[Metric]:
     return list({metric.name: metric for metric in parsed}.values())
 
 
-def _evaluate_ranking(ranking: Ranking, metrics: Sequence[Metric | _RadiusCurve], empty: str) -> dict[str, Any]:
-    """One pass over the queries, or two if bits have weights and some metrics count bits."""
+def _values_of_ranking(
+    ranking: Ranking, metrics: Sequence[Metric | _RadiusCurve], empty: str
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Values per query from one pass, or from two if bits have weights and some metrics count bits."""
     if ranking.bit_weights is None:
         passes = [(False, list(metrics))]
     else:
@@ -211,12 +215,13 @@ def _evaluate_ranking(ranking: Ranking, metrics: Sequence[Metric | _RadiusCurve]
     for weighted, some in passes:
         if some:
             values |= _values_per_query(ranking.histograms(weighted=weighted), some, empty)
-    return _means(metrics, values, empty)
+    return values
 
 
 def _values_per_query(
     histograms: Iterable[RelevanceHistogram], metrics: Sequence[Metric | _RadiusCurve], empty: str
 ) -> dict[str, npt.NDArray[np.float64]]:
+    """Values per query of each metric, by name."""
     parts: dict[str, list[Any]] = {metric.name: [] for metric in metrics}
     for H in histograms:
         by_ranks = H.by_ranks()
@@ -229,7 +234,7 @@ def _values_per_query(
 def _means(
     metrics: Sequence[Metric | _RadiusCurve], values: dict[str, npt.NDArray[np.float64]], empty: str
 ) -> dict[str, Any]:
-    """Means over all queries; metrics that skip the same queries give one warning."""
+    """Means over all queries. Metrics that skip the same queries give one warning."""
     means: dict[str, Any] = {}
     warned: set[str] = set()
     for metric in metrics:
