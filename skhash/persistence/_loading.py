@@ -101,7 +101,7 @@ def _build(header: dict[str, Any], decoder: "_Decoder", device: Any) -> BaseHash
     elif device is not None:
         raise ValueError(f"`device` must be None: the hasher in {decoder.path} has no device. Got {device!r} instead.")
     hasher: BaseHasher = getattr(hashers, header["class"])(**params)
-    vars(hasher).update(decoder.decode(header["fitted"]))
+    hasher.__dict__.update(decoder.decode(header["fitted"]))
     return hasher
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 import os
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,7 @@ def save(hasher: BaseHasher, path: str | os.PathLike[str]) -> None:
         )
     check_is_fitted(hasher)
     encoder, params = _Encoder(path), hasher.get_params(deep=False)
-    state: dict[str, Any] = hasher.__getstate__()
+    state = cast(dict[str, Any], hasher.__getstate__())
     header = {"format": FORMAT, "version": __version__, "class": kind, "nbits": hasher._nbits, "bit_order": "big"}
     header["params"] = {
         name: {"$default": qualified_name(value)}

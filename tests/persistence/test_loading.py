@@ -232,7 +232,7 @@ def test_the_device(digits, copy):
     hasher.set_params(device="cuda:99")
     assert copy(hasher).device == "auto"
     assert copy(hasher, device="cpu").device == "cpu"
-    with pytest.raises(ValueError, match="`device` must be available, .* Got 'cuda:98'"):
+    with pytest.raises(ValueError, match=r"`device` must be available, .* Got 'cuda:98'"):
         copy(hasher, device="cuda:98")
     assert copy(hasher.set_params(device="cpu")).device == "cpu"
     with pytest.raises(ValueError, match=r"`device` must be None: .*hasher.safetensors has no device. Got 'cpu'"):
