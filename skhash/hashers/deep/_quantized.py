@@ -13,9 +13,9 @@ from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSched
 class QuantizedDeepHasher(DeepHasher):
     """A supervised hasher with the parameter `quantization_weight`.
 
-    A subclass implements `_objective`, which returns a :class:`QuantizedObjective`, and sets `_recipes`,
-    the default values of `_settings` for "linear" and "deep" hashers, and `_sgd_rates`, the learning
-    rates of SGD.
+    A subclass implements `_objective`, which returns a
+    :class:`~skhash.hashers.deep.QuantizedObjective`. It sets `_recipes`, the default values of
+    `_settings` for "linear" and "deep" hashers, and `_sgd_rates`, the learning rates of SGD.
 
     Parameters
     ----------

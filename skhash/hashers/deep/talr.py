@@ -17,7 +17,7 @@ The two logarithmic integrals are singular at C_{d-1} = 0, which is the first
 non-empty tie of every ranking: ties with C_{d-1} < 1 use the exact form. The ratio
 (c+_d - 1) / (c_d - 1) has a pole at c_d = 1, which the exact form cancels and the paper's does
 not; it is clipped to [0, 1], its range for whole counts. A third objective on the same
-soft counts is FastAP (:mod:`skhash.metrics.fast_ap`).
+soft counts is FastAP (:func:`skhash.metrics.fast_ap`).
 """
 
 from numbers import Integral, Real
@@ -200,7 +200,7 @@ class TALRHasher(DeepHasher):
     objective : "ap", "ndcg" or "fastap", default="ap"
         Metric to optimize. "ndcg" uses the grades of the affinity. "fastap" takes the
         precision at the end of each tie instead of the mean over its orders, see
-        :mod:`skhash.metrics.fast_ap`; :meth:`score` is then AP.
+        :func:`skhash.metrics.fast_ap`; :meth:`score` is then AP.
     relaxation : "exact", "paper" or "simplified", default="exact"
         The tie-aware metric itself on soft counts, the paper's relaxation of it, or
         the one in the authors' code. "fastap" has no relaxation.
