@@ -62,7 +62,8 @@ autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"
 autosummary_context = {
     # methods of scikit-learn, torch and Python are documented there
-    "not_ours": "BaseEstimator, TransformerMixin, ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Module, Mapping",
+    "not_ours": "BaseEstimator, TransformerMixin, ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, "
+    "Module, Mapping",
     "excluded": "set_fit_request, set_partial_fit_request, set_output, get_metadata_routing",
 }
 numpydoc_show_class_members = False
@@ -77,11 +78,12 @@ numpydoc_validation_exclude = {
     r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
     r"\.(is_ragged|n_queries|requires_y|stage_ended|n_iter_)$",  # properties with a docstring of one line
     r"engine\.Objective$",  # has the parameters of torch.nn.Module
+    r"Protocol\.draw_\w+$",  # functions that are fields
     # dataclasses that the example of a function returns
     r"comparison\.(\w+\.)?(Candidate|Lead|Progress|Provenance|Record|Result)(\.\w+)?$",
     r"tuning\.best_candidate$",  # the example of tune shows it
     # methods that the example of their class shows
-    r"(Trainer|Checkpoint|Encoder|Smoothing|DatasetArray|Objective|Display|Store|Metric|Ranking)\.\w+$",
+    r"(Trainer|Checkpoint|Encoder|Schedule|Smoothing|DatasetArray|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
 }
 numpydoc_validation_overrides = {
     "PR03": "hidden_dropout",  # deep hashers list their own parameters before the shared ones

@@ -163,7 +163,7 @@ class KSHHasher(KernelHasher):
     intercept_ : ndarray of shape (nbits,), float64
         Offset that centers the kernel values.
     history_ : list of dict
-        One entry per bit: "bit" and "objective", |H H' / r - S|_F^2 over the bits so far.
+        One entry per bit: "bit" and "objective", ``|H H' / r - S|_F^2`` over the bits so far.
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
