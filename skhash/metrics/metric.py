@@ -179,6 +179,11 @@ class Metric:
         Metric
             The metric with that order and its name.
 
+        Raises
+        ------
+        ValueError
+            If the metric does not depend on the order inside the ties, as FastAP.
+
         Examples
         --------
         >>> from skhash.metrics import Metric
@@ -186,6 +191,8 @@ class Metric:
         'ndcg_at_10_best_structhash'
         """
         stem, cutoff, _, ending = self._words()
+        if "ties" not in signature(self.function).parameters:
+            raise ValueError(f"`metric` must depend on the order of ties. Got {self.name!r} instead.")
         order = "" if ties == "average" else f"_{ties}"
         return replace(self, name=f"{stem}{cutoff}{order}{ending}", ties=ties)
 

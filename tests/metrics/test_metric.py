@@ -22,12 +22,14 @@ from skhash.metrics import (
         ("r_precision", "r_precision", {}),
         ("reciprocal_rank_best", "reciprocal_rank", {"ties": "best"}),
         ("roc_auc", "roc_auc", {}),
+        ("fast_ap", "fast_ap", {}),
     ],
 )
 def test_names(name, function, options):
     metric = Metric.parse(name)
     assert (metric.name, metric.function.__name__, metric.options) == (name, function, options)
-    assert metric.with_ties(metric.ties) == metric
+    if name != "fast_ap":
+        assert metric.with_ties(metric.ties) == metric
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,13 @@ def test_another_order_of_ties_has_its_own_name(name, best, label):
     metric = Metric.parse(name)
     assert metric.with_ties("best") == Metric.parse(best)
     assert metric.label() == label
+
+
+def test_fast_ap_has_no_order_of_ties():
+    with pytest.raises(ValueError, match=r"`metric` must depend on the order of ties. Got 'fast_ap'"):
+        Metric.parse("fast_ap").with_ties("best")
+    with pytest.raises(ValueError, match="fast_ap has no ties"):
+        Metric.parse("fast_ap_best")
 
 
 def test_a_cutoff_may_be_given_apart_from_the_name():
