@@ -170,7 +170,7 @@ class Encoder(nn.Module):
         X : array or DatasetArray of shape (n_samples, n_features)
             Training samples.
         exponent : float
-            Strength, see :class:`~skhash.engine.Smoothing`.
+            Strength, see :class:`~skhash.engine.smoothing.Smoothing`.
         rng : numpy.random.RandomState
             Source of randomness.
 
