@@ -161,7 +161,7 @@ LOSSES = {
     "auc": (auc_gain, roc_auc),
     "reciprocal rank": (reciprocal_rank_gain, reciprocal_rank),
 }
-for k in (None, 1, 2, 5, 9, 50):
+for k in (None, 1, 2, 5, 50):
     LOSSES[f"precision {k}"] = partial(precision_gain, k=k), partial(precision_at, k=k)
     for discount in ("structhash", "log2"):
         options = {"k": k, "discount": discount}

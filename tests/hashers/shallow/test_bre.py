@@ -1,5 +1,6 @@
 """BRE: its steps against brute force in exact arithmetic."""
 
+import functools
 from fractions import Fraction
 from itertools import pairwise
 
@@ -92,7 +93,7 @@ def test_samples_that_differ_by_rounding_are_not_separated():
     assert descend_weights(columns, np.array([0]), *graph, weights, activations, bits) == 0
 
 
-# --- the minimisation
+# --- the minimization
 
 
 def problem(seed, n=14, n_features=4, nbits=3):
@@ -165,16 +166,16 @@ def test_distances_rank_digits_better_than_lsh(digits):
 
 
 def test_distances_need_no_targets(digits):
-    with_y = BREHasher(nbits=8, reconstruct="distances", **QUICK).fit(digits.X, digits.y)
-    without = BREHasher(nbits=8, reconstruct="distances", **QUICK).fit(digits.X)
-    assert_array_equal(with_y.encode(digits.X), without.encode(digits.X))
+    X, y = digits.X[:200], digits.y[:200]
+    with_y, without = (BREHasher(nbits=6, reconstruct="distances", **QUICK).fit(X, targets) for targets in (y, None))
+    assert_array_equal(with_y.encode(X), without.encode(X))
     assert without.affinity_ is None
     with pytest.raises(ValueError, match="requires y to be passed"):
-        BREHasher(nbits=8).fit(digits.X)
+        BREHasher(nbits=6).fit(X)
 
 
 def test_distances_near_and_far_are_reconstructed(digits):
-    hasher = BREHasher(nbits=24, reconstruct="distances", n_iter=5, random_state=0).fit(digits.X)
+    hasher = BREHasher(nbits=24, reconstruct="distances", n_iter=5, n_anchors=200, random_state=0).fit(digits.X)
     pairs, distances = distance_pairs(
         digits.X, 5, 5, 1.0, np.random.RandomState(1)
     )  # not the pairs that were learned from
@@ -197,12 +198,18 @@ def test_history_holds_the_objectives(digits):
     assert counted == pytest.approx(objectives[-1])
 
 
+@pytest.fixture(scope="module")
+def few_codes(digits):
+    """Codes of 200 digits with some options, computed once."""
+    X, y = digits.X[:200], digits.y[:200]
+    return functools.cache(lambda **options: BREHasher(nbits=6, **QUICK | options).fit(X, y).encode(X))
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"reconstruct": "distances"},
-        {"reconstruct": "distances", "far": 0.02},
-        {"n_labeled": 200},
+        {"n_labeled": 150},
         {"n_relevant": 1},
         {"n_irrelevant": 1},
         {"n_anchors": 20},
@@ -212,13 +219,12 @@ def test_history_holds_the_objectives(digits):
     ],
     ids=str,
 )
-def test_every_option_changes_the_codes(digits, options):
-    codes = [
-        BREHasher(nbits=8, **QUICK | changed).fit(digits.X, digits.y).transform(digits.X)
-        for changed in ({}, options, {name: value for name, value in options.items() if name != "far"})
-    ]
-    assert (codes[0] != codes[1]).any()
-    assert (codes[1] != codes[2]).any() == ("far" in options)
+def test_every_option_changes_the_codes(few_codes, options):
+    assert (few_codes(**options) != few_codes()).any()
+
+
+def test_the_share_of_far_samples_changes_the_codes(few_codes):
+    assert (few_codes(reconstruct="distances", far=0.02) != few_codes(reconstruct="distances")).any()
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def fit(Hasher, X, y=None, **params):
 # --- samples of little variety
 
 
-@pytest.mark.parametrize("nbits", [1, 3, 8])
+@pytest.mark.parametrize("nbits", [1, 8])
 @pytest.mark.parametrize("Hasher", [*LINEAR, *UNSUPERVISED])
 def test_two_kinds_of_samples_have_two_codes(Hasher, nbits):
     X = np.repeat([[0.0, 1.0, 0.1], [2.0, 1.0, 0.1]], [5, 6], axis=0)
@@ -64,8 +64,8 @@ def test_equal_samples_have_equal_codes(Hasher, value):
 @pytest.mark.parametrize("Hasher", UNSUPERVISED)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_repeated_samples_have_one_code(Hasher, dtype):
-    X = (np.random.default_rng(0).random((300, 8)) < 0.2).astype(dtype) / 10
-    hasher = fit(Hasher, X, nbits=16)
+    X = (np.random.default_rng(0).random((200, 8)) < 0.2).astype(dtype) / 10
+    hasher = fit(Hasher, X, nbits=12)
     bits = hasher.transform(X)
     distinct, group = np.unique(X, axis=0, return_inverse=True)
     assert_array_equal(bits, hasher.transform(distinct)[group])

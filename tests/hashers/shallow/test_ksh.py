@@ -77,7 +77,7 @@ def test_the_better_one_of_start_and_end_is_used(labeled, monkeypatch):
     assert value(after) > value(start) > value(np.ones(len(K)))
 
 
-@pytest.mark.parametrize("nbits", [4, 12, 40])  # a single bit never does: too many pairs are irrelevant
+@pytest.mark.parametrize("nbits", [4, 24])  # a single bit never does: too many pairs are irrelevant
 def test_every_bit_lowers_the_objective(digits, nbits):
     X, y = digits.X[:150], digits.y[:150]
     hasher = KSHHasher(nbits=nbits, n_labeled=150, n_anchors=50, random_state=0).fit(X, y)

@@ -60,7 +60,7 @@ def test_pivots_move_by_the_forces_between_pairs(digits):
 
 
 def test_pivots_that_do_not_converge_are_the_best_ones():
-    X = np.random.default_rng(0).standard_normal((300, 1))
+    X = np.random.default_rng(0).standard_normal((200, 1))
 
     def miss(n):
         pivots, n_iter = _spread_pivots(X, X[:8] / 9, 0.1, 0.15, n)

@@ -42,7 +42,7 @@ def ranking_of(counts, n_relevant):
     return ranking
 
 
-def cases(n=300, max_items=6, seed=0):
+def cases(n=200, max_items=6, seed=0):
     """Lists of all sizes in one batch, with few bits and weights, so that many scores are tied."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, max_items + 1, (n, 2))
