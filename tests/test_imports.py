@@ -5,6 +5,7 @@ import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -78,6 +79,21 @@ def test_no_import_cycle():
 
 def test_folders_are_at_most_two_deep():
     assert max(len(path.relative_to(HOUSE).parts) for path in modules.values()) <= 3
+
+
+def test_files_and_functions_are_short():
+    sizes = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in modules.items()}
+    assert max(sizes.values()) <= 450
+    assert median(sizes.values()) < 150
+    for module, path in modules.items():
+        if path.name == "_kernels.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                docstring = node.body[0] if ast.get_docstring(node) is not None else None
+                n_documented = docstring.end_lineno - docstring.lineno + 1 if docstring else 0
+                n_lines = node.end_lineno - node.lineno + 1 - n_documented
+                assert n_lines <= 60, f"{module}.{node.name} has {n_lines} lines of code"
 
 
 def test_the_imports_for_type_checkers_are_those_of_the_registry():
