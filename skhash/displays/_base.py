@@ -101,7 +101,7 @@ def styles(names, ax=None):
         if number is None:
             colors = Counter(color for color, _ in used)
             free = [i for i in range(_FIRST_FREE, _N_STYLES) if color_and_marker(i) not in used]
-            free = free or range(_FIRST_FREE, _N_STYLES)
+            free = free or list(range(_FIRST_FREE, _N_STYLES))
             numbers[name] = min(free, key=lambda i, colors=colors: colors[color_and_marker(i)[0]]), "-"
             used.append(color_and_marker(numbers[name][0]))
     chosen = ((*color_and_marker(numbers[name][0]), numbers[name][1]) for name in names)
