@@ -66,7 +66,7 @@ def load_dataset(
     >>> data.X_train.shape, data.affinity
     ((1438, 64), ClassAffinity())
     >>> print(data.DESCR)  # doctest: +NORMALIZE_WHITESPACE
-    digits, protocol 'holdout': 359 queries against 1,438 database rows, 1,438 of them for training;
+    digits, protocol 'holdout': 359 queries against 1,438 database samples, 1,438 of them for training;
     relevance = same class.
     """
     if not isinstance(name, str | os.PathLike):

@@ -86,7 +86,7 @@ def split(
     affinity = fit_affinity(resolve_affinity(protocol.affinity, y), y_train)
     affinity(y_query[:1], y_train[:1])  # unsuitable targets fail here, before any training
 
-    sizes = f"{len(query):,} queries against {len(database):,} database rows, {len(train):,} of them for training"
+    sizes = f"{len(query):,} queries against {len(database):,} database samples, {len(train):,} of them for training"
     return Bunch(
         X_train=X_train,
         X_query=X_query,
