@@ -140,7 +140,8 @@ def test_a_custom_protocol():
     data = split(X, y, nearest, random_state=7, name="numbers")
     assert data.protocol is nearest
     assert data.DESCR == (
-        "numbers, protocol 'mine': 10 queries against 310 database samples, 310 of them for training; relevance = my rule."
+        "numbers, protocol 'mine': 10 queries against 310 database samples, "
+        "310 of them for training; relevance = my rule."
     )
 
 
