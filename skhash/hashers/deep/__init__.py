@@ -3,12 +3,14 @@
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import bernoulli_sign, sign
 from skhash.hashers.deep._contrast import nt_xent
+from skhash.hashers.deep._labels import LabelsMixin
 from skhash.hashers.deep._objectives import HistogramObjective, QuantizedObjective, pairwise_loss
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
 __all__ = [
     "DeepHasher",
     "HistogramObjective",
+    "LabelsMixin",
     "QuantizedDeepHasher",
     "QuantizedObjective",
     "bernoulli_sign",

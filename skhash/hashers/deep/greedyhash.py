@@ -18,9 +18,10 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from skhash.affinity import SharedLabelsAffinity, label_matrix
+from skhash.affinity import SharedLabelsAffinity
 from skhash.engine import Objective
 from skhash.hashers.deep._binarize import sign
+from skhash.hashers.deep._labels import LabelsMixin
 from skhash.hashers.deep._objectives import QuantizedObjective
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
@@ -51,7 +52,7 @@ class _GreedyHashObjective(QuantizedObjective):
         return excess.abs() ** 3
 
 
-class GreedyHashHasher(QuantizedDeepHasher):
+class GreedyHashHasher(LabelsMixin, QuantizedDeepHasher):
     """Greedy Hash: classification of the codes, gradients straight through the sign.
 
     Parameters
@@ -96,26 +97,7 @@ class GreedyHashHasher(QuantizedDeepHasher):
     True
     """
 
-    classes_: npt.NDArray[Any]
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
-
-    def _fit_affinity(self, targets: Any) -> None:
-        super()._fit_affinity(targets)
-        self.classes_ = self._classes_in(targets)
-
-    def _check_next_targets(self, targets: Any) -> None:
-        new = np.setdiff1d(self._classes_in(targets), self.classes_)
-        if len(new):
-            raise ValueError(
-                "`y` must hold classes of the first call of partial_fit only. "
-                f"Got the new classes {new}. The first call must have samples of all classes."
-            )
-
-    def _classes_in(self, targets: Any) -> npt.NDArray[Any]:
-        labels = label_matrix(self.affinity_, targets[:1])  # raises for an affinity without labels
-        if isinstance(self.affinity_, SharedLabelsAffinity):
-            return np.eye(labels.shape[1], dtype=np.int64)
-        return np.unique(targets.toarray() if hasattr(targets, "toarray") else targets)
 
     def _objective(self) -> Objective:
         weight = self.settings_["quantization_weight"]
