@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from skhash import DHNHasher, DPSHHasher, DTSHHasher, GreedyHashHasher, ITQHasher, MIHashHasher
+import skhash
+from skhash import ITQHasher
+from skhash.hashers.deep import DeepHasher
 
-every_hasher = pytest.mark.parametrize("Hasher", [DHNHasher, DPSHHasher, DTSHHasher, GreedyHashHasher, MIHashHasher])
+HASHERS = [getattr(skhash, name) for name in skhash.hashers.__all__]
+OWN_TESTS = ("HashNetHasher", "TALRHasher")  # their test files show that they learn, and they take longest
+every_hasher = pytest.mark.parametrize(
+    "Hasher",
+    [cls for cls in HASHERS if issubclass(cls, DeepHasher) and cls._supervised and cls.__name__ not in OWN_TESTS],
+)
 
 
 @pytest.fixture(scope="module")
