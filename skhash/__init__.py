@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compar
     from skhash.hashers.deep.hashnet import HashNetHasher as HashNetHasher
     from skhash.hashers.deep.mihash import MIHashHasher as MIHashHasher
     from skhash.hashers.deep.nsh import NSHHasher as NSHHasher
+    from skhash.hashers.deep.orthohash import OrthoHashHasher as OrthoHashHasher
     from skhash.hashers.deep.talr import TALRHasher as TALRHasher
     from skhash.hashers.deep.tbh import TBHHasher as TBHHasher
     from skhash.hashers.shallow.agh import AGHHasher as AGHHasher

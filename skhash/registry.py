@@ -121,6 +121,15 @@ METHODS: dict[str, Method] = {
         Method("dpsh", "deep.dpsh.DPSHHasher", 11, {}, _MLP, _QUANTIZED),
         Method("dhn", "deep.dhn.DHNHasher", 13, {}, _MLP, _QUANTIZED),
         Method("greedyhash", "deep.greedyhash.GreedyHashHasher", 14, {}, _MLP, _QUANTIZED, needs_labels=True),
+        Method(
+            "orthohash",
+            "deep.orthohash.OrthoHashHasher",
+            23,
+            {},
+            _MLP,
+            _DEEP | {"scale": Around(2), "margin": Around(2)},
+            needs_labels=True,
+        ),
         Method("dtsh", "deep.dtsh.DTSHHasher", 12, {}, _MLP, _QUANTIZED),
         Method("nsh", "deep.nsh.NSHHasher", 5, search_space=_QUANTIZED | {"temperature": Around(3)}),
         Method(

@@ -181,7 +181,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         return crop_and_flip(self.input_shape_) if self.augment == "auto" else self.augment
 
     def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
-        """Set the first weights of the encoder, if a method has a better start."""
+        """Set better first weights of the encoder, and draw what else the training starts from; before `_objective`."""
 
     def _n_stages(self) -> int:
         """Number of stages of a method that learns by continuation."""
