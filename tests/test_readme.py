@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from results import as_markdown, make_table, read_rows, select
 
+import skhash
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 METHODS = ["talr-mlp", "talr", "sdh", "structhash", "cibhash", "itq", "lsh"]
@@ -25,6 +27,12 @@ def results_table():
 
 def test_it_is_short():
     assert len(README.splitlines()) <= 90
+
+
+def test_the_table_of_methods_is_that_of_the_registry():
+    _, methods = README.split("## Methods")
+    rows = re.findall(r"^\| [a-z, ]+ \| ([^|]+) \| [A-Z`]", methods, flags=re.MULTILINE)
+    assert sorted(name.lower() for row in rows for name in row.strip().split(", ")) == sorted(skhash.registry.METHODS)
 
 
 def test_the_python_block_prints_the_average_precision_of_good_codes(capsys):
