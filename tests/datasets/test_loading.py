@@ -5,7 +5,7 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
-from _split_helpers import indices_of, make
+from _helpers import indices_of, make
 from sklearn.datasets import load_digits
 
 from skhash.datasets import PROTOCOLS, load_dataset

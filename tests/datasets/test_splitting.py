@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _split_helpers import SIZES, SMALL, indices_of, make
+from _helpers import SIZES, SMALL, indices_of, make
 
 from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
 from skhash.datasets import PROTOCOLS, Protocol, split

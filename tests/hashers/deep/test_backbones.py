@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import Overflowing
+from _helpers import Overflowing
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from torch import nn

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from _deep_helpers import CPU, NBITS, draw
+from _helpers import CPU, NBITS, draw
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash.engine import seeded

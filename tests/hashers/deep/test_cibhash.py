@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import CPU, NBITS, WIDTH, Head, draw, plain_nt_xent, sigmoid
+from _helpers import CPU, NBITS, WIDTH, Head, draw, plain_nt_xent, sigmoid
 from numpy.testing import assert_allclose
 
 from skhash import CIBHashHasher

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import NBITS, digit_images, draw, plain_nt_xent
+from _helpers import NBITS, digit_images, draw, plain_nt_xent
 
 from skhash import CIBHashHasher, NSHHasher
 from skhash.hashers.deep import nt_xent

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from _deep_helpers import CASES, NBITS, case_of, draw, finite_at_extremes, loss_of, mean, pairwise
+from _helpers import CASES, NBITS, case_of, draw, finite_at_extremes, loss_of, mean, pairwise
 
 from skhash import DHNHasher
 from skhash.affinity import ClassAffinity

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from _deep_helpers import CASES, NBITS, case_of, draw, finite_at_extremes, loss_of, pairwise, squared_gap
+from _helpers import CASES, NBITS, case_of, draw, finite_at_extremes, loss_of, pairwise, squared_gap
 
 from skhash import DPSHHasher
 from skhash.affinity import ClassAffinity

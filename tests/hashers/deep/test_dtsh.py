@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import (
+from _helpers import (
     CASES,
     NBITS,
     case_of,

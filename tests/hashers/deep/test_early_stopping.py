@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _deep_helpers import Stop
+from _helpers import Stop
 from numpy.testing import assert_array_equal
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold

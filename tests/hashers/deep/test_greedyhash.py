@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import CASES, NBITS, case_of, draw, finite_at_extremes, half_product, loss_of, mean, softplus
-from _helpers import StopAfter
+from _helpers import CASES, NBITS, StopAfter, case_of, draw, finite_at_extremes, half_product, loss_of, mean, softplus
 from numpy.testing import assert_array_equal
 
 from skhash import GreedyHashHasher

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import Dataset
+from _helpers import Dataset
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError

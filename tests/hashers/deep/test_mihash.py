@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from _deep_helpers import CASES, NBITS, case_of, draw, finite_at_extremes, half_product, loss_of, mean
+from _helpers import CASES, NBITS, case_of, draw, finite_at_extremes, half_product, loss_of, mean
 
 from skhash import MIHashHasher
 from skhash.affinity import ClassAffinity

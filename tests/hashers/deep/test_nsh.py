@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import CPU, NBITS, WIDTH, Head, draw
+from _helpers import CPU, NBITS, WIDTH, Head, draw
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import CASES, NBITS, case_of, cosine, draw, finite_at_extremes, loss_of, mean
-from _helpers import StopAfter
+from _helpers import CASES, NBITS, StopAfter, case_of, cosine, draw, finite_at_extremes, loss_of, mean
 from numpy.testing import assert_array_equal
 
 from skhash import OrthoHashHasher, persistence

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import Dataset, digit_images
+from _helpers import Dataset, digit_images
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash import CIBHashHasher, HashNetHasher, NSHHasher, TALRHasher, TBHHasher

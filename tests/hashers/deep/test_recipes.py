@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from _deep_helpers import Stop
+from _helpers import Stop
 from numpy.testing import assert_array_equal
 
 import skhash

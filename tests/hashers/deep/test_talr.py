@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import draw, loss_of
+from _helpers import draw, loss_of
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.utils import get_tags

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from _deep_helpers import CPU, NBITS, WIDTH, Head, draw, sigmoid
+from _helpers import CPU, NBITS, WIDTH, Head, draw, sigmoid
 from numpy.testing import assert_allclose
 from torch import nn
 

@@ -4,8 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _deep_helpers import Overflowing, digit_images
-from _helpers import StopAfter
+from _helpers import Overflowing, StopAfter, digit_images
 from numpy.testing import assert_array_equal
 from sklearn.utils import get_tags
 from torch import nn
