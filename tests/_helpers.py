@@ -21,7 +21,7 @@ from skhash.datasets import PROTOCOLS
 
 # Options that make a hasher quick, for the hashers that have them.
 QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
-QUICK |= {"n_relevant": 4, "n_irrelevant": 4, "n_queries": 40, "n_anchors": 60, "n_iter": 5, "n_labeled": 150}
+QUICK |= {"n_relevant": 4, "n_irrelevant": 4, "n_queries": 20, "n_anchors": 40, "n_iter": 5, "n_labeled": 150}
 
 
 def quick(name, **params):
