@@ -3,7 +3,7 @@
 import io
 import json
 import os
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,6 @@ def save(hasher: BaseHasher, path: str | os.PathLike[str]) -> None:
         )
     check_is_fitted(hasher)
     encoder, params = _Encoder(path), hasher.get_params(deep=False)
-    state = cast(dict[str, Any], hasher.__getstate__())
     header = {"format": FORMAT, "version": __version__, "class": kind, "nbits": hasher._nbits, "bit_order": "big"}
     header["params"] = {
         name: {"$default": qualified_name(value)}
@@ -72,18 +71,12 @@ def save(hasher: BaseHasher, path: str | os.PathLike[str]) -> None:
         else encoder.encode(value, name)
         for name, value in params.items()
     }
-    header["fitted"] = {
-        name: encoder.encode(value, name)
-        for name, value in state.items()
-        if name not in params and not _belongs_to_sklearn(name)
-    }
+    fitted = hasher._fitted_attributes()
+    if "_sklearn_output_config" in vars(hasher):  # what set_output chose
+        fitted["_sklearn_output_config"] = vars(hasher)["_sklearn_output_config"]
+    header["fitted"] = {name: encoder.encode(value, name) for name, value in fitted.items()}
     with atomic_write(path) as file:  # the file of safetensors' save_file could be read by its owner alone
         file.write(to_bytes(encoder.tensors, {"skhash": json.dumps(header)}))
-
-
-def _belongs_to_sklearn(name: str) -> bool:
-    """Whether scikit-learn set an attribute for this process: callbacks, version, routing."""
-    return "callback" in name or name in ("_sklearn_version", "_metadata_request")
 
 
 class _Encoder:

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import torch
 from sklearn.utils import gen_batches
 
-from skhash.base import ENCODE_BATCH_SIZE
-from skhash.codes import binarize
+from skhash.base import ENCODE_BATCH_SIZE, _binarize_and_pack
 from skhash.engine import ArraySubset, Encoder, batch_tensor, full_precision
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
@@ -52,9 +51,7 @@ class EarlyStopping:
 
     def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
         """Add the metric after an epoch to its entry of the history; return whether it is the best so far."""
-        codes, database = (
-            np.packbits(binarize(compute_activations(encoder, X)), axis=1) for X in (self.held_out, self.train)
-        )
+        codes, database = (_binarize_and_pack(compute_activations(encoder, X)) for X in (self.held_out, self.train))
         nbits = encoder.hash.out_features
         ranking = Ranking(codes, database, nbits, self.held_out_targets, self.train_targets, self.affinity)
         entry["validation"] = evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
