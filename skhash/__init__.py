@@ -43,6 +43,7 @@ _SUBMODULES = (
     "comparison",
     "datasets",
     "displays",
+    "exceptions",
     "metrics",
     "persistence",
     "registry",
