@@ -17,7 +17,7 @@ from skhash._compat import Interval, StrOptions, fit_context
 from skhash._targets import take_targets
 from skhash._threads import one_thread
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
-from skhash.codes import binarize
+from skhash.codes import MAX_NBITS, binarize
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
@@ -51,7 +51,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "nbits": [Interval(Integral, 1, None, closed="left")],
+        "nbits": [Interval(Integral, 1, MAX_NBITS, closed="both")],
         "affinity": [StrOptions({"auto"}), callable],
         "store_database": ["boolean"],
     }

@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from skhash._threads import run_in_slices
 
+#: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
+MAX_NBITS = 65536
+
 
 def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """Bits of real activations: 1 where ``activation >= 0``.

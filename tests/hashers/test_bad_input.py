@@ -85,10 +85,11 @@ def test_before_fit(Hasher, digits, method):
 # --- options
 
 
-@pytest.mark.parametrize("nbits", [0, -3, 2.5, "32", None])
+@pytest.mark.parametrize("nbits", [0, -3, 2.5, "32", None, True, 65_537, 100_000])
 @every_hasher
 def test_nbits(refuses, Hasher, digits, nbits):
-    refuses(Hasher(nbits=nbits), digits.X, digits.y, rf"'nbits' parameter .* an int in .*1, inf.* Got {nbits!r}")
+    message = rf"'nbits' parameter .* an int in the range \[1, 65536\]. Got {nbits!r}"
+    refuses(Hasher(nbits=nbits), digits.X, digits.y, message)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,10 @@ def test_nbits(refuses, Hasher, digits, nbits):
         {"batch_size": 1},
         {"learning_rate": 0.0},
         {"n_epochs": 0},
+        {"n_epochs": True},
+        {"learning_rate": True},
         {"k": 0},
+        {"k": np.True_},
         {"store_database": 2},
     ],
     ids=str,
