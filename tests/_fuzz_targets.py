@@ -1,0 +1,92 @@
+"""The kinds of files that are fuzzed. To add one, write its functions and put it into TARGETS."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from _fuzz import Target
+from _fuzz_mutators import to_json
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as tensors_to_bytes
+from scipy import sparse
+
+import skhash
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity
+from skhash.persistence import load, save
+
+N_SAMPLES, N_FEATURES = 60, 6
+
+
+def samples():
+    """Samples, and their classes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(N_SAMPLES) % 3
+    return rng.normal(size=(N_SAMPLES, N_FEATURES)) + 2 * y[:, None], y
+
+
+# --- models
+
+
+def models():
+    """A few hashers that store every kind of value."""
+    X, y = samples()
+    names = np.array(["ant", "bee", "cat"])
+    images = X.astype(np.float32).reshape(-1, 1, 2, 3)
+    generator = np.random.RandomState(0)
+    talr = skhash.TALRHasher(9, n_epochs=1, random_state=0, device="cpu")
+    hashers = {
+        "itq": skhash.ITQHasher(6, random_state=0).fit(X, names[y]),
+        "lsh": skhash.LSHHasher(12, random_state=generator).fit(X, names.astype(object)[y]),
+        "pca": skhash.PCAHasher(5, affinity=PrecomputedAffinity(sparse.csr_array(np.eye(3)))).fit(X, y),
+        "itq-cca": skhash.ITQCCAHasher(2, random_state=0).fit(X, y),
+        "spectral": skhash.SpectralHasher(8).fit(X),
+        "agh": skhash.AGHHasher(4, n_anchors=10, n_layers=2, random_state=0).fit(X),
+        "spherical": skhash.SphericalHasher(4, random_state=0).fit(X, sparse.csr_matrix(np.eye(3)[y])),
+        "ksh": skhash.KSHHasher(4, n_anchors=8, n_labeled=30, random_state=0, affinity=DistanceAffinity()).fit(X),
+        "structhash": skhash.StructHashHasher(
+            2, n_relevant=2, n_irrelevant=2, n_queries=5, n_anchors=8, tol=0.1, random_state=0
+        ).fit(X, y),
+        "cghash": skhash.CGHashHasher(2, n_anchors=8, random_state=0).fit(X, y),
+        "talr": talr.fit(X, y),
+        "stream": skhash.HashNetHasher(8, n_epochs=1, random_state=0, device="cpu").partial_fit(X, y).partial_fit(X, y),
+        "conv": skhash.TALRHasher(4, backbone=None, n_epochs=1, random_state=0, device="cpu").fit(images, y),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "hasher")
+        files = {}
+        for name, hasher in hashers.items():
+            save(hasher, path)
+            files[name] = path.read_bytes()
+    return files
+
+
+def read_model(path):
+    """Codes and displays of the hasher in a file."""
+    hasher = load(path)
+    X, _ = samples()
+    shape = getattr(hasher, "input_shape_", None)
+    codes = hasher.encode(X if shape is None or len(shape) == 1 else X.astype(np.float32).reshape(len(X), *shape))
+    hasher._repr_html_()
+    generator = getattr(hasher, "random_state", None)
+    draws = generator.uniform(size=700) if isinstance(generator, np.random.RandomState) else generator
+    database = hasher.database_y_
+    database = database.toarray() if sparse.issparse(database) else database
+    if isinstance(database, np.ndarray) and database.dtype.kind == "O":
+        database = database.tolist()
+    return repr(hasher), codes, draws, hasher.database_codes_, database
+
+
+def unpack_model(data):
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["skhash"])
+    return {"header": header, "tensors": load_tensors(data)}
+
+
+def pack_model(tree):
+    return tensors_to_bytes(tree["tensors"], {"skhash": to_json(tree["header"])})
+
+
+MODELS = Target("models", ".safetensors", models, read_model, unpack_model, pack_model)
+
+TARGETS = (MODELS,)
