@@ -1,5 +1,6 @@
 """Checkpoints: the complete state of a training, written atomically."""
 
+import errno
 import hashlib
 import os
 import pickle
@@ -31,6 +32,11 @@ class Checkpoint:
     name : str
         Name of the file, see :func:`fingerprint`.
 
+    Raises
+    ------
+    OSError
+        If the folder cannot be created or written to.
+
     Examples
     --------
     >>> import tempfile
@@ -46,6 +52,10 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
         self.path = Path(folder) / f"{name}.ckpt"
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(
+                errno.EACCES, "The folder of checkpoints is read-only. Choose another folder", str(folder)
+            )
 
     def write(self, state: dict[str, Any]) -> None:
         """Write the state atomically: a kill at any moment leaves the old file or the new one.
@@ -54,6 +64,11 @@ class Checkpoint:
         ----------
         state : dict
             Tensors, numbers, strings, tuples, lists, and dicts of these.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written. The last one is unchanged.
         """
         with atomic_write(self.path) as file:
             torch.save(state, file)

@@ -37,6 +37,7 @@ from skhash.engine import (
     seeded,
 )
 from skhash.engine.smoothing import N_MAX_DIRECTIONS
+from skhash.hashers.deep._checkpoints import write_checkpoint
 from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
 from skhash.hashers.deep._parameters import CONSTRAINTS, document
 from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
@@ -374,7 +375,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             self.history_.append(entry)
             self.n_epochs_ = len(self.history_)
             if checkpoint is not None:
-                self._write_checkpoint(checkpoint, trainer, early_stopping)
+                write_checkpoint(checkpoint, trainer, self, early_stopping)
             weights = trainer.encoder.state_dict()
             if context.call_on_fit_task_end(
                 estimator=self,
@@ -407,16 +408,6 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             "batch_norm": self._batch_norm,
             "n_directions": n_directions,
         }
-
-    def _write_checkpoint(self, checkpoint: Checkpoint, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
-        checkpoint.write(
-            {
-                "trainer": trainer.state_dict(),
-                "history": self.history_,
-                "best": (-np.inf, 0) if early_stopping is None else early_stopping.best,
-                "weights": {name: torch.from_numpy(value) for name, value in self.weights_.items()},
-            }
-        )
 
     # --- hash
 

@@ -1,0 +1,166 @@
+"""Partial files: what a writer fills before it replaces a file.
+
+A writer holds a lock on its partial file. The system drops the lock when the process ends,
+however it ends. So a partial file without a lock was left by a kill, and can be removed.
+
+Locks are not always seen by other machines that share a folder, and some folders have none.
+The name of a partial file therefore names the machine that runs its writer. Partial files of
+other machines, and those in folders without locks, are removed after a day.
+"""
+
+import io
+import os
+import platform
+import re
+import secrets
+import stat
+import time
+from contextlib import suppress
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_ABANDONED_AFTER = 24 * 3600.0  # seconds since the last write
+_NAME = re.compile(r"\.skhash-(?P<machine>[0-9a-f]{8})-[0-9a-f]{16}\.part")
+# no link is followed, and opening a pipe does not wait for its other end
+_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class PartialFile(io.FileIO):
+    """A new file without buffer, which only this object can have opened for writing.
+
+    It remembers the error of a failed write, since libraries that write to it may raise another.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the file is created.
+    mode : int
+        Its permissions, less those that the umask forbids.
+    """
+
+    failure: OSError | None = None
+
+    def __init__(self, folder: Path, mode: int) -> None:
+        while True:
+            self.path = folder / f".skhash-{_machine()}-{secrets.token_hex(8)}.part"
+            # O_EXCL: never a file or link that is there already
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFELY, mode)
+            super().__init__(descriptor, "wb")
+            # a sweeper that came before the lock has removed the file or does so now
+            if _lock(descriptor) is not False and os.path.lexists(self.path):
+                return
+            self.close()
+
+    def write(self, content: Any) -> int:
+        """Write bytes, and keep the error if that fails."""
+        try:
+            return super().write(content)
+        except OSError as error:
+            self.failure = error
+            raise
+
+    def move_to(self, target: Path, old: os.stat_result | None) -> None:
+        """Give the file the owner and permissions of an old one, and the name `target`."""
+        if old is not None and fcntl is not None:
+            _keep_owner_and_mode(self.fileno(), old)
+        os.fsync(self.fileno())
+        if fcntl is None:
+            self.close()  # Windows cannot rename an open file; elsewhere the lock is held until the end
+        os.replace(self.path, target)
+        _sync_folder(target.parent)
+
+    def remove(self) -> None:
+        """Close and remove the file if it still has its own name."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+
+def sweep(folder: str | os.PathLike[str]) -> None:
+    """Remove the partial files that killed writers left in a folder.
+
+    Those of living writers stay. What cannot be listed or removed stays, too: the folder may
+    belong to somebody else, and the write that comes next is what matters.
+
+    Parameters
+    ----------
+    folder : path-like
+        The folder.
+    """
+    found = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        found = [
+            entry.path for entry in entries if _NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+        ]
+    for path in found:
+        with suppress(OSError):
+            _remove_if_abandoned(path)
+
+
+def _remove_if_abandoned(path: str) -> None:
+    if fcntl is None:  # Windows removes no file that is open
+        if _is_old(os.stat(path)):
+            os.unlink(path)
+        return
+    descriptor = os.open(path, os.O_RDWR | _SAFELY)
+    try:
+        locked = _lock(descriptor)
+        match = _NAME.fullmatch(os.path.basename(path))
+        trusted = locked and match is not None and match["machine"] == _machine()
+        if trusted or (locked is not False and _is_old(os.fstat(descriptor))):
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
+
+
+def _is_old(status: os.stat_result) -> bool:
+    return time.time() - status.st_mtime > _ABANDONED_AFTER
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock a file: whether that succeeded; None if files cannot be locked there."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network folders have no locks
+        return None
+    return True
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """Eight digits that all containers of one running machine share."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+    return sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(PermissionError):  # only root can give a file to others
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    mode = stat.S_IMODE(old.st_mode)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+        os.fchmod(descriptor, mode)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a crash of the system."""
+    if fcntl is None:
+        return
+    with suppress(OSError):  # the file is in its place; some folders cannot be read or synchronized
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,248 @@
+"""Atomic writes: whole files, links and permissions that stay, and errors that name the file."""
+
+import errno
+import os
+import resource
+import stat
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from skhash._files import atomic_write, write_json
+
+NEW, OLD = b"new", b"old"
+
+
+def write(path, content=NEW):
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def write_half(path, error):
+    with atomic_write(path) as file:
+        file.write(NEW)
+        raise error
+
+
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask():
+    """The umask 0o027 during a test."""
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+def test_a_file_is_written_and_replaced(tmp_path):
+    path = tmp_path / "file"
+    for content in (OLD, NEW):
+        write(path, content)
+        assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_may_have_any_length(tmp_path):
+    write(tmp_path / ("n" * 255))
+    assert (tmp_path / ("n" * 255)).read_bytes() == NEW
+
+
+def test_json_ends_with_a_line(tmp_path):
+    write_json(tmp_path / "file.json", {"a": [1]})
+    assert (tmp_path / "file.json").read_text() == '{\n "a": [\n  1\n ]\n}\n'
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_of_the_body_leaves_the_old_file_alone(tmp_path, error):
+    path = tmp_path / "file"
+    write(path, OLD)
+    with pytest.raises(error):
+        write_half(path, error)
+    assert path.read_bytes() == OLD
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_old_file_can_be_read_until_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "file"
+    write(path, OLD)
+    with atomic_write(path) as file:
+        file.write(NEW)
+        file.flush()
+        assert path.read_bytes() == OLD
+    assert path.read_bytes() == NEW
+
+
+# --- permissions and links
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o750])
+def test_the_mode_of_an_old_file_stays(tmp_path, umask, mode):
+    path = tmp_path / "file"
+    write(path, OLD)
+    path.chmod(mode)
+    with atomic_write(path) as file:
+        (partial,) = set(tmp_path.iterdir()) - {path}
+        assert not mode_of(partial) & ~0o600
+        file.write(NEW)
+    assert mode_of(path) == mode
+    assert path.read_bytes() == NEW
+
+
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path, umask):
+    write(tmp_path / "file")
+    (tmp_path / "plain").write_bytes(NEW)
+    assert mode_of(tmp_path / "file") == mode_of(tmp_path / "plain") == 0o640
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
+def test_the_owner_of_an_old_file_stays(tmp_path):
+    write(tmp_path / "file", OLD)
+    os.chown(tmp_path / "file", 1234, 2345)
+    write(tmp_path / "file")
+    status = (tmp_path / "file").stat()
+    assert (status.st_uid, status.st_gid) == (1234, 2345)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_its_file_is_replaced(tmp_path, exists):
+    (tmp_path / "there").mkdir()
+    path, link = tmp_path / "there" / "file", tmp_path / "link"
+    if exists:
+        write(path, OLD)
+    link.symlink_to(path)
+    write(link)
+    assert link.is_symlink()
+    assert path.read_bytes() == NEW
+    assert {entry.name for entry in tmp_path.rglob("*")} == {"there", "file", "link"}
+
+
+def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_bytes(OLD)
+    monkeypatch.setattr("secrets.token_hex", lambda n: "0" * 2 * n)  # a name that can be foreseen
+    with atomic_write(tmp_path / "file"):
+        (partial,) = set(tmp_path.iterdir()) - {victim}
+    partial.symlink_to(victim)
+    with pytest.raises(FileExistsError, match=r"Nothing was changed.*file'$"):
+        write(tmp_path / "file")
+    assert victim.read_bytes() == OLD
+    assert partial.is_symlink()
+
+
+def test_names_of_partial_files_do_not_depend_on_the_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    with atomic_write(tmp_path / "file") as first, atomic_write(tmp_path / "file") as second:
+        assert len(list(tmp_path.iterdir())) == 2
+        first.write(OLD)
+        second.write(NEW)
+    assert (tmp_path / "file").read_bytes() == OLD  # the last one to finish
+
+
+# --- errors
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    with pytest.raises(IsADirectoryError, match=f"Nothing was changed. .*{tmp_path.name}"):
+        write(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match=r"Not a regular file.*pipe"):
+        write(tmp_path / "pipe")
+    with pytest.raises(FileNotFoundError, match=r"Create the folder first: .*none/file"):
+        write(tmp_path / "none" / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_device_is_not_replaced():
+    with pytest.raises(OSError, match="Not a regular file"):
+        write("/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+AS_NOBODY = """
+import os, sys
+from skhash._files import atomic_write
+os.setgid(65534)
+os.setuid(65534)
+for path in sys.argv[1:]:
+    try:
+        with atomic_write(path) as file:
+            file.write(b"new")
+    except PermissionError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody without permission")
+def test_missing_permissions_are_named(tmp_path):
+    os.chmod(tmp_path, 0o755)
+    (tmp_path / "open").mkdir(mode=0o777)
+    (tmp_path / "open").chmod(0o777)
+    for path in (tmp_path / "closed", tmp_path / "open" / "closed"):
+        path.write_bytes(OLD)
+    paths = [tmp_path / "closed", tmp_path / "new", tmp_path / "open" / "closed"]
+    command = [sys.executable, "-c", AS_NOBODY, *map(str, paths)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.stderr == ""
+    lines = run.stdout.splitlines()
+    assert len(lines) == 3
+    for path, line in zip(paths, lines, strict=True):
+        assert line.endswith(f"Nothing was changed. Choose a file and a folder that you may write to: '{path}'")
+    assert (tmp_path / "closed").read_bytes() == (tmp_path / "open" / "closed").read_bytes() == OLD
+
+
+@pytest.fixture
+def small_files():
+    """A limit of 64 KB on the size of files, which the system enforces as it does a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def write_big(file):
+    file.write(bytes(1 << 20))
+
+
+def write_pieces(file):
+    for _ in range(1 << 10):
+        file.write(bytes(1 << 7))
+
+
+def write_tensor(file):
+    torch.save({"weights": torch.zeros(1 << 18)}, file)  # raises an error of its own
+
+
+def run_in_write(path, body):
+    with atomic_write(path) as file:
+        body(file)
+
+
+@pytest.mark.parametrize("body", [write_big, write_pieces, write_tensor])
+def test_a_file_that_does_not_fit_is_named(tmp_path, small_files, body):
+    path = tmp_path / "file"
+    write(path, OLD)
+    with pytest.raises(OSError, match=r"Nothing was changed\. Free some space, or choose another folder: ") as caught:
+        run_in_write(path, body)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(path))
+    assert path.read_bytes() == OLD
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("function", ["fsync", "replace", "open"])
+def test_a_full_disk_is_named_wherever_it_shows(tmp_path, monkeypatch, function):
+    path = tmp_path / "file"
+    write(path, OLD)
+
+    def fail(*args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(OSError, match=rf"\[Errno {errno.ENOSPC}\] No space left on device. Nothing .*: '{path}'"):
+        write(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == OLD
+    assert list(tmp_path.iterdir()) == [path]
