@@ -53,14 +53,21 @@ class Method:
         Suffix of the command-line name to the parameters of that variant.
     search_space : dict, default={}
         Parameter to a list of values, or to :class:`Around`: what tuning draws from.
-    needs_labels : bool, default=False
-        Whether it learns from the labels themselves, and not from which samples are relevant.
+    learns_from : {"labels", "relevance", "samples"}, default="relevance"
+        What ``fit`` learns from: the labels themselves, which samples an affinity calls relevant, or the
+        samples alone, without labels.
+    paper : str
+        First authors, venue and year of the paper.
+    use_for : str
+        One line: what it is the right choice for.
 
     Examples
     --------
     >>> from skhash.registry import METHODS
     >>> METHODS["itq"].class_name, METHODS["itq"].module
     ('ITQHasher', 'skhash.hashers.shallow.itq')
+    >>> METHODS["itq"].family, METHODS["itq"].learns_from, METHODS["itq"].paper
+    ('shallow', 'samples', 'Gong and Lazebnik, CVPR 2011')
     """
 
     name: str
@@ -69,7 +76,9 @@ class Method:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
     search_space: Space = field(default_factory=dict)
-    needs_labels: bool = False
+    learns_from: str = "relevance"
+    paper: str = field(kw_only=True)
+    use_for: str = field(kw_only=True)
 
     @property
     def module(self) -> str:
@@ -80,6 +89,16 @@ class Method:
     def class_name(self) -> str:
         """Name of the class."""
         return self.path.rpartition(".")[2]
+
+    @property
+    def family(self) -> str:
+        """Name of its family: "deep", "shallow" or "structhash"."""
+        return self.path.partition(".")[0]
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it learns from the labels themselves, and not from which samples are relevant."""
+        return self.learns_from == "labels"
 
 
 @dataclass(frozen=True)
@@ -114,13 +133,77 @@ _KERNEL = {"n_anchors": Around(2), "gamma": Around(3)}
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("talr", "deep.talr.TALRHasher", 0, {}, _TALR, _DEEP | {"alpha": Around(3)}),
-        Method("fastap", "deep.talr.TALRHasher", 15, {"objective": "fastap"}, _MLP, _DEEP | {"alpha": Around(3)}),
-        Method("hashnet", "deep.hashnet.HashNetHasher", 2, {}, _MLP, {**_DEEP, "class_ratio": ["batch", 1.0]}),
-        Method("mihash", "deep.mihash.MIHashHasher", 10, {}, _MLP, _DEEP | {"alpha": Around(3)}),
-        Method("dpsh", "deep.dpsh.DPSHHasher", 11, {}, _MLP, _QUANTIZED),
-        Method("dhn", "deep.dhn.DHNHasher", 13, {}, _MLP, _QUANTIZED),
-        Method("greedyhash", "deep.greedyhash.GreedyHashHasher", 14, {}, _MLP, _QUANTIZED, needs_labels=True),
+        Method(
+            "talr",
+            "deep.talr.TALRHasher",
+            0,
+            {},
+            _TALR,
+            _DEEP | {"alpha": Around(3)},
+            paper="He et al., CVPR 2018",
+            use_for="first choice with labels, or with any other affinity",
+        ),
+        Method(
+            "fastap",
+            "deep.talr.TALRHasher",
+            15,
+            {"objective": "fastap"},
+            _MLP,
+            _DEEP | {"alpha": Around(3)},
+            paper="Cakir et al., CVPR 2019",
+            use_for="baseline of talr, which differs only in the formula of AP",
+        ),
+        Method(
+            "hashnet",
+            "deep.hashnet.HashNetHasher",
+            2,
+            {},
+            _MLP,
+            {**_DEEP, "class_ratio": ["batch", 1.0]},
+            paper="Cao et al., ICCV 2017",
+            use_for="baseline that learns from pairs, with balanced weights",
+        ),
+        Method(
+            "mihash",
+            "deep.mihash.MIHashHasher",
+            10,
+            {},
+            _MLP,
+            _DEEP | {"alpha": Around(3)},
+            paper="Cakir et al., ICCV 2017",
+            use_for="like talr, if the end of a ranking matters as much as its top",
+        ),
+        Method(
+            "dpsh",
+            "deep.dpsh.DPSHHasher",
+            11,
+            {},
+            _MLP,
+            _QUANTIZED,
+            paper="Li et al., IJCAI 2016",
+            use_for="baseline that learns from pairs, all with the same weight",
+        ),
+        Method(
+            "dhn",
+            "deep.dhn.DHNHasher",
+            13,
+            {},
+            _MLP,
+            _QUANTIZED,
+            paper="Zhu et al., AAAI 2016",
+            use_for="baseline that learns from pairs, with another penalty than dpsh",
+        ),
+        Method(
+            "greedyhash",
+            "deep.greedyhash.GreedyHashHasher",
+            14,
+            {},
+            _MLP,
+            _QUANTIZED,
+            learns_from="labels",
+            paper="Su et al., NeurIPS 2018",
+            use_for="class labels with many classes",
+        ),
         Method(
             "orthohash",
             "deep.orthohash.OrthoHashHasher",
@@ -128,59 +211,147 @@ METHODS: dict[str, Method] = {
             {},
             _MLP,
             _DEEP | {"scale": Around(2), "margin": Around(2)},
-            needs_labels=True,
+            learns_from="labels",
+            paper="Hoe et al., NeurIPS 2021",
+            use_for="class labels, if the codes of classes should be far apart",
         ),
-        Method("dtsh", "deep.dtsh.DTSHHasher", 12, {}, _MLP, _QUANTIZED),
-        Method("nsh", "deep.nsh.NSHHasher", 5, search_space=_QUANTIZED | {"temperature": Around(3)}),
+        Method(
+            "dtsh",
+            "deep.dtsh.DTSHHasher",
+            12,
+            {},
+            _MLP,
+            _QUANTIZED,
+            paper="Wang et al., ACCV 2016",
+            use_for="only the order of similarities is known",
+        ),
+        Method(
+            "nsh",
+            "deep.nsh.NSHHasher",
+            5,
+            search_space=_QUANTIZED | {"temperature": Around(3)},
+            learns_from="samples",
+            paper="Yu et al., IJCAI 2022",
+            use_for="images without labels, with a suitable augmentation",
+        ),
         Method(
             "cibhash",
             "deep.cibhash.CIBHashHasher",
             19,
             search_space=_DEEP | {"temperature": Around(3), "kl_weight": Around(10)},
+            learns_from="samples",
+            paper="Qiu et al., IJCAI 2021",
+            use_for="no labels, and time to train: more accurate than itq in our experiments",
         ),
-        Method("tbh", "deep.tbh.TBHHasher", 20, search_space=_DEEP | {"adversarial_weight": Around(10)}),
+        Method(
+            "tbh",
+            "deep.tbh.TBHHasher",
+            20,
+            search_space=_DEEP | {"adversarial_weight": Around(10)},
+            learns_from="samples",
+            paper="Shen et al., CVPR 2020",
+            use_for="no labels, and no suitable augmentation",
+        ),
         Method(
             "structhash",
             "structhash.structhash.StructHashHasher",
             4,
             search_space={"C": Around(5), "gamma": Around(3), "ridge": Around(10, center=0.3)},
+            paper="Lin et al., ECCV 2014",
+            use_for="weighted bits that are proven near the optimum; few samples",
         ),
         Method(
             "cghash",
             "structhash.cghash.CGHashHasher",
             22,
             search_space={"C": Around(3), "gamma": Around(3), "ridge": Around(10, center=0.1)},
+            paper="Li et al., ICML 2013",
+            use_for="weighted bits learned from triplets; few samples",
         ),
-        Method("itq-cca", "shallow.itq_cca.ITQCCAHasher", 8, search_space={"ridge": Around(100)}, needs_labels=True),
+        Method(
+            "itq-cca",
+            "shallow.itq_cca.ITQCCAHasher",
+            8,
+            search_space={"ridge": Around(100)},
+            learns_from="labels",
+            paper="Gong and Lazebnik, CVPR 2011",
+            use_for="labels, if the training may take a second",
+        ),
         Method(
             "ksh",
             "shallow.ksh.KSHHasher",
             6,
             search_space={"n_labeled": [1000, 2000], **_KERNEL, "ridge": Around(10)},
+            paper="Liu et al., CVPR 2012",
+            use_for="few bits, and classes that no line separates",
         ),
         Method(
             "sdh",
             "shallow.sdh.SDHHasher",
             7,
             search_space={"nu": Around(100), "lam": Around(10), **_KERNEL, "ridge": Around(10)},
-            needs_labels=True,
+            learns_from="labels",
+            paper="Shen et al., CVPR 2015",
+            use_for="class labels, if the training may take seconds",
         ),
         Method(
-            "bre", "shallow.bre.BREHasher", 21, search_space={"n_relevant": [5, 10], "n_irrelevant": [5, 10], **_KERNEL}
+            "bre",
+            "shallow.bre.BREHasher",
+            21,
+            search_space={"n_relevant": [5, 10], "n_irrelevant": [5, 10], **_KERNEL},
+            paper="Kulis and Darrell, NIPS 2009",
+            use_for="baseline of ksh",
         ),
         Method(
             "agh",
             "shallow.agh.AGHHasher",
             16,
             search_space={"n_layers": [1, 2], "n_anchors": Around(2), "n_neighbors": [2, 3, 5], "bandwidth": Around(3)},
+            learns_from="samples",
+            paper="Liu et al., ICML 2011",
+            use_for="no labels, and data in clusters",
         ),
-        Method("itq", "shallow.itq.ITQHasher", 1),
-        Method("pca", "shallow.pca.PCAHasher", 9),
-        Method("spectral", "shallow.spectral.SpectralHasher", 17),
         Method(
-            "spherical", "shallow.spherical.SphericalHasher", 18, search_space={"eps_m": Around(2), "eps_s": Around(2)}
+            "itq",
+            "shallow.itq.ITQHasher",
+            1,
+            learns_from="samples",
+            paper="Gong and Lazebnik, CVPR 2011",
+            use_for="first choice without labels",
         ),
-        Method("lsh", "shallow.lsh.LSHHasher", 3),
+        Method(
+            "pca",
+            "shallow.pca.PCAHasher",
+            9,
+            learns_from="samples",
+            paper="Wang et al., CVPR 2010",
+            use_for="baseline of itq, without its rotation",
+        ),
+        Method(
+            "spectral",
+            "shallow.spectral.SpectralHasher",
+            17,
+            learns_from="samples",
+            paper="Weiss et al., NIPS 2008",
+            use_for="baseline without labels",
+        ),
+        Method(
+            "spherical",
+            "shallow.spherical.SphericalHasher",
+            18,
+            search_space={"eps_m": Around(2), "eps_s": Around(2)},
+            learns_from="samples",
+            paper="Heo et al., CVPR 2012",
+            use_for="no labels, and data in closed regions",
+        ),
+        Method(
+            "lsh",
+            "shallow.lsh.LSHHasher",
+            3,
+            learns_from="samples",
+            paper="Charikar, STOC 2002",
+            use_for="baseline of every comparison: random projections",
+        ),
     )
 }
 
