@@ -14,6 +14,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._samples import check_kind
 from skhash._targets import take_targets
 from skhash._threads import one_thread
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
@@ -60,6 +61,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _supervised: Any = False
     #: accepted dtypes of X; another dtype is converted to the first one
     _dtypes: list[Any] = [np.float64, np.float32]
+    #: whether X may be sparse, which then stays sparse
+    _takes_sparse = False
     #: private attributes that belong to a fitted hasher
     _fitted_private: tuple[str, ...] = ("_nbits",)
     nbits: int
@@ -282,6 +285,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         tags.transformer_tags.preserves_dtype = []
         tags.target_tags.required = self._supervised and getattr(self.affinity, "requires_y", True)
         tags.target_tags.multi_output = True
+        tags.input_tags.sparse = self._takes_sparse
         return tags
 
     def _validate_samples(self, X: Any) -> Any:
@@ -290,7 +294,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _check_input(self, X: Any, **options: Any) -> Any:
         """Validated samples. `options` are passed to scikit-learn's validate_data."""
-        return validate_data(self, X, dtype=self._dtypes, **options)
+        check_kind(X, self, takes_sparse=self._takes_sparse)
+        accept_sparse = "csr" if self._takes_sparse else False
+        return validate_data(self, X, dtype=self._dtypes, accept_sparse=accept_sparse, **options)
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""
@@ -325,7 +331,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _map_batches(self, X: Any, function: Callable[[Any], Any]) -> Any:
         """Concatenate a function of the activations of validated samples over batches."""
         with self._thread_limits():
-            parts = [function(self._project(X[batch])) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
+            parts = [function(self._project(X[batch])) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE)]
         return np.concatenate(parts)
 
     def _thread_limits(self) -> AbstractContextManager[None]:

@@ -108,9 +108,10 @@ def _mlp(n_features: int, input_dropout: float, hidden_dropout: float) -> list[n
 
 def _conv(shape: tuple[int, ...], hidden_dropout: float) -> nn.Module:
     if len(shape) != 3:
+        remedy = " For gray images pass X[:, None]." if len(shape) == 2 else ""
         raise ValueError(
             f"`X` must hold images of shape (channels, height, width) for backbone='conv'. Got samples of shape "
-            f"{tuple(shape)} instead."
+            f"{tuple(shape)} instead.{remedy}"
         )
     layers: list[nn.Module] = []
     n_inputs = shape[0]

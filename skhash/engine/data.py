@@ -7,6 +7,8 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
+from skhash.engine.items import sample_of, stack_samples
+
 
 class DatasetArray:
     """A torch Dataset that is indexed like an array.
@@ -15,7 +17,7 @@ class DatasetArray:
     ----------
     dataset : torch.utils.data.Dataset
         A map-style dataset. An item is a sample, or a tuple or list of sample and target;
-        a sample is a tensor, an array or an image.
+        a sample is a tensor or an array.
 
     Attributes
     ----------
@@ -26,6 +28,8 @@ class DatasetArray:
     ------
     ValueError
         If the dataset has no length.
+    TypeError
+        If its first item is a dict, or an image of PIL.
 
     Examples
     --------
@@ -38,7 +42,7 @@ class DatasetArray:
     def __init__(self, dataset: Dataset[Any]) -> None:
         if not hasattr(dataset, "__len__"):
             raise ValueError(
-                f"A Dataset given as X must have a length. Got a {type(dataset).__name__} without one. Use a map-style "
+                f"A Dataset given as X must have a length. Got {type(dataset).__name__} without one. Use a map-style "
                 "Dataset, or copy its samples into an array."
             )
         self.dataset: Any = dataset
@@ -50,12 +54,10 @@ class DatasetArray:
 
     def __getitem__(self, indices: slice | npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         chosen = range(*indices.indices(len(self))) if isinstance(indices, slice) else indices
-        return np.stack([self._sample(int(index)) for index in chosen])
+        return stack_samples([self._sample(int(index)) for index in chosen], self.shape[1:])
 
     def _sample(self, index: int) -> npt.NDArray[Any]:
-        item = self.dataset[index]
-        sample = np.asarray(item[0] if isinstance(item, tuple | list) else item)
-        return sample if sample.dtype == np.uint8 else sample.astype(np.float32, copy=False)
+        return sample_of(self.dataset[index])
 
     def targets(self) -> npt.NDArray[Any]:
         """Targets of all samples: the attribute `targets` of the dataset, or those of its pairs.

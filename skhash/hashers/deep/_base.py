@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
+from skhash._samples import check_kind
 from skhash._threads import one_thread
 from skhash.affinity import SharedLabelsAffinity
 from skhash.base import ENCODE_BATCH_SIZE, BaseHasher, InterruptedFit
@@ -39,6 +40,7 @@ from skhash.engine import (
 from skhash.engine.smoothing import N_MAX_DIRECTIONS
 from skhash.hashers.deep._checkpoints import write_checkpoint
 from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
+from skhash.hashers.deep._images import check_shape
 from skhash.hashers.deep._parameters import CONSTRAINTS, document
 from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
 
@@ -196,6 +198,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         return DatasetArray(X).targets() if needed else y
 
     def _check_input(self, X: Any, **options: Any) -> Any:
+        check_kind(X, self, takes_datasets=True)
         X = DatasetArray(X) if isinstance(X, Dataset) else X
         is_dataset = isinstance(X, DatasetArray)
         ndim = np.ndim(X) if isinstance(X, list) else getattr(X, "ndim", 2)
@@ -207,12 +210,8 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             X = validate_data(self, X, ensure_2d=False, **options)
             if is_dataset and len(X) < n_min:
                 raise ValueError(f"`X` must have at least {n_min} samples. Got a Dataset of {len(X)} instead.")
-        if options.get("reset", True):
-            self.input_shape_ = tuple(X.shape[1:])
-        elif tuple(X.shape[1:]) != self.input_shape_:
-            raise ValueError(
-                f"`X` must have samples of shape {self.input_shape_}, as in fit. Got {tuple(X.shape[1:])} instead."
-            )
+        fitted = None if options.get("reset", True) else self.input_shape_
+        self.input_shape_ = check_shape(X, fitted, self.backbone, is_dataset)
         return X
 
     def _check_options(self, X: Any) -> None:

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from skhash import CIBHashHasher, HashNetHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
 from skhash.engine import DatasetArray, Encoder, crop_and_flip
+from skhash.hashers.deep._images import has_channels_last
 
 SHAPE = (3, 8, 8)
 OPTIONS = {"n_epochs": 2, "batch_size": 20, "random_state": 0}
@@ -109,6 +110,59 @@ def test_bad_images(images, fitted):
         TALRHasher(8).fit(Dataset(X[:1], y[:1]))
 
 
+# --- channels last
+
+
+@pytest.fixture(scope="module")
+def channels_last(images):
+    return np.ascontiguousarray(images[0].transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("backbone", [None, "mlp", "conv"])
+@pytest.mark.parametrize("n_channels", [1, 3, 4])
+def test_images_with_the_channels_last_are_refused(images, backbone, n_channels):
+    X = np.zeros((60, 8, 8, n_channels), dtype=np.uint8)
+    message = rf"Got samples of shape \(8, 8, {n_channels}\), which are 8 channels. .*pass X.transpose\(0, 3, 1, 2\)"
+    with pytest.raises(ValueError, match=message):
+        TALRHasher(8, backbone=backbone, **OPTIONS).fit(X, images[1])
+    with pytest.raises(ValueError, match=r"return image.transpose\(2, 0, 1\) from the Dataset"):
+        TALRHasher(8, backbone=backbone, **OPTIONS).fit(Dataset(X, images[1]))
+
+
+@pytest.mark.parametrize("method", ["transform", "encode", "project", "score"])
+def test_images_with_the_channels_last_are_refused_after_fit(images, channels_last, fitted, method):
+    y = (images[1],) if method == "score" else ()
+    with pytest.raises(ValueError, match=r"If the channels are last, pass X.transpose\(0, 3, 1, 2\)"):
+        getattr(fitted, method)(channels_last, *y)
+
+
+def test_the_remedy_gives_the_codes_of_channels_first(images, channels_last, fitted):
+    remedied = channels_last.transpose(0, 3, 1, 2)
+    assert_array_equal(fitted.encode(remedied), fitted.encode(images[0]))
+
+
+def test_a_module_may_take_channels_last_with_a_warning(images, channels_last):
+    with pytest.warns(UserWarning, match=r"shape \(8, 8, 3\), and axis 1 is taken for 8 channels. If .*transpose"):
+        TALRHasher(8, backbone=torch.nn.Flatten(), **OPTIONS).fit(channels_last, images[1])
+
+
+@pytest.mark.filterwarnings("ignore:X has images of shape")
+def test_a_module_for_channels_first_refuses_channels_last(images, channels_last):
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten())
+    with pytest.raises(ValueError, match=r"`backbone` must accept samples of shape \(8, 8, 3\)"):
+        TALRHasher(8, backbone=module, **OPTIONS).fit(channels_last, images[1])
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 4), (1, 9, 3), (4, 8, 8), (2, 6, 3), (16, 1, 3), (5, 3)])
+def test_ambiguous_shapes_are_taken_as_channels_first(shape):
+    assert not has_channels_last(shape)
+
+
+def test_gray_images_for_convolutions_name_the_axis(images):
+    with pytest.raises(ValueError, match=r"For gray images pass X\[:, None\]"):
+        TALRHasher(8, backbone="conv").fit(images[0][:, 0], images[1])
+
+
 # --- datasets
 
 
@@ -166,7 +220,7 @@ def test_a_dataset_without_a_length_is_refused():
         def __iter__(self):
             yield np.zeros(3), 0
 
-    with pytest.raises(ValueError, match=r"must have a length. Got a Endless without one"):
+    with pytest.raises(ValueError, match=r"must have a length. Got Endless without one"):
         TALRHasher(8).fit(Endless())
 
 

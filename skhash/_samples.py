@@ -1,0 +1,145 @@
+"""Which kinds of X hashers take: one clear error for the others, with the line that mends it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scipy import sparse
+
+_ARRAYS = ("__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__", "__dlpack__")
+_SVD = (
+    "from sklearn.decomposition import TruncatedSVD; from sklearn.pipeline import make_pipeline; "
+    "hasher = make_pipeline(TruncatedSVD({width}), {name}(nbits={nbits}))"
+)
+_READ = "X = numpy.stack([numpy.ravel(dataset[i][0]) for i in range(len(dataset))])"
+_STACK = "X = numpy.stack([numpy.atleast_3d(image).transpose(2, 0, 1) for image in images])"
+
+
+def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_datasets: bool = False) -> None:
+    """Raise TypeError for samples of a kind that a hasher does not take.
+
+    Arrays, lists, data frames and whatever else numpy converts go on to scikit-learn's validation.
+
+    Parameters
+    ----------
+    X : object
+        Samples.
+    hasher : BaseHasher
+        The hasher, for the message.
+    takes_sparse : bool, default=False
+        Whether it takes sparse arrays.
+    takes_datasets : bool, default=False
+        Whether it takes torch Datasets, and images.
+
+    Raises
+    ------
+    TypeError
+        For a sparse array, a Dataset, a DataLoader, images of PIL, a dict, an iterator, or
+        anything else that is not an array.
+    ValueError
+        If `X` is a list of samples of different lengths, or has more axes than the hasher takes.
+
+    Examples
+    --------
+    >>> from skhash import ITQHasher
+    >>> from skhash._samples import check_kind
+    >>> check_kind({"image": [1, 2]}, ITQHasher())
+    Traceback (most recent call last):
+    ...
+    TypeError: `X` must be an array of shape (n_samples, n_features) for ITQHasher. Got a dict with the keys 'image'
+    instead. Pass one of its values, such as X['image'].
+    """
+    if sparse.issparse(X):
+        if not takes_sparse:
+            raise TypeError(_sparse_message(X, hasher))
+        return
+    found = _other_kind(X, takes_datasets)
+    if found is not None:
+        kind = "an array, or a torch Dataset," if takes_datasets else "an array of shape (n_samples, n_features)"
+        given, remedy = found
+        raise TypeError(f"`X` must be {kind} for {type(hasher).__name__}. Got {given} instead. {remedy}".strip())
+    n_axes = getattr(X, "ndim", 2)
+    if n_axes > 2 and not takes_datasets:
+        raise ValueError(  # in the words of scikit-learn, and the remedy
+            f"Found array with dim {n_axes}, while dim <= 2 is required by {type(hasher).__name__}. Pass "
+            "X.reshape(len(X), -1), or use a deep hasher for images, such as TALRHasher."
+        )
+    if isinstance(X, list | tuple):
+        lengths = sorted({len(sample) for sample in X if hasattr(sample, "__len__")})
+        if len(lengths) > 1:
+            raise ValueError(
+                f"`X` must have samples of one length. Got samples of {lengths[0]} and of {lengths[-1]} values instead."
+            )
+
+
+def describe_keys(mapping: Mapping[Any, Any]) -> str:
+    """Keys of a dict, for a message.
+
+    Parameters
+    ----------
+    mapping : mapping
+        The dict.
+
+    Returns
+    -------
+    str
+        The first keys.
+
+    Examples
+    --------
+    >>> from skhash._samples import describe_keys
+    >>> describe_keys({"image": 1, "label": 2})
+    "a dict with the keys 'image', 'label'"
+    """
+    keys = ", ".join(repr(key) for key in list(mapping)[:5])
+    return f"a dict with the keys {keys}" if keys else "an empty dict"
+
+
+def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
+    """What X is, in words, and what to do about it; None for what may be an array."""
+    names = _class_names(X)
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    if "torch.utils.data.dataloader.DataLoader" in names:
+        if takes_datasets:
+            return "a DataLoader", "Pass its Dataset, loader.dataset: the hasher draws batches of `batch_size` itself."
+        return "a DataLoader", f"Read its Dataset first: dataset = loader.dataset; {_READ}"
+    if "torch.utils.data.dataset.Dataset" in names:
+        deep = "or use a deep hasher, such as TALRHasher, which reads it batch by batch"
+        return None if takes_datasets else ("a torch Dataset", f"Read it first, {_READ}, {deep}.")
+    if "torch.Tensor" in names:
+        if X.requires_grad or X.device.type != "cpu":
+            return f"a tensor on {X.device} with requires_grad={X.requires_grad}", "Pass X.detach().cpu()."
+        return ("a tensor of type torch.bfloat16", "Pass X.float().") if str(X.dtype) == "torch.bfloat16" else None
+    if "PIL.Image.Image" in names or "PIL.Image.Image" in _class_names(first):
+        flat = "" if takes_datasets else ".reshape(len(images), -1)"
+        return "images of PIL", f"Convert them first: {_STACK}{flat}"
+    if isinstance(X, Mapping):
+        return describe_keys(X), f"Pass one of its values, such as X[{next(iter(X))!r}]." if X else ""
+    if isinstance(first, Mapping):
+        return f"a list whose items are {describe_keys(first)}", "Pass a list of one value of each."
+    if X is None or isinstance(X, str | bytes | Iterator | set | frozenset | bool | int | float | complex):
+        remedy = "Collect its samples first: numpy.array(list(X))." if isinstance(X, Iterator | set | frozenset) else ""
+        short = isinstance(X, str | bool | None) and len(str(X)) <= 50
+        return repr(X) if short else f"a value of type {type(X).__name__}", remedy
+    may_be_array = isinstance(X, list | tuple) or any(hasattr(X, name) for name in _ARRAYS)
+    if may_be_array or (hasattr(X, "__len__") and hasattr(X, "__getitem__") and not _is_table(names)):
+        return None
+    return f"a value of type {type(X).__name__}", "Convert it to an array first."
+
+
+def _is_table(names: set[str]) -> bool:
+    """Whether a class is the Dataset of Hugging Face, whose items are dicts."""
+    return any(name.startswith("datasets.") for name in names)
+
+
+def _class_names(value: Any) -> set[str]:
+    """Dotted names of the class of a value and of its bases, so that torch and PIL need not be imported."""
+    return {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
+
+
+def _sparse_message(X: Any, hasher: Any) -> str:
+    name, nbits = type(hasher).__name__, hasher.nbits
+    line = _SVD.format(width=max(1, min(100, X.shape[-1] - 1)), name=name, nbits=nbits)
+    return (
+        f"`X` must be dense for {name}. Got a sparse {type(X).__name__} of shape {X.shape} instead. LSHHasher takes "
+        f"sparse samples. For {name} reduce them with TruncatedSVD:\n{line}"
+    )

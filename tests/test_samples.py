@@ -1,0 +1,106 @@
+"""Kinds of X: arrays pass, and everything else gets one error with a line that mends it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from _helpers import Dataset
+from scipy import sparse
+from torch.utils.data import DataLoader, TensorDataset
+
+from skhash import ITQHasher, TALRHasher
+from skhash._samples import check_kind
+
+X = np.arange(12.0).reshape(6, 2)
+y = np.array([0, 0, 0, 1, 1, 1])
+SHALLOW, DEEP = ITQHasher(2), TALRHasher(2, n_epochs=1)
+
+
+def check(given, hasher):
+    check_kind(given, hasher, takes_datasets=hasher is DEEP)
+
+
+@pytest.mark.parametrize("hasher", [SHALLOW, DEEP], ids=["shallow", "deep"])
+@pytest.mark.parametrize(
+    "given",
+    [X, X.tolist(), tuple(map(tuple, X)), list(X), pd.DataFrame(X), torch.tensor(X), range(3), np.array(1)],
+    ids=type,
+)
+def test_what_numpy_converts_goes_on(given, hasher):
+    check(given, hasher)
+
+
+@pytest.mark.parametrize("hasher", [SHALLOW, DEEP], ids=["shallow", "deep"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a": X}, r"a dict with the keys 'a' instead. Pass one of its values, such as X\['a'\]"),
+        ({}, "an empty dict instead"),
+        ([{"a": 1}, {"a": 2}], "a list whose items are a dict with the keys 'a' instead"),
+        (None, "Got None instead"),
+        (True, "Got True instead"),
+        (3.5, "a value of type float instead"),
+        ("digits", "Got 'digits' instead"),
+        ("x" * 1000, "a value of type str instead"),
+        (b"bytes", "a value of type bytes instead"),
+        ((row for row in X), r"a value of type generator instead. .*numpy.array\(list\(X\)\)"),
+        ({1, 2}, r"a value of type set instead. .*numpy.array\(list\(X\)\)"),
+        (print, "a value of type builtin_function_or_method instead"),
+        (torch.ones(2, 2, requires_grad=True), r"requires_grad=True instead. Pass X.detach\(\).cpu\(\)"),
+        (torch.ones(2, 2, dtype=torch.bfloat16), r"bfloat16 instead. Pass X.float\(\)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_other_kinds_are_refused(given, message, hasher):
+    with pytest.raises(TypeError, match=rf"`X` must be an array.* for {type(hasher).__name__}. .*{message}"):
+        check(given, hasher)
+
+
+def test_a_loader_is_refused():
+    loader = DataLoader(TensorDataset(torch.tensor(X), torch.tensor(y)))
+    with pytest.raises(TypeError, match=r"Got a DataLoader instead. Pass its Dataset, loader.dataset"):
+        DEEP.fit(loader, y)
+    with pytest.raises(TypeError, match=r"Got a DataLoader instead. Read its Dataset first"):
+        SHALLOW.fit(loader, y)
+
+
+def test_a_dataset_is_for_deep_hashers():
+    dataset = Dataset(X, y)
+    check(dataset, DEEP)
+    with pytest.raises(TypeError, match=r"Got a torch Dataset instead. Read it first") as error:
+        SHALLOW.fit(dataset)
+    scope = {"numpy": np, "dataset": dataset}
+    exec(str(error.value).partition("Read it first, ")[2].partition(", or use")[0], scope)
+    np.testing.assert_array_equal(scope["X"], X)
+
+
+@pytest.mark.parametrize(("hasher", "shape"), [(SHALLOW, (3, 12)), (DEEP, (3, 1, 3, 4))], ids=["shallow", "deep"])
+def test_images_of_pil_are_refused_with_a_line_to_paste(hasher, shape):
+    Image = pytest.importorskip("PIL.Image")
+    images = [Image.new("L", (4, 3)) for _ in range(3)]
+    with pytest.raises(TypeError, match="Got images of PIL instead") as error:
+        hasher.fit(images, y[:3])
+    scope = {"numpy": np, "images": images}
+    exec(str(error.value).partition("Convert them first: ")[2], scope)
+    assert scope["X"].shape == shape
+
+
+def test_arrays_of_images_are_for_deep_hashers():
+    with pytest.raises(ValueError, match=r"Found array with dim 3, while dim <= 2 .*X.reshape\(len\(X\), -1\)"):
+        SHALLOW.fit(X[:, :, None])
+    check(X[:, :, None], DEEP)
+
+
+def test_samples_of_several_lengths_are_refused():
+    with pytest.raises(ValueError, match=r"samples of one length. Got samples of 1 and of 3 values instead"):
+        SHALLOW.fit([[1, 2], [3, 4, 5], [6]])
+
+
+@pytest.mark.parametrize("hasher", [SHALLOW, DEEP], ids=["shallow", "deep"])
+def test_sparse_samples_get_a_line_to_paste(hasher):
+    samples = sparse.random_array((40, 12), density=0.3, rng=np.random.default_rng(0), format="csr")
+    with pytest.raises(TypeError, match=r"`X` must be dense for .*sparse csr_array .*TruncatedSVD") as error:
+        hasher.fit(samples, np.arange(40) % 2)
+    scope = {type(hasher).__name__: type(hasher)}
+    exec(str(error.value).splitlines()[1], scope)
+    assert scope["hasher"].fit(samples, np.arange(40) % 2).transform(samples).shape == (40, 2)
