@@ -192,10 +192,31 @@ class HistogramObjective(Objective):
         if phi.isnan().any():
             return phi.sum()  # NaN, which the training loop reports; a histogram would hide it
         nbits = phi.shape[1]
-        distances = nbits / 2 - (phi / 2) @ phi.T
-        index, levels = self._levels(targets)
-        level_index = torch.from_numpy(index.astype(np.int64)).to(X.device)
-        return self.loss(soft_histogram(distances, level_index, levels, max_distance=nbits, n_bins=self.n_bins))
+        return self.ranking_loss(nbits / 2 - (phi / 2) @ phi.T, *self._levels(targets), nbits)
+
+    def ranking_loss(
+        self, distances: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any], nbits: int
+    ) -> torch.Tensor:
+        """Loss of the soft distances of a batch: by default, :meth:`loss` of their histogram.
+
+        Parameters
+        ----------
+        distances : tensor of shape (n, n)
+            Soft Hamming distances, in [0, nbits].
+        level_index : ndarray of shape (n, n)
+            Index of the level of each pair.
+        levels : ndarray of shape (n_levels,)
+            Levels, ascending from 0.
+        nbits : int
+            Number of bits.
+
+        Returns
+        -------
+        tensor of shape ()
+            The loss.
+        """
+        index = torch.from_numpy(level_index.astype(np.int64)).to(distances.device)
+        return self.loss(soft_histogram(distances, index, levels, max_distance=nbits, n_bins=self.n_bins))
 
     def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Index of the level of each pair, and the levels."""

@@ -25,6 +25,7 @@ from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from skhash._compat import Interval, StrOptions
@@ -35,6 +36,7 @@ from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSched
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
 from skhash.hashers.shallow._rotation import quantizing_rotation
 from skhash.metrics import RelevanceHistogram
+from skhash.metrics._listwise import listwise_metric
 from skhash.metrics._ties import (
     cumulative_discount,
     divide,
@@ -183,6 +185,18 @@ class _TALRObjective(HistogramObjective):
     ) -> None:
         super().__init__(affinity, alpha, n_bins, graded=objective == "ndcg")
         self.objective, self.relaxation, self.k = objective, relaxation, k
+
+    def ranking_loss(
+        self, distances: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any], nbits: int
+    ) -> torch.Tensor:
+        """Loss of the soft distances: on the CPU in one compiled pass, else of their histogram."""
+        if distances.device.type != "cpu" or self.relaxation != "exact" or self.k is not None:
+            return super().ranking_loss(distances, level_index, levels, nbits)
+        values, is_defined = listwise_metric(
+            distances, level_index, levels, self.objective, max_distance=nbits, n_bins=self.n_bins
+        )
+        loss: torch.Tensor = 1 - values.sum() / is_defined.sum().clamp_min(1)
+        return loss
 
     def loss(self, H: RelevanceHistogram) -> torch.Tensor:
         """One minus the mean over the samples to which another one is relevant."""
