@@ -296,7 +296,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Validated samples. `options` are passed to scikit-learn's validate_data."""
         check_kind(X, self, takes_sparse=self._takes_sparse)
         accept_sparse = "csr" if self._takes_sparse else False
-        return validate_data(self, X, dtype=self._dtypes, accept_sparse=accept_sparse, **options)
+        options = {"dtype": self._dtypes} | options
+        return validate_data(self, X, accept_sparse=accept_sparse, **options)
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""

@@ -36,7 +36,7 @@ class DatasetArray:
     >>> from skhash.engine import DatasetArray
     >>> X = DatasetArray([([0.0, 1.0], 7), ([2.0, 3.0], 8)])
     >>> X.shape, X[1:], X.targets()
-    ((2, 2), array([[2., 3.]], dtype=float32), array([7, 8]))
+    ((2, 2), array([[2., 3.]]), array([7, 8]))
     """
 
     def __init__(self, dataset: Dataset[Any]) -> None:
@@ -142,7 +142,12 @@ def evenly_spaced(n_samples: int, n_max: int) -> npt.NDArray[np.int64]:
     return np.unique(np.linspace(0, n_samples - 1, n_max).astype(np.int64))
 
 
-def batch_tensor(X: Any, indices: slice | npt.NDArray[np.int64], device: torch.device) -> torch.Tensor:
+def batch_tensor(
+    X: Any,
+    indices: slice | npt.NDArray[np.int64],
+    device: torch.device,
+    offset: npt.NDArray[np.float64] | None = None,
+) -> torch.Tensor:
     """Some samples as a float32 tensor. Bytes of images become values in [0, 1].
 
     Parameters
@@ -153,6 +158,9 @@ def batch_tensor(X: Any, indices: slice | npt.NDArray[np.int64], device: torch.d
         Indices of the batch.
     device : torch.device
         Device of the tensor.
+    offset : float64 ndarray, default=None
+        What is subtracted in float64, before the values are rounded to float32. Its shape broadcasts
+        to that of a sample.
 
     Returns
     -------
@@ -171,6 +179,9 @@ def batch_tensor(X: Any, indices: slice | npt.NDArray[np.int64], device: torch.d
     tensor(1.)
     """
     batch = X[indices]
-    if batch.dtype == np.uint8 and batch.ndim > 2:
+    is_image = batch.dtype == np.uint8 and batch.ndim > 2
+    if offset is not None:
+        batch = (batch / 255 if is_image else batch) - offset
+    elif is_image:
         return torch.tensor(batch, device=device).float() / 255
     return torch.tensor(batch, dtype=torch.float32, device=device)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.utils import gen_batches
 from torch import nn
@@ -11,7 +12,8 @@ from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor, evenly_spaced
 from skhash.engine.smoothing import N_MAX_SAMPLES, Smoothing
 
-CPU = torch.device("cpu")
+#: features whose mean is this many global scales from 0 are shifted before their values are rounded to float32
+FAR = 1024.0
 
 
 class Encoder(nn.Module):
@@ -20,6 +22,9 @@ class Encoder(nn.Module):
     Samples are centered and divided by ONE global scale: a scale per feature costs accuracy.
     Images are centered per channel. Dropout of the input keeps a linear map from
     overfitting; modules of the user bring their own.
+
+    float32 has seven digits. Features that are far from 0 for their scale, such as time stamps,
+    lose them: :meth:`read` subtracts an offset from those features in float64.
 
     Parameters
     ----------
@@ -39,6 +44,9 @@ class Encoder(nn.Module):
         Run the backbone in bfloat16 while training.
     n_directions : int, default=0
         Number of directions along which samples are smoothed, without a backbone.
+    has_offset : bool, default=False
+        Whether the weights that will be loaded have an offset. :meth:`set_statistics` finds out
+        by itself.
 
     Examples
     --------
@@ -56,6 +64,7 @@ class Encoder(nn.Module):
 
     mean: torch.Tensor
     scale: torch.Tensor
+    offset: torch.Tensor | None  # float32, which every device has: the mean is added to it
 
     def __init__(
         self,
@@ -68,11 +77,13 @@ class Encoder(nn.Module):
         batch_norm: bool = False,
         mixed_precision: bool = False,
         n_directions: int = 0,
+        has_offset: bool = False,
     ) -> None:
         super().__init__()
         shape = tuple(np.atleast_1d(shape).tolist())
         self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
         self.scale = nn.Buffer(torch.ones(()))
+        self.register_buffer("offset", torch.zeros_like(self.mean) if has_offset else None)
         if n_directions and (backbone is not None or len(shape) > 1):
             raise ValueError(
                 f"`n_directions` must be 0 with a backbone or with samples that are not vectors. Got {n_directions} "
@@ -90,13 +101,42 @@ class Encoder(nn.Module):
         self.norm: nn.Module = nn.BatchNorm1d(nbits, affine=False) if batch_norm else nn.Identity()
         self.mixed_precision = mixed_precision
 
+    def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
+        """Some samples as a tensor on the device of the encoder, minus the offset.
+
+        Parameters
+        ----------
+        X : array or DatasetArray of shape (n_samples, ...)
+            The samples.
+        indices : slice or ndarray of int
+            Indices of the batch.
+
+        Returns
+        -------
+        tensor of shape (n_batch, ...), float32
+            The batch.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skhash.engine import Encoder
+        >>> X = np.array([[1e9, 0.0], [1e9 + 1, 2.0]])
+        >>> encoder = Encoder(2, nbits=2)
+        >>> encoder.set_statistics(X)
+        >>> encoder.read(X, slice(None))
+        tensor([[0., 0.],
+                [1., 2.]])
+        """
+        offset = None if self.offset is None else self.offset.cpu().double().numpy()
+        return batch_tensor(X, indices, self.mean.device, offset)
+
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Activations of samples.
 
         Parameters
         ----------
         X : tensor of shape (n, ...), float32
-            Samples.
+            Samples, as :meth:`read` returns them.
 
         Returns
         -------
@@ -111,7 +151,7 @@ class Encoder(nn.Module):
         Parameters
         ----------
         X : tensor of shape (n, ...), float32
-            Samples. They are centered and scaled here.
+            Samples, as :meth:`read` returns them. They are centered and scaled here.
 
         Returns
         -------
@@ -141,26 +181,35 @@ class Encoder(nn.Module):
         return activations
 
     def set_statistics(self, X: Any) -> None:
-        """Set the mean and the global scale from training samples, in float64, batch by batch.
+        """Set the offset, the mean and the global scale from training samples, in float64, batch by batch.
 
         Parameters
         ----------
         X : array or DatasetArray of shape (n_samples, ...)
             Training samples.
         """
+        self.offset = None
+        mean, scale = self._moments(X)
+        is_far = mean.abs() > FAR * scale
+        if is_far.any():
+            self.offset = torch.where(is_far, mean, 0.0).float()
+            mean, scale = self._moments(X)
+        self.mean.copy_(mean)
+        self.scale.fill_(scale if scale > 0 else 1.0)
+
+    def _moments(self, X: Any) -> tuple[torch.Tensor, float]:
+        """Mean, and standard deviation of all values around it, of the samples that `read` returns, in float64."""
         axes = (0, *range(2, X.ndim))
         batches = list(gen_batches(len(X), 4096))
         n_values = X.shape[0] * int(np.prod(X.shape[1:]))
         total: Any = 0.0
         for batch in batches:
-            total = total + batch_tensor(X, batch, CPU).double().sum(axes, keepdim=True)[0]
+            total = total + self.read(X, batch).cpu().double().sum(axes, keepdim=True)[0]
         mean = total * (self.mean.numel() / n_values)
         squares = 0.0
         for batch in batches:
-            squares += ((batch_tensor(X, batch, CPU).double() - mean) ** 2).sum().item()
-        variance = squares / n_values
-        self.mean.copy_(mean)
-        self.scale.fill_(variance**0.5 if variance > 0 else 1.0)
+            squares += ((self.read(X, batch).cpu().double() - mean) ** 2).sum().item()
+        return mean, (squares / n_values) ** 0.5
 
     def learn_smoothing(self, X: Any, exponent: float, rng: np.random.RandomState) -> None:
         """Learn the directions to smooth along. The mean and the scale must be set.
@@ -181,7 +230,7 @@ class Encoder(nn.Module):
         """
         if not isinstance(self.backbone, Smoothing):
             raise ValueError("`n_directions` must be >= 1 to learn smoothing. Got 0 instead.")
-        samples = batch_tensor(X, evenly_spaced(len(X), N_MAX_SAMPLES), CPU)
+        samples = self.read(X, evenly_spaced(len(X), N_MAX_SAMPLES))
         self.backbone.learn((samples - self.mean) / self.scale, exponent, rng)
 
     def fold(self) -> "Encoder":

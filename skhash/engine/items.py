@@ -7,6 +7,29 @@ import numpy as np
 import numpy.typing as npt
 
 
+def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Float type that holds the values of another type: float32 if that is enough, else float64.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Type of numbers.
+
+    Returns
+    -------
+    numpy.dtype
+        float32 for small types, float64 for float64 and for integers of 32 or 64 bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.engine.items import float_dtype
+    >>> [float_dtype(np.dtype(name)) for name in ("uint8", "float32", "int64")]
+    [dtype('float32'), dtype('float32'), dtype('float64')]
+    """
+    return np.result_type(dtype, np.float32) if dtype.itemsize <= 8 else np.dtype(np.float64)
+
+
 def sample_of(item: Any) -> npt.NDArray[Any]:
     """Sample in an item of a Dataset.
 
@@ -18,7 +41,7 @@ def sample_of(item: Any) -> npt.NDArray[Any]:
     Returns
     -------
     ndarray
-        The sample; bytes stay uint8, all other numbers become float32.
+        The sample; bytes stay uint8, all other numbers become float32, or float64 if they need it.
 
     Raises
     ------
@@ -29,7 +52,7 @@ def sample_of(item: Any) -> npt.NDArray[Any]:
     --------
     >>> from skhash.engine.items import sample_of
     >>> sample_of(([0.0, 1.0], 7))
-    array([0., 1.], dtype=float32)
+    array([0., 1.])
     """
     if isinstance(item, Mapping):
         keys = [repr(key) for key in item]
@@ -52,7 +75,7 @@ def sample_of(item: Any) -> npt.NDArray[Any]:
         raise TypeError(
             f"A Dataset given as X must return numbers. Got a sample of type {type(sample).__name__} instead."
         )
-    return values if values.dtype == np.uint8 else values.astype(np.float32, copy=False)
+    return values if values.dtype == np.uint8 else values.astype(float_dtype(values.dtype), copy=False)
 
 
 def stack_samples(samples: list[npt.NDArray[Any]], shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from skhash.engine.data import batch_tensor
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import generator_states, restore_generators
@@ -158,7 +157,7 @@ class Trainer:
         Raises
         ------
         FloatingPointError
-            If the loss is no longer finite.
+            If the loss or a weight is no longer finite.
         """
         self.objective.start_stage(self.schedule.stage(self.n_epochs_done), self.schedule.n_stages)
         self.encoder.train()
@@ -170,12 +169,17 @@ class Trainer:
             total += self.train_step(indices) * len(indices)
         mean_loss = total.item() / len(self.X)
         if not math.isfinite(mean_loss):
-            raise FloatingPointError(
-                f"The loss must be finite. Got {mean_loss} in epoch {self.n_epochs_done + 1}. Lower `learning_rate` "
-                f"(now {self.schedule.learning_rate}), or look for extreme values in X."
-            )
+            raise self._divergence("loss", str(mean_loss))
+        if not all(parameter.isfinite().all() for parameter in self.encoder.parameters()):
+            raise self._divergence("weights", "NaN or infinity")  # of the last step, which no loss shows
         self.n_epochs_done += 1
         return mean_loss
+
+    def _divergence(self, name: str, value: str) -> FloatingPointError:
+        return FloatingPointError(
+            f"The {name} must be finite. Got {value} in epoch {self.n_epochs_done + 1}. Lower `learning_rate` "
+            f"(now {self.schedule.learning_rate}), or look for extreme values in X."
+        )
 
     def train_step(self, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Train on one batch.
@@ -190,7 +194,7 @@ class Trainer:
         tensor of shape ()
             Loss of the batch, without its graph.
         """
-        batch = batch_tensor(self.X, indices, self.device)
+        batch = self.encoder.read(self.X, indices)
         if self.augment is not None:
             batch = self.augment(batch)
         targets = None if self.targets is None else self.targets[indices]

@@ -23,6 +23,34 @@ def test_samples_are_centered_and_divided_by_one_scale():
     assert encoder.eval()(torch.ones(4, 3)).shape == (4, 2)
 
 
+@pytest.mark.parametrize("shape", [(50, 3), (50, 3, 4)], ids=["vectors", "channels"])
+def test_an_offset_changes_nothing(shape):
+    X = np.random.default_rng(0).integers(0, 17, shape).astype(float)
+    shifted = X.copy()
+    shifted[:, 1] += 1e9  # float32 has steps of 64 there
+    encoders = [Encoder(shape[1:], 2) for _ in range(2)]
+    for encoder, samples in zip(encoders, (X, shifted), strict=True):
+        encoder.set_statistics(samples)
+    plain, offset = encoders
+    assert plain.offset is None
+    assert offset.offset.flatten().tolist() == [0.0, 1e9, 0.0]
+    assert_array_equal(plain.read(X, slice(0, 9)), X[:9])
+    assert_array_equal(offset.read(shifted, slice(0, 9)), X[:9])
+    assert_array_equal(offset.mean, plain.mean)
+    assert_array_equal(offset.scale, plain.scale)
+    loaded = Encoder(shape[1:], 2, has_offset=True)
+    loaded.load_state_dict(offset.state_dict())
+    assert_array_equal(loaded.read(shifted, slice(0, 9)), X[:9])
+
+
+def test_bytes_of_images_take_an_offset():
+    images = np.full((4, 1, 2, 2), 51, dtype=np.uint8)  # constant: no scale is small enough
+    encoder = Encoder((1, 2, 2), 2)
+    encoder.set_statistics(images)
+    assert_allclose(encoder.read(images, slice(None)), 0, atol=1e-7)
+    assert_allclose(encoder.offset + encoder.mean, np.float32(0.2), rtol=1e-7)
+
+
 def test_backbones():
     given = nn.Sequential(nn.Linear(3, 7), nn.Tanh())
     widths = {name: Encoder(3, 2, b).hash.in_features for name, b in (("None", None), ("mlp", "mlp"), ("given", given))}

@@ -10,10 +10,15 @@ from skhash.engine.items import sample_of
 
 
 @pytest.mark.parametrize("item", [[[1, 2], 7], ([1.0, 2.0], 7), (torch.tensor([1, 2]), 0), np.array([1, 2])], ids=type)
-def test_samples_are_float32(item):
+def test_samples_keep_their_digits(item):
     sample = sample_of(item)
-    assert sample.dtype == np.float32
+    assert sample.dtype == np.float64
     assert_array_equal(sample, [1, 2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int16])
+def test_samples_of_few_digits_are_float32(dtype):
+    assert sample_of(np.ones(2, dtype)).dtype == np.float32
 
 
 def test_bytes_stay_bytes():

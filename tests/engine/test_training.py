@@ -165,3 +165,8 @@ def test_an_objective_says_what_it_must():
     objective.start_stage(0, 1)
     with pytest.raises(NotImplementedError):
         objective(nn.Identity(), torch.zeros(2, 1), None, np.arange(2))
+
+
+def test_weights_that_the_last_step_makes_infinite():
+    with pytest.raises(FloatingPointError, match=r"weights must be finite. Got NaN or infinity in epoch 1. Lower"):
+        train(n=10, n_epochs=1, learning_rate=3e38, optimizer="sgd")

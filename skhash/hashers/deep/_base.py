@@ -69,7 +69,6 @@ class DeepHasher(PartialFitMixin, BaseHasher):
 
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
-    _dtypes = [np.float32]  # validation refuses values that overflow in the encoder
     _settings: tuple[str, ...]
     _recipes: dict[str, tuple[Any, ...]]
     _sgd_rates: dict[str, float]
@@ -202,11 +201,14 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         X = DatasetArray(X) if isinstance(X, Dataset) else X
         is_dataset = isinstance(X, DatasetArray)
         ndim = np.ndim(X) if isinstance(X, list) else getattr(X, "ndim", 2)
+        is_small = getattr(getattr(X, "dtype", None), "itemsize", 8) < 4  # float32 has room for such values
+        options["dtype"] = [np.float32, np.float64] if is_small else [np.float64, np.float32]
         if not is_dataset and ndim <= 2:
             X = super()._check_input(X, **options)
         else:
             n_min = options.get("ensure_min_samples", 1)
-            options |= {"skip_check_array": is_dataset, "dtype": [np.float32, np.uint8], "allow_nd": True}
+            options["dtype"].append(np.uint8)
+            options |= {"skip_check_array": is_dataset, "allow_nd": True}
             X = validate_data(self, X, ensure_2d=False, **options)
             if is_dataset and len(X) < n_min:
                 raise ValueError(f"`X` must have at least {n_min} samples. Got a Dataset of {len(X)} instead.")
@@ -406,6 +408,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             "backbone": self.backbone,
             "batch_norm": self._batch_norm,
             "n_directions": n_directions,
+            "has_offset": "offset" in weights,
         }
 
     # --- hash

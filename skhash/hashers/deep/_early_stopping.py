@@ -8,7 +8,7 @@ import torch
 from sklearn.utils import gen_batches
 
 from skhash.base import ENCODE_BATCH_SIZE, _binarize_and_pack
-from skhash.engine import ArraySubset, Encoder, batch_tensor, full_precision
+from skhash.engine import ArraySubset, Encoder, full_precision
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
 
@@ -112,7 +112,6 @@ def compute_activations(encoder: Encoder, X: Any) -> Any:
         Activations.
     """
     encoder.eval()
-    device = encoder.mean.device
-    with full_precision(device):
-        parts = [encoder(batch_tensor(X, batch, device)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
+    with full_precision(encoder.mean.device):
+        parts = [encoder(encoder.read(X, batch)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
     return torch.cat(parts).cpu().numpy()

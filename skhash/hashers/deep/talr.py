@@ -29,7 +29,7 @@ import numpy.typing as npt
 import torch
 
 from skhash._compat import Interval, StrOptions
-from skhash.engine import Encoder, Objective, batch_tensor
+from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
@@ -372,9 +372,8 @@ class TALRHasher(DeepHasher):
         if self.backbone is not None:
             return
         if self.settings_["init"] == "itq":
-            samples = batch_tensor(X, slice(None), encoder.mean.device)
             with torch.no_grad():
-                centered = encoder.eval().features(samples).numpy().astype(np.float64)
+                centered = encoder.eval().features(encoder.read(X, slice(None))).numpy().astype(np.float64)
             encoder.train()
             start = principal_map(centered, self.nbits, rng)
             start = start @ quantizing_rotation(centered @ start, 50, rng)
