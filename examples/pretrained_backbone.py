@@ -17,9 +17,8 @@ import argparse
 import numpy as np
 import torch
 import torchvision
-from torch import nn
-
 from skhash import TALRHasher
+from torch import nn
 
 
 class Backbone(nn.Module):
@@ -27,7 +26,9 @@ class Backbone(nn.Module):
 
     def __init__(self, weights):
         super().__init__()
-        self.network = torchvision.models.resnet18(weights=None if weights == "none" else "DEFAULT")
+        self.network = torchvision.models.resnet18(
+            weights=None if weights == "none" else "DEFAULT"
+        )
         self.network.fc = nn.Identity()
 
     def forward(self, X):
@@ -39,7 +40,12 @@ def draw_images(n, rng):
     """Random images that are bright on the side of their class, and the classes."""
     y = rng.integers(0, 4, n)
     X = rng.integers(0, 100, (n, 3, 32, 32), dtype=np.uint8)
-    halves = [np.s_[:, :, :16, :], np.s_[:, :, 16:, :], np.s_[:, :, :, :16], np.s_[:, :, :, 16:]]
+    halves = [
+        np.s_[:, :, :16, :],
+        np.s_[:, :, 16:, :],
+        np.s_[:, :, :, :16],
+        np.s_[:, :, :, 16:],
+    ]
     for side, half in enumerate(halves):
         bright = X[y == side]
         bright[half] += 120
@@ -66,7 +72,9 @@ def main():
         random_state=0,
     )
     hasher.fit(X, y)
-    print(f"AP_T of 40 queries against 200 images: {hasher.score(X_query, y_query):.3f}")
+    print(
+        f"AP_T of 40 queries against 200 images: {hasher.score(X_query, y_query):.3f}"
+    )
 
 
 if __name__ == "__main__":

@@ -42,8 +42,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     >>> class AboveMean(BaseHasher):
     ...     def __init__(self, nbits=2, *, affinity="auto", store_database=True):
     ...         self.nbits, self.affinity, self.store_database = nbits, affinity, store_database
+    ...
     ...     def _fit(self, X, targets):
     ...         self.mean_ = X.mean(axis=0)
+    ...
     ...     def _project(self, X):
     ...         return (X - self.mean_)[:, : self.nbits]
     >>> AboveMean(2).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))

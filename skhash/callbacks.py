@@ -44,7 +44,8 @@ class RetrievalMonitor:
     >>> from skhash.callbacks import RetrievalMonitor
     >>> X, y = load_digits(return_X_y=True)
     >>> monitor = RetrievalMonitor(X[1500:], y[1500:])
-    >>> hasher = TALRHasher(nbits=16, n_epochs=3, random_state=0).set_callbacks(monitor).fit(X[:1500], y[:1500])
+    >>> hasher = TALRHasher(nbits=16, n_epochs=3, random_state=0).set_callbacks(monitor)
+    >>> hasher = hasher.fit(X[:1500], y[:1500])
     >>> [entry["epoch"] for entry in monitor.log_]
     [1, 2, 3]
     >>> monitor.log_[-1]["score"] == hasher.score(X[1500:], y[1500:])

@@ -28,10 +28,10 @@ class InvalidFileError(ValueError):
     Examples
     --------
     >>> from skhash.exceptions import InvalidFileError
-    >>> raise InvalidFileError("digits.safetensors", "is cut short. Save the hasher again.")
+    >>> raise InvalidFileError("digits.safetensors", "is cut short. Save it again.")
     Traceback (most recent call last):
     ...
-    skhash.exceptions.InvalidFileError: digits.safetensors is cut short. Save the hasher again.
+    skhash.exceptions.InvalidFileError: digits.safetensors is cut short. Save it again.
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
@@ -43,4 +43,12 @@ class InvalidFileError(ValueError):
 
 
 class DegenerateCodesWarning(UserWarning):
-    """Warning about codes that cannot tell samples apart: a constant bit, or one code for all samples."""
+    """Warning about codes that cannot tell samples apart: a constant bit, or one code for all samples.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skhash.exceptions import DegenerateCodesWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DegenerateCodesWarning)  # make it an error
+    """

@@ -18,18 +18,21 @@ hasher.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from skhash import TALRHasher
+from skhash.metrics import RetrievalScorer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 
-from skhash import TALRHasher
-from skhash.metrics import RetrievalScorer
-
 X, y = load_digits(return_X_y=True)
-X_train, X_query, y_train, y_query = train_test_split(X, y, test_size=300, stratify=y, random_state=0)
+X_train, X_query, y_train, y_query = train_test_split(
+    X, y, test_size=300, stratify=y, random_state=0
+)
 
-pipeline = make_pipeline(PCA(40, random_state=0), TALRHasher(n_epochs=8, random_state=0))
+pipeline = make_pipeline(
+    PCA(40, random_state=0), TALRHasher(n_epochs=8, random_state=0)
+)
 grid = {"talrhasher__nbits": [8, 16, 32], "talrhasher__learning_rate": [0.01, 0.1, 1.0]}
 search = GridSearchCV(
     pipeline,
@@ -51,9 +54,18 @@ results, all_nbits = search.cv_results_, grid["talrhasher__nbits"]
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for rate in grid["talrhasher__learning_rate"]:
     chosen = results["param_talrhasher__learning_rate"] == rate
-    ap, worst, best = (results[f"mean_test_{name}"][chosen] for name in ("ap", "ap_worst", "ap_best"))
+    ap, worst, best = (
+        results[f"mean_test_{name}"][chosen] for name in ("ap", "ap_worst", "ap_best")
+    )
     position = np.array(all_nbits) * (1 + 0.06 * np.log10(rate / 0.1))  # side by side
-    ax.errorbar(position, ap, (ap - worst, best - ap), marker="o", capsize=4, label=f"learning rate {rate}")
+    ax.errorbar(
+        position,
+        ap,
+        (ap - worst, best - ap),
+        marker="o",
+        capsize=4,
+        label=f"learning rate {rate}",
+    )
 ax.set_xscale("log", base=2)
 ax.set_xticks(all_nbits, [str(nbits) for nbits in all_nbits])
 ax.set(xlabel="bits", ylabel="cross-validated AP and its tie range")
@@ -67,5 +79,7 @@ plt.show()
 # The search is now a hasher itself, refitted on all training samples: `transform` returns bits,
 # and the scorer accepts it.
 
-print(f"AP_T of {len(X_query)} new queries: {RetrievalScorer('ap')(search, X_query, y_query):.3f}")
+print(
+    f"AP_T of {len(X_query)} new queries: {RetrievalScorer('ap')(search, X_query, y_query):.3f}"
+)
 print("codes:", search.transform(X_query).shape, search.transform(X_query).dtype)

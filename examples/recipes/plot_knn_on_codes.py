@@ -15,15 +15,16 @@ bytes, and `KNeighborsClassifier` with ``metric="hamming"`` counts the bits that
 # classifier.
 
 import matplotlib.pyplot as plt
+from skhash import ITQHasher, LSHHasher, TALRHasher
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from skhash import ITQHasher, LSHHasher, TALRHasher
-
 X, y = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=500, stratify=y, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(
+    X, y, test_size=500, stratify=y, random_state=0
+)
 
 floats = KNeighborsClassifier(5).fit(X_train, y_train)
 accuracy = {"float32 vectors": {4 * X.shape[1]: floats.score(X_test, y_test)}}
@@ -35,7 +36,9 @@ for nbits in (8, 16, 32, 64):
         LSHHasher(nbits, random_state=0),
     ]
     for hasher in hashers:
-        model = make_pipeline(hasher, KNeighborsClassifier(5, metric="hamming")).fit(X_train, y_train)
+        model = make_pipeline(hasher, KNeighborsClassifier(5, metric="hamming")).fit(
+            X_train, y_train
+        )
         name = f"{type(hasher).__name__.removesuffix('Hasher')} codes"
         accuracy.setdefault(name, {})[nbits // 8] = model.score(X_test, y_test)
 
@@ -46,7 +49,9 @@ for nbits in (8, 16, 32, 64):
 print(f"{'':16} {'bytes/sample':>12}  {'training set':>12}  accuracy")
 for name, by_size in accuracy.items():
     for size, value in by_size.items():
-        print(f"{name:16} {size:12}  {size * len(X_train) / 1024:8.1f} KiB  {value:8.3f}")
+        print(
+            f"{name:16} {size:12}  {size * len(X_train) / 1024:8.1f} KiB  {value:8.3f}"
+        )
 
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for name, by_size in accuracy.items():

@@ -13,7 +13,6 @@ labels.
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 from skhash import ITQHasher, TALRHasher
 from skhash.datasets import load_dataset
 from skhash.displays import RetrievedImagesDisplay
@@ -21,7 +20,9 @@ from skhash.metrics import average_precision, relevance_histogram
 
 data = load_dataset("digits")
 hashers = {
-    "TALR, with labels": TALRHasher(16, n_epochs=30, random_state=0).fit(data.X_train, data.y_train),
+    "TALR, with labels": TALRHasher(16, n_epochs=30, random_state=0).fit(
+        data.X_train, data.y_train
+    ),
     "ITQ, without labels": ITQHasher(16, random_state=0).fit(data.X_train),
 }
 
@@ -36,7 +37,9 @@ hashers = {
 def ap_of_queries(hasher):
     """AP_T of each query on the codes of a hasher."""
     codes = hasher.transform(data.X_query), hasher.transform(data.X_database)
-    return average_precision(relevance_histogram(*codes, data.y_query, data.y_database), average=False)
+    return average_precision(
+        relevance_histogram(*codes, data.y_query, data.y_database), average=False
+    )
 
 
 ap = {name: ap_of_queries(hasher) for name, hasher in hashers.items()}

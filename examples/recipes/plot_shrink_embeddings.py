@@ -21,20 +21,26 @@ embeddings of your own model, as a float array or a memmap.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import NearestNeighbors
-
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
 from skhash.codes import binarize
 from skhash.datasets import load_dataset
-from skhash.metrics import average_precision, histogram_from_distances, recall, relevance_histogram
+from skhash.metrics import (
+    average_precision,
+    histogram_from_distances,
+    recall,
+    relevance_histogram,
+)
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import NearestNeighbors
 
 data = load_dataset("digits")
 X, y, queries, query_y = data.X_database, data.y_database, data.X_query, data.y_query
 indices = np.arange(len(queries)), np.arange(len(X))
 
-nearest = NearestNeighbors(n_neighbors=10).fit(X).kneighbors(queries, return_distance=False)
+nearest = (
+    NearestNeighbors(n_neighbors=10).fit(X).kneighbors(queries, return_distance=False)
+)
 is_nearest = np.zeros((len(queries), len(X)), dtype=np.int64)
 np.put_along_axis(is_nearest, nearest, 1, axis=1)
 
@@ -52,10 +58,20 @@ def measure(histogram, *ranked):
     """Recall of the ten nearest float vectors at ranks 10 and 100, and AP_T of the classes."""
     by_floats = histogram(*ranked, *indices, affinity=among_the_nearest)
     by_class = histogram(*ranked, query_y, y)
-    return recall(by_floats, k=10), recall(by_floats, k=100), average_precision(by_class)
+    return (
+        recall(by_floats, k=10),
+        recall(by_floats, k=100),
+        average_precision(by_class),
+    )
 
 
-results = {"floats": {X.shape[1] * 4: measure(histogram_from_distances, pairwise_distances(queries, X))}}
+results = {
+    "floats": {
+        X.shape[1] * 4: measure(
+            histogram_from_distances, pairwise_distances(queries, X)
+        )
+    }
+}
 
 # %%
 # Scalar quantization
@@ -69,9 +85,14 @@ width = np.where(high > low, high - low, 1)
 results["scalar"] = {}
 for bits in (8, 4):
     steps = 2**bits - 1
-    rounded, rounded_queries = (np.round((vectors - low) / width * steps) / steps * width for vectors in (X, queries))
+    rounded, rounded_queries = (
+        np.round((vectors - low) / width * steps) / steps * width
+        for vectors in (X, queries)
+    )
     distances = pairwise_distances(rounded_queries, rounded)
-    results["scalar"][X.shape[1] * bits // 8] = measure(histogram_from_distances, distances)
+    results["scalar"][X.shape[1] * bits // 8] = measure(
+        histogram_from_distances, distances
+    )
 
 signs = [binarize(vectors - X.mean(axis=0)) for vectors in (queries, X)]
 results["sign"] = {X.shape[1] // 8: measure(relevance_histogram, *signs)}
@@ -88,12 +109,18 @@ for nbits in (16, 32, 64):
     hashers = {
         "ITQ": ITQHasher(nbits, random_state=0).fit(X),
         "TALR on distances": TALRHasher(
-            nbits, objective="ndcg", affinity=DistanceAffinity(), n_epochs=15, random_state=0
+            nbits,
+            objective="ndcg",
+            affinity=DistanceAffinity(),
+            n_epochs=15,
+            random_state=0,
         ).fit(X),
         "TALR on labels": TALRHasher(nbits, n_epochs=15, random_state=0).fit(X, y),
     }
     for name, hasher in hashers.items():
-        values = measure(relevance_histogram, hasher.transform(queries), hasher.transform(X))
+        values = measure(
+            relevance_histogram, hasher.transform(queries), hasher.transform(X)
+        )
         results.setdefault(name, {})[nbits // 8] = values
 
 # %%
@@ -103,12 +130,21 @@ for nbits in (16, 32, 64):
 print(f"{'':18} {'bytes':>5}  recall@10  recall@100  AP_T of classes")
 for name, by_size in results.items():
     for size, values in by_size.items():
-        print(f"{name:18} {size:5}  {values[0]:9.3f}  {values[1]:10.3f}  {values[2]:15.3f}")
+        print(
+            f"{name:18} {size:5}  {values[0]:9.3f}  {values[1]:10.3f}  {values[2]:15.3f}"
+        )
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-for ax, i, title in zip(axes, (0, 2), ("recall@10 of the float neighbors", "AP$_T$ of the classes"), strict=True):
+for ax, i, title in zip(
+    axes,
+    (0, 2),
+    ("recall@10 of the float neighbors", "AP$_T$ of the classes"),
+    strict=True,
+):
     for name, by_size in results.items():
-        ax.plot(list(by_size), [values[i] for values in by_size.values()], "o-", label=name)
+        ax.plot(
+            list(by_size), [values[i] for values in by_size.values()], "o-", label=name
+        )
     ax.set_xscale("log", base=2)
     ax.set_xticks([2, 4, 8, 32, 64, 256], ["2", "4", "8", "32", "64", "256"])
     ax.set(xlabel="bytes per sample", title=title)

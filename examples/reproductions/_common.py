@@ -45,11 +45,25 @@ class Study:
 
     def __init__(self, name, title):
         parser = argparse.ArgumentParser(description=title, allow_abbrev=False)
-        parser.add_argument("--full", action="store_true", help="run on the real data sets and store the results")
-        parser.add_argument("--only", default="", help="with --full: settings that contain this word")
-        parser.add_argument("--seeds", type=int, default=3, help="with --full: number of random splits")
-        parser.add_argument("--fresh", action="store_true", help="with --full: measure stored results again")
-        self.options, _ = parser.parse_known_args()  # a notebook has arguments of its own
+        parser.add_argument(
+            "--full",
+            action="store_true",
+            help="run on the real data sets and store the results",
+        )
+        parser.add_argument(
+            "--only", default="", help="with --full: settings that contain this word"
+        )
+        parser.add_argument(
+            "--seeds", type=int, default=3, help="with --full: number of random splits"
+        )
+        parser.add_argument(
+            "--fresh",
+            action="store_true",
+            help="with --full: measure stored results again",
+        )
+        self.options, _ = (
+            parser.parse_known_args()
+        )  # a notebook has arguments of its own
         self.full = self.options.full
         self.seeds = range(self.options.seeds if self.full else 1)
         self.path = ROOT / "experiments" / "results" / "reproductions" / f"{name}.json"
@@ -58,20 +72,30 @@ class Study:
     @property
     def stored(self):
         """Results of full runs."""
-        return json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else []
+        return (
+            json.loads(self.path.read_text(encoding="utf-8"))
+            if self.path.exists()
+            else []
+        )
 
     def select(self, **setting):
         """Results of this run and of full runs that have the values of a setting."""
-        return [result for result in self.measured + self.stored if _has(result, setting)]
+        return [
+            result for result in self.measured + self.stored if _has(result, setting)
+        ]
 
     def panels(self, width=6.4, height=4.4, **setting):
         """Results of each data set, with the Axes to plot them on: two panels per row."""
         from matplotlib import pyplot
 
-        datasets = list(dict.fromkeys(result["dataset"] for result in self.select(**setting)))
+        datasets = list(
+            dict.fromkeys(result["dataset"] for result in self.select(**setting))
+        )
         n = max(1, len(datasets))
         columns, rows = min(2, n), -(-n // 2)
-        figure = pyplot.figure(figsize=(width * columns, height * rows), layout="constrained")
+        figure = pyplot.figure(
+            figsize=(width * columns, height * rows), layout="constrained"
+        )
         for place, dataset in enumerate(datasets, 1):
             ax = figure.add_subplot(rows, columns, place)
             ax.set_title(dataset)
@@ -93,13 +117,26 @@ class Study:
             if self.full and not self._is_selected(setting):
                 continue
             metrics = function(**setting)
-            results = [setting | values for values in (metrics if isinstance(metrics, list) else [metrics])]
+            results = [
+                setting | values
+                for values in (metrics if isinstance(metrics, list) else [metrics])
+            ]
             if self.full:
                 self._store(setting, results)
             else:
                 self.measured += results
 
-    def table(self, metric, *, line="method", column="nbits", ties=False, paper=None, note=None, **setting):
+    def table(
+        self,
+        metric,
+        *,
+        line="method",
+        column="nbits",
+        ties=False,
+        paper=None,
+        note=None,
+        **setting,
+    ):
         """Print a table of each data set: means over the seeds ± their standard deviation.
 
         Parameters
@@ -119,7 +156,12 @@ class Study:
         """
         results, paper = self.select(**setting), paper or {}
         if isinstance(metric, list):
-            results = [row | {"metric": name, "value": row[name]} for row in results for name in metric if name in row]
+            results = [
+                row | {"metric": name, "value": row[name]}
+                for row in results
+                for name in metric
+                if name in row
+            ]
             metric, column, title = "value", "metric", ""
         else:
             results, title = [row for row in results if metric in row], f"{metric}, "
@@ -127,7 +169,9 @@ class Study:
             cells, printed = {}, paper.get(dataset, {})
             for row in results:
                 if row["dataset"] == dataset:
-                    cells.setdefault(row[line], {}).setdefault(row[column], []).append(row)
+                    cells.setdefault(row[line], {}).setdefault(row[column], []).append(
+                        row
+                    )
             head = title + dataset if cells else dataset
             _print_aligned(_table_lines(head, cells, printed, metric, ties))
         if note:
@@ -136,29 +180,55 @@ class Study:
     def _is_selected(self, setting):
         word = self.options.only.lower()
         named = any(word in str(value).lower() for value in setting.values())
-        return named and (self.options.fresh or not any(_has(row, setting) for row in self.stored))
+        return named and (
+            self.options.fresh or not any(_has(row, setting) for row in self.stored)
+        )
 
     def _store(self, setting, results):
         for result in results:
-            result |= {key: round(value, 6) for key, value in result.items() if isinstance(value, float)}
-            values = (f"{value:.3f} {key}" if isinstance(value, float) else value for key, value in result.items())
+            result |= {
+                key: round(value, 6)
+                for key, value in result.items()
+                if isinstance(value, float)
+            }
+            values = (
+                f"{value:.3f} {key}" if isinstance(value, float) else value
+                for key, value in result.items()
+            )
             print(*values, flush=True)
         _results.store(self.path, results, list(setting))
 
 
 def _table_lines(head, cells, printed, metric, ties):
     """Lines of a table: our results of each method, then the values of the paper."""
-    columns = dict.fromkeys(key for by_column in [*cells.values(), *printed.values()] for key in by_column)
-    columns = sorted(columns, key=lambda key: key if isinstance(key, int) else 0)  # names stay in their order
+    columns = dict.fromkeys(
+        key for by_column in [*cells.values(), *printed.values()] for key in by_column
+    )
+    columns = sorted(
+        columns, key=lambda key: key if isinstance(key, int) else 0
+    )  # names stay in their order
     lines = [[head, *map(str, columns)]]
     for name in dict.fromkeys([*cells, *printed]):
         ours = [cells.get(name, {}).get(key) for key in columns]
         if name in cells:
-            lines.append([name, *(_results.spread([row[metric] for row in rows], 3) if rows else "-" for rows in ours)])
+            lines.append(
+                [
+                    name,
+                    *(
+                        _results.spread([row[metric] for row in rows], 3)
+                        if rows
+                        else "-"
+                        for rows in ours
+                    ),
+                ]
+            )
         if name in cells and ties:
             lines.append(["  tie range", *(_range(rows, metric) for rows in ours)])
         if name in printed:
-            values = ["-" if key not in printed[name] else f"{printed[name][key]:.3f}" for key in columns]
+            values = [
+                "-" if key not in printed[name] else f"{printed[name][key]:.3f}"
+                for key in columns
+            ]
             label = "  paper" if name in cells else f"{name} (paper)"
             lines.append([label, *(values if printed[name] else [NOT_AVAILABLE])])
     return lines
@@ -174,7 +244,13 @@ def _has(result, setting):
 
 
 def _print_aligned(lines):
-    widths = [max(map(len, cells)) for cells in itertools.zip_longest(*lines, fillvalue="")]
+    widths = [
+        max(map(len, cells)) for cells in itertools.zip_longest(*lines, fillvalue="")
+    ]
     for cells in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)).rstrip())
+        print(
+            "  ".join(
+                cell.ljust(width) for cell, width in zip(cells, widths, strict=False)
+            ).rstrip()
+        )
     print()

@@ -36,11 +36,20 @@ SIZES = growth.SIZES if study.full else [10_000, 20_000, 40_000, 80_000]
 def measure(dataset, size, method):
     """Milliseconds for 64 queries of 64 bits, the best of three runs on one core."""
     rng = np.random.default_rng(0)
-    query, database = (rng.integers(0, 256, (n, growth.NBITS // 8), dtype=np.uint8) for n in (growth.N_QUERIES, size))
-    query_y, database_y = rng.integers(0, 10, growth.N_QUERIES), rng.integers(0, 10, size)
+    query, database = (
+        rng.integers(0, 256, (n, growth.NBITS // 8), dtype=np.uint8)
+        for n in (growth.N_QUERIES, size)
+    )
+    query_y, database_y = (
+        rng.integers(0, 10, growth.N_QUERIES),
+        rng.integers(0, 10, size),
+    )
     with threadpool_limits(1):
         WAYS[method](query[:2], database, query_y[:2], database_y)  # compiles
-        return {"milliseconds": 1e3 * growth.best_time(WAYS[method], query, database, query_y, database_y)}
+        return {
+            "milliseconds": 1e3
+            * growth.best_time(WAYS[method], query, database, query_y, database_y)
+        }
 
 
 study.run(measure, dataset=[DATASET], size=SIZES, method=WAYS)
@@ -55,8 +64,20 @@ study.table("milliseconds", column="size")
 
 for rows, ax in study.panels(5, 3.8):
     for way in WAYS:
-        times = {row["size"]: row["milliseconds"] for row in rows if row["method"] == way}
-        ax.plot(list(times), [1e6 * ms / size / growth.N_QUERIES for size, ms in times.items()], "o-", label=way)
-    ax.set(xlabel="codes in the database", ylabel="nanoseconds per pair", xscale="log", yscale="log")
+        times = {
+            row["size"]: row["milliseconds"] for row in rows if row["method"] == way
+        }
+        ax.plot(
+            list(times),
+            [1e6 * ms / size / growth.N_QUERIES for size, ms in times.items()],
+            "o-",
+            label=way,
+        )
+    ax.set(
+        xlabel="codes in the database",
+        ylabel="nanoseconds per pair",
+        xscale="log",
+        yscale="log",
+    )
     ax.legend(frameon=False)
 plt.show()

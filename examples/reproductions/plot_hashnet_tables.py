@@ -26,7 +26,6 @@ from functools import lru_cache
 import matplotlib.pyplot as plt
 import numpy as np
 from _common import Study, load_script, rank
-
 from skhash import HashNetHasher
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -73,7 +72,14 @@ def compare(table, dataset, seed, nbits, method):
     return rank(hasher.fit(data.X_train, data.y_train), data, METRICS)
 
 
-study.run(compare, table=["table1"], dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHODS)
+study.run(
+    compare,
+    table=["table1"],
+    dataset=DATASETS,
+    seed=study.seeds,
+    nbits=NBITS,
+    method=METHODS,
+)
 study.table("ap", ties=True, table="table1")
 
 # %%
@@ -91,8 +97,15 @@ PAPER = {
     "spectral": (0.207, 0.328, 0.395, 0.419),
     "lsh": (0.101, 0.235, 0.312, 0.360),
 }
-IMAGENET = {method: dict(zip((16, 32, 48, 64), values, strict=True)) for method, values in PAPER.items()}
-study.table(f"ap_at_{K}_retrieved", table="table1", paper={"ImageNet, AlexNet, MAP@1000": IMAGENET})
+IMAGENET = {
+    method: dict(zip((16, 32, 48, 64), values, strict=True))
+    for method, values in PAPER.items()
+}
+study.table(
+    f"ap_at_{K}_retrieved",
+    table="table1",
+    paper={"ImageNet, AlexNet, MAP@1000": IMAGENET},
+)
 
 # %%
 # Table 3: the ablations
@@ -105,16 +118,37 @@ study.table(f"ap_at_{K}_retrieved", table="table1", paper={"ImageNet, AlexNet, M
 def ablate(table, dataset, seed, nbits, method):
     """Metrics of a variant of HashNet, and the gap after its last stage as a proportion of L."""
     data = split(dataset, seed)
-    options = {"backbone": "mlp", "affinity": data.affinity, "store_database": False, "random_state": seed}
-    hasher = HashNetHasher(nbits, **options, **SHORT, **VARIANTS[method]).fit(data.X_train, data.y_train)
+    options = {
+        "backbone": "mlp",
+        "affinity": data.affinity,
+        "store_database": False,
+        "random_state": seed,
+    }
+    hasher = HashNetHasher(nbits, **options, **SHORT, **VARIANTS[method]).fit(
+        data.X_train, data.y_train
+    )
     last = hasher.history_[-1]
-    return rank(hasher, data, METRICS) | {"gap": abs(last["quantization_gap"]) / last["binary_loss"]}
+    return rank(hasher, data, METRICS) | {
+        "gap": abs(last["quantization_gap"]) / last["binary_loss"]
+    }
 
 
 for dataset in [*DATASETS, "cifar_gist, imbalanced"] if study.full else DATASETS:
     variants = list(VARIANTS)[0 if dataset == "mirflickr" else 1 :]
-    study.run(ablate, table=["table3"], dataset=[dataset], seed=study.seeds, nbits=ABLATED, method=variants)
-study.table("ap", ties=True, table="table3", note="The values of the paper's table 3 are not available.")
+    study.run(
+        ablate,
+        table=["table3"],
+        dataset=[dataset],
+        seed=study.seeds,
+        nbits=ABLATED,
+        method=variants,
+    )
+study.table(
+    "ap",
+    ties=True,
+    table="table3",
+    note="The values of the paper's table 3 are not available.",
+)
 study.table("gap", table="table3")
 
 # %%
@@ -126,6 +160,8 @@ study.table("gap", table="table3")
 # the first stage, with the gap of that stage.
 
 data = load_dataset("digits")
-hasher = HashNetHasher(16, backbone="mlp", n_epochs=6, random_state=0).fit(data.X_train, data.y_train)
+hasher = HashNetHasher(16, backbone="mlp", n_epochs=6, random_state=0).fit(
+    data.X_train, data.y_train
+)
 QuantizationDisplay.from_estimator(hasher, data.X_query)
 plt.show()

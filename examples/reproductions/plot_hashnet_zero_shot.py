@@ -25,11 +25,10 @@ from functools import lru_cache
 import matplotlib.pyplot as plt
 import numpy as np
 from _common import Study, rank
-from sklearn.utils import Bunch
-
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
+from sklearn.utils import Bunch
 
 study = Study("hashnet_zero_shot", "HashNet, table 2: zero-shot retrieval")
 
@@ -58,7 +57,9 @@ def zero_shot_split(data, n_unseen=3, random_state=0):
     Bunch
         As `data`, with the same database, and with the unseen classes as ``unseen``.
     """
-    unseen = np.random.default_rng(random_state).choice(np.unique(data.y_database), n_unseen, replace=False)
+    unseen = np.random.default_rng(random_state).choice(
+        np.unique(data.y_database), n_unseen, replace=False
+    )
     seen, asked = ~np.isin(data.y_train, unseen), np.isin(data.y_query, unseen)
     parts = {"X_train": data.X_train[seen], "y_train": data.y_train[seen]}
     parts |= {"X_query": data.X_query[asked], "y_query": data.y_query[asked]}
@@ -66,7 +67,9 @@ def zero_shot_split(data, n_unseen=3, random_state=0):
 
 
 data = zero_shot_split(load_dataset("digits"))
-print(f"Unseen: {data.unseen}; {len(data.X_query)} queries, {len(data.X_train)} training samples of the other classes")
+print(
+    f"Unseen: {data.unseen}; {len(data.X_query)} queries, {len(data.X_train)} training samples of the other classes"
+)
 
 # %%
 # Table 2
@@ -85,7 +88,9 @@ def measure(dataset, seed, nbits, method):
 
 
 study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHODS)
-study.table("ap", ties=True, note="The values of the paper's table 2 are not available.")
+study.table(
+    "ap", ties=True, note="The values of the paper's table 2 are not available."
+)
 
 # %%
 # Methods with and without labels

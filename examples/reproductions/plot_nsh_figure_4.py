@@ -22,14 +22,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from _common import Study, load_script, rank
-
 from skhash.datasets import load_dataset
 
 study = Study("nsh_figure_4", "NSH, figure 4")
 experiment = load_script("experiments/nsh")
 
 DATASET, N_EPOCHS, NBITS = "mnist", experiment.ABLATION_EPOCHS, 32
-ALL_NBITS, TEMPERATURES, POSITIVES = [4, 6, 8, 12, 16], [0.1, 0.2, 0.5, 1.0], [1, 2, 3, 5, 10]
+ALL_NBITS, TEMPERATURES, POSITIVES = (
+    [4, 6, 8, 12, 16],
+    [0.1, 0.2, 0.5, 1.0],
+    [1, 2, 3, 5, 10],
+)
 if not study.full:
     DATASET, N_EPOCHS, NBITS = "digits", 3, 16
     ALL_NBITS, TEMPERATURES, POSITIVES = [4, 8, 16], [0.2, 1.0], [1, 5]
@@ -44,17 +47,30 @@ CHANGES = {
 def measure(change, dataset, seed, value, method):
     """Metrics of NSH with one parameter changed, or of ITQ with the same number of bits."""
     as_images = dataset == "mnist" and method == "nsh"
-    data = experiment.load(dataset, as_images, seed) if dataset == "mnist" else load_dataset(dataset, random_state=seed)
+    data = (
+        experiment.load(dataset, as_images, seed)
+        if dataset == "mnist"
+        else load_dataset(dataset, random_state=seed)
+    )
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # the initial weights of a given module are drawn here
-        hasher = experiment.make("full" if method == "nsh" else "itq", as_images, N_EPOCHS, seed)
+        hasher = experiment.make(
+            "full" if method == "nsh" else "itq", as_images, N_EPOCHS, seed
+        )
         hasher.set_params(**{"nbits": NBITS} | CHANGES[change][value])
         return rank(hasher.fit(data.X_train), data, METRICS)
 
 
 for change, values in CHANGES.items():
     methods = ["nsh", "itq"] if change == "length" else ["nsh"]
-    study.run(measure, change=[change], dataset=[DATASET], seed=study.seeds, value=values, method=methods)
+    study.run(
+        measure,
+        change=[change],
+        dataset=[DATASET],
+        seed=study.seeds,
+        value=values,
+        method=methods,
+    )
     study.table("ap", column="value", ties=True, change=change)
 
 # %%
@@ -71,12 +87,26 @@ for ax, change in zip(axes, CHANGES, strict=True):
         groups = {}
         for row in rows:
             if row["method"] == method:
-                groups.setdefault(row["value"].split()[1], []).append([row[name] for name in METRICS])
-        means, worst, best = np.transpose([np.mean(values, axis=0) for values in groups.values()])
-        spreads = [np.std(values, axis=0, ddof=1)[0] if len(values) > 1 else 0 for values in groups.values()]
-        line = ax.errorbar(list(groups), means, spreads, marker="o", capsize=3, label=method)
-        ax.fill_between(list(groups), worst, best, color=line[0].get_color(), alpha=0.15)
-    ax.set(xlabel=next(iter(CHANGES[change])).split()[0], title=", ".join({row["dataset"] for row in rows}))
+                groups.setdefault(row["value"].split()[1], []).append(
+                    [row[name] for name in METRICS]
+                )
+        means, worst, best = np.transpose(
+            [np.mean(values, axis=0) for values in groups.values()]
+        )
+        spreads = [
+            np.std(values, axis=0, ddof=1)[0] if len(values) > 1 else 0
+            for values in groups.values()
+        ]
+        line = ax.errorbar(
+            list(groups), means, spreads, marker="o", capsize=3, label=method
+        )
+        ax.fill_between(
+            list(groups), worst, best, color=line[0].get_color(), alpha=0.15
+        )
+    ax.set(
+        xlabel=next(iter(CHANGES[change])).split()[0],
+        title=", ".join({row["dataset"] for row in rows}),
+    )
 axes[0].set_ylabel("AP$_T$, and its range over the ties")
 axes[0].legend(frameon=False)
 plt.show()

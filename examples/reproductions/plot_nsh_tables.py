@@ -26,7 +26,6 @@ minutes on two cores (``--only comparison`` and ``--only ablation`` run a part):
 import matplotlib.pyplot as plt
 import torch
 from _common import Study, load_script, rank
-
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
@@ -36,21 +35,38 @@ experiment = load_script("experiments/nsh")
 
 DATASET, NBITS, K = "mnist", [16, 32, 64], 1000
 METHODS = ["nsh", "itq", "pca", "agh", "spectral", "spherical", "lsh"]
-VARIANTS = ["full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label"]
+VARIANTS = [
+    "full",
+    "hard_sort",
+    "no_quantization",
+    "decoding",
+    "single_bottleneck",
+    "no_softsort",
+    "multi_label",
+]
 EPOCHS = {"comparison": experiment.FULL_EPOCHS, "ablation": experiment.ABLATION_EPOCHS}
 if not study.full:
     DATASET, NBITS, K, METHODS = "digits", [16, 32], 100, ["nsh", "itq", "lsh"]
-    VARIANTS, EPOCHS = ["full", "hard_sort", "no_softsort"], {"comparison": 5, "ablation": 2}
+    VARIANTS, EPOCHS = (
+        ["full", "hard_sort", "no_softsort"],
+        {"comparison": 5, "ablation": 2},
+    )
 METRICS = ["ap", "ap_worst", "ap_best", f"ap_at_{K}_retrieved", f"precision_at_{K}"]
 
 
 def fit_nsh(dataset, seed, nbits, n_epochs, variant="full"):
     """Fitted variant of NSH, and its split."""
     as_images = dataset == "mnist"
-    data = experiment.load(dataset, True, seed) if as_images else load_dataset(dataset, random_state=seed)
+    data = (
+        experiment.load(dataset, True, seed)
+        if as_images
+        else load_dataset(dataset, random_state=seed)
+    )
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # the initial weights of a given module are drawn here
-        hasher = experiment.make(variant, as_images, n_epochs, seed).set_params(nbits=nbits)
+        hasher = experiment.make(variant, as_images, n_epochs, seed).set_params(
+            nbits=nbits
+        )
         return hasher.fit(data.X_train), data
 
 
@@ -64,10 +80,19 @@ def compare(part, dataset, seed, nbits, method):
     if method == "nsh":
         return rank(*fit_nsh(dataset, seed, nbits, EPOCHS[part]), METRICS)
     data = load_dataset(dataset, random_state=seed)
-    return rank(make_hasher(method, nbits, seed, data.affinity).fit(data.X_train), data, METRICS)
+    return rank(
+        make_hasher(method, nbits, seed, data.affinity).fit(data.X_train), data, METRICS
+    )
 
 
-study.run(compare, part=["comparison"], dataset=[DATASET], seed=study.seeds, nbits=NBITS, method=METHODS)
+study.run(
+    compare,
+    part=["comparison"],
+    dataset=[DATASET],
+    seed=study.seeds,
+    nbits=NBITS,
+    method=METHODS,
+)
 for name in ("ap", f"ap_at_{K}_retrieved", f"precision_at_{K}"):
     study.table(name, ties=name == "ap", part="comparison")
 
@@ -84,7 +109,14 @@ def ablate(part, dataset, seed, nbits, method):
     return rank(*fit_nsh(dataset, seed, nbits, EPOCHS[part], variant=method), METRICS)
 
 
-study.run(ablate, part=["ablation"], dataset=[DATASET], seed=study.seeds, nbits=[32], method=VARIANTS)
+study.run(
+    ablate,
+    part=["ablation"],
+    dataset=[DATASET],
+    seed=study.seeds,
+    nbits=[32],
+    method=VARIANTS,
+)
 study.table("ap", ties=True, part="ablation")
 
 # %%

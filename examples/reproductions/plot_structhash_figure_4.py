@@ -23,14 +23,18 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 from _common import Study, rank
-
 from skhash import KSHHasher, StructHashHasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
 
 study = Study("structhash_figure_4", "StructHash, figure 4: kernels")
 
-DATASETS, PROTOCOL, ALL_NBITS, LISTS = ["usps", "cifar_gist"], "struct", [8, 16, 24, 32, 48, 64], {}
+DATASETS, PROTOCOL, ALL_NBITS, LISTS = (
+    ["usps", "cifar_gist"],
+    "struct",
+    [8, 16, 24, 32, 48, 64],
+    {},
+)
 if not study.full:
     DATASETS, PROTOCOL, ALL_NBITS = ["digits"], "holdout", [4, 8, 16]
     LISTS = {"n_relevant": 15, "n_irrelevant": 15, "n_queries": 300, "tol": 0.01}
@@ -44,18 +48,28 @@ def measure(dataset, seed, method):
     data = split(dataset, protocol=PROTOCOL, random_state=seed)
     options = {"n_anchors": 300, "random_state": seed, "store_database": False}
     if method == "ksh":
-        hashers = [KSHHasher(nbits, **options).fit(data.X_train, data.y_train) for nbits in ALL_NBITS]
+        hashers = [
+            KSHHasher(nbits, **options).fit(data.X_train, data.y_train)
+            for nbits in ALL_NBITS
+        ]
     else:
         functions = method.removeprefix("structhash, ")
-        longest = StructHashHasher(ALL_NBITS[-1], hash_function=functions, **options, **LISTS)
+        longest = StructHashHasher(
+            ALL_NBITS[-1], hash_function=functions, **options, **LISTS
+        )
         longest.fit(data.X_train, data.y_train)
         hashers = [longest.truncate(nbits) for nbits in ALL_NBITS]
-    return [{"nbits": hasher.nbits, **rank(hasher, data, METRICS, weighted=False)} for hasher in hashers]
+    return [
+        {"nbits": hasher.nbits, **rank(hasher, data, METRICS, weighted=False)}
+        for hasher in hashers
+    ]
 
 
 METHODS = ["structhash, kernel", "structhash, linear", "ksh"]
 study.run(measure, dataset=DATASETS, seed=study.seeds, method=METHODS)
-study.table("ndcg_at_100_structhash", note="The values of the paper's figure are not available.")
+study.table(
+    "ndcg_at_100_structhash", note="The values of the paper's figure are not available."
+)
 study.table("ap")
 
 # %%

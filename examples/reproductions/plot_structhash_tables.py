@@ -28,7 +28,6 @@ from functools import lru_cache
 import matplotlib.pyplot as plt
 import numpy as np
 from _common import Study, rank
-
 from skhash import StructHashHasher
 from skhash.affinity import DistanceAffinity
 from skhash.comparison import make_hasher
@@ -45,10 +44,33 @@ NEAREST = replace(
     affinity=DistanceAffinity(percentiles=(2,), levels=(1,)),
     relevance="the nearest 2 % of the training pairs",
 )
-DATASETS = {"usps": "struct", "mnist": "struct", "cifar_gist": "struct", "cifar_gist, distances": NEAREST}
-METHODS, NBITS, LISTS = ["structhash", "ksh", "sdh", "itq-cca", "itq", "agh", "spectral", "spherical", "lsh"], 64, {}
+DATASETS = {
+    "usps": "struct",
+    "mnist": "struct",
+    "cifar_gist": "struct",
+    "cifar_gist, distances": NEAREST,
+}
+METHODS, NBITS, LISTS = (
+    [
+        "structhash",
+        "ksh",
+        "sdh",
+        "itq-cca",
+        "itq",
+        "agh",
+        "spectral",
+        "spherical",
+        "lsh",
+    ],
+    64,
+    {},
+)
 if not study.full:
-    DATASETS, METHODS, NBITS = {"digits": "holdout"}, ["structhash", "ksh", "sdh", "itq", "lsh"], 16
+    DATASETS, METHODS, NBITS = (
+        {"digits": "holdout"},
+        ["structhash", "ksh", "sdh", "itq", "lsh"],
+        16,
+    )
     LISTS = {"n_relevant": 15, "n_irrelevant": 15, "n_queries": 300, "tol": 0.01}
 NEED_LABELS = ("sdh", "itq-cca")
 METRICS = ["ndcg_at_100_structhash", "precision_at_100", "ap"]
@@ -57,13 +79,19 @@ METRICS = ["ndcg_at_100_structhash", "precision_at_100", "ap"]
 @lru_cache(maxsize=1)
 def split(dataset, seed):
     """Split by the protocol of the data set."""
-    return load_dataset(dataset.removesuffix(", distances"), protocol=DATASETS[dataset], random_state=seed)
+    return load_dataset(
+        dataset.removesuffix(", distances"),
+        protocol=DATASETS[dataset],
+        random_state=seed,
+    )
 
 
 def area_under_precision_recall(hasher, data):
     """Area under the curve of mean precision and mean recall within each Hamming radius."""
     codes = hasher.transform(data.X_query), hasher.transform(data.X_database)
-    H = relevance_histogram(*codes, data.y_query, data.y_database, affinity=data.affinity)
+    H = relevance_histogram(
+        *codes, data.y_query, data.y_database, affinity=data.affinity
+    )
     precision, recall, _ = precision_recall_curve(H)
     return float(precision[0] * recall[0] + np.trapezoid(precision, recall))
 
@@ -79,12 +107,21 @@ def measure(dataset, seed, nbits, method):
     plain["area_under_pr"] = area_under_precision_recall(hasher, data)
     if method != "structhash":
         return plain
-    return [{"line": "structhash, weighted", **rank(hasher, data, METRICS)}, plain | {"line": "structhash, plain"}]
+    return [
+        {"line": "structhash, weighted", **rank(hasher, data, METRICS)},
+        plain | {"line": "structhash, plain"},
+    ]
 
 
 for dataset in DATASETS:
-    methods = [method for method in METHODS if "distances" not in dataset or method not in NEED_LABELS]
-    study.run(measure, dataset=[dataset], seed=study.seeds, nbits=[NBITS], method=methods)
+    methods = [
+        method
+        for method in METHODS
+        if "distances" not in dataset or method not in NEED_LABELS
+    ]
+    study.run(
+        measure, dataset=[dataset], seed=study.seeds, nbits=[NBITS], method=methods
+    )
 
 # %%
 # Tables 1 and 2
@@ -100,7 +137,9 @@ PAPER = {
     "isolet": {"structhash, weighted": (0.881, 0.875, 0.836)},
 }
 paper = {
-    dataset: {line: dict(zip(METRICS, values, strict=True)) for line, values in lines.items()}
+    dataset: {
+        line: dict(zip(METRICS, values, strict=True)) for line, values in lines.items()
+    }
     for dataset, lines in PAPER.items()
 }
 study.table(
@@ -118,6 +157,8 @@ study.table(
 # continues with the next bit when the loss is within ``tol`` of the optimum for these bits.
 
 data = load_dataset("digits")
-hasher = StructHashHasher(16, n_relevant=15, n_irrelevant=15, n_queries=300, tol=0.01, random_state=0)
+hasher = StructHashHasher(
+    16, n_relevant=15, n_irrelevant=15, n_queries=300, tol=0.01, random_state=0
+)
 GapDisplay.from_estimator(hasher.fit(data.X_train, data.y_train))
 plt.show()

@@ -27,7 +27,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from _common import Study
-
 from skhash import LSHHasher, TALRHasher
 from skhash.affinity import level_indices
 from skhash.datasets import load_dataset
@@ -40,7 +39,10 @@ study = Study("talr_appendix_c", "TALR, appendix C: errors of the relaxations")
 DATASETS, NBITS = ["cifar_gist", "mnist"], [16, 32, 48, 64]
 if not study.full:
     DATASETS, NBITS = ["digits"], [16, 64]
-STAGES = {"first step": LSHHasher, "trained": TALRHasher}  # random directions, and those after training
+STAGES = {
+    "first step": LSHHasher,
+    "trained": TALRHasher,
+}  # random directions, and those after training
 
 split = lru_cache(maxsize=1)(load_dataset)
 
@@ -56,18 +58,31 @@ def activations(hasher, data, n_epochs):
 def errors(dataset, seed, nbits, stage):
     """Mean absolute errors of both relaxations on soft counts, and on the integer counts of the codes."""
     data = split(dataset, random_state=seed)
-    phi = activations(STAGES[stage](nbits, random_state=seed), data, 30 if study.full else 5)
+    phi = activations(
+        STAGES[stage](nbits, random_state=seed), data, 30 if study.full else 5
+    )
     index, levels = level_indices(data.affinity, data.y_train[:256], data.y_train[:256])
     np.fill_diagonal(index, 0)  # no sample is relevant to itself
     rows = []
     for counts, codes in {"soft": phi, "whole": np.where(phi >= 0, 1.0, -1.0)}.items():
         distances = torch.from_numpy((nbits - codes @ codes.T) / 2)
-        H = soft_histogram(distances, torch.from_numpy(index.astype(np.int64)), levels, max_distance=nbits)
+        H = soft_histogram(
+            distances,
+            torch.from_numpy(index.astype(np.int64)),
+            levels,
+            max_distance=nbits,
+        )
         for metric in ("ap", "ndcg"):
             exact = soft_metric(H, metric)
             for relaxation in ("paper", "simplified"):
                 error = (soft_metric(H, metric, relaxation) - exact).abs().mean().item()
-                rows.append({"method": f"{metric}, {relaxation}", "counts": counts, "error": error})
+                rows.append(
+                    {
+                        "method": f"{metric}, {relaxation}",
+                        "counts": counts,
+                        "error": error,
+                    }
+                )
     return rows
 
 

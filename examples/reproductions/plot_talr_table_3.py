@@ -27,7 +27,6 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 from _common import Study, rank
-
 from skhash.affinity import DistanceAffinity
 from skhash.comparison import make_hasher
 from skhash.datasets import PROTOCOLS, load_dataset
@@ -53,12 +52,20 @@ METHODS = {
 }
 if not study.full:
     DATASETS = {
-        "digits": replace(PROTOCOLS["labelme"], name="labelme, small", n_samples=None, n_query=297, n_train=1500)
+        "digits": replace(
+            PROTOCOLS["labelme"],
+            name="labelme, small",
+            n_samples=None,
+            n_query=297,
+            n_train=1500,
+        )
     }
     NBITS = [16, 32]
     METHODS = {"talr-ndcg": {"n_epochs": 30}, "itq": {}, "lsh": {}}
 
-METRICS = [f"{name}{order}" for name in ("ndcg", "ap") for order in ("", "_worst", "_best")]
+METRICS = [
+    f"{name}{order}" for name in ("ndcg", "ap") for order in ("", "_worst", "_best")
+]
 
 split = lru_cache(maxsize=1)(load_dataset)
 
@@ -66,7 +73,9 @@ split = lru_cache(maxsize=1)(load_dataset)
 def measure(dataset, seed, nbits, method):
     """Metrics of a method on one split."""
     data = split(dataset, protocol=DATASETS[dataset], random_state=seed)
-    hasher = make_hasher(method, nbits, seed, data.affinity).set_params(**METHODS[method])
+    hasher = make_hasher(method, nbits, seed, data.affinity).set_params(
+        **METHODS[method]
+    )
     return rank(hasher.fit(data.X_train, data.y_train), data, METRICS)
 
 

@@ -28,7 +28,6 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 from _common import Study, load_script, rank
-
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
@@ -36,11 +35,25 @@ from skhash.displays import MetricByBitsDisplay
 study = Study("talr_tables", "TALR, tables 1 and 2")
 
 DATASETS, NBITS = ["cifar_gist", "mnist"], [12, 24, 32, 48]
-METHODS = ["talr-mlp", "mihash-mlp", "dtsh-mlp", "dpsh-mlp", "hashnet-mlp", "structhash", "sdh", "ksh", "itq-cca"]
+METHODS = [
+    "talr-mlp",
+    "mihash-mlp",
+    "dtsh-mlp",
+    "dpsh-mlp",
+    "hashnet-mlp",
+    "structhash",
+    "sdh",
+    "ksh",
+    "itq-cca",
+]
 METHODS += ["itq", "spectral", "lsh"]
 SHORT = {}
 if not study.full:
-    DATASETS, NBITS, METHODS = ["digits"], [12, 24], ["talr-mlp", "mihash-mlp", "sdh", "itq", "lsh"]
+    DATASETS, NBITS, METHODS = (
+        ["digits"],
+        [12, 24],
+        ["talr-mlp", "mihash-mlp", "sdh", "itq", "lsh"],
+    )
     SHORT = {"n_epochs": 8}
 CUTOFFS = (1000, 5000) if study.full else (100, 500)
 METRICS = ["ap", "ap_worst", "ap_best", *(f"ap_at_{k}_retrieved" for k in CUTOFFS)]
@@ -80,10 +93,17 @@ END_TO_END = {
 
 def by_bits(printed):
     """Values of each method by number of bits."""
-    return {method: dict(zip((12, 24, 32, 48), values, strict=True)) for method, values in printed.items()}
+    return {
+        method: dict(zip((12, 24, 32, 48), values, strict=True))
+        for method, values in printed.items()
+    }
 
 
-study.table("ap", ties=True, paper={"CIFAR-10 images, VGG-F, MAP": {"talr": {}} | by_bits(END_TO_END)})
+study.table(
+    "ap",
+    ties=True,
+    paper={"CIFAR-10 images, VGG-F, MAP": {"talr": {}} | by_bits(END_TO_END)},
+)
 
 # %%
 # Table 2: the same codes with a cutoff
@@ -97,11 +117,19 @@ study.table("ap", ties=True, paper={"CIFAR-10 images, VGG-F, MAP": {"talr": {}} 
 # CIFAR-10.
 
 SHALLOW = {
-    task.dataset: {method: published.values for method, published in task.methods.items()}
-    for task in map(load_script("experiments/_published").TASKS.get, ("cifar gist", "mnist"))
+    task.dataset: {
+        method: published.values for method, published in task.methods.items()
+    }
+    for task in map(
+        load_script("experiments/_published").TASKS.get, ("cifar gist", "mnist")
+    )
 }
 for k in CUTOFFS:
-    printed = {dataset: by_bits(values) for dataset, values in SHALLOW.items()} if k == 5000 else None
+    printed = (
+        {dataset: by_bits(values) for dataset, values in SHALLOW.items()}
+        if k == 5000
+        else None
+    )
     study.table(f"ap_at_{k}_retrieved", paper=printed)
 
 # %%

@@ -31,7 +31,13 @@ def ranked_methods(results: Sequence[Mapping[str, Any]], metric: str = "ap") -> 
     Examples
     --------
     >>> from skhash.comparison._groups import ranked_methods
-    >>> ranked_methods([{"method": "a", "ap": None}, {"method": "b", "ap": 0.1}, {"method": "c", "ap": 0.2}])
+    >>> ranked_methods(
+    ...     [
+    ...         {"method": "a", "ap": None},
+    ...         {"method": "b", "ap": 0.1},
+    ...         {"method": "c", "ap": 0.2},
+    ...     ]
+    ... )
     ['c', 'b', 'a']
     """
     values: dict[str, list[float]] = {}

@@ -68,9 +68,14 @@ def find_lead(results: Sequence[Mapping[str, Any]], metric: str = "ap") -> tuple
     --------
     >>> from skhash.comparison import find_lead
     >>> values = {"a": [0.5, 0.75], "b": [0.25, 0.25]}
-    >>> results = [{"method": name, "seed": seed, "ap": ap} for name in values for seed, ap in enumerate(values[name])]
-    >>> find_lead(results)[0]
-    Lead(metric='ap', leader='a', value=0.625, runner_up='b', lead=0.375, standard_error=0.125)
+    >>> results = [
+    ...     {"method": name, "seed": seed, "ap": ap}
+    ...     for name in values
+    ...     for seed, ap in enumerate(values[name])
+    ... ]
+    >>> lead, _ = find_lead(results)
+    >>> lead.leader, lead.runner_up, lead.lead, lead.standard_error
+    ('a', 'b', 0.375, 0.125)
     """
     values: dict[str, dict[int, float]] = {}
     for result in results:

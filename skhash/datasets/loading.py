@@ -66,8 +66,8 @@ def load_dataset(
     >>> data.X_train.shape, data.affinity
     ((1438, 64), ClassAffinity())
     >>> print(data.DESCR)  # doctest: +NORMALIZE_WHITESPACE
-    digits, protocol 'holdout': 359 queries against 1,438 database samples, 1,438 of them for training;
-    relevance = same class.
+    digits, protocol 'holdout': 359 queries against 1,438 database samples,
+    1,438 of them for training; relevance = same class.
     """
     if not isinstance(name, str | os.PathLike):
         raise TypeError(f"`name` must be the name of a data set or the path of an .npz file. Got {name!r} instead.")

@@ -49,7 +49,9 @@ class GapDisplay:
     --------
     >>> from matplotlib import pyplot
     >>> from skhash.displays import GapDisplay
-    >>> display = GapDisplay([1, 2], [4.8, 3.9], [4.7, 3.89], [0.1, 0.01], [1, 1.9], [4, 9]).plot()
+    >>> display = GapDisplay(
+    ...     [1, 2], [4.8, 3.9], [4.7, 3.89], [0.1, 0.01], [1, 1.9], [4, 9]
+    ... ).plot()
     >>> display.lines_["gap"].get_ydata().tolist()
     [0.1, 0.01]
     >>> pyplot.close(display.figure_)

@@ -46,7 +46,10 @@ class MetricByBitsDisplay:
     --------
     >>> from matplotlib import pyplot
     >>> from skhash.displays import MetricByBitsDisplay
-    >>> results = [{"method": "itq", "nbits": 16, "seed": seed, "ap": ap} for seed, ap in enumerate([0.6, 0.8])]
+    >>> results = [
+    ...     {"method": "itq", "nbits": 16, "seed": seed, "ap": ap}
+    ...     for seed, ap in enumerate([0.6, 0.8])
+    ... ]
     >>> display = MetricByBitsDisplay.from_results(results)
     >>> display.mean.round(3), display.spread.round(3)
     (array([[0.7]]), array([[0.141]]))

@@ -48,7 +48,9 @@ class QuantizationDisplay:
     --------
     >>> from matplotlib import pyplot
     >>> from skhash.displays import QuantizationDisplay
-    >>> display = QuantizationDisplay([1, 5], [0.34, 0.30], [0.35, 0.32], [[-0.9, 1.0], [0.8, 0.99]]).plot()
+    >>> display = QuantizationDisplay(
+    ...     [1, 5], [0.34, 0.30], [0.35, 0.32], [[-0.9, 1.0], [0.8, 0.99]]
+    ... ).plot()
     >>> display.binary_line_.get_ydata().tolist()
     [0.35, 0.32]
     >>> pyplot.close(display.figure_)

@@ -59,7 +59,9 @@ class RetrievedImagesDisplay:
     >>> import numpy as np
     >>> from matplotlib import pyplot
     >>> from skhash.displays import RetrievedImagesDisplay
-    >>> display = RetrievedImagesDisplay(np.zeros((1, 8, 8)), np.ones((1, 2, 8, 8)), [[True, False]]).plot()
+    >>> display = RetrievedImagesDisplay(
+    ...     np.zeros((1, 8, 8)), np.ones((1, 2, 8, 8)), [[True, False]]
+    ... ).plot()
     >>> [mark.get_text() for mark in display.marks_]
     ['✓', '✗']
     >>> pyplot.close(display.figure_)

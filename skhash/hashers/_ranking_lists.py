@@ -76,7 +76,9 @@ def draw_ranking_lists(
     >>> import numpy as np
     >>> from skhash.affinity import ClassAffinity
     >>> from skhash.hashers._ranking_lists import draw_ranking_lists
-    >>> lists = draw_ranking_lists(ClassAffinity(), np.array([0, 0, 1, 1]), 5, 1, 4, np.random.RandomState(0))
+    >>> lists = draw_ranking_lists(
+    ...     ClassAffinity(), np.array([0, 0, 1, 1]), 5, 1, 4, np.random.RandomState(0)
+    ... )
     >>> lists.items[:, 0], lists.sizes[0]
     (array([1, 0, 3, 2]), array([1, 1]))
     """

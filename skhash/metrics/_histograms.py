@@ -66,7 +66,9 @@ def ragged_histogram(
     --------
     >>> import numpy as np
     >>> from skhash.metrics._histograms import ragged_histogram
-    >>> H = ragged_histogram(np.array([[.5, .2, .5]]), np.array([[1, 0, 0]]), np.array([0, 1]))
+    >>> H = ragged_histogram(
+    ...     np.array([[0.5, 0.2, 0.5]]), np.array([[1, 0, 0]]), np.array([0, 1])
+    ... )
     >>> H.distances, H.counts.tolist()
     (array([0.2, 0.5]), [[1, 0], [1, 1]])
     """

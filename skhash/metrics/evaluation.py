@@ -108,7 +108,10 @@ def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty
     >>> from skhash.metrics import Ranking, evaluate_ranking
     >>> codes, database = pack([[0, 0]]), pack([[0, 1], [0, 1], [1, 1]])
     >>> ranking = Ranking(codes, database, 2, [7], [7, 5, 7], ClassAffinity())
-    >>> {name: round(value, 4) for name, value in evaluate_ranking(ranking, ["ap_worst", "ap_best"]).items()}
+    >>> {
+    ...     name: round(value, 4)
+    ...     for name, value in evaluate_ranking(ranking, ["ap_worst", "ap_best"]).items()
+    ... }
     {'ap_worst': 0.5833, 'ap_best': 0.8333}
     """
     parsed = _parse(metrics)
@@ -177,7 +180,10 @@ def evaluate_histograms(
     --------
     >>> from skhash.metrics import evaluate_histograms, relevance_histogram
     >>> H = relevance_histogram([[0, 0]], [[0, 1], [0, 1], [1, 1]], [7], [7, 5, 7])
-    >>> {name: round(value, 4) for name, value in evaluate_histograms([H], ["ap_worst", "ap_best"]).items()}
+    >>> {
+    ...     name: round(value, 4)
+    ...     for name, value in evaluate_histograms([H], ["ap_worst", "ap_best"]).items()
+    ... }
     {'ap_worst': 0.5833, 'ap_best': 0.8333}
     """
     parsed = _parse(metrics)

@@ -68,7 +68,8 @@ def ndcg(
     --------
     >>> from skhash.metrics import ndcg, relevance_histogram
     >>> H = relevance_histogram([[0, 0]], [[0, 1], [1, 1]], [[1, 1]], [[1, 0], [1, 1]])
-    >>> H.levels, round(ndcg(H), 4)  # one shared label before two: (1 + 3 / log2(3)) / (3 + 1 / log2(3))
+    >>> # one shared label before two: (1 + 3 / log2(3)) / (3 + 1 / log2(3))
+    >>> H.levels, round(ndcg(H), 4)
     (array([0, 1, 2]), 0.7967)
     """
     check_cutoff(k)
@@ -161,7 +162,8 @@ def _expected_gain(ranking: tuple[Any, Any], k: int | None = None, discount: str
     --------
     >>> import numpy as np
     >>> from skhash.metrics.ndcg import _expected_gain
-    >>> n, gain = np.array([[2.0, 1.0]]), np.array([[1.0, 3.0]])  # a gain of 1 at rank 1 or 2, a gain of 3 at rank 3
+    >>> # a gain of 1 at rank 1 or 2, a gain of 3 at rank 3
+    >>> n, gain = np.array([[2.0, 1.0]]), np.array([[1.0, 3.0]])
     >>> _expected_gain((n, gain)).round(4)  # (1 + 1 / log2(3)) / 2 + 3 / 2
     array([2.3155])
     """

@@ -37,7 +37,8 @@ def reciprocal_rank(H: RelevanceHistogram, *, ties: str = "average", empty: str 
     --------
     >>> from skhash.metrics import reciprocal_rank, relevance_histogram
     >>> H = relevance_histogram([[0, 0]], [[0, 1], [0, 1], [1, 0]], [7], [7, 5, 7])
-    >>> round(reciprocal_rank(H), 4)  # two relevant items among three tied items: (2/3) 1 + (1/3) (1/2)
+    >>> # two relevant items among three tied items: (2/3) 1 + (1/3) (1/2)
+    >>> round(reciprocal_rank(H), 4)
     0.8333
     """
     check_option("ties", ties, TIES)

@@ -43,8 +43,9 @@ class RetrievalScorer:
     >>> from skhash import ITQHasher
     >>> from skhash.metrics import RetrievalScorer
     >>> X, y = load_digits(return_X_y=True)
-    >>> scores = cross_validate(ITQHasher(nbits=16), X, y, scoring=RetrievalScorer(["ap", "ndcg"]),
-    ...                         cv=StratifiedKFold(3, shuffle=True, random_state=0))
+    >>> scorer = RetrievalScorer(["ap", "ndcg"])
+    >>> folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    >>> scores = cross_validate(ITQHasher(nbits=16), X, y, scoring=scorer, cv=folds)
     >>> sorted(scores)
     ['fit_time', 'score_time', 'test_ap', 'test_ndcg']
     """

@@ -55,8 +55,9 @@ def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any
     >>> from skhash.persistence import load, save
     >>> X, y = load_digits(return_X_y=True)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(ITQHasher(nbits=16, random_state=0).fit(X), Path(folder) / "digits.safetensors")
-    ...     load(Path(folder) / "digits.safetensors")
+    ...     file = Path(folder) / "digits.safetensors"
+    ...     save(ITQHasher(nbits=16, random_state=0).fit(X), file)
+    ...     load(file)
     ITQHasher(nbits=16, random_state=0)
     """
     header, tensors = _read(path)

@@ -123,8 +123,11 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         >>> from sklearn.datasets import load_digits
         >>> from skhash import TALRHasher
         >>> X, y = load_digits(return_X_y=True)
-        >>> hasher = TALRHasher(16, n_epochs=2, checkpoint=tempfile.mkdtemp(), random_state=0).fit(X[:500], y[:500])
-        >>> len(hasher.fit(X[:500], y[:500], resume=True).history_)  # both epochs are in the checkpoint
+        >>> folder = tempfile.mkdtemp()
+        >>> hasher = TALRHasher(16, n_epochs=2, checkpoint=folder, random_state=0)
+        >>> hasher = hasher.fit(X[:500], y[:500])
+        >>> hasher = hasher.fit(X[:500], y[:500], resume=True)
+        >>> len(hasher.history_)  # both epochs are in the checkpoint
         2
         """
         if resume and self.checkpoint is None:
@@ -159,7 +162,8 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         >>> from sklearn.datasets import load_digits
         >>> from skhash import TALRHasher
         >>> X, y = load_digits(return_X_y=True)
-        >>> TALRHasher(16, n_epochs=5, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.6
+        >>> hasher = TALRHasher(16, n_epochs=5, random_state=0)
+        >>> hasher.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.6
         True
         """
         check_is_fitted(self)

@@ -176,9 +176,13 @@ class HistogramObjective(Objective):
     >>> from skhash.hashers.deep import HistogramObjective
     >>> class MeanDistance(HistogramObjective):
     ...     def loss(self, H):  # of the relevant samples
-    ...         return (H.counts[..., 1] * torch.arange(H.counts.shape[1])).sum() / H.counts[..., 1].sum()
-    >>> u = torch.tensor([[9.0, 9.0], [9.0, -9.0], [-9.0, -9.0]])  # two similar samples, one bit apart
-    >>> round(MeanDistance(ClassAffinity())(torch.nn.Identity(), u, np.array([0, 0, 1]), np.arange(3)).item(), 3)
+    ...         counts = H.counts[..., 1]
+    ...         return (counts * torch.arange(counts.shape[1])).sum() / counts.sum()
+    >>> # two similar samples, one bit apart
+    >>> u = torch.tensor([[9.0, 9.0], [9.0, -9.0], [-9.0, -9.0]])
+    >>> objective = MeanDistance(ClassAffinity())
+    >>> loss = objective(torch.nn.Identity(), u, np.array([0, 0, 1]), np.arange(3))
+    >>> round(loss.item(), 3)
     1.0
     """
 

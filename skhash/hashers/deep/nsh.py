@@ -107,7 +107,10 @@ def _sorted_nce(
     >>> import torch
     >>> from skhash.hashers.deep.nsh import _sorted_nce
     >>> counts = torch.tensor([[1.0, 3.0]])  # one positive, and three ranks behind it
-    >>> [round(_sorted_nce(torch.tensor([cosines]), counts, 1).item(), 3) for cosines in ([1.0, 0.0], [0.0, 1.0])]
+    >>> [
+    ...     round(_sorted_nce(torch.tensor([cosines]), counts, 1).item(), 3)
+    ...     for cosines in ([1.0, 0.0], [0.0, 1.0])
+    ... ]
     [0.02, 6.101]
     """
     positives = torch.minimum((n_positives - counts.cumsum(1) + counts).clamp_min(0), counts)

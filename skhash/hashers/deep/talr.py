@@ -141,11 +141,13 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     >>> import torch
     >>> from skhash.hashers.deep.talr import soft_metric
     >>> from skhash.metrics import RelevanceHistogram
-    >>> counts = torch.tensor([[[0.25, 0.75], [0.75, 0.25]]], requires_grad=True)  # the relevant item is mostly nearer
+    >>> # the relevant item is mostly nearer
+    >>> counts = torch.tensor([[[0.25, 0.75], [0.75, 0.25]]], requires_grad=True)
     >>> value = soft_metric(RelevanceHistogram(counts, np.array([0, 1])), "ap")
     >>> round(value.item(), 3)
     0.863
-    >>> (torch.autograd.grad(value.sum(), counts)[0][0, 0] > 0).tolist()  # irrelevant and relevant items at distance 0
+    >>> # irrelevant and relevant items at distance 0
+    >>> (torch.autograd.grad(value.sum(), counts)[0][0, 0] > 0).tolist()
     [False, True]
     """
     values: torch.Tensor

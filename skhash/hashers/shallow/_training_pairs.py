@@ -36,7 +36,9 @@ def distinct_pairs(
     --------
     >>> import numpy as np
     >>> from skhash.hashers.shallow._training_pairs import distinct_pairs
-    >>> pairs, distances = distinct_pairs(np.array([2, 0, 1]), np.array([0, 2, 1]), np.array([0.5, 1.0, 0.0]))
+    >>> pairs, distances = distinct_pairs(
+    ...     np.array([2, 0, 1]), np.array([0, 2, 1]), np.array([0.5, 1.0, 0.0])
+    ... )
     >>> pairs.T, distances
     (array([[0, 2]]), array([0.5]))
     """
@@ -74,7 +76,9 @@ def affinity_pairs(
     >>> import numpy as np
     >>> from skhash.affinity import ClassAffinity
     >>> from skhash.hashers.shallow._training_pairs import affinity_pairs
-    >>> pairs, distances = affinity_pairs(ClassAffinity(), np.array([0, 0, 1, 1]), 1, 2, np.random.RandomState(0))
+    >>> pairs, distances = affinity_pairs(
+    ...     ClassAffinity(), np.array([0, 0, 1, 1]), 1, 2, np.random.RandomState(0)
+    ... )
     >>> distances[(pairs == [[0], [1]]).all(axis=0)], len(distances)
     (array([0.]), 6)
     """

@@ -235,7 +235,8 @@ class AGHHasher(BaseHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import AGHHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> round(AGHHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]), 1)
+    >>> hasher = AGHHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
+    >>> round(hasher.score(X[1000:], y[1000:]), 1)
     0.8
     """
 

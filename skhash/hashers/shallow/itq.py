@@ -63,7 +63,8 @@ class ITQHasher(LinearHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import ITQHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> round(ITQHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]), 2)
+    >>> hasher = ITQHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
+    >>> round(hasher.score(X[1000:], y[1000:]), 2)
     0.6
     """
 

@@ -110,7 +110,8 @@ class ITQCCAHasher(LinearHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import ITQCCAHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> round(ITQCCAHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]), 2)
+    >>> hasher = ITQCCAHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
+    >>> round(hasher.score(X[1000:], y[1000:]), 2)
     0.84
     """
 

@@ -113,7 +113,8 @@ def _best_bit(
     >>> import numpy as np
     >>> from skhash.hashers.shallow.ksh import _best_bit
     >>> K = np.array([[2.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-2.0, 1.0]])
-    >>> R = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((2, 2)))  # two pairs of similar samples
+    >>> # two pairs of similar samples
+    >>> R = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((2, 2)))
     >>> a, h = _best_bit(K, R, n_iter=50)
     >>> bool(h[0] == h[1] == -h[2] == -h[3]), float(h @ R @ h)
     (True, 16.0)

@@ -130,7 +130,8 @@ class SDHHasher(KernelHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import SDHHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> SDHHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.85
+    >>> hasher = SDHHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher.score(X[1000:], y[1000:]) > 0.85
     True
     """
 

@@ -187,7 +187,8 @@ class SphericalHasher(BaseHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import SphericalHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> round(SphericalHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]), 1)
+    >>> hasher = SphericalHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
+    >>> round(hasher.score(X[1000:], y[1000:]), 1)
     0.4
     """
 

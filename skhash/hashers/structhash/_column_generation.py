@@ -91,8 +91,12 @@ class ColumnGenerationHasher(BaseHasher):
         >>> from sklearn.datasets import load_digits
         >>> from skhash import StructHashHasher
         >>> X, y = load_digits(return_X_y=True)
-        >>> long = StructHashHasher(4, n_relevant=5, n_irrelevant=5, random_state=0).fit(X[:200], y[:200])
-        >>> short = StructHashHasher(2, n_relevant=5, n_irrelevant=5, random_state=0).fit(X[:200], y[:200])
+        >>> long = StructHashHasher(4, n_relevant=5, n_irrelevant=5, random_state=0).fit(
+        ...     X[:200], y[:200]
+        ... )
+        >>> short = StructHashHasher(2, n_relevant=5, n_irrelevant=5, random_state=0).fit(
+        ...     X[:200], y[:200]
+        ... )
         >>> bool((long.truncate(2).transform(X) == short.transform(X)).all())
         True
         """

@@ -41,7 +41,8 @@ def ap_gain(
     --------
     >>> import numpy as np
     >>> from skhash.hashers.structhash._losses import ap_gain
-    >>> ap_gain(np.array([1, 2]), np.array([1, 3]), 2, 2).sum().round(4).item()  # (1 / 1 + 2 / 3) / 2
+    >>> # (1 / 1 + 2 / 3) / 2
+    >>> ap_gain(np.array([1, 2]), np.array([1, 3]), 2, 2).sum().round(4).item()
     0.8333
     """
     return g / t / n_relevant
@@ -75,7 +76,8 @@ def ndcg_gain(
     --------
     >>> import numpy as np
     >>> from skhash.hashers.structhash._losses import ndcg_gain
-    >>> ndcg_gain(np.array([1, 2]), np.array([1, 3]), 2, 2).sum().round(4).item()  # (1 + 1 / log2(3)) / (1 + 1)
+    >>> # (1 + 1 / log2(3)) / (1 + 1)
+    >>> ndcg_gain(np.array([1, 2]), np.array([1, 3]), 2, 2).sum().round(4).item()
     0.8155
     """
     k = n_relevant + n_irrelevant if k is None else k

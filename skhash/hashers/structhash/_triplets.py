@@ -160,7 +160,8 @@ def triplet_program(
     >>> import numpy as np
     >>> from skhash.hashers.structhash._triplets import triplet_program
     >>> weights, duals = triplet_program(np.array([[1.0], [1.0], [1.0], [-1.0]]), C=1.0)
-    >>> weights.round(6), duals.sum().round(6).item()  # w + 3 max(0, 1 - w) + max(0, 1 + w) at w = 1
+    >>> # w + 3 max(0, 1 - w) + max(0, 1 + w) at w = 1
+    >>> weights.round(6), duals.sum().round(6).item()
     (array([1.]), 3.0)
     """
     import cvxpy as cp

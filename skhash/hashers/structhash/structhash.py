@@ -126,7 +126,8 @@ class StructHashHasher(ColumnGenerationHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import StructHashHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> hasher = StructHashHasher(nbits=8, n_relevant=10, n_irrelevant=10, random_state=0).fit(X[:500], y[:500])
+    >>> hasher = StructHashHasher(nbits=8, n_relevant=10, n_irrelevant=10, random_state=0)
+    >>> hasher = hasher.fit(X[:500], y[:500])
     >>> hasher.score(X[1000:], y[1000:]) > 0.7
     True
     >>> hasher.history_[-1]["gap"] <= hasher.C_ * hasher.tol

@@ -1,0 +1,122 @@
+"""Look at the built pages in a browser: ``python look.py _build/html FOLDER [PAGE ...]``.
+
+Needs ``chromium``. Each page is opened at the width of a desk (1280 pixels) and of a phone (390), light and
+dark. A screenshot of the whole page is stored, and faults are printed: a page that scrolls sideways, and at
+1280 pixels also a block of code or a table that scrolls. Without pages, all pages are checked, and no
+screenshot is stored.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+WIDTHS = {"desk": 1280, "phone": 390}
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"
+)
+FIND_FAULTS = """(() => {
+    const faults = [], wide = element => element.scrollWidth > element.clientWidth + 1;
+    if (wide(document.documentElement)) faults.push("the page scrolls sideways");
+    if (innerWidth < 1000) return faults;
+    for (const block of document.querySelectorAll("article pre, article .pst-scrollable-table-container"))
+        if (wide(block) && block.clientWidth)
+            faults.push("scrolls: " + block.innerText.trim().split("\\n")[0].slice(0, 60));
+    return faults;
+})()"""
+
+
+class Browser:
+    """A headless browser that is spoken to through two pipes."""
+
+    def __init__(self, profile: str) -> None:
+        commands, self._commands = os.pipe()
+        self._answers, answers = os.pipe()
+        self._process = subprocess.Popen(
+            ["sh", "-c", f'exec chromium {FLAGS} --user-data-dir="$0" 3<&{commands} 4>&{answers} 2>/dev/null', profile],
+            pass_fds=(commands, answers),
+        )
+        os.close(commands), os.close(answers)
+        self._buffer, self._count, self._session, self._loaded = b"", 0, {}, False
+        (tab,) = (t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page")
+        self._session = {
+            "sessionId": self.ask("Target.attachToTarget", targetId=tab["targetId"], flatten=True)["sessionId"]
+        }
+        self.ask("Page.enable")
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            data = os.read(self._answers, 1 << 20)
+            if not data:
+                raise RuntimeError("chromium ended, or it is not installed.")
+            self._buffer += data
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        answer: dict[str, Any] = json.loads(message)
+        self._loaded |= answer.get("method") == "Page.loadEventFired"
+        return answer
+
+    def ask(self, method: str, **parameters: Any) -> Any:
+        """Send a command of the DevTools protocol, and return its result."""
+        self._count += 1
+        command = {"id": self._count, "method": method, "params": parameters} | self._session
+        os.write(self._commands, json.dumps(command).encode() + b"\0")
+        while (answer := self._read()).get("id") != self._count:
+            pass
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def open(self, url: str, width: int, scheme: str) -> None:
+        """Open a page at a width, light or dark, and wait until it is loaded."""
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self._loaded = False
+        self.ask("Page.navigate", url=url)
+        while not self._loaded:
+            self._read()
+
+    def run(self, script: str) -> Any:
+        """Value of a JavaScript expression."""
+        return self.ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def screenshot(self) -> bytes:
+        """The whole page as PNG."""
+        picture: str = self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        return base64.b64decode(picture)
+
+    def close(self) -> None:
+        """End the browser."""
+        self.ask("Browser.close")
+        self._process.wait()
+
+
+def look(root: Path, folder: Path, pages: list[str]) -> Iterator[str]:
+    """Faults of the pages; screenshots of the given pages are stored in the folder."""
+    chosen = pages or [
+        str(path.relative_to(root)) for path in sorted(root.rglob("*.html")) if "_static" not in path.parts
+    ]
+    with tempfile.TemporaryDirectory() as profile:
+        browser = Browser(profile)
+        for page in chosen:
+            for name, width in WIDTHS.items():
+                for scheme in ("light", "dark") if pages else ("light",):
+                    browser.open(f"file://{root / page}", width, scheme)
+                    if pages:
+                        target = folder / f"{page.removesuffix('.html').replace('/', '-')}_{name}_{scheme}.png"
+                        target.write_bytes(browser.screenshot())
+                    if scheme == "light":
+                        yield from (f"{page} at {width} pixels: {fault}" for fault in browser.run(FIND_FAULTS))
+        browser.close()
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).mkdir(parents=True, exist_ok=True)
+    found = list(look(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3:]))
+    print(*found, sep="\n")
+    sys.exit(f"{len(found)} faults" if found else None)
