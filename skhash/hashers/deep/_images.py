@@ -25,7 +25,11 @@ def has_channels_last(shape: tuple[int, ...]) -> bool:
     Examples
     --------
     >>> from skhash.hashers.deep._images import has_channels_last
-    >>> has_channels_last((32, 32, 3)), has_channels_last((3, 32, 32)), has_channels_last((3, 4, 3))
+    >>> (
+    ...     has_channels_last((32, 32, 3)),
+    ...     has_channels_last((3, 32, 32)),
+    ...     has_channels_last((3, 4, 3)),
+    ... )
     (True, False, False)
     """
     return len(shape) == 3 and shape[2] in CHANNELS and shape[0] not in CHANNELS and shape[0] > 4 and shape[1] > 4
