@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import gen_batches
+from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._samples import check_kind
+from skhash._target_checks import labels_for_affinity, missing_targets
 from skhash._targets import take_targets
 from skhash._threads import one_thread
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
@@ -96,6 +97,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
         Raises
         ------
+        TypeError
+            If `X` is sparse, a torch Dataset, or of another kind that the hasher does not take.
         ValueError
             If `X` or `y` is invalid. An earlier fit is kept then.
 
@@ -304,13 +307,15 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""
         given = not isinstance(self.affinity, str)
+        if y is None and get_tags(self).target_tags.required:
+            raise missing_targets(self)
         X = self._check_input(X, y=None if y is None else "no_validation", reset=reset, ensure_min_samples=2)
         if y is None:
             # a Dataset is read by slicing
             targets = X[:] if given and not getattr(self.affinity, "requires_y", True) else None
         else:
             targets = check_array(
-                y,
+                y if given else labels_for_affinity(y),
                 accept_sparse="csr",
                 dtype=None,
                 ensure_2d=False,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from skhash.codes import is_count
 
@@ -95,6 +96,11 @@ class DistanceAffinity:
 
 
 def _vectors(y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    if sparse.issparse(y):
+        raise TypeError(
+            "`y` must hold dense vectors for DistanceAffinity. Got a sparse array instead. Pass as y the vectors to "
+            "compare, such as those of TruncatedSVD."
+        )
     y = np.asarray(y, dtype=np.float64)
     if y.ndim != 2 or not np.isfinite(y).all():
         raise ValueError(

@@ -54,8 +54,11 @@ def label_indicator(y: Any) -> Any:
     y = y if sparse.issparse(y) else np.asarray(y)
     stored = y.data if sparse.issparse(y) else y
     if y.ndim != 2 or stored.dtype.kind not in "biuf" or not ((stored == 0) | (stored == 1)).all():
+        found = f"shape {y.shape} of type {stored.dtype}"
+        if y.ndim == 2 and stored.size and stored.dtype.kind in "biuf":
+            found += f" with values from {stored.min()} to {stored.max()}"
         raise ValueError(
             "`y` must be a 0/1 matrix of labels, shape (n, n_labels), for SharedLabelsAffinity. "
-            f"Got shape {y.shape} of type {stored.dtype} instead."
+            f"Got {found} instead. For vectors pass affinity=DistanceAffinity()."
         )
     return y.astype(np.int64) if stored.dtype.kind == "b" else y

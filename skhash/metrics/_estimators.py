@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from skhash.codes import as_packed
 
@@ -60,7 +61,7 @@ def find_hasher(estimator: Any) -> Any:
     return find_hasher(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
-def hasher_input(estimator: Any, X: Any) -> npt.NDArray[Any]:
+def hasher_input(estimator: Any, X: Any) -> Any:
     """Samples as the hasher receives them, after the earlier steps of a Pipeline.
 
     Parameters
@@ -72,7 +73,7 @@ def hasher_input(estimator: Any, X: Any) -> npt.NDArray[Any]:
 
     Returns
     -------
-    ndarray of shape (n_samples, ...)
+    ndarray or sparse matrix of shape (n_samples, ...)
         Samples as its last step receives them.
 
     Examples
@@ -82,7 +83,8 @@ def hasher_input(estimator: Any, X: Any) -> npt.NDArray[Any]:
     >>> hasher_input(LSHHasher(), [[0.5, 1.0]])
     array([[0.5, 1. ]])
     """
-    return np.asarray(_last_step_input(estimator, X))
+    samples = _last_step_input(estimator, X)
+    return samples if sparse.issparse(samples) else np.asarray(samples)
 
 
 def _last_step_input(estimator: Any, X: Any) -> Any:

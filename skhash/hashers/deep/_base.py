@@ -78,6 +78,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
     _measure: Callable[..., dict[str, Any]] | None = None
     _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
     settings_: dict[str, Any]
+    input_shape_: tuple[int, ...]
     weights_: dict[str, npt.NDArray[Any]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -1,20 +1,24 @@
 """LSH for cosine similarity: signs of random projections (Charikar, STOC 2002).
 
 h_k(x) = sign(<w_k, x - mean>), w_k ~ N(0, I). Two samples agree on a bit with
-probability 1 - angle / pi.
+probability 1 - angle / pi. Of a sparse x the mean is subtracted after the product,
+<w_k, x> - <w_k, mean>, so that x stays sparse.
 """
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skhash.hashers.shallow._linear import LinearHasher
+from skhash.hashers.shallow._linear import LinearHasher, feature_means
 
 
 class LSHHasher(LinearHasher):
     """Signs of random projections of the centered samples.
+
+    X may be a sparse matrix or array, which is never made dense.
 
     Parameters
     ----------
@@ -55,6 +59,27 @@ class LSHHasher(LinearHasher):
     array([[1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0]], dtype=uint8)
     """
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
+    _takes_sparse = True
+
+    def _fit(self, X: Any, targets: Any) -> None:
+        self.mean_ = _sparse_means(X) if sparse.issparse(X) else feature_means(X)
+        self.projection_ = self._learn(X, targets).astype(X.dtype, copy=False)
+
+    def _learn(self, X: Any, targets: Any) -> npt.NDArray[Any]:
         rng: np.random.RandomState = check_random_state(self.random_state)
         return rng.standard_normal((X.shape[1], self.nbits))
+
+    def _project(self, X: Any) -> npt.NDArray[Any]:
+        if not sparse.issparse(X):
+            return super()._project(X)
+        projection = self.projection_.astype(np.float64, copy=False)
+        # both products sum in the same order: a sample that equals the mean has the activation 0, as if it were dense
+        mean = sparse.csr_array(self.mean_[None].astype(np.float64))
+        activations = X.astype(np.float64) @ projection - mean @ projection
+        return np.asarray(activations, dtype=X.dtype)
+
+
+def _sparse_means(X: Any) -> npt.NDArray[Any]:
+    """Mean of each feature of sparse samples, summed in double precision."""
+    sums = np.bincount(X.indices, weights=X.data, minlength=X.shape[1])
+    return (sums / X.shape[0]).astype(X.dtype)

@@ -1,0 +1,111 @@
+"""Targets: what is missing, mixed or no array gets one error with a line that mends it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+import skhash
+from skhash import ITQCCAHasher, LSHHasher, TALRHasher, registry
+from skhash._target_checks import labels_for_affinity
+
+X = np.random.default_rng(0).normal(size=(40, 6))
+y = np.arange(40) % 4
+HASHERS = [TALRHasher(4, n_epochs=1), ITQCCAHasher(4), LSHHasher(4)]
+
+
+def changed(index, value):
+    targets = y.astype(object)
+    targets[index] = value
+    return targets
+
+
+@pytest.mark.parametrize("hasher", HASHERS, ids=lambda hasher: type(hasher).__name__)
+@pytest.mark.parametrize(
+    ("targets", "error", "message"),
+    [
+        (changed(3, None), ValueError, "None or NaN for 1 of 40 samples"),
+        (changed(3, np.nan), ValueError, "None or NaN for 1 of 40 samples"),
+        (changed(3, pd.NA), ValueError, "None or NaN for 1 of 40 samples"),
+        (changed(3, pd.NaT), ValueError, "None or NaN for 1 of 40 samples"),
+        (["cat", None] * 20, ValueError, "None or NaN for 20 of 40 samples"),
+        (pd.Series(["cat", None] * 20), ValueError, "20 of 40 samples|Input y contains NaN"),
+        (changed(3, "cat"), ValueError, r"one type. Got numbers and text instead"),
+        (changed(3, True), ValueError, r"one type. Got booleans and numbers instead"),
+        (changed(3, b"cat"), ValueError, r"one type. Got numbers and values of type bytes"),
+        ([["cat", "dog"], ["cat"]] * 20, ValueError, "Got lists of labels"),
+        ([{"cat", "dog"}, {"cat"}] * 20, ValueError, "Got lists of labels"),
+        ([{"cat"}] * 40, ValueError, "Got lists of labels"),
+        ({"y": y}, TypeError, "Got a value of type dict"),
+        ("cat", TypeError, "Got a value of type str"),
+        (3, TypeError, "Got a value of type int"),
+        ((label for label in y), TypeError, "Got a value of type generator"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_bad_targets(hasher, targets, error, message):
+    with pytest.raises(error, match=message):
+        clone(hasher).fit(X, targets)
+
+
+def test_the_remedy_for_missing_targets():
+    targets = changed(3, None)
+    with pytest.raises(ValueError, match="`y` must hold a target for each sample") as error:
+        TALRHasher(4, n_epochs=1).fit(X, targets)
+    scope = {"pandas": pd, "X": X, "y": targets}
+    exec(str(error.value).partition("samples out: ")[2], scope)
+    assert len(TALRHasher(4, n_epochs=1).fit(scope["X"], scope["y"]).database_y_) == 39
+
+
+def test_the_remedy_for_lists_of_labels():
+    targets = [["cat", "dog"], ["cat"], ["sea"]] * 13 + [["dog"]]
+    with pytest.raises(ValueError, match="Convert them first") as error:
+        TALRHasher(4, n_epochs=1).fit(X, targets)
+    scope = {"y": targets}
+    exec(str(error.value).splitlines()[1], scope)
+    assert TALRHasher(4, n_epochs=1).fit(X, scope["y"]).database_y_.shape == (40, 3)
+
+
+def test_objects_of_one_type_are_labels():
+    assert_array_equal(TALRHasher(4, n_epochs=1).fit(X, y.astype(object)).database_y_, y)
+    assert labels_for_affinity(y.astype(object)).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "targets", [y, y.tolist(), pd.Series(y), sparse.eye_array(4).tocsr(), list("ab"), [True, False]]
+)
+def test_good_targets_are_left_as_they_are(targets):
+    assert labels_for_affinity(targets) is targets
+
+
+# --- no targets
+
+SUPERVISED = [
+    method
+    for method in registry.METHODS.values()
+    if get_tags(getattr(skhash, method.class_name)()).target_tags.required
+]
+
+
+@pytest.mark.parametrize("method", SUPERVISED, ids=lambda method: method.name)
+def test_a_fit_without_targets_names_what_helps(method):
+    hasher = getattr(skhash, method.class_name)(nbits=4)
+    remedy = "ITQHasher" if method.needs_labels else "DistanceAffinity"
+    with pytest.raises(ValueError, match=rf"requires y to be passed, but the target y is None.*\s.*{remedy}"):
+        hasher.fit(X)
+
+
+def test_the_remedy_for_no_targets():
+    with pytest.raises(ValueError, match="Without labels learn from the distances") as error:
+        TALRHasher(4).fit(X)
+    scope = {"TALRHasher": TALRHasher, "X": X}
+    exec(str(error.value).splitlines()[1], scope)
+    assert scope["hasher"].transform(X).shape == (40, 4)
+
+
+def test_no_targets_for_a_given_affinity():
+    with pytest.raises(ValueError, match="Pass the targets that <function"):
+        TALRHasher(4, affinity=lambda a, b: a[:, None] == b).fit(X)
