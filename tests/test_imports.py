@@ -25,6 +25,7 @@ ROOMS = [
         "_kernels",
         "_targets",
         "_samples",
+        "_target_checks",
         "codes",
         "affinity",
     ),

@@ -217,8 +217,10 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             X = validate_data(self, X, ensure_2d=False, **options)
             if is_dataset and len(X) < n_min:
                 raise ValueError(f"`X` must have at least {n_min} samples. Got a Dataset of {len(X)} instead.")
-        fitted = None if options.get("reset", True) else self.input_shape_
-        self.input_shape_ = check_shape(X, fitted, self.backbone, is_dataset)
+        if options.get("reset", True):
+            self.input_shape_ = check_shape(X, None, self.backbone, is_dataset)
+        else:
+            check_shape(X, self.input_shape_, self.backbone, is_dataset)
         return X
 
     def _check_options(self, X: Any) -> None:
