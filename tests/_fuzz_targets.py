@@ -1,5 +1,6 @@
 """The kinds of files that are fuzzed. To add one, write its functions and put it into TARGETS."""
 
+import io
 import json
 import tempfile
 from pathlib import Path
@@ -13,6 +14,8 @@ from scipy import sparse
 
 import skhash
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
+from skhash.datasets import PROTOCOLS, load_dataset
+from skhash.datasets._npz import read_npz
 from skhash.persistence import load, save
 
 N_SAMPLES, N_FEATURES = 60, 6
@@ -89,4 +92,43 @@ def pack_model(tree):
 
 MODELS = Target("models", ".safetensors", models, read_model, unpack_model, pack_model)
 
-TARGETS = (MODELS,)
+# --- data sets
+
+
+def datasets():
+    """Archives of arrays of several dtypes, compressed and not."""
+    X, y = samples()
+    contents = {
+        "labels": {"X": X.astype(np.float32), "y": y, "scale": 0.5},
+        "names": {"X": (10 * X).astype(np.int16), "y": np.array(["ant", "bee", "cat"])[y], "test": y > 1},
+        "tags": {"X": X, "y": np.eye(3, dtype=np.uint8)[y], "scale": np.linspace(1, 2, N_FEATURES)},
+        "images": {"X": X.astype(np.float32).reshape(-1, 1, 2, 3), "y": y.astype(np.uint8)},
+    }
+    files = {}
+    for i, (name, arrays) in enumerate(contents.items()):
+        file = io.BytesIO()
+        (np.savez_compressed if i % 2 else np.savez)(file, **arrays)
+        files[name] = file.getvalue()
+    return files
+
+
+def read_dataset(path):
+    """Arrays of the file, and of the split that a comparison would use."""
+    data = load_dataset(path, protocol=PROTOCOLS["holdout"])
+    return read_npz(path), data.X_train, data.X_query, data.y_train, data.y_query
+
+
+def unpack_dataset(data):
+    with np.load(io.BytesIO(data)) as file:
+        return dict(file)
+
+
+def pack_dataset(tree):
+    file = io.BytesIO()
+    np.savez(file, **tree)
+    return file.getvalue()
+
+
+DATASETS = Target("data sets", ".npz", datasets, read_dataset, unpack_dataset, pack_dataset)
+
+TARGETS = (MODELS, DATASETS)

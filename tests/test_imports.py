@@ -21,6 +21,7 @@ ROOMS = [
         "exceptions",
         "_compat",
         "_files",
+        "_names",
         "_threads",
         "_kernels",
         "_targets",
@@ -43,7 +44,7 @@ ROOMS = [
 ]
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 # they import no other room but exceptions and _compat
-LEAVES = {"registry", "exceptions", "_compat", "_files", "_threads", "_kernels"}
+LEAVES = {"registry", "exceptions", "_compat", "_files", "_names", "_threads", "_kernels"}
 modules = {
     ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(HOUSE.rglob("*.py"))

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from skhash import hashers
+from skhash._names import with_nearest
 from skhash.base import BaseHasher
 from skhash.registry import GROUPS, VARIANTS
 
@@ -27,7 +28,7 @@ def expand_methods(names: Iterable[str]) -> list[str]:
     Raises
     ------
     ValueError
-        If a name is unknown.
+        If names are unknown. The message names all of them.
 
     Examples
     --------
@@ -35,15 +36,15 @@ def expand_methods(names: Iterable[str]) -> list[str]:
     >>> expand_methods(["lsh", "all"])[:2], len(expand_methods(["all"])) == len(METHODS)
     (['lsh', 'talr'], True)
     """
+    names = list(names)
+    if unknown := [name for name in names if name not in METHODS and name not in GROUPS]:
+        raise ValueError(
+            "`methods` must be names of methods or groups, which `skhash methods` lists. "
+            f"Got {with_nearest(unknown, [*METHODS, *GROUPS])} instead."
+        )
     found: list[str] = []
     for name in names:
-        if name in METHODS:
-            found.append(name)
-        elif name in GROUPS:
-            found += [method for method in METHODS if name == "all" or name in _groups_of(method)]
-        else:
-            known = f"methods ({', '.join(METHODS)}) or groups ({', '.join(GROUPS)})"
-            raise ValueError(f"`methods` must be names of {known}. Got {name!r} instead.")
+        found += [name] if name in METHODS else [m for m in METHODS if name == "all" or name in _groups_of(m)]
     return list(dict.fromkeys(found))
 
 

@@ -1,15 +1,17 @@
 """Load a data set from a file or from the web, and split it."""
 
 import os
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash._names import with_nearest
+from skhash.datasets._npz import read_npz
 from skhash.datasets.protocols import Protocol, check_protocol
-from skhash.datasets.splitting import split
+from skhash.datasets.splitting import check_arrays, split_arrays
+from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
@@ -54,8 +56,11 @@ def load_dataset(
 
     Raises
     ------
+    InvalidFileError
+        If the file is damaged or encrypted, holds Python objects, has no X, or its arrays are not
+        finite or do not fit each other.
     ValueError
-        If a name is unknown, or the file or the data do not suit the protocol.
+        If a name is unknown, or the data do not suit the protocol.
     FileNotFoundError
         If a file that cannot be fetched is missing.
 
@@ -74,33 +79,34 @@ def load_dataset(
     if protocol is not None:
         check_protocol(protocol)  # before any reading or fetching
     name = _ALIASES.get(os.fspath(name), os.fspath(name))
-    arrays = _read(name, data_home)
+    path = _find_file(name, data_home)
+    arrays = _fetch(name, data_home) if path is None else read_npz(path)
+    try:
+        X, scale = check_arrays(arrays["X"], arrays.get("y"), arrays.get("scale", 1.0))
+    except (ValueError, TypeError) as error:
+        raise InvalidFileError(path or name, f"cannot be used: {error}") from error
     if protocol is None:
         protocol = _DEFAULT_PROTOCOLS.get(name, "holdout" if "y" in arrays else "labelme")
-    return split(
-        arrays["X"],
-        arrays.get("y"),
-        protocol,
-        random_state,
-        scale=arrays.get("scale", 1.0),
-        name=Path(name).name.removesuffix(".npz"),
-    )
+    try:
+        label = Path(name).name.removesuffix(".npz")
+        return split_arrays(X, arrays.get("y"), scale, check_protocol(protocol), random_state, label)
+    except (ValueError, TypeError) as error:
+        reason = f"does not suit protocol {str(protocol)!r}: {error}"
+        raise (InvalidFileError(path, reason) if path else ValueError(f"Data set {name!r} {reason}")) from error
 
 
-def _read(name: str, data_home: Any) -> Arrays:
-    """Arrays of a data set: X, and y and scale if it has them."""
-    path = _find_file(name, data_home)
-    if path is not None:
-        return _read_npz(path)
+def _fetch(name: str, data_home: Any) -> Arrays:
+    """Arrays of a data set that comes with scikit-learn or from the web."""
     if name in _FETCHERS:
         return _FETCHERS[name](data_home)
     if name in _DEFAULT_PROTOCOLS:
         raise FileNotFoundError(f"Data set {name!r} cannot be fetched. {_how_to_provide(name)}")
     if name.endswith(".npz"):
         raise FileNotFoundError(f"There is no file {name!r}, neither here nor in data_home or SKHASH_DATA.")
-    known = ", ".join([*_DEFAULT_PROTOCOLS, *_ALIASES])
+    known = [*_DEFAULT_PROTOCOLS, *_ALIASES]
     raise ValueError(
-        f"`name` must be one of {known}, or an .npz file (by path, or in SKHASH_DATA). Got {name!r} instead."
+        f"`name` must be one of {', '.join(known)}, or an .npz file (by path, or in SKHASH_DATA). "
+        f"Got {with_nearest([name], known)} instead."
     )
 
 
@@ -109,21 +115,6 @@ def _find_file(name: str, data_home: Any) -> Path | None:
     folders = ["." if is_file_name else None, data_home, os.environ.get("SKHASH_DATA")]
     paths = (Path(folder, name if is_file_name else f"{name}.npz").expanduser() for folder in folders if folder)
     return next((path for path in paths if path.is_file()), None)
-
-
-def _read_npz(path: Path) -> Arrays:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in ("X", "y", "scale") if key in file}
-            found = ", ".join(file)
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} must be an .npz archive of plain arrays. Write it with numpy.savez(path, X=X, y=y); "
-            "an array of objects as y.astype(str)."
-        ) from error
-    if "X" not in arrays:
-        raise ValueError(f"{path} must hold an array named X. Got {found or 'no array'} instead.")
-    return arrays
 
 
 def _fetch_digits(data_home: Any) -> Arrays:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from skhash._names import with_nearest
 from skhash.affinity import DistanceAffinity, SharedLabelsAffinity
 from skhash.datasets import _draws
 
@@ -115,7 +116,8 @@ def check_protocol(protocol: str | Protocol) -> Protocol:
         return protocol
     if not isinstance(protocol, str) or protocol not in PROTOCOLS:
         names = ", ".join(map(repr, PROTOCOLS))
-        raise ValueError(f"`protocol` must be one of {names}, or a Protocol. Got {protocol!r} instead.")
+        got = with_nearest([protocol], PROTOCOLS) if isinstance(protocol, str) else repr(protocol)
+        raise ValueError(f"`protocol` must be one of {names}, or a Protocol. Got {got} instead.")
     return PROTOCOLS[protocol]
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity
@@ -66,10 +67,25 @@ def split(
     >>> data.X_query.shape, data.X_database.shape
     ((359, 64), (1438, 64))
     """
-    from sklearn.utils import Bunch, check_random_state  # slow to import, and `skhash --help` does without
+    X, factor = check_arrays(X, y, scale)
+    return split_arrays(X, y, factor, check_protocol(protocol), random_state, name)
 
-    protocol = check_protocol(protocol)
-    X, factor = _check_data(X, y, scale, protocol)
+
+def split_arrays(
+    X: npt.NDArray[Any],
+    y: Any,
+    factor: npt.NDArray[np.float32],
+    protocol: Protocol,
+    random_state: int | np.random.RandomState | None,
+    name: str,
+) -> "Bunch":
+    """Split arrays that :func:`check_arrays` has checked."""
+    from sklearn.utils import Bunch, check_random_state
+
+    if y is None and protocol.requires_y:
+        raise ValueError(
+            f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' needs no y."
+        )
     query, database, train = _draw(protocol, X, y, check_random_state(random_state))
 
     X_query, X_database = _real_values(X, query, factor), _real_values(X, database, factor)
@@ -108,24 +124,32 @@ def _describe_relevance(protocol: Protocol, affinity: Any) -> str:
     return rule if not protocol.cutoff else f"{rule}; the paper cuts rankings at {protocol.cutoff}"
 
 
-def _check_data(X: Any, y: Any, scale: Any, protocol: Protocol) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
-    from sklearn.utils import check_array
+def check_arrays(X: Any, y: Any, scale: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
+    """X and scale as arrays, if they and y are finite and have shapes that fit each other."""
+    from sklearn.utils import check_array  # slow to import, and `skhash --help` does without
 
+    if np.ndim(X) < 2:
+        raise ValueError(f"`X` must have shape (n_samples, n_features, ...). Got shape {np.shape(X)} instead.")
     X = check_array(X, allow_nd=True, input_name="X")
-    if y is None and protocol.requires_y:
-        raise ValueError(
-            f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' needs no y."
-        )
     if y is not None and np.shape(y)[:1] != (len(X),):
         raise ValueError(
             f"`y` must have one entry for each of the {len(X):,} samples of X. Got shape {np.shape(y)} instead."
         )
+    _check_finite("y", y)
     scale = np.asarray(scale, dtype=np.float32)
     if scale.shape not in ((), X.shape[1:]):
         raise ValueError(
             f"`scale` must be a number or an array of shape {X.shape[1:]}. Got shape {scale.shape} instead."
         )
+    _check_finite("scale", scale)
     return X, scale
+
+
+def _check_finite(name: str, values: Any) -> None:
+    """Raise ValueError if an array of floats holds NaN or infinity. Other arrays pass."""
+    values = values.data if issparse(values) else np.asarray(values)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"`{name}` must be finite. Got {values[~np.isfinite(values)][0]} instead.")
 
 
 def _draw(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
+from skhash._names import with_nearest
 from skhash.metrics._queries import NO_PAIR, NO_RELEVANT_ITEM
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
@@ -114,9 +115,10 @@ class Metric:
         """
         match = _NAME.fullmatch(name) if isinstance(name, str) else None
         if match is None:
+            got = with_nearest([name], _FUNCTIONS) if isinstance(name, str) else repr(name)
             raise ValueError(
                 f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K or _radius_R, then _best or "
-                f"_worst, then _structhash (ndcg), _min or _retrieved (ap_at_K) where they apply. Got {name!r} instead."
+                f"_worst, then _structhash (ndcg), _min or _retrieved (ap_at_K) where they apply. Got {got} instead."
             )
         options: dict[str, Any] = {option: text for option, text in match.groupdict().items() if text}
         stem = options.pop("function")

@@ -1,0 +1,93 @@
+"""Read the arrays of an .npz file, whole and without running code, or name the file and what is wrong with it."""
+
+import lzma
+import math
+import os
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from skhash.exceptions import InvalidFileError
+
+_HOW = "Write it with numpy.savez(path, X=X, y=y)."
+#: what zipfile and numpy raise for damaged bytes; RuntimeError is an encrypted member
+_DAMAGE = (
+    *(ValueError, TypeError, EOFError, OSError, RuntimeError, OverflowError, SyntaxError, KeyError, IndexError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+)
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]:
+    """Arrays X, y and scale of an .npz file, as far as it has them.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    dict of str to ndarray
+        X, and y and scale if they are in the file.
+
+    Raises
+    ------
+    InvalidFileError
+        If the file is damaged, encrypted, holds Python objects, or has no X.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except _DAMAGE as error:
+        raise InvalidFileError(path, f"must be an .npz archive of arrays: {_reason(error)}. {_HOW}") from error
+    with archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if len(set(names)) < len(names):
+            raise InvalidFileError(path, f"must have one array of each name. Got {', '.join(sorted(names))}.")
+        arrays = {}
+        for name, member in zip(names, archive.infolist(), strict=True):
+            try:
+                if member.comment:  # a damaged length, which hides the arrays after it; numpy writes no comments
+                    raise ValueError("it has a comment")
+                if name in ("X", "y", "scale"):
+                    arrays[name] = _read_member(archive, member)
+                else:
+                    archive.open(member).close()  # a damaged name would hide an array; here it disagrees with its copy
+            except _DAMAGE as error:
+                reason = f"cannot be read: its array {name} is damaged or encrypted ({_reason(error)})"
+                raise InvalidFileError(path, f"{reason}. Get or write the file again.") from error
+            except _PickledError:
+                reason = f"must hold plain arrays. Got Python objects in {name}, which only pickle can load"
+                raise InvalidFileError(path, f"{reason}: write {name}.astype(str), or numbers, instead.") from None
+    if "X" not in arrays:
+        found = ", ".join(names) or "no array"
+        reason = f"must hold an array named X, and y if there are labels. Got {found} instead"
+        raise InvalidFileError(path, f"{reason}. {_HOW}")
+    return arrays
+
+
+class _PickledError(Exception):
+    """An array holds Python objects."""
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[np.generic]:
+    """Array of a member, which is read to its end: only there its checksum is compared."""
+    with archive.open(member) as file:
+        version = npy.read_magic(file)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+        if dtype.hasobject:
+            raise _PickledError
+        if min(shape, default=0) < 0 or file.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+            raise ValueError(f"it has {member.file_size:,} bytes, which is not the size of an array of shape {shape}")
+    with archive.open(member) as file:
+        array: npt.NDArray[np.generic] = npy.read_array(file, allow_pickle=False)
+        file.read(1)
+    return array
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()).removesuffix(".") or type(error).__name__
