@@ -7,6 +7,7 @@ from skhash.comparison._settings import Tuning, versions
 from skhash.comparison.leaders import HEADS
 from skhash.comparison.methods import METHODS
 from skhash.comparison.store import Record
+from skhash.metrics import Metric
 
 _TUNED = (
     "for every method with parameters to tune, {budget} candidates including the default were compared by {metric} "
@@ -88,4 +89,5 @@ def _is_tunable(record: Record) -> bool:
 def _describe_tuning(tuning: Tuning | None) -> str:
     if tuning is None:
         return "the defaults of every method"
-    return _TUNED.format(budget=tuning.budget, metric=HEADS.get(tuning.metric, tuning.metric))
+    metric = HEADS.get(tuning.metric) or Metric.parse(tuning.metric).label()
+    return _TUNED.format(budget=tuning.budget, metric=metric)

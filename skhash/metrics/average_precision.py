@@ -46,7 +46,7 @@ def average_precision(
         Cutoff rank; None ranks the whole database.
     normalizer : "relevant", "min" or "retrieved", default="relevant"
         With a cutoff, divide by the number of all relevant items, by ``min(relevant, k)``, or
-        by the number of relevant items among the first k (as HashNet and TALR report it).
+        by the number of relevant items among the first k; see Notes.
     ties : "average", "best" or "worst", default="average"
         Exact mean over all orders inside the ties, or the relevant items first or last.
     empty : "skip", "zero", "one" or "nan", default="skip"
@@ -63,6 +63,15 @@ def average_precision(
     ------
     ValueError
         For an unknown option, or "retrieved" on soft counts, which needs whole items.
+
+    Notes
+    -----
+    Evaluations disagree about AP with a cutoff, so say which one you report.
+    "relevant" is that of information retrieval: ``map_cut`` of trec_eval and pytrec_eval,
+    ``map@k`` of ranx. It is at most k / relevant, and it grows with each relevant item that
+    reaches the first k. "retrieved" is the ``mAP@K`` of papers on hashing (HashNet, TALR and the
+    scripts that others copied from them) and ``top_k`` of torchmetrics: use it to compare with
+    their tables. It can fall when one more relevant item reaches the first k.
 
     References
     ----------

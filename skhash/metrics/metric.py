@@ -35,10 +35,16 @@ _LABELS = {
     "r_precision": "R-precision",
     "roc_auc": "Area under the ROC curve",
 }
+#: what AP with a cutoff is divided by, for labels
+_NORMALIZERS = {
+    "relevant": " of all relevant",
+    "min": " of min(relevant, {k})",
+    "retrieved": " of relevant retrieved",
+}
 _NAME = re.compile(
     rf"(?P<function>{'|'.join(sorted(_FUNCTIONS, key=len, reverse=True))})"
     r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
-    r"(_(?P<discount>structhash)|_(?P<normalizer>min|retrieved))?"
+    r"(_(?P<discount>structhash)|_(?P<normalizer>relevant|min|retrieved))?"
 )
 
 
@@ -61,7 +67,7 @@ class Metric:
     discount : "log2" or "structhash", default="log2"
         Discount of NDCG.
     normalizer : "relevant", "min" or "retrieved", default="relevant"
-        Normalizer of AP with a cutoff.
+        What AP with a cutoff is divided by, see :func:`~skhash.metrics.average_precision`.
 
     Examples
     --------
@@ -92,7 +98,9 @@ class Metric:
             ``ap``, ``ndcg``, ``fast_ap``, ``precision``, ``recall``, ``r_precision``,
             ``reciprocal_rank`` or ``roc_auc``. Then ``_at_K`` or ``_radius_R``, if the metric has a cutoff. Then
             ``_best`` or ``_worst`` for the order inside the ties. Then ``_structhash`` for that
-            discount of ``ndcg``, or ``_min`` or ``_retrieved`` for that normalizer of ``ap_at_K``.
+            discount of ``ndcg``, or the normalizer of ``ap_at_K``: ``_relevant`` (the default,
+            all relevant items, as trec_eval's ``map_cut_K``), ``_retrieved`` (the relevant items
+            among the first K, as papers on hashing report ``mAP@K``), or ``_min``.
         k : int, default=None
             Cutoff rank of a name without one.
 
@@ -118,7 +126,8 @@ class Metric:
             got = with_nearest([name], _FUNCTIONS) if isinstance(name, str) else repr(name)
             raise ValueError(
                 f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K or _radius_R, then _best or "
-                f"_worst, then _structhash (ndcg), _min or _retrieved (ap_at_K) where they apply. Got {got} instead."
+                "_worst, then _structhash (ndcg), or _relevant, _min or _retrieved (ap_at_K), where they apply. "
+                f"Got {got} instead.{_hint(name)}"
             )
         options: dict[str, Any] = {option: text for option, text in match.groupdict().items() if text}
         stem = options.pop("function")
@@ -215,13 +224,16 @@ class Metric:
         --------
         >>> from skhash.metrics import Metric
         >>> Metric.parse("precision_radius_2").label(), Metric.parse("ap_at_10_worst").label()
-        ('Precision within radius 2', 'AP@10, worst order of ties')
+        ('Precision within radius 2', 'AP@10 of all relevant, worst order of ties')
         """
         stem, cutoff, order, ending = self._words()
+        ending = ending.removesuffix(f"_{self.normalizer}").replace("_", ", ")
+        if stem == "ap" and self.k is not None:
+            ending = _NORMALIZERS[self.normalizer].format(k=self.k)
         text = _LABELS.get(stem, stem.replace("_", " ").capitalize())
         text += average if stem in ("ap", "ndcg") and not order else ""
         text += cutoff.replace("_at_", "@").replace("_radius_", " within radius ")
-        return text + ending.replace("_", ", ") + (f", {self.ties} order of ties" if order else "")
+        return text + ending + (f", {self.ties} order of ties" if order else "")
 
     def _words(self) -> tuple[str, str, str, str]:
         """Parts of the name: function, cutoff, order of ties, discount or normalizer."""
@@ -231,3 +243,9 @@ class Metric:
         order = "" if self.ties == "average" else f"_{self.ties}"
         endings = [self.options[key] for key in ("discount", "normalizer") if key in self.options]
         return stem, cutoff, order, "".join(f"_{ending}" for ending in endings)
+
+
+def _hint(name: Any) -> str:
+    """Name in this library of what many papers call mAP@K."""
+    found = re.fullmatch(r"map\D*(\d+)", name, re.IGNORECASE) if isinstance(name, str) else None
+    return f" The mAP@K of papers on hashing is 'ap_at_{found[1]}_retrieved'." if found else ""

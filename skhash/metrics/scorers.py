@@ -29,7 +29,8 @@ class RetrievalScorer:
     affinity : "auto" or callable, default="auto"
         Which samples are relevant; "auto" is the fitted affinity of the hasher.
     k : int, default=None
-        Cutoff rank of the names without one.
+        Cutoff rank of the names without one. AP with a cutoff is divided by all relevant items;
+        ``"ap_at_100_retrieved"`` divides by those among the first 100.
     empty : "skip", "zero", "one" or "nan", default="skip"
         Value of queries with nothing relevant in the database.
     weighted : bool, default=True

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from skhash.metrics import RelevanceHistogram, average_precision
+from skhash.metrics import Metric, RelevanceHistogram, average_precision, histogram_from_distances
 
 NORMALIZERS = ("relevant", "min", "retrieved")
 cutoffs = st.none() | st.integers(1, 10)
@@ -133,3 +133,32 @@ def test_unknown_options_are_named(options, message):
 def test_retrieved_refuses_soft_counts(as_array):
     with pytest.raises(ValueError, match=r"`H` must have whole counts for normalizer='retrieved'"):
         average_precision(soft(as_array([[[0.5, 0.5]]])), k=1, normalizer="retrieved")
+
+
+def map_of_hashing_scripts(relevant, k):
+    """mAP@k as the scripts of papers on hashing compute it: the mean over the relevant items that were retrieved."""
+    top = relevant[:k]
+    n = int(top.sum())
+    return float(np.mean(np.arange(1, n + 1) / (np.flatnonzero(top) + 1))) if n else 0.0
+
+
+def map_cut_of_trec_eval(relevant, k):
+    """map_cut_k of trec_eval: the sum of the precisions until rank k over the number of all relevant items."""
+    total = found = 0.0
+    for rank, is_relevant in enumerate(relevant[:k], start=1):
+        found += is_relevant
+        total += is_relevant * found / rank
+    return total / relevant.sum()
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [(map_of_hashing_scripts, "ap_at_{k}_retrieved"), (map_cut_of_trec_eval, "ap_at_{k}")]
+)
+@pytest.mark.parametrize("k", [1, 3, 10, 100])
+def test_names_of_other_programs(program, name, k):
+    rng = np.random.default_rng(k)
+    relevant = rng.random((20, 60)) < 0.2
+    relevant[:, 59] = True
+    for ranking in relevant:
+        H = histogram_from_distances(np.arange(60)[None], [1], ranking.astype(int))
+        assert Metric.parse(name.format(k=k))(H) == pytest.approx(program(ranking, k), abs=1e-12)

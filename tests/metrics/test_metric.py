@@ -46,6 +46,8 @@ def test_names(name, function, options):
         "ap_at_5_radius_2",
         "ap_structhash",
         "ap_retrieved",
+        "ap_relevant",
+        "ndcg_at_5_relevant",
         "ndcg_at_5_min",
         "precision_at_5_retrieved",
         "ap_at_5_retrieved_min",
@@ -60,7 +62,10 @@ def test_names_that_say_no_metric(name):
     ("name", "best", "label"),
     [
         ("ap", "ap_best", "AP"),
-        ("ap_at_10_worst", "ap_at_10_best", "AP@10, worst order of ties"),
+        ("ap_at_10_worst", "ap_at_10_best", "AP@10 of all relevant, worst order of ties"),
+        ("ap_at_10_relevant", "ap_at_10_best", "AP@10 of all relevant"),
+        ("ap_at_10_min", "ap_at_10_best_min", "AP@10 of min(relevant, 10)"),
+        ("ap_at_9_retrieved", "ap_at_9_best_retrieved", "AP@9 of relevant retrieved"),
         ("ndcg_at_5_structhash", "ndcg_at_5_best_structhash", "NDCG@5, structhash"),
         ("precision_radius_2.5", "precision_radius_2.5_best", "Precision within radius 2.5"),
         ("roc_auc", "roc_auc_best", "Area under the ROC curve"),
@@ -83,3 +88,14 @@ def test_a_cutoff_may_be_given_apart_from_the_name():
     assert Metric.parse("ap", 10).with_ties("worst") == Metric.parse("ap_at_10_worst")
     assert Metric.parse("ap_at_5", 10).k == 5
     assert Metric.parse("roc_auc", 10).k is None
+
+
+def test_the_default_normalizer_has_a_name_of_its_own():
+    metric = Metric.parse("ap_at_10_relevant")
+    assert (metric.name, metric.options) == ("ap_at_10_relevant", Metric.parse("ap_at_10").options)
+
+
+@pytest.mark.parametrize(("name", "hint"), [("map_at_50", "ap_at_50_retrieved"), ("mAP@50", "ap_at_50_retrieved")])
+def test_the_names_of_papers_are_translated(name, hint):
+    with pytest.raises(ValueError, match=f"papers on hashing is '{hint}'"):
+        Metric.parse(name)

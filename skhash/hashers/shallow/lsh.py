@@ -82,4 +82,5 @@ class LSHHasher(LinearHasher):
 def _sparse_means(X: Any) -> npt.NDArray[Any]:
     """Mean of each feature of sparse samples, summed in double precision."""
     sums = np.bincount(X.indices, weights=X.data, minlength=X.shape[1])
-    return (sums / X.shape[0]).astype(X.dtype)
+    means: npt.NDArray[Any] = (sums / X.shape[0]).astype(X.dtype)
+    return means
