@@ -123,7 +123,8 @@ def _fit(result: Result) -> dict[str, Any]:
 
 def _snippet(results: Sequence[Result]) -> str | None:
     """Code that computes the codes of the first result again that has a hash and a named protocol."""
-    result = next((result for result in results if result.codes_sha256 and result.protocol in PROTOCOLS), None)
+    known = (result for result in results if result.method in METHODS and result.protocol in PROTOCOLS)
+    result = next((result for result in known if result.codes_sha256), None)
     if result is None or result.codes_sha256 is None:
         return None
     own = METHODS[result.method].parameters

@@ -48,14 +48,15 @@ def _best_methods(results: Sequence[Result]) -> list[Result]:
 
 
 def _draw_column(results: Sequence[Result]) -> Iterator[Picture]:
-    """Tie ranges at one number of bits, and the curves if all results have them."""
+    """Tie ranges at one number of bits, and the curves if all results have them, at the same ranks."""
     from skhash.displays import PrecisionAtNDisplay, PrecisionRecallDisplay, TieRangeDisplay
 
     names = list(dict.fromkeys(result.method for result in results))
     height = max(HEIGHT, 1.3 + 0.5 * len(names))
     ranges = partial(TieRangeDisplay.from_results, results)
     yield _picture("AP_T in its tie range", ranges, height, xlabel="AP, from the worst to the best order of ties")
-    if not all(result.curves for result in results):
+    found = {tuple(result.curves["ranks"]) if result.curves else () for result in results}
+    if len(found) > 1 or () in found:
         return
     curves: list[list[Any]] = [[result.curves for result in results if result.method == name] for name in names]
     precision, recall, at_rank = (

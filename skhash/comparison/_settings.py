@@ -8,6 +8,7 @@ from platform import python_version
 from typing import Any
 
 from skhash import __version__
+from skhash.comparison._checks import check_fields
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,13 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Settings":
-        """Settings from JSON."""
+        """Settings from JSON; a ValueError if a value has another type."""
         values = dict(values)
         values["class_name"] = values.pop("class")
         if (tuning := values["tuning"]) is not None:
             values["tuning"] = Tuning(tuning["budget"], tuning["figure"])
+            check_fields(Tuning, vars(values["tuning"]))
+        check_fields(cls, values)
         return cls(**values)
 
     @property

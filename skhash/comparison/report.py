@@ -101,6 +101,8 @@ def rebuild_page(folder: str | os.PathLike[str]) -> Path:
     ------
     FileNotFoundError
         If there are no results.
+    InvalidFileError
+        If a stored result is damaged.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def _records_of(folder: Path, results: Sequence[Result]) -> list[Record]:
     if not (folder / "rows").is_dir():
         return []
     stored: dict[tuple[Any, ...], list[Record]] = {}
-    for record in Store(folder).records():
+    for record in Store(folder).intact_records():
         stored.setdefault(_key(record.result), []).append(record)
     return [
         record

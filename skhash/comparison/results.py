@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from skhash._files import with_current_names
+from skhash.comparison._checks import check_fields
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -117,7 +118,17 @@ class Result(Mapping[str, Any]):
         -------
         Result
             The result.
+
+        Raises
+        ------
+        ValueError
+            If a value is missing or has another type.
         """
+        if missing := {"method", "nbits", "seed"} - values.keys():
+            raise ValueError(
+                f"A result must have the keys method, nbits and seed. {', '.join(sorted(missing))} is missing."
+            )
+        check_fields(cls, values)
         known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
         known["parameters"] = with_current_names(values.get("parameters", {}))
         return cls(**known)

@@ -3,24 +3,36 @@
     FOLDER/rows/<data set>_<protocol>_<method>_<nbits>_<seed>_<hash>.json     one per finished fit
     FOLDER/tuning/<...>.json                                                 the candidates of one tuning
 
-Each write is atomic. The hash is that of the settings, which are in the file, too: everything
-that decides the metrics. A file is reused only for the same data, method, parameters, tuning
-and versions. Code that changed under the same version number is not noticed: use `fresh` then.
+Each write is atomic, and each file has a checksum. The hash is that of the settings, which are in
+the file, too: everything that decides the metrics. A file is reused only for the same data, method,
+parameters, tuning and versions. Code that changed under the same version number is not noticed: use
+`fresh` then.
+
+A comparison ignores a damaged file with a warning, computes its content again and replaces it. A
+report, which computes nothing, raises an error that names the file.
 """
 
 import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from skhash._files import write_json
+from skhash._files import sweep
+from skhash.comparison._checks import check_fields, check_record
+from skhash.comparison._sealed import read_sealed, write_sealed
 from skhash.comparison._settings import Settings
 from skhash.comparison.results import Result
 from skhash.comparison.tuning import Candidate
+from skhash.exceptions import InvalidFileError
+
+_RECORD = frozenset({"settings", "command", "traceback", "finished", "row"})
+_CANDIDATES = frozenset({"settings", "candidates"})
+_Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True)
@@ -56,14 +68,12 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Record":
-        """Record from JSON, of this or an earlier version."""
-        return cls(
-            Settings.from_dict(values["settings"]),
-            Result.from_dict(values["row"]),
-            values["finished"],
-            values["command"],
-            values.get("traceback"),
-        )
+        """Record from JSON, of this or an earlier version; an error if something is missing or does not agree."""
+        own = {"finished": values["finished"], "command": values["command"], "traceback": values.get("traceback")}
+        check_fields(cls, own)
+        record = cls(Settings.from_dict(values["settings"]), Result.from_dict(values["row"]), **own)
+        check_record(record)
+        return record
 
 
 class Store:
@@ -92,6 +102,8 @@ class Store:
                 raise NotADirectoryError(f"The folder of results must be a folder. Got the file {folder} instead.")
             for kind in ("rows", "tuning"):
                 (self.folder / kind).mkdir(parents=True, exist_ok=True)
+                sweep(self.folder / kind)
+            sweep(self.folder)
 
     def records(self) -> list[Record]:
         """Records of all finished fits.
@@ -100,9 +112,34 @@ class Store:
         -------
         list of Record
             In the order of their file names.
+
+        Raises
+        ------
+        InvalidFileError
+            If a file is damaged, or has the name of another one.
         """
-        paths = sorted((self.folder / "rows").glob("*.json")) if self.folder else []
-        return [Record.from_dict(_read(path)) for path in paths]
+        return [self._read_own(path) for path in self._paths()]
+
+    def intact_records(self) -> list[Record]:
+        """Records of all finished fits, without those of damaged files, which a warning names.
+
+        Returns
+        -------
+        list of Record
+            In the order of their file names.
+        """
+        read = (_read_or_warn(path, self._read_own, "It is left out") for path in self._paths())
+        return [record for record in read if record is not None]
+
+    def _paths(self) -> list[Path]:
+        return sorted((self.folder / "rows").glob("*.json")) if self.folder else []
+
+    def _read_own(self, path: Path) -> Record:
+        record = read_record(path)
+        expected = self._path("rows", record.settings.to_dict())
+        if expected is not None and path.name != expected.name:
+            raise InvalidFileError(path, f"is a copy of {expected.name}, or has its result. Delete the copy.")
+        return record
 
     def read_result(self, settings: Settings) -> Result | None:
         """Stored result of these settings.
@@ -115,10 +152,11 @@ class Store:
         Returns
         -------
         Result or None
-            None if there is none.
+            None if there is none, or if the file is damaged, which a warning says.
         """
         path = self._path("rows", settings.to_dict())
-        return Record.from_dict(_read(path)).result if path is not None and path.is_file() else None
+        record = None if path is None else _read_or_warn(path, self._read_own)
+        return None if record is None else record.result
 
     def write_record(self, record: Record) -> None:
         """Store a result, in place of an earlier one of the same settings.
@@ -130,7 +168,7 @@ class Store:
         """
         path = self._path("rows", record.settings.to_dict())
         if path is not None:
-            write_json(path, record.to_dict())
+            write_sealed(path, record.to_dict())
 
     def read_candidates(self, settings: Settings) -> list[Candidate]:
         """Stored candidates of these settings, whatever their budget.
@@ -143,12 +181,13 @@ class Store:
         Returns
         -------
         list of Candidate
-            Empty if there are none.
+            Empty if there are none, or if the file is damaged, which a warning says.
         """
-        path = self._path("tuning", settings.to_tuning_dict())
-        if path is None or not path.is_file():
+        values = settings.to_tuning_dict()
+        path = self._path("tuning", values)
+        if path is None:
             return []
-        return [Candidate.from_dict(values) for values in _read(path)["candidates"]]
+        return _read_or_warn(path, lambda path: read_candidates(path, values)) or []
 
     def write_candidates(self, settings: Settings, candidates: Sequence[Candidate]) -> None:
         """Store the candidates of these settings, in place of earlier ones.
@@ -163,7 +202,7 @@ class Store:
         values = settings.to_tuning_dict()
         path = self._path("tuning", values)
         if path is not None:
-            write_json(path, {"settings": values, "candidates": [candidate.to_dict() for candidate in candidates]})
+            write_sealed(path, {"settings": values, "candidates": [candidate.to_dict() for candidate in candidates]})
 
     def discard(self, settings: Settings) -> None:
         """Remove the result and the candidates of these settings, if there are any.
@@ -187,8 +226,81 @@ class Store:
         return self.folder / kind / f"{stem}_{digest}.json"
 
 
-def _read(path: Path) -> Any:
+def read_record(path: str | os.PathLike[str]) -> Record:
+    """Record in a file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    Record
+        The record.
+
+    Raises
+    ------
+    InvalidFileError
+        If the file is damaged.
+    """
+    return _read(Path(path), _RECORD, Record.from_dict)
+
+
+def read_candidates(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> list[Candidate]:
+    """Candidates in a file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    settings : dict, default=None
+        The settings that the file must have. None allows any.
+
+    Returns
+    -------
+    list of Candidate
+        The candidates.
+
+    Raises
+    ------
+    InvalidFileError
+        If the file is damaged, or is that of other settings.
+    """
+
+    def from_dict(values: Mapping[str, Any]) -> list[Candidate]:
+        if settings is not None and values["settings"] != settings:
+            raise ValueError("it is that of other settings")
+        return [Candidate.from_dict(candidate) for candidate in values["candidates"]]
+
+    return _read(Path(path), _CANDIDATES, from_dict)
+
+
+def _read(path: Path, keys: frozenset[str], from_dict: Callable[[Mapping[str, Any]], _Content]) -> _Content:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON ({error}). Remove it, and its result is computed again.") from error
+        return from_dict(read_sealed(path, keys))
+    except InvalidFileError:
+        raise
+    except KeyError as error:
+        reason = f"the key {error} is missing"
+        cause: Exception = error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        reason, cause = str(error).rstrip("."), error
+    raise InvalidFileError(
+        path, f"is damaged: {reason}. Delete it, or run the comparison again, which replaces it."
+    ) from cause
+
+
+def _read_or_warn(
+    path: Path, read: Callable[[Path], _Content], consequence: str = "Its content is computed again"
+) -> _Content | None:
+    """Content of a file. None if there is none; and with a warning if it is damaged but can be replaced."""
+    if not path.exists():
+        return None
+    try:
+        return read(path)
+    except InvalidFileError as error:
+        if not path.is_file():  # it cannot be replaced, so computing its content would be in vain
+            raise
+        warnings.warn(f"{error} {consequence}.", UserWarning, stacklevel=4)
+        return None

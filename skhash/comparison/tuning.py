@@ -18,6 +18,7 @@ import numpy.typing as npt
 from skhash._files import with_current_names
 from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity
+from skhash.comparison._checks import check_fields
 from skhash.metrics import RetrievalScorer
 from skhash.registry import Around, Space
 
@@ -46,7 +47,7 @@ class Candidate:
     score: float | None = None
     error: str | None = None
     seconds: float = 0.0
-    centers: Mapping[str, Any] = field(default_factory=dict)
+    centers: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Candidate for JSON."""
@@ -54,10 +55,13 @@ class Candidate:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Candidate":
-        """Candidate from JSON, of this or an earlier version."""
-        centers = values.get("centers", values.get("centres", {}))
-        parameters = with_current_names(values["parameters"])
-        return cls(parameters, values["score"], values["error"], values["seconds"], with_current_names(centers))
+        """Candidate from JSON, of this or an earlier version; a ValueError if a value has another type."""
+        values = dict(values)
+        values.setdefault("centers", values.pop("centres", {}))
+        check_fields(cls, values)
+        for name in ("parameters", "centers"):
+            values[name] = with_current_names(values[name])
+        return cls(**values)
 
 
 def tune(

@@ -1,0 +1,75 @@
+"""JSON files with a checksum of their content, under the key "sha256"."""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skhash._files import write_json
+from skhash.exceptions import InvalidFileError
+
+MAX_BYTES = 1 << 23  # of a file that is read; the results of one fit take less than 2 MB
+
+
+def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as JSON, atomically, with its checksum.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Its folder must exist.
+    content : dict
+        Anything that JSON can hold.
+    """
+    plain = json.loads(json.dumps(dict(content)))  # as it will be read: tuples are lists
+    write_json(path, plain | {"sha256": _checksum(plain)})
+
+
+def read_sealed(path: Path, known: frozenset[str]) -> dict[str, Any]:
+    """Content of a file of :func:`write_sealed`, or of an earlier version, which has no checksum.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    known : frozenset of str
+        Keys that a file without a checksum may have, so that a damaged checksum is noticed.
+
+    Returns
+    -------
+    dict
+        The content without the checksum.
+
+    Raises
+    ------
+    InvalidFileError
+        If the path is no regular file, which cannot be replaced.
+    ValueError
+        If the content is damaged; it says why, without the path.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise InvalidFileError(path, "must be a regular file. Move what is there to another place.")
+    with open(path, "rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not valid JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise ValueError("it is not a JSON object")
+    checksum = content.pop("sha256", None)
+    if checksum is None and (unknown := content.keys() - known):
+        raise ValueError(f"it has the unknown keys {', '.join(sorted(unknown))}")
+    if checksum not in (None, _checksum(content)):
+        raise ValueError("its content does not agree with its checksum")
+    return content
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()  # half of a surrogate pair is an error here
