@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from _fuzz import Target
+from _fuzz_comparison import COMPARISON
 from _fuzz_mutators import to_json
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensors_to_bytes
@@ -131,4 +132,4 @@ def pack_dataset(tree):
 
 DATASETS = Target("data sets", ".npz", datasets, read_dataset, unpack_dataset, pack_dataset)
 
-TARGETS = (MODELS, DATASETS)
+TARGETS = (MODELS, DATASETS, *COMPARISON)

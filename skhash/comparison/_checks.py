@@ -1,6 +1,6 @@
 """Checks of results that come from files: types, finite numbers, and values that agree with each other."""
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _KEYS = ("dataset", "protocol", "method", "nbits", "seed")  # of settings and results
 _CURVES = {"ranks", "rank_precision", "radius_precision", "radius_recall"}
 _ROUNDING = 1e-6
+_LARGEST = sys.float_info.max
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
@@ -69,8 +70,12 @@ def _is_of(value: Any, hint: Any) -> bool:
     if origin is int:
         return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
     if origin is float:
-        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
     return isinstance(value, origin)
+
+
+def _is_finite(value: Any) -> bool:
+    return bool(abs(value) <= _LARGEST)  # also of ints that are too large for math.isfinite
 
 
 def check_record(record: "Record") -> None:

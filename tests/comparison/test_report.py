@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from skhash.cli import main
 from skhash.comparison import _page, compare, markdown_table, rebuild_page, write_report
 from skhash.comparison.store import Store
 
@@ -78,3 +79,17 @@ def test_results_of_other_settings_are_not_mixed(folder, tmp_path):
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="has no results of a comparison"):
         rebuild_page(tmp_path)
+
+
+def test_a_damaged_result_is_one_line_on_the_command_line(folder, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path / "copy")
+    path = next((tmp_path / "copy" / "rows").iterdir())
+    path.write_bytes(path.read_bytes().replace(b'"ap": 0.', b'"ap": 0.9'))
+    assert main(["report", str(tmp_path / "copy")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(
+        f"skhash: error: {path} is damaged: its content does not agree with its checksum. Delete it"
+    )
+    assert error.count("\n") == 1
+    with pytest.warns(UserWarning, match="is damaged.*It is left out"):
+        write_report(tmp_path / "copy", json.loads((folder / "results.json").read_text()))

@@ -46,3 +46,24 @@ def test_a_result_reads_like_a_dict():
     assert "to_dict" not in result
     with pytest.raises(KeyError, match="to_dict"):
         result["to_dict"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ap": "0.5"}, r"`ap` must be of type float \| None\. Got '0\.5' instead"),
+        ({"ap": float("nan")}, "`ap` must be .* Got nan"),
+        ({"seconds": 10**400}, r"`seconds` must be of type float\. Got 1000.*\.\.\. instead"),
+        ({"seed": True}, r"`seed` must be of type int\. Got True"),
+        ({"curves": {"ranks": ["1"]}}, "`curves` must be of type .*Got"),
+        ({"parameters": []}, r"`parameters` must be of type .*Got \[\] instead"),
+    ],
+)
+def test_values_of_other_types_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        Result.from_dict(OLD | change)
+
+
+def test_missing_values_are_named():
+    with pytest.raises(ValueError, match=r"method, nbits and seed\. method, nbits is missing"):
+        Result.from_dict({"seed": 0})
