@@ -2,12 +2,14 @@
 
 from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
 from skhash.engine.backbones import build_backbone, output_width
-from skhash.engine.checkpoint import Checkpoint, as_arrays, as_tensors, fingerprint
+from skhash.engine.checkpoint import Checkpoint
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, evenly_spaced
 from skhash.engine.encoder import Encoder
+from skhash.engine.identity import Identity, fingerprint
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import full_precision, resolve_device, seeded
 from skhash.engine.smoothing import Smoothing, are_tags
+from skhash.engine.states import as_arrays, as_tensors
 from skhash.engine.training import Schedule, Trainer
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "Checkpoint",
     "DatasetArray",
     "Encoder",
+    "Identity",
     "Objective",
     "Schedule",
     "Smoothing",

@@ -1,36 +1,47 @@
-"""Checkpoints: the complete state of a training, written atomically."""
+"""Checkpoints: the complete state of a training in one file, with the identity of the training and a checksum."""
 
 import errno
 import hashlib
+import json
 import os
-import pickle
-from collections.abc import Callable, Mapping
+import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import joblib
 import numpy as np
 import torch
-from torch import nn
 
-from skhash._files import atomic_write, qualified_name
-from skhash.engine.data import evenly_spaced
+from skhash._files import atomic_write
+from skhash.engine._payload import read_payload, write_payload
+from skhash.engine.identity import Identity
+from skhash.exceptions import InvalidFileError
 
-N_FINGERPRINT_SAMPLES = 1000  # training samples that enter the fingerprint
+_MAGIC = b"skhash checkpoint 1\n"
+_N_HASH_BYTES = 65  # hexadecimal digits, and the end of the line
+_N_MAX_HEADER_BYTES = 2**20
+REMEDY = "Delete the file, or fit without resume=True, which replaces it."
 
 
 class Checkpoint:
-    """One file in a folder, named by the parameters and the data of the training.
+    """One file in a folder, named by the identity of the training, which it holds, too.
 
-    Several trainings can share a folder, as the clones of a grid search do: each finds the
-    file of its own parameters and data.
+    Several trainings can share a folder, as the clones of a grid search do: each finds its
+    own file. A file begins with a line that tells the format, the SHA-256 of all that
+    follows, and a line of JSON with the identity and the versions of the libraries.
 
     Parameters
     ----------
     folder : path-like
         Folder, created if it is missing.
-    name : str
-        Name of the file, see :func:`fingerprint`.
+    identity : Identity
+        What the training is made of, see :func:`fingerprint`.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
 
     Raises
     ------
@@ -40,8 +51,9 @@ class Checkpoint:
     Examples
     --------
     >>> import tempfile
-    >>> from skhash.engine import Checkpoint
-    >>> checkpoint = Checkpoint(tempfile.mkdtemp(), "0123456789abcdef")
+    >>> import numpy as np
+    >>> from skhash.engine import Checkpoint, fingerprint
+    >>> checkpoint = Checkpoint(tempfile.mkdtemp(), fingerprint({"nbits": 8}, np.eye(3), None))
     >>> checkpoint.read() is None
     True
     >>> checkpoint.write({"n_epochs_done": 3})
@@ -49,8 +61,9 @@ class Checkpoint:
     {'n_epochs_done': 3}
     """
 
-    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
-        self.path = Path(folder) / f"{name}.ckpt"
+    def __init__(self, folder: str | os.PathLike[str], identity: Identity) -> None:
+        self.identity = identity
+        self.path = Path(folder) / f"{identity.name}.ckpt"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(
@@ -63,15 +76,23 @@ class Checkpoint:
         Parameters
         ----------
         state : dict
-            Tensors, numbers, strings, tuples, lists, and dicts of these.
+            Tensors, numbers, strings, None, and dicts, lists, tuples and sets of these.
 
         Raises
         ------
         OSError
             If the file cannot be written. The last one is unchanged.
+        TypeError
+            If the state holds anything else.
         """
+        header = {"identity": self.identity.entries, "versions": _versions()}
         with atomic_write(self.path) as file:
-            torch.save(state, file)
+            file.write(_MAGIC + b"0" * (_N_HASH_BYTES - 1) + b"\n")
+            writer = _HashingWriter(file)
+            writer.write(json.dumps(header).encode() + b"\n")
+            write_payload(state, writer)
+            file.seek(len(_MAGIC))
+            file.write(writer.hash.hexdigest().encode())
 
     def read(self) -> dict[str, Any] | None:
         """State in the file. No code in it is run.
@@ -80,119 +101,107 @@ class Checkpoint:
         -------
         dict or None
             The state; None if there is no file.
+
+        Raises
+        ------
+        skhash.exceptions.InvalidFileError
+            If the file cannot be read, is damaged, or is of another training.
+
+        Warns
+        -----
+        UserWarning
+            If other versions of the libraries wrote it, which may round otherwise.
         """
-        if not self.path.exists():
+        try:
+            with open(self.path, "rb") as file:
+                checksum, header = self._read_start(file)
+                content = file.read()
+        except FileNotFoundError:
             return None
-        state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
+        except OSError as error:
+            raise InvalidFileError(self.path, f"cannot be read: {error.strerror}. Check the folder.") from error
+        computed = hashlib.sha256(header)
+        computed.update(content)
+        if checksum != computed.hexdigest().encode() + b"\n":
+            raise InvalidFileError(self.path, f"is cut short or damaged: its checksum does not match. {REMEDY}")
+        identity, versions = _parse_header(self.path, header)
+        if differences := self.identity.differences(identity):
+            raise InvalidFileError(
+                self.path,
+                f"is the checkpoint of another training: {'; '.join(differences)}. Set the same parameters and data, "
+                "or move the file away to train from scratch.",
+            )
+        try:
+            state: dict[str, Any] = read_payload(content)
+        except Exception as error:  # of the parsers of bytes with a valid checksum: anything
+            raise InvalidFileError(self.path, f"is no checkpoint of skhash: {error}. {REMEDY}") from error
+        _warn_of_versions(self.path, versions)
         return state
 
+    def nearest(self) -> tuple[Path, list[str]] | None:
+        """The checkpoint in the folder that differs least from this training.
 
-def fingerprint(params: Mapping[str, Any], X: Any, targets: Any) -> str:
-    """Hash of the parameters and the data of a training: shapes, and up to 1,000 samples.
+        Returns
+        -------
+        (path, list of str) or None
+            The file, and what differs; None if the folder has no checkpoints.
+        """
+        others = [(path, self.identity.differences(identity)) for path, identity in self._others()]
+        return min(others, key=lambda other: len(other[1]), default=None)
 
-    Parameters
-    ----------
-    params : dict
-        Parameters of the estimator. A module is identified by the names and shapes of its
-        tensors, a function by its name, any other object by its pickle.
-    X : array or DatasetArray of shape (n_samples, ...)
-        Training samples.
-    targets : array of shape (n_samples, ...) or None
-        Their targets.
+    def _others(self) -> Iterator[tuple[Path, Identity]]:
+        for path in sorted(self.path.parent.glob("*.ckpt")):
+            try:
+                with open(path, "rb") as file:
+                    identity, _ = _parse_header(path, self._read_start(file)[1])
+            except (OSError, InvalidFileError):
+                continue  # a file that cannot be read tells nothing about this training
+            yield path, identity
 
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-
-    Raises
-    ------
-    TypeError
-        If a parameter cannot be pickled, and so cannot be identified.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.engine import fingerprint
-    >>> X = np.arange(6.0).reshape(3, 2)
-    >>> fingerprint({"nbits": 8}, X, None) == fingerprint({"nbits": 16}, X, None)
-    False
-    """
-    digest = hashlib.sha256()
-    for name, value in sorted(params.items()):
-        digest.update(f"{name}={_describe(name, value)};".encode())
-    for values in (X, targets):
-        if values is not None:
-            part = values[evenly_spaced(values.shape[0], N_FINGERPRINT_SAMPLES)]
-            part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
-            digest.update(f"{values.shape}{part.dtype}".encode())
-            digest.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
-    return digest.hexdigest()[:16]
+    def _read_start(self, file: BinaryIO) -> tuple[bytes, bytes]:
+        """Checksum and header, if the file has this format."""
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise InvalidFileError(self.path, f"is no checkpoint of this version of skhash. {REMEDY}")
+        return file.read(_N_HASH_BYTES), file.readline(_N_MAX_HEADER_BYTES)
 
 
-def _describe(name: str, value: Any) -> str:
-    kind = qualified_name(value)
-    if hasattr(value, "__qualname__"):
-        return kind
-    if isinstance(value, nn.Module):  # the first weights of a module differ in each process
-        return kind + repr([(name, tuple(tensor.shape)) for name, tensor in value.state_dict().items()])
+class _HashingWriter:
+    """A file that is hashed while it is written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.hash = file, hashlib.sha256()
+
+    def write(self, content: Any) -> int:
+        self.hash.update(content)
+        return self.file.write(content)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def _versions() -> dict[str, str]:
+    package = sys.modules[__name__.partition(".")[0]]  # importing it here would be a cycle
+    versions = {package.__name__: package.__version__, "torch": torch.__version__, "numpy": np.__version__}
+    return {name: str(version).partition("+")[0] for name, version in versions.items()}  # not the kind of device
+
+
+def _parse_header(path: Path, header: bytes) -> tuple[Identity, dict[str, str]]:
     try:
-        return kind + str(joblib.hash(value))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise TypeError(
-            f"`{name}` must be picklable when `checkpoint` is set. Got a {kind} that is not: {error}"
-        ) from error
+        fields = json.loads(header)
+        entries = tuple((str(name), str(text), str(digest)) for name, text, digest in fields["identity"])
+        return Identity(entries), {str(name): str(version) for name, version in fields["versions"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InvalidFileError(path, f"has a damaged header. {REMEDY}") from error
 
 
-def as_arrays(state: Any) -> Any:
-    """Copy of a nested state with arrays in place of tensors, which any version of torch can read.
-
-    Parameters
-    ----------
-    state : dict, list, tuple, tensor or other value
-        The state.
-
-    Returns
-    -------
-    dict, list, tuple, ndarray or other value
-        The copy.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine import as_arrays
-    >>> as_arrays({"step": (1, torch.zeros(2))})
-    {'step': (1, array([0., 0.], dtype=float32))}
-    """
-    return _map(state, torch.Tensor, lambda tensor: tensor.detach().cpu().numpy().copy())
-
-
-def as_tensors(state: Any) -> Any:
-    """Copy of a nested state with tensors in place of arrays.
-
-    Parameters
-    ----------
-    state : dict, list, tuple, ndarray or other value
-        The state, as :func:`as_arrays` returns it.
-
-    Returns
-    -------
-    dict, list, tuple, tensor or other value
-        The copy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.engine import as_tensors
-    >>> as_tensors({"step": (1, np.zeros(2))})
-    {'step': (1, tensor([0., 0.], dtype=torch.float64))}
-    """
-    return _map(state, np.ndarray, torch.tensor)
-
-
-def _map(state: Any, kind: type, function: Callable[[Any], Any]) -> Any:
-    if isinstance(state, dict):
-        return {name: _map(value, kind, function) for name, value in state.items()}
-    if isinstance(state, list | tuple):
-        return type(state)(_map(value, kind, function) for value in state)
-    return function(state) if isinstance(state, kind) else state
+def _warn_of_versions(path: Path, versions: dict[str, str]) -> None:
+    changed = [
+        f"{name} {versions.get(name)}, now {now}" for name, now in _versions().items() if versions.get(name) != now
+    ]
+    if changed:
+        warnings.warn(
+            f"{path} was written with {'; '.join(changed)}. The codes of the resumed training may differ from those of "
+            "an unbroken one.",
+            UserWarning,
+            stacklevel=2,
+        )

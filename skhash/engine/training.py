@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from skhash.engine._state_checks import check_state
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import generator_states, restore_generators
@@ -231,7 +232,13 @@ class Trainer:
         ----------
         state : dict
             What :meth:`state_dict` returned.
+
+        Raises
+        ------
+        ValueError
+            If the state is damaged, or that of another training.
         """
+        check_state(self, state)
         self.n_epochs_done = state["n_epochs_done"]
         self.encoder.load_state_dict(state["encoder"])
         self.objective.load_state_dict(state["objective"])

@@ -22,7 +22,6 @@ from skhash.affinity import SharedLabelsAffinity
 from skhash.base import ENCODE_BATCH_SIZE, BaseHasher, InterruptedFit
 from skhash.engine import (
     ArraySubset,
-    Checkpoint,
     DatasetArray,
     Encoder,
     Objective,
@@ -32,13 +31,12 @@ from skhash.engine import (
     build_backbone,
     crop_and_flip,
     evenly_spaced,
-    fingerprint,
     output_width,
     resolve_device,
     seeded,
 )
 from skhash.engine.smoothing import N_MAX_DIRECTIONS
-from skhash.hashers.deep._checkpoints import write_checkpoint
+from skhash.hashers.deep._checkpoints import TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
 from skhash.hashers.deep._images import check_shape
 from skhash.hashers.deep._parameters import CONSTRAINTS, document
@@ -48,8 +46,6 @@ from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
 # Chosen by validation on training samples of MNIST and USPS, for 1,000 to 25,000 samples.
 NOISE, MAX_NOISE = 4.0, 3.0
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
-#: parameters that do not change the weights
-_FREE = {"checkpoint", "device", "store_database", "deterministic"}
 
 
 class DeepHasher(PartialFitMixin, BaseHasher):
@@ -101,8 +97,8 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             affinity does not; the others store it for :meth:`score` only. None takes the
             targets of a Dataset, if learning needs them.
         resume : bool, default=False
-            Continue from the checkpoint of these parameters and samples, if there is one.
-            The codes are those of a training that was never stopped.
+            Continue from the checkpoint of this training, if there is one. The codes are those
+            of a training that was never stopped. See :ref:`resume` for what is compared.
 
         Returns
         -------
@@ -113,6 +109,10 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         ------
         ValueError
             If `X` or `y` is invalid. An earlier fit is kept then.
+        skhash.exceptions.InvalidFileError
+            If the checkpoint is damaged or that of another training.
+        TypeError
+            If a parameter cannot be identified, which `checkpoint` requires.
         FloatingPointError
             If the loss is no longer finite.
         KeyboardInterrupt
@@ -326,8 +326,10 @@ class DeepHasher(PartialFitMixin, BaseHasher):
     def _fit(self, X: Any, targets: Any, resume: bool = False) -> None:
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
-        checkpoint = None if self.checkpoint is None else self._open_checkpoint(X, targets)
+        file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume)
         rng, seed = self._draw_seed()
+        if file is not None:
+            rng, seed = file.begin(rng, seed)
         order = np.random.default_rng(seed)
         train, train_targets, early_stopping = X, targets, None
         if self.early_stopping:
@@ -338,24 +340,15 @@ class DeepHasher(PartialFitMixin, BaseHasher):
             trainer = self._build_trainer(encoder, train, train_targets, order, device)
             self.history_ = []
             self.__dict__.pop("_stream", None)
-            state = checkpoint.read() if checkpoint is not None and resume else None
-            if state is not None:
-                trainer.load_state_dict(state["trainer"])
-                self.history_ = state["history"]
-                if early_stopping is not None:
-                    early_stopping.best = tuple(state["best"])
-                self._store_weights(state["weights"])
+            if file is not None:
+                file.restore(trainer, early_stopping)
             try:
-                self._fit_loop(trainer, early_stopping, checkpoint, X, targets)
+                self._fit_loop(trainer, early_stopping, file, X, targets)
             except KeyboardInterrupt as interrupt:
                 if was_fitted or not self.history_:
                     raise
                 self._store_database(X, targets)
                 raise InterruptedFit from interrupt
-
-    def _open_checkpoint(self, X: Any, targets: Any) -> Checkpoint:
-        params = {name: value for name, value in self.get_params(deep=False).items() if name not in _FREE}
-        return Checkpoint(self.checkpoint, fingerprint(params, X, targets))
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> EarlyStopping:
         affinity = "auto" if self.affinity_ is None else self.affinity_
@@ -367,7 +360,7 @@ class DeepHasher(PartialFitMixin, BaseHasher):
         self,
         trainer: Trainer,
         early_stopping: EarlyStopping | None,
-        checkpoint: Checkpoint | None,
+        file: TrainingFile | None,
         X: Any,
         targets: Any,
     ) -> None:
@@ -382,8 +375,8 @@ class DeepHasher(PartialFitMixin, BaseHasher):
                 self._store_weights(trainer.encoder.state_dict())
             self.history_.append(entry)
             self.n_epochs_ = len(self.history_)
-            if checkpoint is not None:
-                write_checkpoint(checkpoint, trainer, self, early_stopping)
+            if file is not None:
+                file.write(trainer, early_stopping)
             weights = trainer.encoder.state_dict()
             if context.call_on_fit_task_end(
                 estimator=self,

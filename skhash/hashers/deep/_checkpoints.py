@@ -1,29 +1,150 @@
-"""The checkpoint of a deep hasher after an epoch."""
+"""Checkpoints of a fit: what identifies its training, what is saved, and how the training goes on."""
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 import torch
 
-from skhash.engine import Checkpoint, Trainer
+from skhash.engine import Checkpoint, DatasetArray, Identity, Trainer, fingerprint
+from skhash.engine._state_checks import check_finite, check_like, check_twister
+from skhash.engine.checkpoint import REMEDY
+from skhash.engine.runtime import pack_state, unpack_state
+from skhash.exceptions import InvalidFileError
 from skhash.hashers.deep._early_stopping import EarlyStopping
 
+#: parameters that may change between the runs of one training, because they do not decide the weights
+FREE = ("checkpoint", "device", "store_database", "deterministic")
 
-def write_checkpoint(
-    checkpoint: Checkpoint, trainer: Trainer, hasher: Any, early_stopping: EarlyStopping | None
-) -> None:
-    """Write the state of a training. If the file cannot be written, a warning names it, and the training goes on.
 
-    Hours of training are worth more than the file, and the next epoch tries again.
+def identify(hasher: Any, X: Any, targets: Any) -> Identity:
+    """Identity of the training of a hasher: its class, its parameters with their defaults resolved, and the data.
+
+    Parameters
+    ----------
+    hasher : DeepHasher
+        The hasher, with `settings_`.
+    X : array or DatasetArray of shape (n_samples, ...)
+        Validated samples.
+    targets : array of shape (n_samples, ...) or None
+        Their targets.
+
+    Returns
+    -------
+    Identity
+        The identity.
     """
-    state = {
-        "trainer": trainer.state_dict(),
-        "history": hasher.history_,
-        "best": (-np.inf, 0) if early_stopping is None else early_stopping.best,
-        "weights": {name: torch.from_numpy(value) for name, value in hasher.weights_.items()},
-    }
-    try:
-        checkpoint.write(state)
-    except OSError as error:
-        warnings.warn(f"The training goes on without a new checkpoint. {error}", UserWarning, stacklevel=2)
+    params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
+    return fingerprint({"hasher": type(hasher)} | params | hasher.settings_, X, targets)
+
+
+class TrainingFile:
+    """The checkpoint of one fit.
+
+    Parameters
+    ----------
+    hasher : DeepHasher
+        The hasher, with `settings_`.
+    X : array or DatasetArray of shape (n_samples, ...)
+        Validated samples.
+    targets : array of shape (n_samples, ...) or None
+        Their targets.
+    resume : bool
+        Whether to read the file.
+    """
+
+    def __init__(self, hasher: Any, X: Any, targets: Any, resume: bool) -> None:
+        self.hasher, self.X = hasher, X
+        self.checkpoint = Checkpoint(hasher.checkpoint, identify(hasher, X, targets))
+        self.state = self.checkpoint.read() if resume else None
+        self._start: dict[str, Any] = {}
+        if resume and self.state is None:
+            self._warn_of_other_trainings()
+
+    def begin(self, rng: np.random.RandomState, seed: int) -> tuple[np.random.RandomState, int]:
+        """Generator and seed that the training started from: with ``random_state=None`` each run draws others."""
+        self._start = {"seed": seed, "rng": pack_state(rng.get_state(legacy=True))}
+        if self.state is None:
+            return rng, seed
+        start: Any = self.state.get("start")
+        try:
+            check_like(start, self._start, "start")
+            check_twister(start["rng"], "start.rng")
+            if type(start["seed"]) is not int or not 0 <= start["seed"] < 2**32:
+                raise ValueError("`start.seed` is no seed")
+        except ValueError as error:
+            raise self._damaged(error) from error
+        self._start = start
+        rng = np.random.RandomState()
+        rng.set_state(unpack_state(start["rng"]))
+        return rng, start["seed"]
+
+    def restore(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
+        """Go on from the file, if it was read."""
+        if self.state is None:
+            return
+        try:
+            self._check(self.state, trainer)
+            trainer.load_state_dict(self.state["trainer"])
+        except Exception as error:  # optimizers and modules of the user raise anything
+            raise self._damaged(error) from error
+        self.hasher.history_ = self.state["history"]
+        if early_stopping is not None:
+            early_stopping.best = tuple(self.state["best"])
+        self.hasher._store_weights(self.state["weights"])
+        if isinstance(self.X, DatasetArray):
+            warnings.warn(
+                f"The samples of {type(self.X.dataset).__name__} are not compared with those behind "
+                f"{self.checkpoint.path}; only its class, its length and its attributes are. "
+                "Make sure that they are the same.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def write(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
+        """Save the state after an epoch. If the file cannot be written, a warning names it, and the training goes on.
+
+        Hours of training are worth more than the file, and the next epoch tries again.
+        """
+        state = {
+            "trainer": trainer.state_dict(),
+            "history": self.hasher.history_,
+            "best": (-np.inf, 0) if early_stopping is None else early_stopping.best,
+            "weights": {name: torch.from_numpy(value) for name, value in self.hasher.weights_.items()},
+            "start": self._start,
+        }
+        try:
+            self.checkpoint.write(state)
+        except OSError as error:
+            warnings.warn(f"The training goes on without a new checkpoint. {error}", UserWarning, stacklevel=2)
+
+    @staticmethod
+    def _check(state: dict[str, Any], trainer: Trainer) -> None:
+        """Raise ValueError for parts that the trainer does not check."""
+        history, best = state["history"], state["best"]
+        if not isinstance(history, list) or len(history) != state["trainer"]["n_epochs_done"]:
+            raise ValueError("`history` must have one entry per epoch")
+        for i, entry in enumerate(history):
+            if entry["epoch"] != i + 1 or not math.isfinite(entry["loss"]):
+                raise ValueError(f"`history[{i}]` must have the epoch {i + 1} and a finite loss")
+        value, epoch = best
+        if type(value) is not float or math.isnan(value) or type(epoch) is not int or not 0 <= epoch <= len(history):
+            raise ValueError("`best` must be a value and an epoch")
+        check_like(state["weights"], trainer.encoder.state_dict(), "weights")
+        check_finite(state["weights"], "weights")
+
+    def _damaged(self, error: Exception) -> InvalidFileError:
+        return InvalidFileError(self.checkpoint.path, f"has a damaged state: {error}. {REMEDY}")
+
+    def _warn_of_other_trainings(self) -> None:
+        nearest = self.checkpoint.nearest()
+        if nearest is None:
+            return
+        path, differences = nearest
+        warnings.warn(
+            f"{path.parent} has no checkpoint of this training, which starts from scratch. "
+            f"In {path.name}, the one that differs least, {'; '.join(differences)}.",
+            UserWarning,
+            stacklevel=3,
+        )
