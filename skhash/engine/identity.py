@@ -110,7 +110,9 @@ def fingerprint(params: Mapping[str, Any], X: Any, targets: Any) -> Identity:
     >>> import numpy as np
     >>> from skhash.engine import fingerprint
     >>> X = np.arange(6.0).reshape(3, 2)
-    >>> fingerprint({"scale": lambda x: 2 * x}, X, None) == fingerprint({"scale": lambda x: 3 * x}, X, None)
+    >>> fingerprint({"scale": lambda x: 2 * x}, X, None) == fingerprint(
+    ...     {"scale": lambda x: 3 * x}, X, None
+    ... )
     False
     """
     entries = []

@@ -84,9 +84,10 @@ n_iter_no_change : int, default=10
 checkpoint : path-like, default=None
     Folder in which to save the state of the training after each epoch, for
     ``fit(X, y, resume=True)``. Each combination of parameters and data has its own file.
-    The parameters must be picklable. A `random_state` that is an instance changes with
-    every fit, so it finds its checkpoint only in a new process. If a file cannot be written,
-    for example because the disk is full, training goes on with a warning.
+    A parameter that cannot be identified is refused, see :ref:`resume`. A `random_state`
+    that is an instance changes with every fit, so it finds its checkpoint only in a new
+    process. If a file cannot be written, for example because the disk is full, training
+    goes on with a warning.
 store_database : bool, default=True
     Whether to store the codes and targets of the training samples for :meth:`score`.
 device : str, default="auto"
