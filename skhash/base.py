@@ -18,6 +18,7 @@ from skhash._samples import check_kind
 from skhash._target_checks import labels_for_affinity, missing_targets
 from skhash._targets import take_targets
 from skhash._threads import one_thread
+from skhash._values import check_values
 from skhash.affinity import fit_affinity, level_indices, resolve_affinity
 from skhash.codes import MAX_NBITS, binarize
 
@@ -295,7 +296,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _validate_samples(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self._check_input(X, reset=False)
+        return check_values(self._check_input(X, reset=False))
 
     def _check_input(self, X: Any, **options: Any) -> Any:
         """Validated samples. `options` are passed to scikit-learn's validate_data."""
@@ -310,6 +311,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         if y is None and get_tags(self).target_tags.required:
             raise missing_targets(self)
         X = self._check_input(X, y=None if y is None else "no_validation", reset=reset, ensure_min_samples=2)
+        X = check_values(X, fit=True)
         if y is None:
             # a Dataset is read by slicing
             targets = X[:] if given and not getattr(self.affinity, "requires_y", True) else None

@@ -56,7 +56,10 @@ def corrupt(batch: torch.Tensor, share: float = 0.1, noise: float = 0.1) -> torc
     """
     others = batch[torch.randperm(len(batch), device=batch.device)]
     batch = torch.where(torch.rand_like(batch) < share, others, batch)
-    scale = torch.sqrt(torch.mean((batch - batch.mean(0)) ** 2))
+    deviations = batch - batch.mean(0)
+    # a power of two, which rounds nothing, keeps the squares of small and large values within float32
+    unit = torch.exp2(torch.floor(torch.log2(deviations.abs().max().clamp_min(1e-37))))
+    scale = torch.sqrt(torch.mean((deviations / unit) ** 2)) * unit
     return batch + noise * scale * torch.randn_like(batch)
 
 

@@ -8,12 +8,10 @@ import torch
 from sklearn.utils import gen_batches
 from torch import nn
 
+from skhash._values import FAR
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor, evenly_spaced
 from skhash.engine.smoothing import N_MAX_SAMPLES, Smoothing
-
-#: features whose mean is this many global scales from 0 are shifted before their values are rounded to float32
-FAR = 1024.0
 
 
 class Encoder(nn.Module):

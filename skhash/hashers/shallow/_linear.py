@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky
 from sklearn.decomposition import PCA
 
+from skhash._values import far_offset
 from skhash.base import BaseHasher
 
 
@@ -57,8 +58,8 @@ class LinearHasher(BaseHasher):
         self.random_state = random_state
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        self.mean_ = feature_means(X)
-        self.projection_ = self._learn(X - self.mean_, targets).astype(X.dtype, copy=False)
+        centered, self.mean_ = center(X)
+        self.projection_ = self._learn(centered, targets).astype(X.dtype, copy=False)
 
     @abstractmethod
     def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
@@ -89,6 +90,40 @@ def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array([0.5, 2.5])
     """
     return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+
+
+def center(X: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Samples minus their mean, without loss of digits where features are far from 0.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), float32 or float64
+        Samples.
+
+    Returns
+    -------
+    centered : ndarray of shape (n_samples, n_features), dtype as `X`
+        Centered samples.
+    mean : ndarray of shape (n_features,)
+        Mean of each feature, of the dtype of `X`; float64 if a feature is far from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.shallow._linear import center
+    >>> center(np.array([[1e15, 1.0], [1e15 + 1, 4.0]]))[0]
+    array([[-0.5, -1.5],
+           [ 0.5,  1.5]])
+    """
+    mean = feature_means(X)
+    centered = X - mean
+    offset = far_offset(mean, float(np.linalg.norm(centered)) / np.sqrt(X.size))
+    if offset is not None:
+        centered = X - offset.astype(X.dtype)
+        rest = centered.mean(axis=0, dtype=np.float64)
+        centered -= rest.astype(X.dtype)
+        mean = offset + rest
+    return centered, mean
 
 
 def orthonormal_map(n_inputs: int, n_outputs: int, rng: np.random.RandomState) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
 
 from skhash.hashers._ranking_lists import draw_ranking_lists
-from skhash.hashers.shallow._linear import feature_means
+from skhash.hashers.shallow._linear import center
 
 NEAR = 0.05  # share of the other samples that are near; their distance is set to 0
 
@@ -122,7 +122,7 @@ def distance_pairs(
     >>> pairs.T[distances == 0].tolist()
     [[0, 1], [2, 3]]
     """
-    units = X - feature_means(X)
+    units, _ = center(X)
     lengths = np.linalg.norm(units, axis=1, keepdims=True)
     units = np.divide(units, lengths, out=np.zeros_like(units), where=lengths > 0)
     n = len(X)

@@ -47,7 +47,7 @@ from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
 from skhash.base import BaseHasher
-from skhash.hashers.shallow._linear import feature_means, orthonormal_map
+from skhash.hashers.shallow._linear import center, orthonormal_map
 
 MIN_SAMPLES_PER_ANCHOR = 5  # with fewer, the graph has many parts, and eigenvectors only distinguish those
 MIN_EIGENVALUE = 1e-8  # smaller eigenvalues, out of at most 1, are rounding errors
@@ -275,8 +275,7 @@ class AGHHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         rng = check_random_state(self.random_state)
-        self.mean_ = feature_means(X)
-        X = X - self.mean_
+        X, self.mean_ = center(X)
         anchors = self._draw_anchors(X, rng)
         Z, self.bandwidth_ = _anchor_weights(X, anchors, self.n_neighbors, self.bandwidth)
         used = Z.sum(axis=0) > 0  # the others are near no sample

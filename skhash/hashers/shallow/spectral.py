@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.base import BaseHasher
-from skhash.hashers.shallow._linear import feature_means, principal_map
+from skhash.hashers.shallow._linear import center, principal_map
 
 
 def _smoothest_eigenfunctions(
@@ -115,10 +115,10 @@ class SpectralHasher(BaseHasher):
         self.store_database = store_database
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        self.mean_ = feature_means(X)
+        centered, self.mean_ = center(X)
         # there are enough principal components, so that none is drawn at random
-        components = principal_map(X - self.mean_, min(self.nbits, *X.shape), rng=None).astype(X.dtype, copy=False)
-        projected = (X - self.mean_) @ components
+        components = principal_map(centered, min(self.nbits, *X.shape), rng=None).astype(X.dtype, copy=False)
+        projected = centered @ components
         starts, lengths = projected.min(axis=0), np.ptp(projected, axis=0)
         real = lengths > np.finfo(X.dtype).eps * np.abs(X).max()  # above rounding errors
         if not real.any():  # equal samples have equal codes

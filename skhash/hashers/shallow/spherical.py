@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
 from skhash.base import BaseHasher
-from skhash.hashers.shallow._linear import feature_means
+from skhash.hashers.shallow._linear import center
 
 N_START = 5  # number of samples whose mean is a first pivot, near the center, where spheres overlap
 FAR = 1e6  # distance, in units of the extent of the samples, at which spheres are planes up to rounding
@@ -220,8 +220,7 @@ class SphericalHasher(BaseHasher):
         self.random_state = random_state
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        self.mean_ = feature_means(X)
-        X = X - self.mean_
+        X, self.mean_ = center(X)
         first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, N_START))
         start = X[first].mean(axis=1)
         self.pivots_, self.n_iter_ = _spread_pivots(X, start, self.eps_m, self.eps_s, self.max_iter)

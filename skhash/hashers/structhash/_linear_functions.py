@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, svd
 from scipy.optimize import minimize
-from sklearn.metrics.pairwise import rbf_kernel
 
 from skhash.codes import binarize
-from skhash.hashers.shallow._kernel import draw_indices, kernel_width
+from skhash.hashers.shallow._kernel import draw_indices, gaussian_kernel, kernel_width
 
 LBFGS_ITERATIONS = 30  # a few iterations fit the training pairs, many fit their noise
 
@@ -132,7 +131,7 @@ class KernelFunctions(LinearFunctions):
     ) -> None:
         self.anchors = X[draw_indices(len(X), n_anchors, rng)]
         self.gamma = kernel_width(X, self.anchors) if gamma is None else float(gamma)
-        super().__init__(rbf_kernel(X, self.anchors, self.gamma), ridge, n_starts)
+        super().__init__(gaussian_kernel(X, self.anchors, self.gamma), ridge, n_starts)
 
     def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         """Parameters of all learned functions, as arrays."""
@@ -141,7 +140,8 @@ class KernelFunctions(LinearFunctions):
     @staticmethod
     def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Activations of shape (n_samples, nbits) by combined parameters."""
-        return LinearFunctions.activations(functions, rbf_kernel(X, functions["anchors"], functions["gamma"]))
+        values = gaussian_kernel(X, functions["anchors"], functions["gamma"])
+        return LinearFunctions.activations(functions, values)
 
 
 def symmetrize(A: Any) -> Any:

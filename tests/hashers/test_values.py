@@ -1,0 +1,86 @@
+"""The values of samples: far from 0, very large, very small. Every hasher is right, or says in one line what to do."""
+
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from _helpers import every_hasher, quick
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_digits
+
+from skhash import BREHasher, ITQHasher, StructHashHasher, TALRHasher
+from skhash._values import check_values
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:300], y[:300]
+ONE = np.eye(64)[20]  # a feature
+TINY = {"nbits": 4, "n_epochs": 1, "n_iter": 2, "n_queries": 10, "n_starts": 1}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A hasher fitted to the digits, one of each class."""
+    return cache(lambda make: make(**TINY).fit(X, y))
+
+
+@pytest.mark.parametrize("offset", [1e9, 1e9 * ONE], ids=["all features", "one feature"])
+@every_hasher
+def test_an_offset_changes_no_code(make, fitted, offset):
+    shifted = make(**TINY).fit(X + offset, y).transform(X + offset)
+    assert np.mean(shifted != fitted(make).transform(X)) < 1e-3  # a mean near 1e9 has a rounding error of 1e-7
+
+
+@pytest.mark.parametrize("hash_function", ["linear", "stump", "trees"])
+def test_an_offset_changes_no_code_of_other_functions(hash_function):
+    options = quick("StructHashHasher", **TINY).get_params() | {"hash_function": hash_function}
+    make = partial(StructHashHasher, **options)
+    assert_array_equal(make().fit(X + 1e9, y).transform(X + 1e9), make().fit(X, y).transform(X))
+
+
+def test_an_offset_changes_no_distance_of_bre():
+    fit = BREHasher(8, reconstruct="distances", n_anchors=40, n_iter=2, random_state=0).fit
+    assert_array_equal(fit(X + 1e9).transform(X + 1e9), fit(X).transform(X))
+
+
+@pytest.mark.parametrize("values", [X * 1e28, X * 1e-28], ids=["large", "small"])
+@every_hasher
+def test_large_and_small_values(make, fitted, values):
+    hasher = make(**TINY).fit(values.astype(np.float32), y)  # float32 has no squares of them
+    score = fitted(make).score(X, y)
+    assert hasher.score(values.astype(np.float32), y) == pytest.approx(score, abs=0.1)  # some optima depend on rounding
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (X * 1e154, r"`X` must have values between -1e\+30 and 1e\+30. Got 1.6e\+155 instead. Multiply all samples by"),
+        (X * -1e154, r"`X` must have values between -1e\+30 and 1e\+30. Got -1.6e\+155 instead."),
+        ((X * 2e37).astype(np.float32), r"`X` must have values between -1e\+30 and 1e\+30. Got 3.2e\+38 instead."),
+        (X * 1e-170, r"`X` must have a feature whose values differ by 1e-30 or more. Got .* 1.6e-169 instead. Mult"),
+    ],
+    ids=["large", "negative", "float32", "small"],
+)
+@every_hasher
+def test_values_out_of_range(make, values, message):
+    with pytest.raises(ValueError, match=message):
+        make().fit(values, y)
+
+
+@pytest.mark.parametrize("Hasher", [ITQHasher, TALRHasher])
+def test_queries_out_of_range(Hasher):
+    hasher = Hasher(8, **({"n_epochs": 1} if Hasher is TALRHasher else {}), random_state=0).fit(X, y)
+    expected = hasher.encode(X)
+    for method in (hasher.transform, hasher.encode, hasher.project):
+        with pytest.raises(ValueError, match=r"`X` must have values between .* Got 1e\+40 instead"):
+            method(np.full((2, 64), 1e40))
+    with pytest.raises(ValueError, match="`X` must have a feature whose values differ by"):
+        hasher.fit(X * 1e-170, y)
+    assert_array_equal(hasher.encode(X), expected)
+    assert hasher.transform(X * 1e-170).shape == (300, 8)  # equal, as good as 0: no error
+
+
+def test_equal_samples_are_in_range():
+    equal = np.full((4, 3), 1e-200)
+    assert check_values(equal, fit=True) is equal
+    bytes_of_images = np.zeros((4, 1, 2, 2), np.uint8)
+    assert check_values(bytes_of_images, fit=True) is bytes_of_images
