@@ -45,6 +45,7 @@ _SUBMODULES = (
     "displays",
     "exceptions",
     "metrics",
+    "neighbors",
     "persistence",
     "registry",
 )

@@ -7,6 +7,7 @@ import numpy as np
 from numba.extending import intrinsic
 
 BLOCK = 1024  # database codes whose distances stay in the first-level cache
+SUB_BLOCK = 64  # distances that a search skips together when none of them is near enough
 LANES = 4  # interleaved histograms, so that equal neighbours do not wait for each other
 
 
@@ -125,3 +126,181 @@ def byte_table_distances(packed_a, packed_b, table, distances):
             for byte in range(packed_a.shape[1]):
                 total += table[byte, packed_a[i, byte] ^ packed_b[j, byte]]
             distances[i, j] = total
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _keep_nearest(distances, indices, size, k):
+    """Keep the k nearest of the first `size` candidates in their order; of equal ones, the first.
+
+    Returns how many are kept, the largest distance among them, and how many at this distance are left out.
+    """
+    bound = np.partition(distances[:size], k - 1)[k - 1]
+    nearer, equal = 0, 0
+    for i in range(size):
+        nearer += distances[i] < bound
+        equal += distances[i] == bound
+    kept, left = 0, k - nearer
+    for i in range(size):
+        distance = distances[i]
+        if distance < bound or (distance == bound and left > 0):
+            left -= distance == bound
+            distances[kept] = distance
+            indices[kept] = indices[i]
+            kept += 1
+    return kept, bound, equal - (k - nearer)
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _offer(block, start, bound, k, distances, indices, state):
+    """Add the items of a block that are nearer than `bound` to the candidates of one query; the new bound.
+
+    ``state`` is how many candidates there are, and how many items at the distance of the bound are left out.
+    """
+    n_items = len(block)
+    for first in range(0, n_items, SUB_BLOCK):
+        last = min(first + SUB_BLOCK, n_items)
+        lowest = block[first]
+        for i in range(first, last):  # from the first on, so that the loop is vectorized
+            lowest = min(lowest, block[i])
+        if lowest > bound:
+            continue
+        size = state[0]
+        for i in range(first, last):
+            if block[i] < bound:
+                distances[size] = block[i]
+                indices[size] = start + i
+                size += 1
+            elif block[i] == bound:
+                state[1] += 1
+        if size > len(distances) - SUB_BLOCK:
+            size, nearest, left_out = _keep_nearest(distances, indices, size, k)
+            state[1] = left_out + (state[1] if nearest == bound else 0)
+            bound = nearest
+        state[0] = size
+    return bound
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _finish(k, bound, distances, indices, state, nearest_distances, nearest_indices):
+    """Sort the candidates of one query, the lowest index first among equals; how many tie with the last."""
+    kept, last, left_out = _keep_nearest(distances, indices, state[0], k)
+    left_out += state[1] if last == bound else 0
+    order = np.argsort(distances[:kept], kind="mergesort")
+    n_ties = left_out
+    for i in range(kept):
+        nearest_distances[i] = distances[order[i]]
+        nearest_indices[i] = indices[order[i]]
+        n_ties += distances[i] == last
+    return n_ties
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def nearest_codes(queries, database, first, last, nearest_distances, nearest_indices, n_ties):
+    """Find the codes nearest to each query, among the database items from `first` to `last`.
+
+    The database streams once for all queries, in blocks that stay in the cache.
+
+    Parameters
+    ----------
+    queries : uint64 array of shape (n_queries, n_words)
+        Query codes.
+    database : uint64 array of shape (n_items, n_words)
+        Database codes.
+    first, last : int
+        Items to search; at least k of them.
+    nearest_distances : int32 array of shape (n_queries, k)
+        Receives the distances, ascending.
+    nearest_indices : int64 array of shape (n_queries, k)
+        Receives the items; the lowest index first among equal distances.
+    n_ties : int64 array of shape (n_queries,)
+        Receives how many items have the distance of the k-th one.
+    """
+    n_queries, n_words = queries.shape
+    k = nearest_distances.shape[1]
+    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), np.int32)
+    indices = np.empty(distances.shape, np.int64)
+    bounds = np.full(n_queries, 64 * n_words + 1, np.int32)
+    states = np.zeros((n_queries, 2), np.int64)
+    words, block = np.empty((n_words, BLOCK), np.uint64), np.empty(BLOCK, np.int32)
+    for start in range(first, last, BLOCK):
+        size = min(BLOCK, last - start)
+        for i in range(size):
+            for w in range(n_words):
+                words[w, i] = database[start + i, w]
+        for q in range(n_queries):
+            _word_distances(words, queries[q], block[:size])
+            bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
+    for q in range(n_queries):
+        found = nearest_distances[q], nearest_indices[q]
+        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _word_distances(words, query, block):
+    """Hamming distances of a block of word-major codes, four words at a time so that sums stay in registers."""
+    n_words = len(query)
+    whole = n_words // 4 * 4
+    for w in range(0, whole, 4):
+        a, b, c, d = words[w], words[w + 1], words[w + 2], words[w + 3]
+        qa, qb, qc, qd = query[w], query[w + 1], query[w + 2], query[w + 3]
+        for i in range(len(block)):
+            n_bits = popcount(a[i] ^ qa) + popcount(b[i] ^ qb) + popcount(c[i] ^ qc) + popcount(d[i] ^ qd)
+            block[i] = np.int32(n_bits) + (block[i] if w > 0 else 0)
+    for w in range(whole, n_words):
+        a, qa = words[w], query[w]
+        if w == 0:
+            for i in range(len(block)):
+                block[i] = np.int32(popcount(a[i] ^ qa))
+        else:
+            for i in range(len(block)):
+                block[i] += np.int32(popcount(a[i] ^ qa))
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_indices, n_ties):
+    """Do what `nearest_codes` does for distances that are sums over the bytes of a code.
+
+    Parameters
+    ----------
+    tables : int32 or int64 array of shape (n_queries, n_bytes, 256)
+        What each value of each byte adds to the distance from each query.
+    database : uint8 array of shape (n_items, >= n_bytes)
+        Packed codes.
+    first, last : int
+        Items to search; at least k of them.
+    nearest_distances : array of shape (n_queries, k), of the dtype of `tables`
+        Receives the distances, ascending.
+    nearest_indices, n_ties : array
+        As there.
+    """
+    n_queries, n_bytes, _ = tables.shape
+    k = nearest_distances.shape[1]
+    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), tables.dtype)
+    indices = np.empty(distances.shape, np.int64)
+    bounds = np.full(n_queries, np.iinfo(tables.dtype).max, tables.dtype)
+    states = np.zeros((n_queries, 2), np.int64)
+    block = np.empty(BLOCK, tables.dtype)
+    for start in range(first, last, BLOCK):
+        size = min(BLOCK, last - start)
+        for q in range(n_queries):
+            table = tables[q]
+            for i in range(size):
+                total = table[0, database[start + i, 0]]
+                for byte in range(1, n_bytes):
+                    total += table[byte, database[start + i, byte]]
+                block[i] = total
+            bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
+    for q in range(n_queries):
+        found = nearest_distances[q], nearest_indices[q]
+        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def table_distances(tables, database, indices, distances):
+    """Distances of chosen items by `tables` as in `nearest_by_tables`, into `distances` of the shape of `indices`."""
+    for q in range(len(tables)):
+        for i in range(indices.shape[1]):
+            total = tables[q, 0, database[indices[q, i], 0]]
+            for byte in range(1, tables.shape[1]):
+                total += tables[q, byte, database[indices[q, i], byte]]
+            distances[q, i] = total

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._samples import check_kind
 from skhash._target_checks import labels_for_affinity, missing_targets
-from skhash._targets import take_targets
 from skhash._threads import one_thread
 from skhash._values import check_values
-from skhash.affinity import fit_affinity, level_indices, resolve_affinity
+from skhash.affinity import fit_affinity, resolve_affinity
+from skhash.affinity._pairs import check_pairs
 from skhash.codes import MAX_NBITS, binarize
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
@@ -180,6 +180,31 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """
         activations: npt.NDArray[np.floating] = self._map_batches(self._validate_samples(X), lambda values: values)
         return activations
+
+    def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
+        """Real queries, which are compared with codes by their inner product with the signs of the bits.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, nbits), float
+            The activations of :meth:`project`, unless a method learns queries of its own. A
+            query q scores an item ``q @ (2 * bits - 1)``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = ITQHasher(16, random_state=0).fit(X)
+        >>> bool((hasher.project_queries(X) == hasher.project(X)).all())
+        True
+        """
+        return self.project(X)
 
     def transform(self, X: Any) -> npt.NDArray[np.uint8]:
         """Bits of samples.
@@ -391,46 +416,3 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
 def _binarize_and_pack(activations: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
     return np.packbits(binarize(activations), axis=1)
-
-
-def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
-    """Raise ValueError unless there are relevant and irrelevant pairs of different samples.
-
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    targets : array of shape (n_samples, ...)
-        Targets that it compares.
-    batch_size : int, default=16
-        Number of samples that are compared with all others at a time. A few are usually enough.
-
-    Raises
-    ------
-    ValueError
-        If all pairs are relevant, or none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.base import check_pairs
-    >>> check_pairs(ClassAffinity(), np.array([0, 0, 1]))
-    """
-    relevant = irrelevant = False
-    for batch in gen_batches(targets.shape[0], batch_size):
-        indices, _ = level_indices(affinity, take_targets(targets, batch), targets)
-        others = np.ones(indices.shape, dtype=bool)
-        others[np.arange(len(indices)), np.arange(batch.start, batch.stop)] = False
-        relevant |= bool((indices[others] > 0).any())
-        irrelevant |= bool((indices[others] == 0).any())
-        if relevant and irrelevant:
-            return
-    if relevant:
-        raise ValueError(
-            "`y` must have at least two classes. Got targets that make every pair of samples relevant. In "
-            "cross-validation sorted labels do this: use StratifiedKFold(shuffle=True)."
-        )
-    raise ValueError(
-        "`y` must have at least one class of two samples. Got targets that make no pair of different samples relevant."
-    )

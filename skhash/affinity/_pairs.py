@@ -1,0 +1,52 @@
+"""Check that an affinity tells the training samples apart."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from skhash._targets import take_targets
+from skhash.affinity._levels import level_indices
+
+
+def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
+    """Raise ValueError unless there are relevant and irrelevant pairs of different samples.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    targets : array of shape (n_samples, ...)
+        Targets that it compares.
+    batch_size : int, default=16
+        Number of samples that are compared with all others at a time. A few are usually enough.
+
+    Raises
+    ------
+    ValueError
+        If all pairs are relevant, or none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.affinity._pairs import check_pairs
+    >>> check_pairs(ClassAffinity(), np.array([0, 0, 1]))
+    """
+    relevant = irrelevant = False
+    for batch in gen_batches(targets.shape[0], batch_size):
+        indices, _ = level_indices(affinity, take_targets(targets, batch), targets)
+        others = np.ones(indices.shape, dtype=bool)
+        others[np.arange(len(indices)), np.arange(batch.start, batch.stop)] = False
+        relevant |= bool((indices[others] > 0).any())
+        irrelevant |= bool((indices[others] == 0).any())
+        if relevant and irrelevant:
+            return
+    if relevant:
+        raise ValueError(
+            "`y` must have at least two classes. Got targets that make every pair of samples relevant. In "
+            "cross-validation sorted labels do this: use StratifiedKFold(shuffle=True)."
+        )
+    raise ValueError(
+        "`y` must have at least one class of two samples. Got targets that make no pair of different samples relevant."
+    )

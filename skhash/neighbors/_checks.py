@@ -1,0 +1,82 @@
+"""Checks and forms of what searches take and return."""
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from joblib import effective_n_jobs
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from skhash.codes import is_count
+
+
+def n_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Context manager in which the kernels take `n_jobs` threads; None changes nothing."""
+    return nullcontext() if n_jobs is None else threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp")
+
+
+def checked_count(n_neighbors: Any) -> int:
+    """Number of neighbors as an int."""
+    if not is_count(n_neighbors):
+        raise ValueError(f"`n_neighbors` must be None or an int >= 1. Got {n_neighbors!r} instead.")
+    return int(n_neighbors)
+
+
+def checked_radius(radius: Any) -> float:
+    """Radius as a float."""
+    if isinstance(radius, bool) or not isinstance(radius, int | float | np.number) or not 0 <= radius < math.inf:
+        raise ValueError(f"`radius` must be a finite number >= 0. Got {radius!r} instead.")
+    return float(radius)
+
+
+def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Identifiers of n new items: the given ones, or the next numbers."""
+    if ids is None:
+        start = int(taken.max()) + 1 if len(taken) else 0
+        return np.arange(start, start + n)
+    checked = np.asarray(ids)
+    if checked.shape != (n,) or checked.dtype.kind not in "iu":
+        raise ValueError(
+            f"`ids` must be ints of shape ({n},). Got {checked.dtype} of shape {checked.shape} instead. For other "
+            "identifiers keep a list, and index it by the ones of the index."
+        )
+    if len(np.union1d(checked, taken)) < n + len(taken):
+        raise ValueError("`ids` must differ from each other and from those in the index. Got repeated ones.")
+    return checked.astype(np.int64)
+
+
+def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None) -> Any:
+    """Original vectors as an array by reference; a memmap is not read."""
+    vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+    width = n_dimensions if n_dimensions is not None else (vectors.shape[1] if vectors.ndim == 2 else None)
+    if vectors.shape != (n, width) or vectors.dtype.kind not in "biuf":
+        raise ValueError(
+            f"`vectors` must be numbers of shape ({n}, {width or 'n_dimensions'}) for `rerank`. "
+            f"Got {vectors.dtype} of shape {vectors.shape} instead."
+        )
+    return vectors
+
+
+def check_mode(mode: Any) -> None:
+    """Raise ValueError for an unknown kind of graph."""
+    if mode not in ("connectivity", "distance"):
+        raise ValueError(f"`mode` must be 'connectivity' or 'distance'. Got {mode!r} instead.")
+
+
+def graph(
+    distances: npt.NDArray[np.float64], positions: npt.NDArray[np.int64], indptr: Any, mode: str, n_items: int
+) -> sparse.csr_matrix:
+    """Sparse matrix of neighbors, a row for each query; explicit zeros are distances of 0."""
+    values = np.ones(len(positions)) if mode == "connectivity" else distances
+    return sparse.csr_matrix((values, positions, indptr), shape=(len(indptr) - 1, n_items))
+
+
+def object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:
+    """Array of arrays of different lengths."""
+    array = np.empty(len(parts), dtype=object)
+    array[:] = parts
+    return array

@@ -1,0 +1,131 @@
+"""The stages of a search: Hamming distances, real queries, original vectors."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.codes import unpack
+from skhash.metrics._arrays import memory_chunks
+from skhash.neighbors._search import Distance, HammingDistance, nearest, real_distance, weighted_distance, within
+from skhash.neighbors.merging import Neighbors, smallest
+
+RERANKS = ("cosine", "euclidean", "inner")
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What the stages of a search of some queries read.
+
+    Parameters
+    ----------
+    items : uint64 ndarray of shape (n_items, n_words)
+        Codes of the items.
+    item_vectors : array of shape (n_items, n_dimensions) or None
+        Their original vectors.
+    codes : uint64 ndarray of shape (n_queries, n_words)
+        Codes of the queries.
+    activations : ndarray of shape (n_queries, nbits) or None
+        Real queries.
+    vectors : array of shape (n_queries, n_dimensions) or None
+        Original vectors of the queries.
+    bit_weights : ndarray of shape (nbits,) or None
+        Weights of the bits.
+    nbits : int
+        Number of bits.
+    candidates : int or None
+        Length of the shortlist; None for all items.
+    metric : str or None
+        The distance of original vectors.
+    excludes_self : bool
+        Whether the queries are the items, each of which is no neighbor of itself.
+    """
+
+    items: npt.NDArray[np.uint64]
+    item_vectors: Any
+    codes: npt.NDArray[np.uint64]
+    activations: npt.NDArray[np.floating] | None
+    vectors: Any
+    bit_weights: npt.NDArray[np.float64] | None
+    nbits: int
+    candidates: int | None
+    metric: str | None
+    excludes_self: bool
+
+    @property
+    def is_shortlisted(self) -> bool:
+        """Whether the last stage ranks a shortlist instead of all items."""
+        return self.metric is not None or (self.activations is not None and self.candidates is not None)
+
+    def nearest(self, k: int) -> Neighbors:
+        """The k nearest items by the last stage, in real distances; no ties of a shortlist."""
+        if not self.is_shortlisted:
+            return self._ranked(self._hamming() if self.activations is None else self._real(), k)
+        n_others = len(self.items) - self.excludes_self
+        n_candidates = n_others if self.candidates is None else min(self.candidates, n_others)
+        if n_candidates < k:
+            raise ValueError(f"`candidates` must be at least n_neighbors={k}. Got {self.candidates} instead.")
+        by_code = self.activations is None or self.metric is None
+        first = self._hamming() if by_code else self._real()
+        shortlist = np.sort(self._ranked(first, n_candidates).indices, axis=1)
+        return Neighbors(*smallest(self._last_distances(shortlist), shortlist, k), np.zeros(len(self.codes), np.int64))
+
+    def within(
+        self, radius: float, sort_results: bool
+    ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
+        """All items within a Hamming distance, by position or by distance."""
+        distances, positions = within(self._hamming(), self.items, radius)
+        for query, (d, found) in enumerate(zip(distances, positions, strict=True)):
+            kept = found != query if self.excludes_self else np.ones(len(found), dtype=bool)
+            order = np.argsort(d[kept], kind="stable") if sort_results else slice(None)
+            distances[query], positions[query] = d[kept][order], found[kept][order]
+        return distances, positions
+
+    def _hamming(self) -> Distance:
+        if self.bit_weights is None:
+            return HammingDistance(self.codes)
+        packed = self.codes.view(np.uint8)[:, : -(-self.nbits // 8)]
+        return weighted_distance(unpack(packed, self.nbits), self.bit_weights)
+
+    def _real(self) -> Distance:
+        return real_distance(np.asarray(self.activations))
+
+    def _ranked(self, distance: Distance, k: int) -> Neighbors:
+        """The k nearest items of a stage that ranks all of them, in real distances."""
+        found = nearest(distance, self.items, k + self.excludes_self)
+        if self.excludes_self:
+            found = _without_self(found)
+        return Neighbors(found.distances * distance.units, found.indices, found.n_ties)
+
+    def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Distances of the last stage from the items of a shortlist, of its shape."""
+        distances = np.empty(shortlist.shape)
+        if self.metric is not None:
+            for query, chosen in enumerate(shortlist):  # one at a time, so that a memmap is read in small pieces
+                distances[query] = _vector_distances(self.vectors[query], self.item_vectors[chosen], self.metric)
+            return distances
+        real = self._real()
+        for part in memory_chunks(len(shortlist), 32 * self.nbits):
+            distances[part] = real.to_items(part, self.items, shortlist[part])
+        return distances * real.units
+
+
+def _without_self(found: Neighbors) -> Neighbors:
+    """Neighbors of the items themselves, with each item taken out of its own list."""
+    n, k = found.indices.shape
+    is_self = found.indices == np.arange(n)[:, None]
+    is_self[:, -1] |= ~is_self.any(axis=1)  # so many copies come first that the item is not in its list
+    n_ties = found.n_ties - (found.distances[:, -1] == 0)
+    return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
+
+
+def _vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.float64]:
+    """Distances of one vector from some others, in float64."""
+    q, x = np.asarray(query, dtype=np.float64), np.asarray(items, dtype=np.float64)
+    if metric == "inner":
+        return np.asarray(-(x @ q))
+    if metric == "euclidean":
+        return np.asarray(np.sqrt(np.square(x - q).sum(axis=1)))
+    lengths = np.sqrt(np.square(x).sum(axis=1)) * np.sqrt(np.square(q).sum())
+    return np.asarray(1 - np.divide(x @ q, lengths, out=np.zeros(len(x)), where=lengths > 0))

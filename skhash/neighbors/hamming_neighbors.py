@@ -1,0 +1,406 @@
+r"""Nearest neighbors among binary codes, in up to three stages.
+
+    1. Hamming      d(q, x) = sum_i w_i [bit_i(q) != bit_i(x)]     w = 1, or the bit weights of the hasher
+    2. real query   s(q, x) = <f(q), 2 bits(x) - 1>                f = ``project_queries``, the query is not binarized
+    3. original     cosine or Euclidean distance, or inner product, of the original vectors
+
+Stage 1 ranks all items, or picks `candidates` of them for the stages after it. All three are exact and deterministic:
+of equal distances the lowest index comes first.
+"""
+
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skhash._compat import HasMethods, Interval, StrOptions, fit_context
+from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
+from skhash.metrics._estimators import find_hasher, hasher_input, packed_codes
+from skhash.neighbors._checks import (
+    check_mode,
+    checked_count,
+    checked_ids,
+    checked_vectors,
+    graph,
+    n_threads,
+)
+from skhash.neighbors._radius import RadiusMixin
+from skhash.neighbors._search import item_words
+from skhash.neighbors._stages import RERANKS, Stages
+from skhash.neighbors.merging import Neighbors
+
+
+class HammingNeighbors(RadiusMixin, BaseEstimator):
+    """Exact nearest neighbors among binary codes, in the manner of :class:`sklearn.neighbors.NearestNeighbors`.
+
+    Parameters
+    ----------
+    hasher : estimator, default=None
+        A hasher, or a Pipeline that ends in one, whose earlier steps transform items and queries. It is cloned and
+        fitted. Wrap a fitted one in :class:`sklearn.frozen.FrozenEstimator` to use it as it is. None: X holds bits,
+        or packed codes of `nbits` bits.
+    n_neighbors : int, default=10
+        Number of neighbors.
+    query : "code" or "real", default="code"
+        Compare the codes of queries and items, or the activations of a query with the codes of items, which
+        loses less. Needs a hasher.
+    candidates : int, default=None
+        Number of items that the first stage picks by Hamming distance for "real" queries or for `rerank`, and by
+        real queries where both are set. None: the next stage ranks all items.
+    rerank : "cosine", "euclidean", "inner" or None, default=None
+        Order the candidates by this distance of the original vectors.
+    nbits : int, default=None
+        Number of bits of packed codes, for ``hasher=None``.
+    backend : "exact", default="exact"
+        How items are searched.
+    n_jobs : int, default=None
+        Number of threads; None and -1 use as many as scikit-learn's own compiled code.
+
+    Attributes
+    ----------
+    hasher_ : estimator or None
+        The fitted hasher.
+    codes_ : uint64 ndarray of shape (n_samples_fit_, ceil(nbits / 64))
+        Codes of the items: packed bits, padded to 8 bytes.
+    ids_ : int64 ndarray of shape (n_samples_fit_,)
+        Identifiers of the items.
+    vectors_ : array of shape (n_samples_fit_, n_features) or None
+        Original vectors that `rerank` reads, by reference.
+    n_samples_fit_ : int
+        Number of items.
+    n_features_in_ : int
+        Number of features, or of columns of the codes.
+
+    See Also
+    --------
+    skhash.neighbors.HammingNeighborsTransformer : Sparse graph of neighbors, for Pipelines.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> X, y = load_digits(return_X_y=True)
+    >>> index = HammingNeighbors(ITQHasher(32, random_state=0), n_neighbors=3).fit(X[100:])
+    >>> distances, items = index.kneighbors(X[:2])
+    >>> y[:2], y[100:][items]
+    (array([0, 1]), array([[0, 0, 0],
+           [1, 1, 1]]))
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "hasher": [HasMethods(["fit", "transform"]), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "query": [StrOptions({"code", "real"})],
+        "candidates": [Interval(Integral, 1, None, closed="left"), None],
+        "rerank": [StrOptions(set(RERANKS)), None],
+        "nbits": [Interval(Integral, 1, MAX_NBITS, closed="both"), None],
+        "backend": [StrOptions({"exact"})],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        hasher: Any = None,
+        *,
+        n_neighbors: int = 10,
+        query: Literal["code", "real"] = "code",
+        candidates: int | None = None,
+        rerank: Literal["cosine", "euclidean", "inner"] | None = None,
+        nbits: int | None = None,
+        backend: Literal["exact"] = "exact",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.hasher = hasher
+        self.n_neighbors = n_neighbors
+        self.query = query
+        self.candidates = candidates
+        self.rerank = rerank
+        self.nbits = nbits
+        self.backend = backend
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
+        """Fit the hasher, and encode and store the items.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Items, as the hasher takes them; for ``hasher=None`` their bits or packed codes.
+        y : array-like of shape (n_samples, ...), default=None
+            Targets, for a hasher that learns from them.
+        vectors : array-like of shape (n_samples, n_dimensions), default=None
+            Original vectors for `rerank`, kept by reference (a memmap is not read). None takes X.
+        ids : array-like of shape (n_samples,), dtype int, default=None
+            Identifiers that searches return. None numbers the items from 0.
+
+        Returns
+        -------
+        self : object
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If X, y, `vectors` or `ids` do not fit each other or the parameters.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).kneighbors([[0, 1, 1]], n_neighbors=1)
+        (array([[1.]]), array([[0]]))
+        """
+        self._check_options()
+        hasher = None if self.hasher is None else clone(self.hasher).fit(X, y)
+        packed, nbits = self._encode(hasher, X, reset=True)
+        new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
+        kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None
+        self.hasher_, self._nbits = hasher, nbits
+        self.codes_, self.ids_, self.vectors_ = item_words(packed), new_ids, kept
+        self.n_samples_fit_ = len(packed)
+        return self
+
+    def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
+        """Encode and store more items, after the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Items, as in :meth:`fit`. The hasher does not change.
+        vectors : array-like of shape (n_samples, n_dimensions), default=None
+            Their original vectors for `rerank`; None takes X. All vectors are copied into one array.
+        ids : array-like of shape (n_samples,), dtype int, default=None
+            Their identifiers, different from all others. None continues after the largest one.
+
+        Returns
+        -------
+        self : object
+            The index.
+
+        Raises
+        ------
+        ValueError
+            If X, `vectors` or `ids` do not fit the index, which is unchanged then.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1]]).add([[1, 1, 1]]).ids_
+        array([0, 1])
+        """
+        check_is_fitted(self)
+        packed, nbits = self._encode(self.hasher_, X, reset=False)
+        check_same_nbits(nbits, self._nbits, "X", "the items of the index")
+        new_ids = checked_ids(ids, len(packed), self.ids_)
+        if self.vectors_ is not None:
+            more = checked_vectors(X if vectors is None else vectors, len(packed))
+            self.vectors_ = np.concatenate([self.vectors_, more])
+        self.codes_ = np.concatenate([self.codes_, item_words(packed)])
+        self.ids_ = np.concatenate([self.ids_, new_ids])
+        self.n_samples_fit_ = len(self.codes_)
+        return self
+
+    def remove(self, ids: npt.ArrayLike) -> Self:
+        """Remove items.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Identifiers of items of the index.
+
+        Returns
+        -------
+        self : object
+            The index. The other items keep their identifiers and their order.
+
+        Raises
+        ------
+        ValueError
+            If an identifier is not in the index, or all items would go; the index is unchanged then.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).remove([0]).ids_
+        array([1])
+        """
+        check_is_fitted(self)
+        removed = np.atleast_1d(np.asarray(ids))
+        if unknown := sorted(set(removed.tolist()) - set(self.ids_.tolist())):
+            raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
+        kept = ~np.isin(self.ids_, removed)
+        if not kept.any():
+            raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
+        self.codes_, self.ids_ = self.codes_[kept], self.ids_[kept]
+        self.vectors_ = None if self.vectors_ is None else self.vectors_[kept]
+        self.n_samples_fit_ = len(self.codes_)
+        return self
+
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True, *, return_ties: bool = False
+    ) -> Any:
+        """Nearest items of queries.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), default=None
+            Queries. None takes the items, each without itself.
+        n_neighbors : int, default=None
+            Number of neighbors; None takes the parameter.
+        return_distance : bool, default=True
+            Whether to return distances.
+        return_ties : bool, default=False
+            Whether to return how many items have the distance of the last neighbor. Not after `rerank`, and not
+            for "real" queries with `candidates`, which do not rank all items.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors), float64
+            Ascending: Hamming distances; for "real" queries minus the score; after `rerank` the distance, or
+            minus the inner product. Only with ``return_distance=True``.
+        ids : ndarray of shape (n_queries, n_neighbors), int64
+            Identifiers of the items; of equal distances the first item first.
+        n_ties : ndarray of shape (n_queries,), int64
+            Only with ``return_ties=True``.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the index is not fitted.
+        ValueError
+            If `n_neighbors` is larger than the number of items, or the queries do not fit the index.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors().fit([[0, 0, 1], [1, 1, 1], [1, 0, 0]])
+        >>> index.kneighbors(
+        ...     [[0, 1, 1]], n_neighbors=2, return_ties=True
+        ... )  # two items at distance 1
+        (array([[1., 1.]]), array([[0, 1]]), array([2]))
+        """
+        distances, positions, n_ties = self._kneighbors(X, n_neighbors, return_ties)
+        results = [distances] if return_distance else []
+        results.append(self.ids_[positions])
+        results += [n_ties] if return_ties else []
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int | None = None, mode: Literal["connectivity", "distance"] = "connectivity"
+    ) -> sparse.csr_matrix:
+        """Sparse graph of the nearest items of queries.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), default=None
+            Queries. None takes the items, each without itself.
+        n_neighbors : int, default=None
+            Number of neighbors; None takes the parameter.
+        mode : "connectivity" or "distance", default="connectivity"
+            Values: 1, or the distance.
+
+        Returns
+        -------
+        csr_matrix of shape (n_queries, n_samples_fit_)
+            One column per item, in the order of the index.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors(n_neighbors=1).fit(
+        ...     [[0, 0], [0, 1], [1, 1]]
+        ... ).kneighbors_graph().toarray()
+        array([[0., 1., 0.],
+               [1., 0., 0.],
+               [0., 1., 0.]])
+        """
+        check_mode(mode)
+        distances, positions, _ = self._kneighbors(X, n_neighbors, return_ties=False)
+        indptr = np.arange(len(positions) + 1) * positions.shape[1]
+        return graph(distances.ravel(), positions.ravel(), indptr, mode, self.n_samples_fit_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.hasher is not None:
+            tags.input_tags.sparse = get_tags(self.hasher).input_tags.sparse
+            tags.target_tags.required = get_tags(self.hasher).target_tags.required
+        return tags
+
+    # --- validate
+
+    def _check_options(self) -> None:
+        if self.hasher is None and (self.query == "real" or self.rerank is not None):
+            raise ValueError(
+                "`hasher` must be given with query='real' or `rerank`, which need more than codes. Got None."
+            )
+        if self.hasher is not None and self.nbits is not None:
+            raise ValueError(f"`nbits` must be None with a hasher, which knows it. Got {self.nbits} instead.")
+        if self.candidates is not None and self.query == "code" and self.rerank is None:
+            raise ValueError(
+                f"`candidates` must be None unless query='real' or `rerank` orders them. Got {self.candidates} instead."
+            )
+
+    def _encode(self, hasher: Any, X: Any, reset: bool) -> tuple[npt.NDArray[np.uint8], int]:
+        """Packed codes and number of bits of samples."""
+        if hasher is not None:
+            codes = packed_codes(hasher, X)
+            validate_data(self, X, reset=reset, skip_check_array=True)  # number and names of the features
+            return codes
+        X = validate_data(self, X, reset=reset, dtype=None)
+        return as_packed(X, self.nbits, "X")
+
+    # --- search
+
+    def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
+        """Distances, positions and ties of the nearest items; None for X are the items without themselves."""
+        check_is_fitted(self)
+        k = self.n_neighbors if n_neighbors is None else checked_count(n_neighbors)
+        n_items = self.n_samples_fit_
+        if k > n_items - (X is None):
+            raise ValueError(
+                f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = {n_items}, "
+                f"n_samples = {n_items if X is None else len(X)}"  # as scikit-learn says it
+            )
+        with n_threads(self.n_jobs):
+            search = self._stages(X)
+            if return_ties and search.is_shortlisted:
+                raise ValueError(
+                    "`return_ties` must be False after a shortlist, which does not rank all items. Got True with "
+                    f"candidates={self.candidates} and rerank={self.rerank!r}."
+                )
+            return search.nearest(k)
+
+    def _stages(self, X: Any) -> Stages:
+        """The stages of the search for queries."""
+        codes, activations, vectors = self.codes_, None, self.vectors_
+        if X is None and self.query == "real":
+            raise ValueError(
+                "`X` must be given with query='real': the index has the codes of its items alone. Got None."
+            )
+        if X is not None:
+            packed, nbits = self._encode(self.hasher_, X, reset=False)
+            check_same_nbits(nbits, self._nbits, "X", "the items of the index")
+            codes = item_words(packed)
+            if self.query == "real":
+                activations = find_hasher(self.hasher_).project_queries(hasher_input(self.hasher_, X))
+            if self.vectors_ is not None:
+                vectors = checked_vectors(X, len(codes), self.vectors_.shape[1])
+        weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
+        return Stages(
+            self.codes_,
+            self.vectors_,
+            codes,
+            activations,
+            vectors,
+            weights,
+            self._nbits,
+            self.candidates,
+            self.rerank,
+            excludes_self=X is None,
+        )

@@ -1,0 +1,90 @@
+"""Neighbors found in shards of a database, merged into those of the whole."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Neighbors(NamedTuple):
+    """Nearest items of queries: ascending distances, their items, and the number of items tied with the last one.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_queries, k)
+        Distances, ascending.
+    indices : int64 ndarray of shape (n_queries, k)
+        Items; of equal distances the lowest index first.
+    n_ties : int64 ndarray of shape (n_queries,)
+        How many items of the database have the distance of the last neighbor, the neighbors among them included.
+    """
+
+    distances: npt.NDArray[Any]
+    indices: npt.NDArray[np.int64]
+    n_ties: npt.NDArray[np.int64]
+
+
+def merge_neighbors(
+    shards: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]], n_neighbors: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Nearest items of a whole database, from those of its shards.
+
+    The result is that of one search over all shards, if each shard gives at least `n_neighbors` items or all it has.
+
+    Parameters
+    ----------
+    shards : iterable of (distances, indices)
+        Arrays of shape (n_queries, k_shard) as ``kneighbors`` returns them, with indices into the whole
+        database. Shards may be short or empty, with fewer columns.
+    n_neighbors : int
+        Number of neighbors to return.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_queries, min(n_neighbors, items))
+        Distances, ascending.
+    indices : int64 ndarray of the same shape
+        Items; of equal distances the lowest index first.
+
+    Raises
+    ------
+    ValueError
+        If there is no shard, or the shards have different numbers of queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.neighbors import merge_neighbors
+    >>> first = np.array([[0, 3]]), np.array([[4, 1]])
+    >>> second = np.array([[0, 2]]), np.array([[9, 7]])
+    >>> merge_neighbors([first, second], n_neighbors=3)
+    (array([[0, 0, 2]]), array([[4, 9, 7]]))
+    """
+    pairs = [(np.asarray(distances), np.asarray(indices, dtype=np.int64)) for distances, indices in shards]
+    if not pairs or any(d.ndim != 2 or d.shape != i.shape or len(d) != len(pairs[0][0]) for d, i in pairs):
+        raise ValueError(
+            "`shards` must be pairs of distances and indices of equal shapes (n_queries, k), for the same queries. "
+            f"Got shapes {[(d.shape, i.shape) for d, i in pairs]} instead."
+        )
+    return smallest(np.hstack([d for d, _ in pairs]), np.hstack([i for _, i in pairs]), n_neighbors)
+
+
+def merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:
+    """As `merge_neighbors`, with the number of items tied with the last neighbor."""
+    if len(shards) == 1:
+        return shards[0]
+    distances, indices = merge_neighbors([(shard.distances, shard.indices) for shard in shards], n_neighbors)
+    n_ties = np.zeros(len(distances), dtype=np.int64)
+    for shard in shards:
+        listed = (shard.distances == distances[:, -1:]).sum(axis=1)
+        n_ties += np.where(shard.distances[:, -1] == distances[:, -1], shard.n_ties, listed)
+    return Neighbors(distances, indices, n_ties)
+
+
+def smallest(
+    distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], k: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The k smallest distances of each query, sorted by distance and index."""
+    order = np.lexsort((indices, distances), axis=1)[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)

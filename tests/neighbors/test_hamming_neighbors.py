@@ -1,0 +1,286 @@
+"""Search among codes, against brute force and scikit-learn."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.cluster import DBSCAN
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.neighbors import NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skhash import ITQHasher, LSHHasher, StructHashHasher
+from skhash.codes import hamming_distances, pack
+from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
+from skhash.neighbors import _search as search_module
+
+ITQ = ITQHasher(16, random_state=0)
+
+
+def bits_of(n, nbits, seed=0, n_random=None):
+    """Random bits; few random ones make many ties."""
+    bits = np.random.default_rng(seed).integers(0, 2, (n, nbits), dtype=np.uint8)
+    bits[:, nbits if n_random is None else n_random :] = 0
+    return bits
+
+
+def brute_force(distances, k):
+    """Distances, indices and ties of the k nearest, the lowest index first among equals."""
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    nearest = np.take_along_axis(distances, order, axis=1)
+    return nearest, order, (distances == nearest[:, -1:]).sum(axis=1)
+
+
+def assert_same(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("n", "nbits", "k", "n_random"),
+    [
+        (1, 1, 1, None),
+        (300, 7, 5, None),
+        (300, 64, 300, 3),
+        (2500, 65, 40, 5),
+        (1100, 100, 1, None),
+        (1025, 128, 700, 9),
+        (200, 300, 20, None),
+        (150, 4096, 10, 30),
+    ],
+)
+def test_equals_brute_force(n, nbits, k, n_random):
+    items, queries = bits_of(n, nbits, n_random=n_random), bits_of(40, nbits, 1, n_random)
+    expected = brute_force(hamming_distances(queries, items), k)
+    index = HammingNeighbors(n_neighbors=k).fit(items)
+    assert_same(index.kneighbors(queries, return_ties=True), expected)
+    packed = HammingNeighbors(n_neighbors=k, nbits=nbits).fit(pack(items))
+    assert_same(packed.kneighbors(pack(queries), return_ties=True), expected)
+    np.testing.assert_array_equal(index.kneighbors(queries, return_distance=False), expected[1])
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_few_queries_are_searched_in_shards(monkeypatch, n_threads):
+    monkeypatch.setattr(search_module, "openmp_n_threads", lambda: n_threads)
+    monkeypatch.setattr(search_module, "MIN_SHARD", 100)
+    items, queries = bits_of(1000, 12), bits_of(2, 12, 1)
+    expected = brute_force(hamming_distances(queries, items), 30)
+    assert_same(HammingNeighbors(n_neighbors=30).fit(items).kneighbors(queries, return_ties=True), expected)
+
+
+def test_groups_of_queries_do_not_matter(monkeypatch):
+    items, queries = bits_of(500, 12), bits_of(70, 12, 1)
+    index = HammingNeighbors(n_neighbors=9).fit(items)
+    expected = index.kneighbors(queries, return_ties=True)
+    monkeypatch.setattr(search_module, "MAX_CANDIDATES", 1)
+    assert_same(index.kneighbors(queries, return_ties=True), expected)
+    assert_same(HammingNeighbors(n_neighbors=9, n_jobs=1).fit(items).kneighbors(queries, return_ties=True), expected)
+
+
+def test_items_without_themselves():
+    items = bits_of(200, 10, n_random=4)  # many copies
+    distances = hamming_distances(items, items).astype(float)
+    np.fill_diagonal(distances, np.inf)
+    assert_same(HammingNeighbors(n_neighbors=6).fit(items).kneighbors(return_ties=True), brute_force(distances, 6))
+
+
+def test_weighted_bits(digits):
+    X, y = digits.X, digits.y
+    hasher = StructHashHasher(8, random_state=0).fit(X[:300], y[:300])
+    index = HammingNeighbors(FrozenEstimator(hasher), n_neighbors=20).fit(X[:300])
+    bits = hasher.transform(X[300:350]), hasher.transform(X[:300])
+    expected = brute_force(hamming_distances(*bits, bit_weights=hasher.bit_weights_), 20)
+    assert_same(index.kneighbors(X[300:350], return_ties=True), expected)
+
+
+@pytest.mark.parametrize("candidates", [None, 50])
+def test_real_queries(digits, candidates):
+    X = digits.X
+    items, queries = X[:300], X[300:340]
+    index = HammingNeighbors(ITQ, n_neighbors=10, query="real", candidates=candidates).fit(items)
+    hasher = index.hasher_
+    scores = hasher.project_queries(queries).astype(np.float64) @ (2.0 * hasher.transform(items).T - 1)
+    if candidates is not None:
+        shortlist = brute_force(hamming_distances(hasher.transform(queries), hasher.transform(items)), candidates)[1]
+        left_out = np.ones(scores.shape, dtype=bool)
+        np.put_along_axis(left_out, shortlist, False, axis=1)
+        scores[left_out] = -np.inf
+    distances, positions = index.kneighbors(queries)
+    expected, _, _ = brute_force(-scores, 10)
+    np.testing.assert_allclose(distances, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(-np.take_along_axis(scores, positions, 1), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("rerank", ["cosine", "euclidean", "inner"])
+def test_reranking_everything_is_the_exact_search(digits, rerank):
+    X = digits.X
+    index = HammingNeighbors(ITQ, n_neighbors=5, rerank=rerank).fit(X[:300])
+    distances, positions = index.kneighbors(X[300:330])
+    if rerank == "inner":
+        expected = brute_force(-(X[300:330] @ X[:300].T), 5)[:2]
+    else:
+        expected = NearestNeighbors(n_neighbors=5, metric=rerank, algorithm="brute").fit(X[:300]).kneighbors(X[300:330])
+    np.testing.assert_allclose(distances, expected[0], atol=1e-6)
+    assert (positions == expected[1]).mean() > 0.98  # scikit-learn takes any of equal distances
+
+
+def test_a_shortlist_is_reranked(digits):
+    X = digits.X
+    short = HammingNeighbors(ITQ, n_neighbors=40).fit(X[:300]).kneighbors(X[300:330], return_distance=False)
+    reranked = HammingNeighbors(ITQ, n_neighbors=40, candidates=40, rerank="cosine").fit(X[:300])
+    distances, positions = reranked.kneighbors(X[300:330])
+    np.testing.assert_array_equal(np.sort(positions), np.sort(short))
+    assert (np.diff(distances) >= 0).all()
+    real = HammingNeighbors(ITQ, n_neighbors=40, candidates=40, rerank="cosine", query="real").fit(X[:300])
+    by_score = HammingNeighbors(ITQ, n_neighbors=40, query="real").fit(X[:300]).kneighbors(X[300:330])[1]
+    np.testing.assert_array_equal(np.sort(real.kneighbors(X[300:330])[1]), np.sort(by_score))
+    assert len(reranked.kneighbors()[0]) == 300  # the items themselves
+
+
+def test_radius_and_graphs_equal_scikit_learn():
+    items, queries = bits_of(80, 12), bits_of(9, 12, 1)
+    ours, theirs = (
+        HammingNeighbors(n_neighbors=4).fit(items),
+        NearestNeighbors(n_neighbors=4, metric="manhattan", algorithm="brute"),
+    )
+    theirs.fit(items)
+    for X in (None, queries):
+        distances, positions = ours.radius_neighbors(X, radius=4)
+        expected = theirs.radius_neighbors(X, radius=4)
+        for found, other in zip((distances, positions), expected, strict=True):
+            for a, b in zip(found, other, strict=True):
+                np.testing.assert_array_equal(a, b)
+        for mode in ("connectivity", "distance"):
+            graph = ours.radius_neighbors_graph(X, radius=4, mode=mode)
+            np.testing.assert_array_equal(
+                graph.toarray(), theirs.radius_neighbors_graph(X, radius=4, mode=mode).toarray()
+            )
+            assert sparse.issparse(graph)
+    sorted_distances, _ = ours.radius_neighbors(queries, radius=6, sort_results=True)
+    assert all((np.diff(found) >= 0).all() for found in sorted_distances)
+    nearest = ours.kneighbors_graph(queries, mode="distance").toarray()
+    np.testing.assert_array_equal(nearest.sum(axis=1), ours.kneighbors(queries)[0].sum(axis=1))
+
+
+def test_add_and_remove():
+    items, queries = bits_of(90, 20), bits_of(9, 20, 1)
+    index = HammingNeighbors(n_neighbors=7).fit(items[:50]).add(items[50:])
+    assert_same(index.kneighbors(queries), HammingNeighbors(n_neighbors=7).fit(items).kneighbors(queries))
+    index.remove([3, 60])
+    kept = np.delete(np.arange(90), [3, 60])
+    distances, ids = index.kneighbors(queries)
+    expected = brute_force(hamming_distances(queries, items[kept]), 7)
+    assert_same((distances, ids), (expected[0], kept[expected[1]]))
+    assert index.add(items[:1]).ids_[-1] == 90
+    named = HammingNeighbors(n_neighbors=1).fit(items[:3], ids=[30, 10, 20])
+    np.testing.assert_array_equal(named.kneighbors(items[:3], return_distance=False)[:, 0], [30, 10, 20])
+    before = named.codes_.copy()
+    for call in (
+        lambda: named.add(items[:1], ids=[10]),
+        lambda: named.remove([99]),
+        lambda: named.remove([10, 20, 30]),
+    ):
+        with pytest.raises(ValueError, match="`ids` must"):
+            call()
+    np.testing.assert_array_equal(named.codes_, before)
+
+
+def test_pipeline_and_frozen_hasher(digits):
+    X = digits.X
+    pipeline = make_pipeline(StandardScaler(), ITQ)
+    index = HammingNeighbors(pipeline, n_neighbors=3).fit(X[:300])
+    frozen = HammingNeighbors(FrozenEstimator(clone(pipeline).fit(X[:300])), n_neighbors=3).fit(X[:300])
+    assert_same(index.kneighbors(X[300:310]), frozen.kneighbors(X[300:310]))
+    assert index.hasher_ is not pipeline
+    assert frozen.hasher_ is frozen.hasher
+    real = HammingNeighbors(pipeline, query="real", rerank="cosine", candidates=30).fit(X[:300])
+    assert real.kneighbors(X[300:310])[1].shape == (10, 10)
+
+
+def test_transformer_before_an_estimator_that_takes_a_graph(digits):
+    X = digits.X
+    transformer = HammingNeighborsTransformer(ITQ, n_neighbors=15)
+    graph = transformer.fit_transform(X[:300])
+    assert (graph.getnnz(axis=1) == 16).all()
+    labels = make_pipeline(transformer, DBSCAN(eps=3, metric="precomputed")).fit_predict(X[:300])
+    assert len(set(labels)) > 1
+    assert len(transformer.get_feature_names_out()) == 300
+
+
+def test_merge_equals_one_search():
+    items, queries = bits_of(100, 8), bits_of(6, 8, 1)
+    shards = []
+    for start, stop in ((0, 40), (40, 43), (43, 43), (43, 100)):
+        d = hamming_distances(queries, items[start:stop]) if stop > start else np.empty((6, 0))
+        nearest, order, _ = brute_force(d, 10) if stop > start else (d, d.astype(int), None)
+        shards.append((nearest, order + start))
+    expected = brute_force(hamming_distances(queries, items), 10)[:2]
+    assert_same(merge_neighbors(shards, 10), expected)
+    assert_same(merge_neighbors(shards[::-1], 10), expected)
+    assert merge_neighbors(shards, 1000)[0].shape[1] == 23
+    with pytest.raises(ValueError, match="`shards` must be pairs"):
+        merge_neighbors([], 3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"query": "real"}, "`hasher` must be given with query='real'"),
+        ({"rerank": "cosine"}, "`hasher` must be given"),
+        ({"candidates": 5}, "`candidates` must be None unless"),
+        ({"hasher": ITQ, "nbits": 16}, "`nbits` must be None with a hasher"),
+        ({"n_neighbors": 0}, "n_neighbors"),
+        ({"n_neighbors": True}, "n_neighbors"),
+        ({"backend": "magic"}, "backend"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        HammingNeighbors(**parameters).fit(bits_of(20, 16))
+
+
+def test_bad_queries(digits):
+    X = digits.X
+    index = HammingNeighbors(ITQ).fit(X[:50])
+    for call, message in [
+        (lambda: index.kneighbors(X[:2], n_neighbors=51), "Expected n_neighbors <= n_samples_fit"),
+        (lambda: index.kneighbors(n_neighbors=50), "Expected n_neighbors <= n_samples_fit"),
+        (lambda: index.kneighbors(X[:2], n_neighbors=0), "`n_neighbors` must be None or an int >= 1"),
+        (lambda: index.kneighbors(X[:2, :5]), "features"),
+        (lambda: index.radius_neighbors(X[:2], radius=-1), "`radius` must be a finite number >= 0"),
+        (lambda: index.kneighbors_graph(X[:2], mode="other"), "`mode` must be"),
+        (lambda: HammingNeighbors(ITQ, query="real").fit(X[:50]).kneighbors(), "`X` must be given with query='real'"),
+        (lambda: HammingNeighbors(ITQ, query="real").fit(X[:50]).radius_neighbors(X[:1]), "A radius needs Hamming"),
+        (
+            lambda: HammingNeighbors(ITQ, rerank="inner", candidates=3).fit(X[:50]).kneighbors(X[:1]),
+            "`candidates` must",
+        ),
+        (lambda: HammingNeighbors(ITQ, rerank="inner").fit(X[:50], vectors=X[:9]), "`vectors` must be numbers"),
+        (lambda: HammingNeighbors().fit(X[:50]), "must hold only 0 and 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(NotFittedError):
+        HammingNeighbors(ITQ).kneighbors(X[:2])
+
+
+def test_vectors_are_kept_by_reference(digits, tmp_path):
+    X = digits.X
+    np.save(tmp_path / "vectors.npy", X[:50])
+    vectors = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    index = HammingNeighbors(ITQ, rerank="euclidean", candidates=20).fit(X[:50], vectors=vectors)
+    assert index.vectors_ is vectors
+    assert index.kneighbors(X[:3])[1][:, 0].tolist() == [0, 1, 2]
+
+
+@parametrize_with_checks(
+    [
+        HammingNeighbors(LSHHasher(8, random_state=0), n_neighbors=1),
+        HammingNeighborsTransformer(LSHHasher(8, random_state=0), n_neighbors=1),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
