@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from numbers import Integral
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._samples import check_kind
+from skhash._schema import OPTIONAL, Array
 from skhash._target_checks import labels_for_affinity, missing_targets
 from skhash._threads import one_thread
 from skhash._values import check_values
@@ -72,10 +73,13 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     nbits: int
     affinity: Any
     store_database: bool
+    _nbits: int
+    n_features_in_: Annotated[int, OPTIONAL]
+    feature_names_in_: Annotated[npt.NDArray[Any], Array("n_features", "O"), OPTIONAL]
     affinity_: Any
-    database_codes_: npt.NDArray[np.uint8] | None
+    database_codes_: Annotated[npt.NDArray[np.uint8], Array("n_database n_bytes", "u")] | None
     database_y_: Any
-    history_: list[dict[str, Any]]  # of methods that learn in epochs or bit by bit
+    history_: Annotated[list[dict[str, Any]], OPTIONAL]  # of methods that learn in epochs or bit by bit
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -392,12 +396,16 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return snapshot._fitted_attributes()
 
     def _fitted_attributes(self) -> dict[str, Any]:
-        """Attributes that fit sets: public ones end with an underscore, private ones are in `_fitted_private`."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name in self._fitted_private or (name[-1] == "_" and name[0] != "_")
-        }
+        """Attributes that fit sets."""
+        return {name: value for name, value in vars(self).items() if self._is_fitted_name(name)}
+
+    @classmethod
+    def _is_fitted_name(cls, name: str) -> bool:
+        """Whether fit sets it: public attributes end with an underscore, private ones are in `_fitted_private`."""
+        return name in cls._fitted_private or (name[-1:] == "_" and name[0] != "_")
+
+    def _check_stored(self, lengths: dict[str, int]) -> None:
+        """Raise ValueError if fitted attributes do not agree in more than what their annotations say."""
 
     @contextmanager
     def _restored_on_failure(self) -> Iterator[None]:

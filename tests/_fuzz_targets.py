@@ -1,5 +1,6 @@
 """The kinds of files that are fuzzed. To add one, write its functions and put it into TARGETS."""
 
+import contextlib
 import io
 import json
 import tempfile
@@ -18,6 +19,7 @@ from skhash.affinity import DistanceAffinity, PrecomputedAffinity
 from skhash.datasets import PROTOCOLS, load_dataset
 from skhash.datasets._npz import read_npz
 from skhash.persistence import load, save
+from skhash.persistence._format import checksum
 
 N_SAMPLES, N_FEATURES = 60, 6
 
@@ -54,7 +56,7 @@ def models():
         "cghash": skhash.CGHashHasher(2, n_anchors=8, random_state=0).fit(X, y),
         "talr": talr.fit(X, y),
         "stream": skhash.HashNetHasher(8, n_epochs=1, random_state=0, device="cpu").partial_fit(X, y).partial_fit(X, y),
-        "conv": skhash.TALRHasher(4, backbone=None, n_epochs=1, random_state=0, device="cpu").fit(images, y),
+        "images": skhash.TALRHasher(4, n_epochs=1, random_state=0, device="cpu").fit(images, y),
     }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "hasher")
@@ -88,7 +90,12 @@ def unpack_model(data):
 
 
 def pack_model(tree):
-    return tensors_to_bytes(tree["tensors"], {"skhash": to_json(tree["header"])})
+    header = tree["header"]
+    tensors = {name: np.array(tensor, order="C") for name, tensor in tree["tensors"].items()}
+    with contextlib.suppress(Exception):  # of what is nested too deeply
+        header = json.loads(to_json(header))
+        header["sha256"] = checksum(header, tensors)
+    return tensors_to_bytes(tensors, {"skhash": to_json(header)})
 
 
 MODELS = Target("models", ".safetensors", models, read_model, unpack_model, pack_model)

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from safetensors.numpy import save
 from scipy import sparse
 from sklearn.datasets import load_digits
 from torch import nn
@@ -18,6 +20,7 @@ import skhash
 from skhash import CGHashHasher, StructHashHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.datasets import PROTOCOLS
+from skhash.persistence._format import checksum
 
 # Options that make a hasher quick, for the hashers that have them.
 QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
@@ -86,6 +89,14 @@ def assert_same_hasher(loaded, hasher, X, y):
     for method in ("transform", "encode", "project"):
         assert_array_equal(getattr(loaded, method)(X), getattr(hasher, method)(X))
     assert loaded.score(X, y) == hasher.score(X, y)
+
+
+def sealed(header, tensors):
+    """Bytes of a file of persistence with a right checksum, whatever the header says."""
+    tensors = {name: np.array(tensor, order="C") for name, tensor in tensors.items()}
+    if isinstance(header, dict):
+        header = header | {"sha256": checksum(header, tensors)}
+    return save(tensors, {"skhash": json.dumps(header)})
 
 
 def without_times(results):

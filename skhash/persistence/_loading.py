@@ -1,18 +1,16 @@
 """Load a hasher from a file."""
 
-import io
-import json
 import os
 import warnings
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from skhash import __version__, hashers
 from skhash._files import qualified_name, with_current_names
 from skhash.base import BaseHasher
-from skhash.persistence._format import AFFINITIES, FORMAT, HEADER, SPARSE
+from skhash.persistence._checking import check_activations, check_hasher
+from skhash.persistence._decoding import Decoder
+from skhash.persistence._format import FOLDER, OUTPUT
+from skhash.persistence._reading import ArgumentError, errors_name, read, short
 
 _Path = str | os.PathLike[str]
 
@@ -38,13 +36,19 @@ def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any
     -------
     BaseHasher
         The fitted hasher. Functions that served training are reset to the default of
-        their parameter, with a warning.
+        their parameter, and `checkpoint` to None, so that a fit writes nowhere; both with a
+        warning.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no file.
+    InvalidFileError
+        If the file is damaged, of another program, or not one that this version can read,
+        whatever is wrong with it. The message begins with the path.
     ValueError
-        If this version cannot read the file, a module or an affinity is missing, not
-        needed or of another shape, or a device is not needed or not available.
+        If a module or an affinity is missing, not needed or of another shape, or a device
+        is not needed or not available.
 
     Examples
     --------
@@ -60,15 +64,13 @@ def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any
     ...     load(file)
     ITQHasher(nbits=16, random_state=0)
     """
-    header, tensors = _read(path)
-    decoder = _Decoder(path, tensors, {"backbone": backbone, "affinity": affinity})
-    try:
+    header, tensors = read(path)
+    decoder = Decoder(path, tensors, {"backbone": backbone, "affinity": affinity})
+    versions = f"(written by skhash {short(header['version'])}) is damaged or does not suit skhash {__version__}"
+    with errors_name(path, versions):
         hasher = _build(header, decoder, device)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path}, written by skhash {header['version']}, is damaged "
-            f"or does not suit skhash {__version__}: {error!r}"
-        ) from error
+        check_hasher(hasher)
+        check_activations(hasher)
     for name, value in decoder.given.items():
         if value is not None and name not in decoder.used:
             raise ValueError(
@@ -77,32 +79,46 @@ def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any
     if backbone is not None:
         try:
             hasher._module()
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise ValueError(f"`backbone` does not fit the weights in {path}: {error}") from error
     for name, value in _defaults(header).items():
         warnings.warn(
-            f"{path} was saved with {name}={value}, which is code and was not saved. "
+            f"{path} was saved with {name}={short(value)}, which is code and was not saved. "
             f"{name} is now {getattr(hasher, name)!r}, its default.",
+            UserWarning,
+            stacklevel=2,
+        )
+    if header["params"].get(FOLDER) is not None:
+        warnings.warn(
+            f"{path} has {FOLDER}={short(repr(header['params'][FOLDER]))}, a folder that fit would write to. "
+            f"{FOLDER} is now None. Set it with set_params if you want that.",
             UserWarning,
             stacklevel=2,
         )
     return hasher
 
 
-def _build(header: dict[str, Any], decoder: "_Decoder", device: Any) -> BaseHasher:
+def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> BaseHasher:
     """Hasher of a header, with its fitted attributes."""
-    defaults = _defaults(header)
-    params = {
-        name: decoder.decode(value)
-        for name, value in with_current_names(header["params"]).items()
-        if name not in defaults
-    }
+    kind: type[BaseHasher] = getattr(hashers, header["class"])
+    saved, defaults = with_current_names(header["params"]), _defaults(header)
+    if unknown := saved.keys() - set(kind._get_param_names()):
+        raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
+    params = {name: decoder.decode(value) for name, value in saved.items() if name not in defaults | {FOLDER: ""}}
     if "device" in params:
         params["device"] = _resolve_device(params["device"], device)
     elif device is not None:
-        raise ValueError(f"`device` must be None: the hasher in {decoder.path} has no device. Got {device!r} instead.")
-    hasher: BaseHasher = getattr(hashers, header["class"])(**params)
-    hasher.__dict__.update(decoder.decode(header["fitted"]))
+        raise ArgumentError(
+            f"`device` must be None: the hasher in {decoder.path} has no device. Got {device!r} instead."
+        )
+    hasher = kind(**params)
+    hasher._validate_params()
+    fitted = decoder.decode(header["fitted"])
+    if unknown := {name for name in fitted if not kind._is_fitted_name(name) and name != OUTPUT}:
+        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
+    if type(header["nbits"]) is not int or fitted.get("_nbits") != header["nbits"]:
+        raise ValueError(f"`_nbits` must be {header['nbits']!r}. Got {fitted.get('_nbits')!r} instead.")
+    hasher.__dict__.update(fitted)
     return hasher
 
 
@@ -120,93 +136,8 @@ def _resolve_device(saved: Any, given: Any) -> Any:
 
     try:
         resolve_device(saved if given is None else given)
-    except ValueError:
+    except ValueError as error:
         if given is not None:
-            raise
+            raise ArgumentError(str(error)) from error
         return "auto"
     return saved if given is None else given
-
-
-def _read(path: _Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """JSON and tensors of a file, if it has this format."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get("skhash", "null"))
-            _check_header(path, header)
-            # copies, so that fitted arrays do not change with the file
-            return header, {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} cannot be read as a file of skhash.persistence.save: {error}") from error
-
-
-def _check_header(path: _Path, header: Any) -> None:
-    if not isinstance(header, dict) or "format" not in header:
-        raise ValueError(f"{path} must be a file of skhash.persistence.save. Got another safetensors file instead.")
-    if header["format"] != FORMAT:
-        raise ValueError(
-            f"{path} must have format {FORMAT} for skhash {__version__}. "
-            f"Got format {header['format']}, written by skhash {header.get('version')}, instead."
-        )
-    if missing := HEADER - header.keys():
-        raise ValueError(f"{path} lacks {sorted(missing)}, which every file of skhash.persistence.save has.")
-    if header["class"] not in hashers.__all__:
-        raise ValueError(f"{path} must hold one of {', '.join(hashers.__all__)}. Got {header['class']!r} instead.")
-    if header["bit_order"] != "big":
-        raise ValueError(f"{path} must have the bit order 'big'. Got {header['bit_order']!r} instead.")
-
-
-class _Decoder:
-    """Turns JSON back into values, with the arrays of `tensors`."""
-
-    def __init__(self, path: _Path, tensors: dict[str, npt.NDArray[Any]], given: dict[str, Any]) -> None:
-        self.path, self.tensors, self.given = path, tensors, given
-        self.used: set[str] = set()
-        self._affinities: dict[str, Any] = {}  # equal affinities were one object, and are one again
-
-    def decode(self, value: Any) -> Any:
-        match value:
-            case list():
-                return [self.decode(item) for item in value]
-            case {"$array": name, "order": order}:
-                return self.tensors[name].T if order == "F" else self.tensors[name]
-            case {"$npy": name}:
-                return np.lib.format.read_array(io.BytesIO(self.tensors[name].tobytes()), allow_pickle=False)
-            case {"$objects": name, "shape": shape}:
-                values = self.decode(json.loads(self.tensors[name].tobytes()))
-                return np.fromiter(values, dtype=object, count=len(values)).reshape(shape)
-            case {"$sparse": kind, "shape": shape, "parts": parts}:
-                matrix = SPARSE[kind](tuple(self.decode(parts)), shape=tuple(shape))
-                matrix.check_format(full_check=True)  # indices outside the matrix would read outside its memory
-                return matrix
-            case {"$scalar": item, "dtype": dtype}:
-                return np.array(item, dtype=dtype)[()]
-            case {"$tuple": items}:
-                return tuple(self.decode(items))
-            case {"$dict": pairs}:
-                return dict(self.decode(pairs))
-            case {"$affinity": kind, "fields": fields} if kind in AFFINITIES:
-                affinity = AFFINITIES[kind](**self.decode(with_current_names(fields)))
-                return self._affinities.setdefault(json.dumps(value), affinity)
-            case {"$random_state": state}:
-                generator = np.random.RandomState()
-                generator.set_state(self.decode(state))
-                return generator
-            case {"$given": kind, "name": name}:
-                return self._take_given(kind, name)
-            case dict() if not any(key[:1] == "$" for key in value):
-                return {key: self.decode(item) for key, item in value.items()}
-            case dict():
-                raise KeyError(*value)
-        return value
-
-    def _take_given(self, kind: str, name: str) -> Any:
-        """Module or affinity that was passed to `load`."""
-        if not callable(self.given[name]):
-            raise ValueError(
-                f"`{name}` must be given, as load(path, {name}=...): the one in {self.path}, a {kind}, is code and "
-                f"was not saved. Got {self.given[name]!r} instead."
-            )
-        self.used.add(name)
-        return self.given[name]

@@ -12,14 +12,27 @@ from sklearn.utils.validation import check_is_fitted
 from skhash import __version__, hashers
 from skhash._files import atomic_write, qualified_name
 from skhash.base import BaseHasher
-from skhash.persistence._format import AFFINITIES, FORMAT, GIVEN, SPARSE
+from skhash.persistence._checking import check_hasher
+from skhash.persistence._format import (
+    AFFINITIES,
+    CHECKSUM,
+    FOLDER,
+    FORMAT,
+    GIVEN,
+    OUTPUT,
+    SPARSE,
+    TEXT,
+    checksum,
+)
+from skhash.persistence._reading import parse
 
 
 def save(hasher: BaseHasher, path: str | os.PathLike[str]) -> None:
-    """Save a fitted hasher: its parameters and all fitted attributes.
+    """Save a fitted hasher: its parameters and all fitted attributes, with a checksum.
 
-    The write is atomic. Callbacks are left out. Of functions that serve training alone
-    (`optimizer`, `lr_schedule`, `augment`) only the names are saved. A backbone module or
+    The write is atomic. Callbacks are left out, and `checkpoint`, a folder of this machine. Of
+    functions that serve training alone (`optimizer`, `lr_schedule`, `augment`) only the names
+    are saved. A backbone module or
     an affinity of your own is code, which must be passed to :func:`load` again; the
     trained weights of a module are in the file.
 
@@ -38,6 +51,9 @@ def save(hasher: BaseHasher, path: str | os.PathLike[str]) -> None:
         If the hasher is not fitted.
     TypeError
         If its class is not part of skhash, or an attribute is neither data nor one of the above.
+    ValueError
+        If :func:`load` would refuse the file: a fitted attribute is unknown, missing, not finite
+        or of another shape.
 
     Examples
     --------
@@ -68,15 +84,21 @@ def save(hasher: BaseHasher, path: str | os.PathLike[str]) -> None:
     header["params"] = {
         name: {"$default": qualified_name(value)}
         if callable(value) and name not in GIVEN
-        else encoder.encode(value, name)
+        else encoder.encode(None if name == FOLDER else value, name)
         for name, value in params.items()
     }
     fitted = hasher._fitted_attributes()
-    if "_sklearn_output_config" in vars(hasher):  # what set_output chose
-        fitted["_sklearn_output_config"] = vars(hasher)["_sklearn_output_config"]
+    if OUTPUT in vars(hasher):
+        fitted[OUTPUT] = vars(hasher)[OUTPUT]
     header["fitted"] = {name: encoder.encode(value, name) for name, value in fitted.items()}
+    text = json.dumps(header | {CHECKSUM: checksum(header, encoder.tensors)})
+    try:  # what `load` would refuse
+        check_hasher(hasher)
+        parse(text)
+    except ValueError as error:
+        raise ValueError(f"`hasher` cannot be saved in {path}: {error}") from error
     with atomic_write(path) as file:  # the file of safetensors' save_file could be read by its owner alone
-        file.write(to_bytes(encoder.tensors, {"skhash": json.dumps(header)}))
+        file.write(to_bytes(encoder.tensors, {TEXT: text}))
 
 
 class _Encoder:
@@ -90,6 +112,7 @@ class _Encoder:
         self.tensors: dict[str, npt.NDArray[Any]] = {}
         # by id; the array itself is stored, too, so that its id is not reused meanwhile
         self._arrays: dict[int, tuple[Any, Any]] = {}
+        self._in_objects = False
 
     def encode(self, value: Any, where: str) -> Any:
         kind = type(value)
@@ -135,7 +158,12 @@ class _Encoder:
             where += "'"
         dtype = array.dtype
         if dtype.kind == "O":
+            if self._in_objects:
+                raise TypeError(f"{where} is an array of objects in another one, which cannot be saved in {self.path}.")
+            self._in_objects = True
             text = json.dumps(self.encode(array.ravel().tolist(), where))
+            self._in_objects = False
+            parse(text)  # what `load` would refuse
             mark = {"$objects": where, "shape": list(array.shape)}
             tensor: npt.NDArray[Any] = np.frombuffer(text.encode(), np.uint8)
         elif dtype.kind in "biuf" and dtype.isnative and dtype.itemsize <= 8:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from _helpers import sealed
 from safetensors.numpy import load_file, safe_open, save_file
 
 from skhash import ITQHasher, LSHHasher
@@ -19,7 +20,7 @@ def edited(tmp_path, digits):
     def write(edit, tensors=lambda tensors: tensors):
         with safe_open(path, framework="numpy") as file:
             header = json.loads(file.metadata()["skhash"])
-        save_file(tensors(load_file(path)), path, {"skhash": json.dumps(edit(header) or header)})
+        path.write_bytes(sealed(edit(header) or header, tensors(load_file(path))))
         return path
 
     return write

@@ -44,7 +44,7 @@ def test_a_matrix_that_is_used_twice_is_stored_once(digits, tmp_path):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_not_data_is_refused_and_its_place_named(value, digits, tmp_path):
+def test_what_is_not_data_is_refused_and_its_place_named(value, digits, tmp_path, extra):
     hasher = LSHHasher(nbits=4).fit(digits.X)
     hasher.extra_ = {"a": [0, value]}
     with pytest.raises(TypeError, match=r"extra_\.a\.1.* is a"):

@@ -41,6 +41,7 @@ from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activatio
 from skhash.hashers.deep._images import check_shape
 from skhash.hashers.deep._parameters import CONSTRAINTS, document
 from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
+from skhash.hashers.deep._stored import StoredMixin
 
 # Default input noise: the ratio p / (1 - p) of dropout grows with the features per sample, as a penalty should.
 # Chosen by validation on training samples of MNIST and USPS, for 1,000 to 25,000 samples.
@@ -48,7 +49,7 @@ NOISE, MAX_NOISE = 4.0, 3.0
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 
 
-class DeepHasher(PartialFitMixin, BaseHasher):
+class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     """A hasher whose activations are the outputs of a torch encoder.
 
     A subclass lists its parameters in `__init__` and implements `_objective`. `_settings`
@@ -73,9 +74,6 @@ class DeepHasher(PartialFitMixin, BaseHasher):
     #: function of (objective, activations, targets): what `history_` stores at the end of a stage
     _measure: Callable[..., dict[str, Any]] | None = None
     _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
-    settings_: dict[str, Any]
-    input_shape_: tuple[int, ...]
-    weights_: dict[str, npt.NDArray[Any]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

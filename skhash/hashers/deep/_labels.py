@@ -1,10 +1,11 @@
 """LabelsMixin: hashers that learn the labels of samples, and not only which samples are similar."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash._schema import Array
 from skhash.affinity import SharedLabelsAffinity, label_matrix
 
 
@@ -30,7 +31,7 @@ class LabelsMixin:
     """
 
     affinity_: Any
-    classes_: npt.NDArray[Any]
+    classes_: Annotated[npt.NDArray[Any], Array("n_classes ...", "biufUSO")]
 
     def _fit_affinity(self, targets: Any) -> None:
         super()._fit_affinity(targets)  # type: ignore[misc]

@@ -19,7 +19,6 @@ class PartialFitMixin:
     """Mixin of hashers that learn from a stream of samples."""
 
     _objective_params: tuple[str, ...] = ()  # parameters that decide which weights the objective has
-    _stream: dict[str, Any]  # state that the next call continues from
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self: Any, X: Any, y: Any = None) -> Any:

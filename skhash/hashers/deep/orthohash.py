@@ -19,7 +19,7 @@ which balances each bit over the classes.
 
 from numbers import Real
 from os import PathLike
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
 from skhash._compat import Interval
+from skhash._schema import Array
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._labels import LabelsMixin
@@ -146,7 +147,7 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
         "margin": [Interval(Real, 0, None, closed="left"), None],
     }
 
-    class_codes_: npt.NDArray[np.int8]
+    class_codes_: Annotated[npt.NDArray[np.int8], Array("n_classes nbits", "i", minimum=-1)]
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "scale", "margin")
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 8.0, 0.5), "deep": (1500, 256, 0.003, 0.1, 8.0, 0.5)}
     _sgd_rates = {"linear": 0.1, "deep": 0.1}

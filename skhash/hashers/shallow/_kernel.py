@@ -7,7 +7,7 @@ where the anchors a_1 ... a_m are drawn from the training samples.
 
 from abc import abstractmethod
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
+from skhash._schema import Array
 from skhash._values import far_offset
 from skhash.base import BaseHasher
 
@@ -43,6 +44,11 @@ class KernelHasher(BaseHasher):
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
+
+    anchors_: Annotated[npt.NDArray[Any], Array("n_anchors n_features")]
+    gamma_: float
+    projection_: Annotated[npt.NDArray[Any], Array("n_anchors nbits")]
+    intercept_: Annotated[npt.NDArray[Any], Array("nbits")]
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         rng, samples = check_random_state(self.random_state), X.astype(np.float64, copy=False)

@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky
 from sklearn.decomposition import PCA
 
+from skhash._schema import Array
 from skhash._values import far_offset
 from skhash.base import BaseHasher
 
@@ -43,6 +44,9 @@ class LinearHasher(BaseHasher):
     """
 
     _parameter_constraints = BaseHasher._parameter_constraints | {"random_state": ["random_state"]}
+
+    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
+    projection_: Annotated[npt.NDArray[Any], Array("n_features nbits")]
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ and f^T L f is smallest at beta = u^T L f0 / u^T L u.
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
+from skhash._schema import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center, orthonormal_map
 
@@ -249,6 +250,13 @@ class AGHHasher(BaseHasher):
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
+
+    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
+    anchors_: Annotated[npt.NDArray[Any], Array("n_anchors n_features")]
+    bandwidth_: float
+    projection_: Annotated[npt.NDArray[Any], Array("n_anchors n_columns")]
+    eigenvalues_: Annotated[npt.NDArray[Any], Array("n_eigenvalues")]
+    thresholds_: Annotated[npt.NDArray[Any], Array("2 n_halved")]
 
     def __init__(
         self,

@@ -193,6 +193,8 @@ class BREHasher(KernelHasher):
         "n_updates": [Interval(Integral, 1, None, closed="left")],
     }
 
+    history_: list[dict[str, Any]]
+
     def __init__(
         self,
         nbits: int = 32,

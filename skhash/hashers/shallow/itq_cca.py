@@ -12,7 +12,7 @@ values and left singular vectors of L^-1 X'Y M^-T.
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from scipy.linalg import solve_triangular, svd
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
+from skhash._schema import Array
 from skhash.affinity import label_matrix
 from skhash.hashers.shallow._linear import LinearHasher, ridged_cholesky
 from skhash.hashers.shallow._rotation import quantizing_rotation
@@ -120,6 +121,8 @@ class ITQCCAHasher(LinearHasher):
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "ridge": [Interval(Real, 0, None, closed="neither")],
     }
+
+    correlations_: Annotated[npt.NDArray[Any], Array("n_correlations")]
 
     def __init__(
         self,

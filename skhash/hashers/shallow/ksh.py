@@ -195,6 +195,8 @@ class KSHHasher(KernelHasher):
         "n_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
+    history_: list[dict[str, Any]]
+
     def __init__(
         self,
         nbits: int = 32,

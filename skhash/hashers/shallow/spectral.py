@@ -15,11 +15,12 @@ eps, so that eps need not be known.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash._schema import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center, principal_map
 
@@ -106,6 +107,13 @@ class SpectralHasher(BaseHasher):
     >>> round(SpectralHasher(nbits=16).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]), 2)
     0.39
     """
+
+    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
+    components_: Annotated[npt.NDArray[Any], Array("n_features n_axes")]
+    starts_: Annotated[npt.NDArray[Any], Array("n_axes")]
+    lengths_: Annotated[npt.NDArray[Any], Array("n_axes")]
+    axes_: Annotated[npt.NDArray[Any], Array("nbits", "i", below="n_axes")]
+    modes_: Annotated[npt.NDArray[Any], Array("nbits", "i")]
 
     def __init__(
         self, nbits: int = 32, *, affinity: str | Callable[..., Any] = "auto", store_database: bool = True

@@ -16,7 +16,7 @@ until, over the pairs, mean |o_ij - n / 4| <= eps_m n / 4 and std o_ij <= eps_s 
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
+from skhash._schema import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center
 
@@ -199,6 +200,11 @@ class SphericalHasher(BaseHasher):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
+
+    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
+    pivots_: Annotated[npt.NDArray[Any], Array("nbits n_features")]
+    radii_: Annotated[npt.NDArray[Any], Array("nbits")]
+    n_iter_: int
 
     def __init__(
         self,

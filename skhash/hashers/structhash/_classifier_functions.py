@@ -1,7 +1,7 @@
 """Classifiers as hash functions: good bits are found first, then a classifier is fitted to them."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ class ClassifierFunctions:
     """
 
     best_first = False
+    stored: ClassVar[dict[str, Any]] = {}  # classifiers are code, and in no file
 
     def __init__(
         self, X: npt.NDArray[np.float64], classifier: Any, n_starts: int, max_values: int | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions
+from skhash._schema import Array
 from skhash.base import BaseHasher
 from skhash.codes import is_count, pack, signs, unpack
 from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
@@ -65,6 +66,14 @@ class ColumnGenerationHasher(BaseHasher):
         "solver": [str],
         "random_state": ["random_state"],
     }
+
+    C_: float
+    optimal_: bool
+    functions_: dict[str, Any]
+    bit_weights_path_: Annotated[npt.NDArray[Any], Array("nbits nbits", minimum=0)]
+    bit_weights_: Annotated[npt.NDArray[Any], Array("nbits", minimum=0)]
+    effective_bits_: float
+    history_: list[dict[str, Any]]
 
     def truncate(self, nbits: int) -> Self:
         """Hasher of the first bits, with the weights that they had before the others came.
@@ -125,6 +134,15 @@ class ColumnGenerationHasher(BaseHasher):
     def _history_details(self, master: Any) -> dict[str, Any]:
         """Entries of `history_` that only this method has."""
         return {}
+
+    def _check_stored(self, lengths: dict[str, int]) -> None:
+        stored = family_of(self.hash_function).stored
+        if self.functions_.keys() != stored.keys():
+            raise ValueError(
+                f"`functions_` must have the keys {sorted(stored)}. Got {sorted(self.functions_)} instead."
+            )
+        for name, array in stored.items():
+            array.check(f"functions_.{name}", np.asarray(self.functions_[name]), lengths)
 
     def _n_tasks(self) -> int:
         return self.nbits

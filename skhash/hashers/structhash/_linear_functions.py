@@ -1,13 +1,14 @@
 """Linear hash functions, of the features or of Gaussian kernel values."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, svd
 from scipy.optimize import minimize
 
+from skhash._schema import Array
 from skhash.codes import binarize
 from skhash.hashers.shallow._kernel import draw_indices, gaussian_kernel, kernel_width
 
@@ -28,6 +29,12 @@ class LinearFunctions:
     """
 
     best_first = False
+    #: what `combine` returns
+    stored: ClassVar[dict[str, Array]] = {
+        "mean": Array("n_features"),
+        "directions": Array("n_features n_learned"),
+        "intercepts": Array("n_learned"),
+    }
 
     def __init__(self, X: npt.NDArray[np.float64], ridge: float, n_starts: int) -> None:
         self.mean = X.mean(axis=0)
@@ -119,6 +126,13 @@ class KernelFunctions(LinearFunctions):
     rng : numpy.random.RandomState
         Draws the anchors.
     """
+
+    stored = LinearFunctions.stored | {
+        "mean": Array("n_anchors"),
+        "directions": Array("n_anchors n_learned"),
+        "anchors": Array("n_anchors n_features"),
+        "gamma": Array(""),
+    }
 
     def __init__(
         self,

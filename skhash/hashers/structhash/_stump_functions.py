@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._schema import Array
 from skhash._threads import run_in_slices
 from skhash.codes import binarize
 
@@ -20,6 +21,8 @@ class StumpFunctions:
     """
 
     best_first = True
+    #: what `combine` returns
+    stored = {"features": Array("n_learned", "iu", below="n_features"), "thresholds": Array("n_learned")}
 
     def __init__(self, X: npt.NDArray[np.float64]) -> None:
         self._X = X

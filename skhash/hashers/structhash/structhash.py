@@ -17,7 +17,7 @@ restricted master problem (`_level_bundle`) to a proven gap; `_hash_functions` l
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -137,6 +137,7 @@ class StructHashHasher(ColumnGenerationHasher):
     """
 
     _fitted_private = (*ColumnGenerationHasher._fitted_private, "_metric")
+    _metric: Literal["ndcg", "ap"]
     _default_c_factor = 15.0
     _default_ridges = {"linear": 100.0, "kernel": 0.3}
     _parameter_constraints = ColumnGenerationHasher._parameter_constraints | {

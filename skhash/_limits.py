@@ -1,0 +1,116 @@
+"""Limits of what is read from files, so that a small file cannot take all memory or all time."""
+
+from typing import Any
+
+import numpy as np
+
+MAX_DEPTH = 32
+
+
+def check_nesting(value: Any, max_values: int, max_depth: int = MAX_DEPTH) -> None:
+    """Raise ValueError if there are too many values in lists, tuples and dicts, or if they are nested too deeply.
+
+    A list that occurs twice counts twice, so a small object that expands is refused. The check
+    does not recur, and ends at the limit.
+
+    Parameters
+    ----------
+    value : list, tuple, dict or other value
+        What was read.
+    max_values : int
+        Largest number of values, keys of dicts included.
+    max_depth : int, default=32
+        Largest number of containers within each other.
+
+    Raises
+    ------
+    ValueError
+        If a limit is exceeded.
+
+    Examples
+    --------
+    >>> from skhash._limits import check_nesting
+    >>> check_nesting({"a": [1, 2, (3,)]}, max_values=10)
+    """
+    n_values, level = 0, [value]
+    for _ in range(max_depth + 1):
+        below: list[Any] = []
+        for container in level:
+            if isinstance(container, dict):
+                below += container.keys()
+                below += container.values()
+            elif isinstance(container, list | tuple):
+                below += container
+            if n_values + len(below) > max_values:
+                raise ValueError(f"holds more than {max_values:,} values.")
+        n_values, level = n_values + len(below), [item for item in below if isinstance(item, list | tuple | dict)]
+        if not level:
+            return
+    raise ValueError(f"has more than {max_depth} values within each other.")
+
+
+def check_generator(state: Any) -> None:
+    """Raise ValueError for a state that no generator of numpy can be in.
+
+    numpy accepts some of them, and reads outside its memory then, or searches without end.
+
+    Parameters
+    ----------
+    state : tuple or dict
+        What `get_state` of a RandomState returns, or the state of a PCG64.
+
+    Raises
+    ------
+    ValueError
+        If the state is not one that a generator can be in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash._limits import check_generator
+    >>> check_generator(np.random.RandomState(0).get_state())
+    >>> check_generator(np.random.default_rng(0).bit_generator.state)
+    """
+    if isinstance(state, dict) and isinstance(inner := state.get("state"), dict):
+        if state.get("bit_generator") == "PCG64":
+            is_valid = _is_pcg64(state, inner)
+        else:
+            names = ("bit_generator", "key", "pos", "has_gauss", "gauss")
+            is_valid = _is_mersenne_twister(*[(state | inner).get(name) for name in names])
+    else:
+        is_valid = isinstance(state, tuple | list) and len(state) == 5 and _is_mersenne_twister(*state)
+    if not is_valid:
+        raise ValueError("has a random generator in a state that no generator can be in.")
+
+
+def _is_mersenne_twister(kind: Any, key: Any, position: Any, has_gauss: Any, gauss: Any) -> bool:
+    words = np.asarray(key)
+    return (
+        kind == "MT19937"
+        and words.shape == (624,)
+        and words.dtype.kind in "iu"
+        and bool(words.min() >= 0)
+        and bool(words.max() < 2**32)
+        and bool(words[0] >> 31 or words[1:].any())  # zeros forever: a normal number would be searched without end
+        and type(position) is int
+        and 0 <= position <= 624
+        and type(has_gauss) is int
+        and has_gauss in (0, 1)
+        and isinstance(gauss, float)
+        and bool(np.isfinite(gauss))
+    )
+
+
+def _is_pcg64(state: dict[str, Any], inner: dict[str, Any]) -> bool:
+    numbers: list[Any] = [inner.get("state"), inner.get("inc"), state.get("has_uint32"), state.get("uinteger")]
+    if not all(type(number) is int for number in numbers):
+        return False
+    word, increment, has_uint32, uinteger = numbers
+    # an even increment gives a short period, or zeros forever
+    return (
+        0 <= word < 2**128
+        and 0 <= increment < 2**128
+        and increment % 2 == 1
+        and has_uint32 in (0, 1)
+        and 0 <= uinteger < 2**32
+    )

@@ -1,0 +1,76 @@
+"""What a deep hasher stores, and the check of what comes from a file."""
+
+import math
+from typing import Annotated, Any
+
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from skhash._limits import check_generator
+from skhash._schema import OPTIONAL, Array
+from skhash.codes import is_count
+from skhash.engine import Encoder, seeded
+from skhash.engine.backbones import HIDDEN
+from skhash.engine.smoothing import N_MAX_DIRECTIONS
+
+MAX_VALUES = 2**24  # of one sample
+#: entries of the architecture that the first files lack
+_NEWER = {"n_directions": 0, "has_offset": False}
+
+
+class StoredMixin:
+    """Mixin with the fitted attributes that all deep hashers have."""
+
+    _batch_norm: bool
+    _nbits: int
+    settings_: dict[str, Any]
+    weights_: dict[str, npt.NDArray[Any]]
+    history_: list[dict[str, Any]]
+    n_epochs_: int
+    input_shape_: tuple[int, ...]
+    _architecture: dict[str, Any]
+    _fixed: Annotated[dict[str, Any], OPTIONAL]  # not in the first files
+    _stream: Annotated[dict[str, Any], OPTIONAL]
+
+    def _check_stored(self, lengths: dict[str, int]) -> None:
+        shape = self.input_shape_
+        if not shape or not all(is_count(n) for n in shape) or math.prod(shape) > MAX_VALUES:
+            raise ValueError(f"`input_shape_` must have 1 to {MAX_VALUES:,} values. Got {shape} instead.")
+        if len(shape) == 1 and lengths.get("n_features") != shape[0]:
+            raise ValueError(f"`input_shape_` must be ({lengths.get('n_features')},). Got {shape} instead.")
+        self._check_weights()
+        if "_stream" in vars(self):
+            check_generator(self._stream["order"])
+            check_generator(self._stream["generators"]["numpy"])
+
+    def _check_weights(self) -> None:
+        """Raise ValueError for an architecture that is not of this hasher, and for weights of another one."""
+        architecture = _NEWER | self._architecture
+        backbone, n_directions = architecture.get("backbone"), architecture["n_directions"]
+        expected = {"shape": self.input_shape_, "nbits": self._nbits, "batch_norm": self._batch_norm}
+        chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": architecture["has_offset"] is True}
+        if architecture != expected | chosen:
+            raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")
+        if n_directions != 0 and not is_count(n_directions, N_MAX_DIRECTIONS):
+            raise ValueError(
+                f"`n_directions` must be an int from 0 to {N_MAX_DIRECTIONS}. Got {n_directions!r} instead."
+            )
+        if isinstance(backbone, nn.Module):  # given by the caller, and compared with the weights when it takes them
+            return
+        if backbone not in (None, "mlp", "conv"):
+            raise ValueError(f"`backbone` must be None, 'mlp', 'conv' or a module. Got {backbone!r} instead.")
+        shape = self.input_shape_
+        if backbone == "conv":  # its weights depend on the channels only, and the memory of a trial on the image
+            shape = (*shape[:1], *(min(length, 8) for length in shape[1:]))
+        first = {None: self._nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape), "conv": shape[0]}[backbone]
+        if first > sum(weight.size for weight in self.weights_.values()):  # before they take memory
+            raise ValueError(f"`weights_` must suit samples of shape {self.input_shape_}.")
+        with seeded(0, torch.device("cpu")):  # the global generators stay untouched
+            weights = Encoder(**(architecture | {"shape": shape})).state_dict()
+        if weights.keys() != self.weights_.keys():
+            raise ValueError(f"`weights_` must have {sorted(weights)}. Got {sorted(self.weights_)} instead.")
+        for name, tensor in weights.items():
+            Array(" ".join(map(str, tensor.shape)), "fi").check(f"weights_.{name}", weight := self.weights_[name], {})
+            if weight.dtype != tensor.numpy().dtype:
+                raise ValueError(f"`weights_.{name}` must be of {tensor.numpy().dtype}. Got {weight.dtype} instead.")

@@ -1,0 +1,105 @@
+"""Read a file into JSON and tensors. What is wrong with the file is an InvalidFileError that names it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash import __version__, hashers
+from skhash._limits import check_nesting
+from skhash.exceptions import InvalidFileError
+from skhash.persistence._format import CHECKSUM, FORMAT, HEADER, MAX_TEXT, TEXT, checksum
+
+Tensors = dict[str, npt.NDArray[Any]]
+
+
+class ArgumentError(ValueError):
+    """What the caller of `load` passed is wrong, and not the file."""
+
+
+@contextmanager
+def errors_name(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Context manager that turns every error about the content of a file into an InvalidFileError.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    what : str
+        What failed, after the path in the message.
+
+    Yields
+    ------
+    None
+        Nothing.
+    """
+    try:
+        yield
+    except (InvalidFileError, ArgumentError, OSError, MemoryError):
+        raise
+    except RecursionError as error:
+        raise InvalidFileError(path, f"{what}: values are nested too deeply.") from error
+    except ValueError as error:
+        raise InvalidFileError(path, f"{what}: {short(error)}") from error
+    except Exception as error:  # whatever numpy, scipy and torch say to values that they cannot take
+        raise InvalidFileError(path, f"{what}: {short(repr(error))}") from error
+
+
+def short(value: Any) -> str:
+    """Text of a value for a message; what is in a file may be long."""
+    text = str(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
+    """JSON and tensors of a file, if it has this format and its checksum is right."""
+    from safetensors import safe_open
+
+    if Path(path).exists() and not Path(path).is_file():
+        raise InvalidFileError(path, "is not a file.")
+    with errors_name(path, "cannot be read as a file of skhash.persistence.save"):
+        with safe_open(path, framework="numpy") as file:
+            header = parse((file.metadata() or {}).get(TEXT, "null"))
+            # copies, so that fitted arrays do not change with the file
+            tensors = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+        if not isinstance(header, dict) or "format" not in header:
+            raise InvalidFileError(
+                path, "must be a file of skhash.persistence.save. Got another safetensors file instead."
+            )
+        if CHECKSUM in header and header[CHECKSUM] != checksum(header, tensors):
+            raise InvalidFileError(path, "is damaged: its checksum is not that of its content. Save the hasher again.")
+    _check_header(path, header)
+    return header, tensors
+
+
+def parse(text: str | bytes) -> Any:
+    """Value of a JSON text that is neither too long nor nested too deeply."""
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"its JSON has {len(text):,} bytes, more than {MAX_TEXT:,}.")
+    value = json.loads(text)
+    check_nesting(value, len(text))
+    return value
+
+
+def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> None:
+    if header["format"] != FORMAT:
+        raise InvalidFileError(
+            path,
+            f"must have format {FORMAT} for skhash {__version__}. "
+            f"Got format {short(header['format'])}, written by skhash {short(header.get('version'))}, instead.",
+        )
+    if missing := HEADER - header.keys():
+        raise InvalidFileError(path, f"lacks {sorted(missing)}, which every file of skhash.persistence.save has.")
+    if unknown := header.keys() - HEADER - {CHECKSUM}:
+        raise InvalidFileError(path, f"has {short(sorted(unknown))}, which no file of skhash.persistence.save has.")
+    if header["class"] not in hashers.__all__:
+        raise InvalidFileError(
+            path, f"must hold one of {', '.join(hashers.__all__)}. Got {short(repr(header['class']))} instead."
+        )
+    if header["bit_order"] != "big":
+        raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

@@ -1,0 +1,238 @@
+"""Files made to harm: each is refused by one error that names the file, before it takes memory or time."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from _fuzz import Runner, failures, run_cases
+from _fuzz_mutators import to_json
+from _fuzz_targets import MODELS, models
+from _helpers import sealed
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as to_bytes
+from sklearn.datasets import load_digits
+
+from skhash import ITQHasher, LSHHasher
+from skhash.exceptions import InvalidFileError
+from skhash.persistence import load, save
+
+
+@pytest.fixture(scope="module")
+def files():
+    return models()
+
+
+@pytest.fixture
+def hostile(files, tmp_path):
+    """Writes a file of a name in `models` whose header and tensors a function has changed, with a right checksum."""
+
+    def write(name, change):
+        path = tmp_path / "hostile.safetensors"
+        header, tensors = parts(files[name])
+        change(header, tensors)
+        path.write_bytes(sealed(header, tensors))
+        return path
+
+    return write
+
+
+def parts(data):
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["skhash"]), load_tensors(data)
+
+
+def refused(path, match):
+    with pytest.raises(InvalidFileError, match=match) as caught:
+        load(path)
+    assert str(caught.value).startswith(str(path))
+    assert len(str(caught.value)) < len(str(path)) + 1000
+
+
+def fitted(name, value):
+    return lambda header, tensors: header["fitted"].update({name: value})
+
+
+def param(name, value):
+    return lambda header, tensors: header["params"].update({name: value})
+
+
+def tensor(name, change):
+    return lambda header, tensors: tensors.update({name: change(tensors[name])})
+
+
+def with_nan(array):
+    array = array.copy()
+    array.flat[-1] = np.nan
+    return array
+
+
+def generator(**changes):
+    """A random_state whose state is changed, keys of the inner one included."""
+
+    def change(header, tensors):
+        state = header["params"]["random_state"]["$random_state"]
+        for name, value in changes.items():
+            (state if name in state else state["state"])[name] = value
+
+    return change
+
+
+def zero_key(header, tensors):
+    key = header["params"]["random_state"]["$random_state"]["state"]["key"]["$array"]
+    tensors[key] = np.zeros_like(tensors[key])
+
+
+def billionfold(header, tensors):
+    """Objects of objects of objects: nine tensors of some bytes, each with ten times the one before."""
+    header["fitted"]["database_y_"] = {"$objects": "level 9", "shape": [10]}
+    tensors["level 0"] = np.frombuffer(json.dumps(["x"] * 10).encode(), np.uint8)
+    for level in range(1, 10):
+        inner = [{"$objects": f"level {level - 1}", "shape": [10]}] * 10
+        tensors[f"level {level}"] = np.frombuffer(json.dumps(inner).encode(), np.uint8)
+
+
+def endless(header, tensors):
+    header["fitted"]["database_y_"] = {"$objects": "self", "shape": [1]}
+    tensors["self"] = np.frombuffer(b'[{"$objects": "self", "shape": [1]}]', np.uint8)
+
+
+def promising_npy(header, tensors):
+    """An .npy header that asks for a terabyte."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (2**37,)})
+    tensors["big"] = np.frombuffer(file.getvalue(), np.uint8)
+    header["fitted"]["database_y_"] = {"$npy": "big"}
+
+
+def wide(header, tensors):
+    header["fitted"]["database_y_"]["shape"][1] = 2**40
+
+
+def nested(depth):
+    value = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+NAN_AFFINITY = {"$affinity": "DistanceAffinity", "fields": {"percentiles": [float("nan")], "levels": [1]}}
+ATTACKS = {
+    "position of the generator": ("lsh", generator(pos=625), "random generator"),
+    "negative position": ("lsh", generator(pos=-1), "random generator"),
+    "huge position": ("lsh", generator(pos=2**31 - 1), "random generator"),
+    "a generator of zeros": ("lsh", zero_key, "random generator"),
+    "no number is waiting": ("lsh", generator(gauss=float("nan")), "random generator"),
+    "expansion": ("itq", billionfold, "no value of"),
+    "endless expansion": ("itq", endless, "no value of"),
+    "npy of a terabyte": ("itq", promising_npy, "does not have"),
+    "scalar of a gigabyte": ("itq", fitted("database_y_", {"$scalar": 1, "dtype": "V1000000000"}), "cannot be in"),
+    "columns of a sparse matrix": ("spherical", wide, "columns"),
+    "nesting": ("talr", fitted("settings_", {"a": nested(40)}), "within each other"),
+    "a method": ("itq", fitted("transform", "x"), "'transform' is not an attribute of a fitted ITQHasher"),
+    "a private method": ("itq", fitted("_project", "x"), "'_project' is not an attribute"),
+    "a property": ("structhash", fitted("n_iter_", 1), "`n_iter_` is not an attribute"),
+    "the class": ("itq", fitted("__class__", "x"), "'__class__' is not an attribute"),
+    "callbacks": ("itq", fitted("_skl_callbacks", []), "'_skl_callbacks' is not an attribute"),
+    "another parameter": ("itq", param("_nbits", 1), "'_nbits' is not a parameter of ITQHasher"),
+    "a parameter of another type": ("itq", param("store_database", 3), "store_database"),
+    "weights of NaN": ("itq", tensor("projection_", with_nan), "`projection_` must be finite"),
+    "network of NaN": ("talr", tensor("weights_.hash.weight", with_nan), "`weights_.hash.weight` must be finite"),
+    "missing bits": ("itq", tensor("projection_", lambda a: a[:, 1:]), "`projection_` must have shape"),
+    "missing features": ("itq", tensor("mean_", lambda a: a[1:]), "`mean_` must have shape"),
+    "a sample without a target": ("pca", tensor("database_y_", lambda a: a[1:]), "one target per code"),
+    "an axis that is not there": ("spectral", tensor("axes_", lambda a: a + 9), "`axes_` must be below"),
+    "lengths of zero": ("spectral", tensor("lengths_", np.zeros_like), "`project` must be finite"),
+    "negative weights": ("structhash", tensor("bit_weights_", lambda a: -a - 1), "`bit_weights_` must be at least 0"),
+    "a feature of another network": ("talr", fitted("input_shape_", {"$tuple": [7]}), "input_shape_"),
+    "a huge image": ("images", fitted("input_shape_", {"$tuple": [1, 2**20, 2**20]}), "input_shape_"),
+    "a network without weights": ("talr", fitted("weights_", {}), "weights_"),
+    "an affinity of NaN": ("ksh", fitted("affinity_", NAN_AFFINITY), "finite"),
+    "a long value": ("itq", param("store_database", "x" * 10**6), "store_database"),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "match"), ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_is_refused(name, change, match, hostile):
+    refused(hostile(name, change), match)
+
+
+@pytest.mark.parametrize("nbits", [10**18, -1, 65537, True, "8"])
+def test_a_wrong_number_of_bits(nbits, hostile):
+    def change(header, tensors):
+        header["nbits"] = header["fitted"]["_nbits"] = nbits
+
+    refused(hostile("itq", change), "_nbits")
+    refused(hostile("itq", fitted("_nbits", nbits)), "`_nbits` must be 6")
+
+
+def test_a_stream_with_a_generator_that_numpy_cannot_use(hostile):
+    def change(header, tensors):
+        header["fitted"]["_stream"]["generators"]["numpy"]["$tuple"][2] = 10**6
+
+    refused(hostile("stream", change), "random generator")
+
+    def even(header, tensors):
+        header["fitted"]["_stream"]["order"]["state"]["inc"] = 0
+
+    refused(hostile("stream", even), "random generator")
+
+
+def test_a_checkpoint_folder_is_not_taken(hostile, tmp_path):
+    path = hostile("talr", param("checkpoint", str(tmp_path / "outside")))
+    with pytest.warns(UserWarning, match=r"outside', a folder that fit would write to\. checkpoint is now None"):
+        hasher = load(path)
+    X, y = load_digits(return_X_y=True)
+    hasher.fit(X[:60], y[:60])
+    assert hasher.checkpoint is None
+    assert not (tmp_path / "outside").exists()
+
+
+def test_what_is_not_a_file_of_ours(tmp_path, files):
+    path = tmp_path / "hasher"
+    with pytest.raises(FileNotFoundError):
+        load(path)
+    for content in (b"", b"PK\x03\x04", b"\0" * 100, b"\xff" * 100, files["itq"][:-1], files["itq"] + b"x"):
+        path.write_bytes(content)
+        refused(path, "cannot be read as a file of skhash")
+    refused(tmp_path, "is not a file")
+    for text in (to_json("@deep@"), to_json("@digits@"), "[1"):
+        path.write_bytes(to_bytes({"x": np.zeros(1)}, {"skhash": text}))
+        refused(path, "cannot be read as a file of skhash")
+
+
+@pytest.mark.parametrize("name", ["itq", "lsh", "pca", "spectral", "spherical", "ksh", "structhash", "talr", "stream"])
+def test_every_bit_flip_is_found(name, files, tmp_path):
+    """50 flips in each of nine files: the file is refused, or it is what it was (a flip of the padding)."""
+    rng = np.random.default_rng(0)
+    path, data = tmp_path / "flipped", files[name]
+    path.write_bytes(data)
+    expected, outcomes = repr(MODELS.read(path)), []
+    for place, bit in zip(rng.integers(len(data), size=50), rng.integers(8, size=50), strict=True):
+        path.write_bytes(data[:place] + bytes([data[place] ^ (1 << bit)]) + data[place + 1 :])
+        try:
+            outcomes.append(repr(MODELS.read(path)))
+        except InvalidFileError as error:
+            outcomes.append(str(error)[: len(str(path))])
+    assert set(outcomes) <= {expected, str(path)}
+    assert outcomes.count(str(path)) >= 45
+
+
+def test_a_hasher_that_load_would_refuse_is_not_saved(tmp_path):
+    X, _ = load_digits(return_X_y=True)
+    hasher = ITQHasher(nbits=4, random_state=0).fit(X[:60])
+    hasher.mean_[0] = np.inf
+    with pytest.raises(ValueError, match=r"`hasher` cannot be saved in .*`mean_` must be finite"):
+        save(hasher, tmp_path / "hasher")
+    hasher = LSHHasher(nbits=4, random_state=0).fit(X[:60])
+    hasher.extra_ = 1
+    with pytest.raises(ValueError, match="`extra_` is not an attribute of a fitted LSHHasher"):
+        save(hasher, tmp_path / "hasher")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are read from /proc")
+def test_a_few_hundred_mutated_files():
+    with Runner([MODELS]) as runner:
+        assert failures(run_cases([MODELS], 200, runner=runner)) == []
