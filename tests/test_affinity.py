@@ -11,12 +11,14 @@ from skhash._targets import distinct_targets, take_targets
 from skhash.affinity import (
     ClassAffinity,
     DistanceAffinity,
+    NeighborAffinity,
     PrecomputedAffinity,
     SharedLabelsAffinity,
     fit_affinity,
     level_indices,
     resolve_affinity,
 )
+from skhash.metrics import relevance_histogram
 
 
 class Undeclared:
@@ -240,3 +242,39 @@ def test_classes_of_two_kinds_are_refused():
             with pytest.raises(ValueError, match="classes of one kind"):
                 ClassAffinity()(text, other)
     assert_array_equal(ClassAffinity()(np.array(["1", "2"], dtype=object), ["2", "1"]), [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+def test_neighbor_affinity_equals_brute_force(metric):
+    rng = np.random.default_rng(0)
+    queries, items = rng.standard_normal((30, 5)), rng.standard_normal((200, 5))
+    distances = -(queries @ items.T) if metric == "inner" else cdist(queries, items, metric)
+    expected = np.zeros((30, 200), dtype=int)
+    np.put_along_axis(expected, np.argsort(distances, axis=1, kind="stable")[:, :7], 1, axis=1)
+    np.testing.assert_array_equal(NeighborAffinity(7, metric=metric)(queries, items), expected)
+    np.testing.assert_array_equal(NeighborAffinity(fraction=0.035, metric=metric)(queries, items), expected)
+    assert NeighborAffinity(1000, metric=metric)(queries, items).all()
+
+
+def test_neighbor_affinity_takes_the_first_of_equal_items_in_metrics_too():
+    vectors = np.array([[0], [1], [1], [1], [5]])  # whole numbers, which other affinities merge into groups
+    np.testing.assert_array_equal(NeighborAffinity(2)([[1]], vectors), [[0, 1, 1, 0, 0]])
+    codes = np.array([[0, 0], [0, 1], [1, 1], [0, 1], [1, 0]])
+    H = relevance_histogram([[0, 1]], codes, [[1]], vectors, affinity=NeighborAffinity(2))
+    np.testing.assert_array_equal(H.counts, [[[1, 1], [1, 1], [1, 0]]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "must be given, and not both"),
+        ({"n_neighbors": 3, "fraction": 0.1}, "must be given, and not both"),
+        ({"n_neighbors": 0}, "`n_neighbors` must be None or an int >= 1"),
+        ({"fraction": 1.5}, "`fraction` must be None or a number in"),
+        ({"fraction": True}, "`fraction` must be None or a number in"),
+        ({"n_neighbors": 3, "metric": "manhattan"}, "`metric` must be one of"),
+    ],
+)
+def test_neighbor_affinity_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        NeighborAffinity(**options)

@@ -12,11 +12,13 @@ from skhash.affinity._classes import ClassAffinity
 from skhash.affinity._distances import DistanceAffinity
 from skhash.affinity._labels import SharedLabelsAffinity
 from skhash.affinity._levels import level_indices
+from skhash.affinity._neighbors import NeighborAffinity
 from skhash.affinity._precomputed import PrecomputedAffinity
 
 __all__ = [
     "ClassAffinity",
     "DistanceAffinity",
+    "NeighborAffinity",
     "PrecomputedAffinity",
     "SharedLabelsAffinity",
     "fit_affinity",
@@ -25,5 +27,5 @@ __all__ = [
     "resolve_affinity",
 ]
 
-for _public in (ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity):
+for _public in (ClassAffinity, DistanceAffinity, NeighborAffinity, PrecomputedAffinity, SharedLabelsAffinity):
     _public.__module__ = __name__  # pickles and checkpoints name the public path

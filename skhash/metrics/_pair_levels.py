@@ -38,6 +38,8 @@ class PairLevels:
         first, self.query_group = distinct_targets(query_y)
         self.query_targets = take_targets(query_y, first)
         first, self.database_group = distinct_targets(database_y)
+        if getattr(self.affinity, "depends_on_all_items", False):
+            first = self.database_group = np.arange(n_items)
         self.database_targets = take_targets(database_y, first)
         self.n_groups = len(first)
         self.exclude_self = exclude_self

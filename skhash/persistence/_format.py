@@ -30,6 +30,7 @@ AFFINITIES: dict[str, Any] = {
         affinity.ClassAffinity,
         affinity.SharedLabelsAffinity,
         affinity.DistanceAffinity,
+        affinity.NeighborAffinity,
         affinity.PrecomputedAffinity,
     )
 }
