@@ -1,0 +1,94 @@
+"""Writers of one file, as functions for threads and as a program for processes: `_writers.py KIND HOW PATH N SEED`."""
+
+import hashlib
+import os
+import sys
+import time
+
+from skhash._files import atomic_write
+
+
+def content_of(seed, i):
+    """Bytes that begin with their own hash."""
+    payload = f"{seed} {i} ".encode() * (1000 + 100 * (i % 7))
+    return hashlib.sha256(payload).digest() + payload
+
+
+def is_whole(data):
+    return hashlib.sha256(data[32:]).digest() == data[:32]
+
+
+def write_content(path, seed, i):
+    """Write such bytes: whether that failed."""
+    try:
+        with atomic_write(path) as file:
+            file.write(content_of(seed, i))
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return True
+    return False
+
+
+def make_hasher(seed):
+    """A small hasher, which depends on the seed."""
+    import numpy as np
+
+    from skhash import PCAHasher
+
+    return PCAHasher(8).fit(np.random.default_rng(seed).normal(size=(100, 16)))
+
+
+def save_hasher(path, hasher):
+    """Save a hasher: whether that failed."""
+    from skhash.persistence import save
+
+    try:
+        save(hasher, path)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return True
+    return False
+
+
+def slow_down_the_disk():
+    """Let most of the time of a process be that of writes, so that kills hit them."""
+    sync = os.fsync
+
+    def sync_slowly(descriptor):
+        time.sleep(0.02)
+        sync(descriptor)
+
+    os.fsync = sync_slowly
+
+
+def save_forever(path):
+    """Save two hashers in turn until somebody kills the process."""
+    slow_down_the_disk()
+    hashers = [make_hasher(seed) for seed in (1, 2)]
+    while True:
+        for hasher in hashers:
+            save_hasher(path, hasher)
+
+
+def compare_slowly(folder, options):
+    """Run a comparison on a slow disk."""
+    from skhash.comparison import compare
+
+    slow_down_the_disk()
+    compare(**options, folder=folder)
+
+
+def main(kind, how, path, n, seed):
+    """Write n times, and print the number of the process and that of failed writes."""
+    if how == "same number":
+        os.getpid = lambda: 1
+    if kind == "hashers":
+        hasher = make_hasher(int(seed))
+        n_failed = sum(save_hasher(path, hasher) for _ in range(int(n)))
+    else:
+        n_failed = sum(write_content(path, int(seed), i) for i in range(int(n)))
+    print(os.getpid(), n_failed)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

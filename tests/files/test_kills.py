@@ -1,0 +1,107 @@
+"""Kills at any moment: no finished work is lost, and the next run removes what a kill left."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from _helpers import without_times
+from _writers import compare_slowly, save_forever
+
+from skhash._files import atomic_write
+from skhash.comparison import compare
+from skhash.comparison.store import read_candidates, read_record
+from skhash.persistence import load
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+
+DIE = """
+import os, signal, sys
+from skhash._files import atomic_write
+with atomic_write(sys.argv[1]) as file:
+    file.write(b"new")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_within_a_write(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", DIE, str(path)]).returncode == -signal.SIGKILL
+        assert path.read_bytes() == b"old"
+        assert len(list(tmp_path.iterdir())) == 2  # the second run has removed what the first one left
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == b"new"
+
+
+def kill_at_random(target, arguments, folder, rng):
+    """Start a process, and kill it at a random moment after its first change in a folder: whether it was killed."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["skhash.comparison", "skhash.persistence", "skhash.hashers.shallow.lsh"])
+    before, process = newest(folder), context.Process(target=target, args=arguments)
+    process.start()
+    while newest(folder) == before and process.is_alive():
+        time.sleep(0.002)
+    time.sleep(rng.uniform(0, 0.3))
+    process.kill()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
+def newest(folder):
+    return max((path.stat().st_mtime_ns for path in folder.rglob("*.[js]*")), default=0)
+
+
+def partial_files(folder):
+    return list(folder.rglob("*.part"))
+
+
+@pytest.mark.slow
+def test_twenty_kills_while_saving(tmp_path):
+    path, rng, n_left = tmp_path / "hasher.safetensors", np.random.default_rng(0), 0
+    X = rng.normal(size=(50, 16))
+    codes = set()
+    for _ in range(20):
+        assert kill_at_random(save_forever, [path], tmp_path, rng)
+        codes.add(load(path).encode(X).tobytes())
+        left = partial_files(tmp_path)
+        assert len(left) <= 1  # an earlier one was removed
+        n_left += len(left)
+    assert n_left > 5  # the kills hit writes
+    assert len(codes) == 2
+    with atomic_write(tmp_path / "other") as file:
+        file.write(b"next")
+    assert sorted(os.listdir(tmp_path)) == ["hasher.safetensors", "other"]
+
+
+@pytest.mark.slow
+def test_twenty_kills_while_comparing(tmp_path):
+    options = {"methods": ["lsh", "itq-cca"], "nbits": [8, 16], "n_seeds": 8, "tune": 3}
+    rng, n_left, known, n_killed = np.random.default_rng(0), 0, {}, 0
+    while n_killed < 20:
+        n_killed += kill_at_random(compare_slowly, [tmp_path, options], tmp_path, rng)
+        stored = {path: path.read_bytes() for path in (tmp_path / "rows").glob("*.json")}
+        assert all(stored[path] == data for path, data in known.items())  # no result is lost or computed again
+        for path in stored:
+            read_record(path)
+        for path in (tmp_path / "tuning").glob("*.json"):
+            read_candidates(path)
+        if (tmp_path / "results.json").exists():
+            json.loads((tmp_path / "results.json").read_text())
+        left = partial_files(tmp_path)
+        n_left += len(left)
+        assert len(left) <= 1
+        known = stored
+    assert n_left > 5
+    results = compare(**options, folder=tmp_path)[0]
+    assert not partial_files(tmp_path)
+    assert without_times(results) == without_times(compare(**options)[0])
