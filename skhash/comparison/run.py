@@ -56,6 +56,7 @@ def compare(
     folder : str or Path, default=None
         Where finished results are stored, each in a file, and all in ``results.json``.
         Stored results of the same settings are reused unless they failed.
+        A damaged file is named in a warning, and its result is computed again.
     fresh : bool, default=False
         Discard stored results of the same settings.
     command : str, default=None
@@ -72,6 +73,8 @@ def compare(
     ------
     ValueError
         If a method or a data set is unknown, or an option is out of its range.
+    OSError
+        If a result cannot be stored. Finished results stay, and the same call continues.
 
     Examples
     --------

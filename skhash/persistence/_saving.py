@@ -54,6 +54,8 @@ def save(hasher: BaseHasher, path: str | os.PathLike[str]) -> None:
     ValueError
         If :func:`load` would refuse the file: a fitted attribute is unknown, missing, not finite
         or of another shape.
+    OSError
+        If the file cannot be written. The old one is unchanged.
 
     Examples
     --------
