@@ -1,7 +1,9 @@
 """Check the built pages: ``python check.py _build/html``.
 
 Every link and image inside the site exists, anchors included. Nothing is loaded from another
-site. Every hasher has its pages.
+site. Every hasher has its pages. No line of code, of an output or of a help text is longer than 88
+characters, so that no block scrolls sideways on a screen of 1280 pixels; ``look.py`` measures this
+in a browser. The pages of whole source files are left out.
 """
 
 import sys
@@ -25,14 +27,19 @@ LOADED = {
 }
 
 
+COLUMNS = 88
+
+
 class Page(HTMLParser):
-    """The anchors of a page, its links, and what it loads."""
+    """The anchors of a page, its links, what it loads, and the text of its literal blocks."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.anchors: set[str] = {""}
         self.links: list[str] = []
         self.loaded: list[str] = []
+        self.literal = ""
+        self._depth = 0  # of pre elements
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -43,7 +50,19 @@ class Page(HTMLParser):
             self.links.append(attributes["href"])
         if tag in LOADED and attributes.get(LOADED[tag]) and attributes.get("rel") not in ("canonical", "next", "prev"):
             self.loaded.append(attributes[LOADED[tag]])
+        self._depth += tag == "pre"
         self.loaded += [choice.split()[0] for choice in (attributes.get("srcset") or "").split(",") if choice.strip()]
+
+    def handle_endtag(self, tag: str) -> None:
+        """Notice the end of a literal block."""
+        if tag == "pre":
+            self._depth -= 1
+            self.literal += "\n"
+
+    def handle_data(self, data: str) -> None:
+        """Collect the text of literal blocks."""
+        if self._depth:
+            self.literal += data
 
 
 def find_faults(root: Path) -> Iterator[str]:
@@ -62,6 +81,10 @@ def find_faults(root: Path) -> Iterator[str]:
     page_at = cache(Page)
     for path in sorted(set(root.rglob("*.html")) - set(root.glob("_static/*"))):
         name, page = path.relative_to(root), page_at(path)
+        if name.parts[0] != "source":
+            for line in page.literal.splitlines():
+                if len(line) > COLUMNS:
+                    yield f"{name} has a line of {len(line)} characters: {line[:60]}..."
         for target in page.loaded:
             if urlsplit(target).netloc:
                 yield f"{name} loads {target} from elsewhere"

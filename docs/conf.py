@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "extensions"), str(HERE / "worked_example")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the examples are small, and more threads are slower
 
+from gallery import STYLE  # noqa: E402
 from sources import linkcode_resolve  # noqa: E402, F401
 
 import skhash  # noqa: E402
@@ -21,6 +22,7 @@ version = release = skhash.__version__
 extensions = [
     "formulas",
     "mathml",
+    "methods_table",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",  # for CHANGELOG.md, which is a page here
     "numpydoc",
@@ -63,8 +65,8 @@ autodoc_typehints = "none"
 autosummary_context = {
     # methods of scikit-learn, torch and Python are documented there
     "not_ours": "BaseEstimator, TransformerMixin, ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, "
-    "Module, Mapping",
-    "excluded": "set_fit_request, set_partial_fit_request, set_output, get_metadata_routing",
+    "Module, Mapping, BaseException",
+    "excluded": "set_fit_request, set_partial_fit_request, set_output, get_metadata_routing, add_note, with_traceback",
 }
 numpydoc_show_class_members = False
 numpydoc_validation_checks = {
@@ -97,13 +99,7 @@ plot_html_show_formats = False
 plot_html_show_source_link = False  # the pages name the scripts
 plot_basedir = "plots"
 plot_working_directory = str(HERE / "plots")
-plot_rcparams = {
-    "font.size": 12,  # large enough on a phone
-    "legend.fontsize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.fonttype": "path",
-}
+plot_rcparams = STYLE | {"svg.fonttype": "path"}
 plot_apply_rcparams = True
 
 sphinx_gallery_conf = {
@@ -116,6 +112,10 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "nested_sections": True,
+    "subsection_order": ["../examples/recipes", "../examples/reproductions"],
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("matplotlib", "gallery.set_style"),
+    "thumbnail_size": (640, 400),
     "parallel": True,  # also because OpenMP does not survive a fork of a process that used it
     "abort_on_example_error": False,
     "reference_url": {"skhash": None},
@@ -123,12 +123,12 @@ sphinx_gallery_conf = {
 
 # --- looks
 html_theme = "pydata_sphinx_theme"
-html_title = "skhash"
+html_title = f"skhash {version}"
 html_static_path = ["_static"]
 html_css_files = ["skhash.css"]
 html_show_sourcelink = False
 html_copy_source = False
-SINGLE_PAGES = ("start", "results", "results/*", "comparators", "contributing")
+SINGLE_PAGES = ("start", "glossary", "results", "results/*", "comparators", "contributing")
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,
@@ -142,6 +142,6 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {page: [] for page in (*SINGLE_PAGES, "index", "changelog", "citing")}
+html_sidebars = {page: [] for page in (*SINGLE_PAGES, "index", "changelog", "citing", "methods/*")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -117,6 +117,8 @@ def look(root: Path, folder: Path, pages: list[str]) -> Iterator[str]:
 
 if __name__ == "__main__":
     Path(sys.argv[2]).mkdir(parents=True, exist_ok=True)
-    found = list(look(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3:]))
-    print(*found, sep="\n")
-    sys.exit(f"{len(found)} faults" if found else None)
+    n_faults = 0
+    for line in look(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3:]):
+        print(line, flush=True)
+        n_faults += 1
+    sys.exit(f"{n_faults} faults" if n_faults else None)

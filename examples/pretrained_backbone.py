@@ -22,7 +22,7 @@ from torch import nn
 
 
 class Backbone(nn.Module):
-    """ResNet-18 without its classifier: maps images, centered and scaled by the hasher, to features."""
+    """ResNet-18 without its classifier: maps the images of the hasher to features."""
 
     def __init__(self, weights):
         super().__init__()

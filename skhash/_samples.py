@@ -45,7 +45,7 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
     >>> check_kind({"image": [1, 2]}, ITQHasher())
     Traceback (most recent call last):
     ...
-    TypeError: `X` must be an array of shape (n_samples, n_features) for ITQHasher. Got a dict with the keys 'image'
+    TypeError: `X` must be an array of shape (n_samples, n_features) for ITQHasher. ...
     instead. Pass one of its values, such as X['image'].
     """
     if sparse.issparse(X):

@@ -44,7 +44,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     >>> from skhash.base import BaseHasher
     >>> class AboveMean(BaseHasher):
     ...     def __init__(self, nbits=2, *, affinity="auto", store_database=True):
-    ...         self.nbits, self.affinity, self.store_database = nbits, affinity, store_database
+    ...         self.nbits, self.affinity = nbits, affinity
+    ...         self.store_database = store_database
     ...
     ...     def _fit(self, X, targets):
     ...         self.mean_ = X.mean(axis=0)
@@ -299,7 +300,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> from sklearn.datasets import load_digits
         >>> from skhash import ITQHasher
         >>> X, y = load_digits(return_X_y=True)
-        >>> ITQHasher(16, random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.5
+        >>> hasher = ITQHasher(16, random_state=0).fit(X[:1000], y[:1000])
+        >>> hasher.score(X[1000:], y[1000:]) > 0.5
         True
         """
         from skhash.metrics.scorers import RetrievalScorer

@@ -9,6 +9,9 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, pairwise
@@ -117,7 +120,7 @@ class FormulasBesideCode(Formulas):
         except StopIteration:
             raise self.error(f"{path.name} defines no {name}") from None
         shown = [line for number, line in enumerate(lines[first - 1 : last], first) if number not in docstring]
-        block = nodes.literal_block(text=inspect.cleandoc("\n".join(["", *shown])), language="python")
+        block = nodes.literal_block(text=wrap_code(inspect.cleandoc("\n".join(["", *shown]))), language="python")
         caption = [nodes.literal(text=name)]
         if PACKAGE in path.parents:
             up = "../" * self.env.docname.count("/")
@@ -173,6 +176,20 @@ class CommandLineHelp(SphinxDirective):
         parser = cli._parser()
         commands = next(action for action in parser._actions if action.choices and not action.option_strings)
         return [nodes.literal_block(text=commands.choices[self.arguments[0]].format_help(), language="text")]
+
+
+def wrap_code(code: str) -> str:
+    """Code in lines of at most 88 columns; the files of the package have 120."""
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "88", "-"]
+    wrapped = subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+    return "\n".join(map(_wrap_comment, wrapped.rstrip().splitlines()))
+
+
+def _wrap_comment(line: str) -> str:
+    before, _, text = line.partition("# ")
+    if len(line) <= 88 or before.strip():
+        return line
+    return textwrap.fill(text, 88, initial_indent=f"{before}# ", subsequent_indent=f"{before}# ")
 
 
 def _columns(lines: Sequence[str]) -> list[int]:

@@ -1,7 +1,8 @@
 """Tables of results, made from the rows that an experiment or a comparison has written.
 
 A table shows means over the seeds, their standard deviation, and the tie range of AP_T. The best
-value of each column is bold. This module needs nothing but numpy; `results_table` is the directive.
+value of each column is bold, and so are the values that cannot be told from it. This module needs
+nothing but numpy; `results_table` is the directive.
 """
 
 import json
@@ -25,7 +26,7 @@ LABELS = {
 
 
 class Cell(NamedTuple):
-    """Text of a cell, and whether it is the best of its column."""
+    """Text of a cell, and whether it is bold: the best of its column, or within two standard errors of it."""
 
     text: str
     best: bool = False
@@ -102,26 +103,33 @@ def make_table(
         The best of a column is chosen among the lines that agree in these keys.
     best_in_line : bool, default=False
         Whether the best is chosen among the columns of each line instead.
+
+    Returns
+    -------
+    list of list of Cell
+        The best mean is bold, with the means that `_is_level` finds no worse.
     """
     groups: dict[tuple[tuple[Any, ...], Any, str], list[Row]] = {}
     for row in rows:
         line, value = tuple(row[key] for key in by), row[across] if across else None
         for name in columns:
             groups.setdefault((line, value, name), []).append(row)
-    means = {place: round(_mean(group, COLUMNS[place[2]].key), 3) for place, group in groups.items()}
-    contests: dict[Any, list[float]] = {}
+    contests: dict[Any, list[Sequence[Row]]] = {}
     contest_of = {}
-    for line, value, name in groups:
+    for (line, value, name), group in groups.items():
         contest = line if best_in_line else (value, name, *(line[by.index(key)] for key in best_within))
         contest_of[line, value, name] = contest
-        contests.setdefault(contest, []).append(means[line, value, name])
+        contests.setdefault(contest, []).append(group)
 
     def cell(place: tuple[tuple[Any, ...], Any, str]) -> Cell:
         if place not in groups:
             return Cell("")
         column = COLUMNS[place[2]]
-        best = column.has_best and means[place] == max(contests[contest_of[place]])
-        return Cell(column.write(groups[place], column.key), best)
+        text = column.write(groups[place], column.key)
+        if not column.has_best:
+            return Cell(text)
+        leader = max(contests[contest_of[place]], key=lambda group: _mean(group, column.key))
+        return Cell(text, _is_level(groups[place], leader, column.key))
 
     heads = list(dict.fromkeys((value, name) for _, value, name in groups))
     labels = [*by, *(value if across else COLUMNS[name].label for value, name in heads)]
@@ -129,6 +137,17 @@ def make_table(
     for line in dict.fromkeys(line for line, _, _ in groups):
         table.append([Cell(_label(value)) for value in line] + [cell((line, *head)) for head in heads])
     return table
+
+
+def _is_level(rows: Sequence[Row], leader: Sequence[Row], key: str) -> bool:
+    """Whether the printed means are equal, or differ by at most two standard errors of the difference per seed."""
+    if round(_mean(rows, key), 3) == round(_mean(leader, key), 3):
+        return True
+    ours, best = ({row["seed"]: row[key] for row in group} for group in (rows, leader))
+    if ours.keys() != best.keys() or len(ours) < 2:
+        return False
+    differences = [best[seed] - ours[seed] for seed in ours]
+    return bool(np.mean(differences) <= 2 * np.std(differences, ddof=1) / np.sqrt(len(differences)))
 
 
 def _label(value: Any) -> str:

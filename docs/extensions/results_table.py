@@ -8,19 +8,17 @@
        :across: method
        :best-in-line:
 
-`results.make_table` says what the options mean; ``where`` selects rows and orders them, ``leaders`` adds who
-leads at each number of bits, and by how much.
+`results.make_table` says what the options mean; ``where`` selects rows and orders them. A line below the table
+says what is bold.
 """
 
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from results import ROOT, Cell, make_table, read_rows, select
+from results import LABELS, ROOT, Cell, make_table, read_rows, select
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-
-from skhash.comparison import leader_sentences
 
 
 class ResultsTable(SphinxDirective):
@@ -36,7 +34,6 @@ class ResultsTable(SphinxDirective):
         "across": directives.unchanged_required,
         "best-within": directives.unchanged_required,
         "best-in-line": directives.flag,
-        "leaders": directives.flag,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -57,6 +54,7 @@ class ResultsTable(SphinxDirective):
         if "heads" in self.options:
             table[0] = [Cell(head.strip()) for head in self.options["heads"].split(",")]
         below = [
+            *self._legend(table),
             nodes.Text("Rows: "),
             nodes.literal(text=self.arguments[0]),
             nodes.Text(". Command: "),
@@ -64,10 +62,18 @@ class ResultsTable(SphinxDirective):
             nodes.Text("."),
         ]
         content: list[nodes.Node] = [_table_node(table), nodes.paragraph("", "", *below)]
-        if "leaders" in self.options:
-            items = [nodes.list_item("", nodes.paragraph(text=sentence)) for sentence in leader_sentences(rows)]
-            content.insert(1, nodes.bullet_list("", *items))
         return [nodes.container("", *content, classes=["results"])]
+
+    def _legend(self, table: list[list[Cell]]) -> list[nodes.Node]:
+        """Nodes of the sentence that says what is bold; none if nothing is."""
+        if not any(cell.best for line in table for cell in line):
+            return []
+        within = [LABELS.get(key, key) for key in self.options.get("best-within", "").split()]
+        place = "line" if "best-in-line" in self.options else "column"
+        place += f" among the lines with the same {' and '.join(within)}" if within else ""
+        several = len({row["seed"] for row in read_rows(ROOT / self.arguments[0])}) > 1
+        level = ", and means that are at most two standard errors of the difference below it" if several else ""
+        return [nodes.strong(text="Bold"), nodes.Text(f": the best mean of each {place}{level}. ")]
 
 
 def _conditions(text: str) -> dict[str, list[str]]:

@@ -79,7 +79,6 @@ plt.show()
 # The search is now a hasher itself, refitted on all training samples: `transform` returns bits,
 # and the scorer accepts it.
 
-print(
-    f"AP_T of {len(X_query)} new queries: {RetrievalScorer('ap')(search, X_query, y_query):.3f}"
-)
+ap = RetrievalScorer("ap")(search, X_query, y_query)
+print(f"AP_T of {len(X_query)} new queries: {ap:.3f}")
 print("codes:", search.transform(X_query).shape, search.transform(X_query).dtype)

@@ -63,12 +63,11 @@ print(
     "equal to the histogram of the whole database:",
     np.array_equal(total.counts, whole.counts),
 )
-print(
-    f"AP_T {average_precision(total):.4f}  NDCG_T {ndcg(total):.4f}  P@100 {precision(total, k=100):.4f}"
-)
-print(
-    f"{total.counts.nbytes / len(queries):.0f} bytes per query, for {len(data.y_database):,} items or for a billion"
-)
+print(f"AP_T   {average_precision(total):.4f}")
+print(f"NDCG_T {ndcg(total):.4f}")
+print(f"P@100  {precision(total, k=100):.4f}")
+n_bytes = total.counts.nbytes // len(queries)
+print(f"{n_bytes} bytes per query, for {len(data.y_database):,} items or for a billion")
 
 # %%
 # The mean over the shards is not the metric

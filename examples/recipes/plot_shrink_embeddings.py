@@ -55,7 +55,7 @@ def among_the_nearest(query_indices, indices):
 
 
 def measure(histogram, *ranked):
-    """Recall of the ten nearest float vectors at ranks 10 and 100, and AP_T of the classes."""
+    """Recall of the ten nearest vectors at ranks 10 and 100, and AP_T of classes."""
     by_floats = histogram(*ranked, *indices, affinity=among_the_nearest)
     by_class = histogram(*ranked, query_y, y)
     return (
@@ -129,12 +129,10 @@ for nbits in (16, 32, 64):
 
 print(f"{'':18} {'bytes':>5}  recall@10  recall@100  AP_T of classes")
 for name, by_size in results.items():
-    for size, values in by_size.items():
-        print(
-            f"{name:18} {size:5}  {values[0]:9.3f}  {values[1]:10.3f}  {values[2]:15.3f}"
-        )
+    for size, (at_10, at_100, ap) in by_size.items():
+        print(f"{name:18} {size:5}  {at_10:9.3f}  {at_100:10.3f}  {ap:15.3f}")
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), layout="constrained")
 for ax, i, title in zip(
     axes,
     (0, 2),

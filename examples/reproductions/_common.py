@@ -31,9 +31,10 @@ rank = _results.rank
 
 
 class Study:
-    """The results of one reproduction: those of this run, and those stored by full runs.
+    """Results of one reproduction: those of this run, and those stored by full runs.
 
-    A result is a dict of a setting and of metrics, which are floats. Each setting names its data set.
+    A result is a dict of a setting and of metrics, which are floats. Each setting names
+    its data set.
 
     Parameters
     ----------
@@ -84,8 +85,8 @@ class Study:
             result for result in self.measured + self.stored if _has(result, setting)
         ]
 
-    def panels(self, width=6.4, height=4.4, **setting):
-        """Results of each data set, with the Axes to plot them on: two panels per row."""
+    def panels(self, height=None, **setting):
+        """Results of each data set, with the Axes of their plot: two panels per row."""
         from matplotlib import pyplot
 
         datasets = list(
@@ -93,8 +94,9 @@ class Study:
         )
         n = max(1, len(datasets))
         columns, rows = min(2, n), -(-n // 2)
+        width, default = (6.4, 4) if n == 1 else (7.6, 3.2)  # legible in the gallery
         figure = pyplot.figure(
-            figsize=(width * columns, height * rows), layout="constrained"
+            figsize=(width, (height or default) * rows), layout="constrained"
         )
         for place, dataset in enumerate(datasets, 1):
             ax = figure.add_subplot(rows, columns, place)
@@ -107,8 +109,8 @@ class Study:
         Parameters
         ----------
         function : callable
-            Takes one value per name in `grid`. Returns metrics as a dict, or a list of dicts for
-            several results.
+            Takes one value per name in `grid`. Returns metrics as a dict, or a list of
+            dicts for several results.
         **grid : iterable
             Values. Those of the last name vary fastest.
         """
@@ -137,7 +139,7 @@ class Study:
         note=None,
         **setting,
     ):
-        """Print a table of each data set: means over the seeds ± their standard deviation.
+        """Print a table of each data set: means over the seeds ± standard deviation.
 
         Parameters
         ----------
@@ -148,7 +150,8 @@ class Study:
         ties : bool, default=False
             Whether to add the range between the worst and the best order of ties.
         paper : dict, default=None
-            Values of the paper by data set, line and column. A line without values is not available.
+            Values of the paper by data set, line and column. A line without values is
+            not available.
         note : str, default=None
             How the values of the paper differ from ours.
         **setting : str or int

@@ -62,7 +62,7 @@ study.table("milliseconds", column="size")
 # By histograms it does not depend on the size, except for small databases where the cost of the
 # call itself counts. By sorting it grows.
 
-for rows, ax in study.panels(5, 3.8):
+for rows, ax in study.panels():
     for way in WAYS:
         times = {
             row["size"]: row["milliseconds"] for row in rows if row["method"] == way

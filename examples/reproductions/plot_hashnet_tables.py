@@ -116,7 +116,7 @@ study.table(
 
 
 def ablate(table, dataset, seed, nbits, method):
-    """Metrics of a variant of HashNet, and the gap after its last stage as a proportion of L."""
+    """Metrics of a variant of HashNet, and the gap after its last stage, over L."""
     data = split(dataset, seed)
     options = {
         "backbone": "mlp",

@@ -67,9 +67,8 @@ def zero_shot_split(data, n_unseen=3, random_state=0):
 
 
 data = zero_shot_split(load_dataset("digits"))
-print(
-    f"Unseen: {data.unseen}; {len(data.X_query)} queries, {len(data.X_train)} training samples of the other classes"
-)
+print(f"Unseen: {data.unseen}; {len(data.X_query)} queries")
+print(f"Other classes: {len(data.X_train)} training samples")
 
 # %%
 # Table 2
@@ -79,7 +78,7 @@ split = lru_cache(maxsize=1)(load_dataset)
 
 
 def measure(dataset, seed, nbits, method):
-    """Metrics of a method that learns from the seen classes, for queries of the unseen classes."""
+    """Metrics of a method that learns from seen classes, for queries of unseen ones."""
     data = zero_shot_split(split(dataset, random_state=seed), random_state=seed)
     hasher = make_hasher(method, nbits, seed, data.affinity)
     if "-mlp" in method:

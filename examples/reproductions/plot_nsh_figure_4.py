@@ -45,7 +45,7 @@ CHANGES = {
 
 
 def measure(change, dataset, seed, value, method):
-    """Metrics of NSH with one parameter changed, or of ITQ with the same number of bits."""
+    """Metrics of NSH with one parameter changed, or of ITQ with as many bits."""
     as_images = dataset == "mnist" and method == "nsh"
     data = (
         experiment.load(dataset, as_images, seed)
@@ -80,7 +80,7 @@ for change, values in CHANGES.items():
 # The fewer bits, the more ties: the band from the worst to the best order of the ties shows which
 # part of AP is arbitrary.
 
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(7.6, 3.4), sharey=True, layout="constrained")
 for ax, change in zip(axes, CHANGES, strict=True):
     rows = study.select(dataset="mnist", change=change) or study.select(change=change)
     for method in dict.fromkeys(row["method"] for row in rows):

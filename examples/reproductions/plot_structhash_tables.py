@@ -87,7 +87,7 @@ def split(dataset, seed):
 
 
 def area_under_precision_recall(hasher, data):
-    """Area under the curve of mean precision and mean recall within each Hamming radius."""
+    """Area under the curve of mean precision and recall within each Hamming radius."""
     codes = hasher.transform(data.X_query), hasher.transform(data.X_database)
     H = relevance_histogram(
         *codes, data.y_query, data.y_database, affinity=data.affinity
@@ -97,7 +97,7 @@ def area_under_precision_recall(hasher, data):
 
 
 def measure(dataset, seed, nbits, method):
-    """Metrics of a method on one split by plain distances, and by weighted distances if it learns weights."""
+    """Metrics of a method on one split, also by weighted distances if it has weights."""
     data = split(dataset, seed)
     hasher = make_hasher(method, nbits, seed, data.affinity)
     if method == "structhash":
@@ -146,7 +146,8 @@ study.table(
     [*METRICS, "area_under_pr"],
     line="line",
     paper=paper,
-    note="The paper has other GIST features. Its areas and its values of the other methods are not available.",
+    note="The paper has other GIST features. "
+    "Its areas and its values of the other methods are not available.",
 )
 
 # %%

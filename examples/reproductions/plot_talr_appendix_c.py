@@ -48,7 +48,7 @@ split = lru_cache(maxsize=1)(load_dataset)
 
 
 def activations(hasher, data, n_epochs):
-    """Activations of a fitted hasher for a batch of 256 training samples, scaled as in training."""
+    """Activations of a hasher for a batch of 256 training samples, as in training."""
     if hasattr(hasher, "n_epochs"):
         hasher.set_params(n_epochs=n_epochs)
     projected = hasher.fit(data.X_train, data.y_train).project(data.X_train[:256])
@@ -56,7 +56,7 @@ def activations(hasher, data, n_epochs):
 
 
 def errors(dataset, seed, nbits, stage):
-    """Mean absolute errors of both relaxations on soft counts, and on the integer counts of the codes."""
+    """Mean absolute errors of both relaxations, on soft and on integer counts."""
     data = split(dataset, random_state=seed)
     phi = activations(
         STAGES[stage](nbits, random_state=seed), data, 30 if study.full else 5

@@ -90,7 +90,8 @@ study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHO
 study.table(
     "ndcg",
     ties=True,
-    note="The LabelMe features of the paper are other data, and its values are not available.",
+    note="The LabelMe features of the paper are other data. "
+    "Its values are not available.",
 )
 
 # %%
@@ -100,6 +101,6 @@ study.table(
 # A bar goes from the value with the relevant items of each tie last to the value with them first.
 # With 16 bits the order of two methods can depend on the order of tied items alone.
 
-for rows, ax in study.panels(height=5 if study.stored else 2.6, nbits=16):
+for rows, ax in study.panels(height=4.4 if study.stored else 2.6, nbits=16):
     TieRangeDisplay.from_results(rows, metric="ndcg", ax=ax)
 plt.show()

@@ -90,7 +90,9 @@ class Store:
     >>> from skhash.comparison import compare
     >>> from skhash.comparison.store import Store
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     results, description = compare(methods=["pca"], nbits=[8], n_seeds=1, folder=folder)
+    ...     results, description = compare(
+    ...         methods=["pca"], nbits=[8], n_seeds=1, folder=folder
+    ...     )
     ...     [record.result == results[0] for record in Store(folder).records()]
     [True]
     """

@@ -61,7 +61,10 @@ class TieRangeDisplay:
     >>> from skhash.metrics import relevance_histogram
     >>> H = relevance_histogram([[0, 0]], [[0, 1], [0, 1], [1, 1]], [7], [7, 5, 7])
     >>> display = TieRangeDisplay.from_histograms({"by hand": H})
-    >>> [float(value[0].round(4)) for value in (display.worst, display.average, display.best)]
+    >>> [
+    ...     float(value[0].round(4))
+    ...     for value in (display.worst, display.average, display.best)
+    ... ]
     [0.5833, 0.7083, 0.8333]
     >>> pyplot.close(display.figure_)
     """

@@ -46,7 +46,8 @@ def fast_ap(H: RelevanceHistogram, *, empty: str = "skip", average: bool = True)
     --------
     >>> from skhash.metrics import fast_ap, relevance_histogram
     >>> H = relevance_histogram([[0]], [[0], [0], [1], [1]], [7], [7, 5, 7, 7])
-    >>> fast_ap(H)  # one relevant item among 2 items, then two among 4: (1/2 + 3/4 + 3/4) / 3
+    >>> # one relevant item among 2 items, then two among 4: (1/2 + 3/4 + 3/4) / 3
+    >>> fast_ap(H)
     0.666...
     """
     return over_queries(H, lambda counts, _: _fast_ap(*tied_relevance(counts)), empty, average)

@@ -119,7 +119,8 @@ class RetrievalScorer:
         >>> from skhash.metrics import RetrievalScorer
         >>> X, y = load_digits(return_X_y=True)
         >>> hasher = ITQHasher(16, random_state=0).fit(X[:1000], y[:1000])
-        >>> RetrievalScorer("ap")(hasher, X[1000:], y[1000:]) == hasher.score(X[1000:], y[1000:])
+        >>> ap = RetrievalScorer("ap")(hasher, X[1000:], y[1000:])
+        >>> ap == hasher.score(X[1000:], y[1000:])
         True
         """
         values = evaluate_ranking(self.ranking(estimator, X, y), self._metrics, empty=self.empty)
@@ -148,7 +149,8 @@ class RetrievalScorer:
         >>> from skhash import LSHHasher
         >>> from skhash.metrics import RetrievalScorer, evaluate_ranking
         >>> X, y = np.random.default_rng(0).standard_normal((100, 8)), np.arange(100) % 2
-        >>> hasher, scorer = LSHHasher(nbits=16, random_state=0).fit(X, y), RetrievalScorer("ap")
+        >>> hasher = LSHHasher(nbits=16, random_state=0).fit(X, y)
+        >>> scorer = RetrievalScorer("ap")
         >>> evaluate_ranking(scorer.ranking(hasher, X, y), ["ap"])["ap"] == scorer(hasher, X, y)
         True
         """

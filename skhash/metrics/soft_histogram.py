@@ -53,7 +53,9 @@ def soft_histogram(
     >>> import torch
     >>> from skhash.metrics.soft_histogram import soft_histogram
     >>> distances, level_index = torch.tensor([[0.0, 1.25]]), torch.tensor([[0, 1]])
-    >>> H = soft_histogram(distances, level_index, [0, 1], max_distance=2, exclude_self=False)
+    >>> H = soft_histogram(
+    ...     distances, level_index, [0, 1], max_distance=2, exclude_self=False
+    ... )
     >>> H.counts[0].tolist()
     [[1.0, 0.0], [0.0, 0.75], [0.0, 0.25]]
     """

@@ -93,7 +93,9 @@ class QuantizedObjective(Objective):
     >>> class Spread(QuantizedObjective):
     ...     def data_loss(self, u, targets):
     ...         return -u.var()
-    >>> Spread(None, 0.5)(torch.nn.Identity(), torch.tensor([[0.5, -2.0]]), None, np.array([0]))
+    >>> Spread(None, 0.5)(
+    ...     torch.nn.Identity(), torch.tensor([[0.5, -2.0]]), None, np.array([0])
+    ... )
     tensor(-2.8125)
     """
 

@@ -37,7 +37,10 @@ class QuantizedDeepHasher(DeepHasher):
     --------
     >>> from skhash import DHNHasher, DPSHHasher, DTSHHasher
     >>> from skhash.hashers.deep import QuantizedDeepHasher
-    >>> all(issubclass(cls, QuantizedDeepHasher) for cls in (DHNHasher, DPSHHasher, DTSHHasher))
+    >>> all(
+    ...     issubclass(cls, QuantizedDeepHasher)
+    ...     for cls in (DHNHasher, DPSHHasher, DTSHHasher)
+    ... )
     True
     """
 

@@ -155,10 +155,13 @@ class HashNetHasher(DeepHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import HashNetHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> hasher = HashNetHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher = HashNetHasher(nbits=16, n_epochs=20, random_state=0)
+    >>> hasher = hasher.fit(X[:1000], y[:1000])
     >>> hasher.score(X[1000:], y[1000:]) > 0.8
     True
-    >>> gap, loss = (hasher.history_[-1][name] for name in ("quantization_gap", "binary_loss"))
+    >>> gap, loss = (
+    ...     hasher.history_[-1][name] for name in ("quantization_gap", "binary_loss")
+    ... )
     >>> abs(gap) < 0.1 * loss
     True
     """

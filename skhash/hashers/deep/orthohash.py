@@ -135,7 +135,8 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import OrthoHashHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> hasher = OrthoHashHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher = OrthoHashHasher(nbits=16, n_epochs=20, random_state=0)
+    >>> hasher = hasher.fit(X[:1000], y[:1000])
     >>> hasher.score(X[1000:], y[1000:]) > 0.7
     True
     """

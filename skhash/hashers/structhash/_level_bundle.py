@@ -94,8 +94,9 @@ class LevelBundle:
         gap = (self.solution.objective - self.solution.bound) / self.C
         if gap > self.tol:
             warnings.warn(
-                f"Bit {newest + 1}: after max_iter={self.max_iter} cuts the loss is {gap:.2g} above its lower bound, "
-                f"more than tol={self.tol:g}. Increase max_iter or tol.",
+                f"Bit {newest + 1}: after max_iter={self.max_iter} cuts the loss is "
+                f"{gap:.2g} above its lower bound, more than tol={self.tol:g}. "
+                "Increase max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -40,7 +40,8 @@ class CutPrograms:
     >>> bound, duals = programs.lower_bound(np.array([[2.0]]), np.array([1.0]))
     >>> round(bound, 6), duals.round(6)
     (0.5, array([0.5]))
-    >>> programs.nearest_within(np.array([[2.0]]), np.array([1.0]), np.zeros(1), 2.0).round(4)
+    >>> nearest = programs.nearest_within(np.array([[2.0]]), np.ones(1), np.zeros(1), 2.0)
+    >>> nearest.round(4)
     array([0.4211])
     """
 

@@ -29,7 +29,9 @@ class Triplets:
     >>> from skhash.hashers._ranking_lists import RankingLists
     >>> from skhash.hashers.structhash._triplets import Triplets
     >>> items = np.array([[1, 2, 3]])
-    >>> triplets = Triplets(RankingLists(np.array([0]), items, np.array([[1, 2]]), n_samples=4))
+    >>> triplets = Triplets(
+    ...     RankingLists(np.array([0]), items, np.array([[1, 2]]), n_samples=4)
+    ... )
     >>> triplets.indices
     array([[0, 0],
            [1, 1],
@@ -112,8 +114,8 @@ class TripletMasterProblem:
         gap = self.solution.objective - self.solution.bound
         if gap > MAX_GAP * self.solution.objective:
             warnings.warn(
-                f"Bit {len(weights)}: solver={self.solver!r} left the objective {gap:.2g} above its lower bound "
-                f"{self.solution.bound:.6g}. Try another solver.",
+                f"Bit {len(weights)}: solver={self.solver!r} left the objective {gap:.2g} "
+                f"above its lower bound {self.solution.bound:.6g}. Try another solver.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

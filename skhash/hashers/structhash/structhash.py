@@ -216,9 +216,9 @@ class StructHashHasher(ColumnGenerationHasher):
         oracle = RankingOracle(lists, self._gain())
         if not oracle.reversed_rankings().offset > 0:
             raise ValueError(
-                f"`loss` must be above 0 for reversed rankings. Got 0 for loss={self.loss!r} with k={self.k} instead, "
-                "so that nothing can be learned. Increase n_relevant and n_irrelevant, or use loss='ap' or "
-                "discount='log2'."
+                "`loss` must be above 0 for reversed rankings. "
+                f"Got 0 for loss={self.loss!r} with k={self.k} instead. "
+                "Increase n_relevant and n_irrelevant, or use loss='ap' or discount='log2'."
             )
 
         def make_master_problem(C: float) -> MasterProblem:
