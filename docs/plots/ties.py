@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 from skhash import ITQHasher, LSHHasher
 from skhash.metrics import average_precision, histogram_from_distances, relevance_histogram
 
-RELEVANT, OTHER, DARK, ACCENT = "#0a7d91", "#d3d7de", "#33363d", "#d9480f"
+RELEVANT, OTHER, DARK, ACCENT = "#0a7d91", "#b9c0cb", "#33363d", "#d9480f"
 
 # One query and ten items: the Hamming distances of the items, and which items are relevant.
 DISTANCES = np.array([1, 1, 1, 2, 2, 2, 2, 3, 3, 3])

@@ -1,18 +1,18 @@
 """DSH, deep supervised hashing (Liu, Wang, Shan, Chen, CVPR 2016).
 
-With d_ij = |u_i - u_j|^2 and s_ij = 1 for relevant pairs, the loss attracts similar samples, and
-separates the others up to a margin m:
+With d_ij = |u_i - u_j|^2 and s_ij = 1 for relevant pairs, the loss attracts similar
+samples, and separates the others up to a margin m (equation 4):
 
-    L = sum_ij [ s_ij d_ij + (1 - s_ij) max(m - d_ij, 0) ] / 2 + alpha sum_ik | |u_ik| - 1 |      (eq. 4)
+    L = sum_ij [ s_ij d_ij + (1 - s_ij) max(m - d_ij, 0) ] / 2
+        + alpha sum_ik | |u_ik| - 1 |
 
-here both as means: over the pairs of different samples of a batch, and over its entries. As in
-the paper, m = 2b.
+both as means: over the pairs of different samples of a batch, and over its entries.
+As in the paper, m = 2b.
 """
 
 from typing import Any
 
 import torch
-
 from skhash.affinity import level_indices
 from skhash.engine import Objective
 from skhash.hashers.deep import QuantizedDeepHasher, QuantizedObjective
@@ -71,13 +71,16 @@ class DSHHasher(QuantizedDeepHasher):
     >>> from sklearn.datasets import load_digits
     >>> from dsh import DSHHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> hasher = DSHHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher = DSHHasher(16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
     >>> hasher.score(X[1000:], y[1000:]) > 0.75
     True
     """
 
     # steps, batch size, learning rate, weight decay, quantization_weight
-    _recipes = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
+    _recipes = {
+        "linear": (2500, 256, 0.1, 0.5, 1.0),
+        "deep": (1500, 256, 0.003, 0.1, 1.0),
+    }
 
     def _objective(self) -> Objective:
         return DSHObjective(self.affinity_, self.settings_["quantization_weight"])

@@ -97,7 +97,7 @@ def area_under_precision_recall(hasher, data):
 
 
 def measure(dataset, seed, nbits, method):
-    """Metrics of a method on one split, also by weighted distances if it has weights."""
+    """Metrics of a method on one split, by weighted distances if it learns weights."""
     data = split(dataset, seed)
     hasher = make_hasher(method, nbits, seed, data.affinity)
     if method == "structhash":

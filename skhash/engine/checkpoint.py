@@ -53,7 +53,9 @@ class Checkpoint:
     >>> import tempfile
     >>> import numpy as np
     >>> from skhash.engine import Checkpoint, fingerprint
-    >>> checkpoint = Checkpoint(tempfile.mkdtemp(), fingerprint({"nbits": 8}, np.eye(3), None))
+    >>> checkpoint = Checkpoint(
+    ...     tempfile.mkdtemp(), fingerprint({"nbits": 8}, np.eye(3), None)
+    ... )
     >>> checkpoint.read() is None
     True
     >>> checkpoint.write({"n_epochs_done": 3})

@@ -31,7 +31,9 @@ class Identity:
     >>> import numpy as np
     >>> from skhash.engine import fingerprint
     >>> X = np.arange(6.0).reshape(3, 2)
-    >>> there, here = (fingerprint({"learning_rate": value}, X, None) for value in (0.1, 0.01))
+    >>> there, here = (
+    ...     fingerprint({"learning_rate": value}, X, None) for value in (0.1, 0.01)
+    ... )
     >>> there == here
     False
     >>> here.differences(there)

@@ -35,6 +35,28 @@ def test_one_line_per_combination_with_the_best_of_each_group(rows):
     ]
 
 
+def test_means_within_two_standard_errors_are_bold():
+    """Differences per seed: 0.01, 0.02, 0.03 have standard error 0.0058, and 0.01, 0.02, 0.06 have 0.0153."""
+    best = [0.5, 0.6, 0.7]
+    rows = [
+        *rows_of("a", "itq", best),
+        *rows_of("a", "near", [0.49, 0.58, 0.64]),
+        *rows_of("a", "far", [0.49, 0.58, 0.67]),
+        *rows_of("a", "other seeds", best[:2]),
+        *rows_of("b", "one seed", [0.9]),
+        *rows_of("b", "below", [0.899]),
+    ]
+    table = make_table(rows, ["task", "method"], ["ap"], best_within=["task"])
+    assert {line[1].text: line[2].best for line in table[1:]} == {
+        "itq": True,
+        "near": True,
+        "far": False,
+        "other seeds": False,
+        "one seed": True,
+        "below": False,
+    }
+
+
 def test_equal_printed_means_are_both_best(rows):
     column = [line[-1].best for line in make_table(rows, ["task", "method"], ["ap"])[1:]]
     assert column == [True, False, True, False]

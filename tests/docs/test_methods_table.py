@@ -1,0 +1,29 @@
+"""The table of methods in the documentation."""
+
+import re
+from pathlib import Path
+
+from methods_table import HEAD, lines_of_methods
+
+from skhash.registry import METHODS
+
+PAGES = Path(__file__).parents[2] / "docs/methods"
+
+
+def test_one_line_per_method():
+    lines = lines_of_methods()
+    assert len(lines) == len(METHODS) == 24
+    assert all(len(line) == len(HEAD) and all(line) for line in lines)
+    assert lines[0] == [
+        ":doc:`talr </methods/talr>`",
+        "deep",
+        "He et al., CVPR 2018",
+        "labels or an affinity",
+        "first choice with labels, or with any other affinity",
+    ]
+
+
+def test_each_method_has_a_page_in_the_navigation():
+    linked = [re.search(r"</methods/(\w+)>", line[0])[1] for line in lines_of_methods()]
+    listed = re.findall(r"^   (\w+)$", (PAGES / "index.rst").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(linked) == sorted(listed) == sorted(path.stem for path in PAGES.glob("*.rst") if path.stem != "index")
