@@ -153,7 +153,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         Examples
         --------
         >>> from skhash.neighbors import HammingNeighbors
-        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).kneighbors([[0, 1, 1]], n_neighbors=1)
+        >>> neighbors = HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]])
+        >>> neighbors.kneighbors([[0, 1, 1]], n_neighbors=1)
         (array([[1.]]), array([[0]]))
         """
         self._check_options()
