@@ -36,7 +36,8 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         For a sparse array, a Dataset, a DataLoader, images of PIL, a dict, an iterator, or
         anything else that is not an array.
     ValueError
-        If `X` is a list of samples of different lengths, or has more axes than the hasher takes.
+        If `X` holds complex numbers or dates, is a list of samples of different lengths, or has
+        more axes than the hasher takes.
 
     Examples
     --------
@@ -57,6 +58,10 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         kind = "an array, or a torch Dataset," if takes_datasets else "an array of shape (n_samples, n_features)"
         given, remedy = found
         raise TypeError(f"`X` must be {kind} for {type(hasher).__name__}. Got {given} instead. {remedy}".strip())
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind in ("c", "m", "M"):  # in the words of scikit-learn; it would take dates for numbers
+        what = "Complex data" if kind == "c" else "Dates"
+        raise ValueError(f"{what} not supported: `X` must hold real numbers for {type(hasher).__name__}.")
     n_axes = getattr(X, "ndim", 2)
     if n_axes > 2 and not takes_datasets:
         raise ValueError(  # in the words of scikit-learn, and the remedy

@@ -86,8 +86,12 @@ def labels_for_affinity(y: Any) -> Any:
                 "`y` must hold one class per sample, or a 0/1 matrix of labels. Got lists of labels instead. "
                 f"Convert them first:\n{_BINARIZE}"
             )
-    values = np.asarray(y)
-    return _uniform(values, y) if values.dtype == np.dtype(object) and values.size else y
+    is_list = isinstance(y, list | tuple)
+    values = np.array(y, dtype=object) if is_list else np.asarray(y)  # an array of text hides numbers of a list
+    if values.dtype.kind == "c":
+        raise ValueError("Complex data not supported: `y` must hold class labels or a 0/1 matrix of labels.")
+    uniform = _uniform(values, y) if values.dtype == np.dtype(object) and values.size else y
+    return y if is_list else uniform
 
 
 def _uniform(values: Any, y: Any) -> Any:
@@ -115,7 +119,11 @@ def _is_missing(value: Any) -> bool:
 
 def _kind(value: Any) -> str:
     """Kind of a class label in words."""
-    for types, word in (((bool, np.bool_), "booleans"), ((int, float, np.number), "numbers"), (str, "text")):
+    for types, word in (
+        ((bool, np.bool_), "booleans"),
+        ((int, float, np.integer, np.floating), "numbers"),
+        (str, "text"),
+    ):
         if isinstance(value, types):
             return word
     return f"values of type {type(value).__name__}"

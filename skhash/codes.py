@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._numeric import numeric
 from skhash._threads import run_in_slices
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
@@ -40,7 +41,7 @@ def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     >>> binarize(np.array([[-0.5, 0.0, 2.0]]))
     array([[0, 1, 1]], dtype=uint8)
     """
-    return (np.asarray(activations) >= 0).astype(np.uint8)
+    return (numeric(activations, "activations") >= 0).astype(np.uint8)
 
 
 def signs(bits: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -62,7 +63,7 @@ def signs(bits: npt.ArrayLike) -> npt.NDArray[np.float64]:
     >>> signs([0, 1, 1])
     array([-1.,  1.,  1.])
     """
-    return np.asarray(2.0 * np.asarray(bits) - 1.0)
+    return np.asarray(2.0 * numeric(bits, "bits") - 1.0)
 
 
 def pack(codes: npt.ArrayLike) -> npt.NDArray[np.uint8]:
@@ -151,7 +152,7 @@ def as_packed(codes: npt.ArrayLike, nbits: int | None = None, name: str = "codes
     >>> as_packed([[0, 1, 1]])
     (array([[96]], dtype=uint8), 3)
     """
-    codes = np.asarray(codes)
+    codes = numeric(codes, name)
     if nbits is None or (codes.ndim == 2 and codes.shape[1] == nbits and codes.max(initial=0) <= 1):
         codes = _check_bits(codes, name)
         return np.packbits(codes, axis=1), codes.shape[1]
@@ -215,7 +216,7 @@ def quantize_weights(bit_weights: npt.ArrayLike, nbits: int) -> tuple[npt.NDArra
     >>> weights * unit
     array([0.5 , 0.25])
     """
-    weights = np.asarray(bit_weights, dtype=np.float64)
+    weights = numeric(bit_weights, "bit_weights").astype(np.float64)
     if weights.shape != (nbits,):
         raise ValueError(f"`bit_weights` must have one weight per bit, shape ({nbits},). Got shape {weights.shape}.")
     if not np.isfinite(weights.sum()) or (weights < 0).any() or not weights.any():
@@ -423,7 +424,7 @@ def _byte_table(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _check_bits(codes: npt.ArrayLike, name: str) -> npt.NDArray[np.uint8]:
-    bits = np.asarray(codes)
+    bits = numeric(codes, name)
     if bits.ndim != 2 or bits.shape[1] == 0:
         raise ValueError(f"`{name}` must be a matrix of bits, shape (n, nbits). Got shape {bits.shape} instead.")
     if not ((bits == 0) | (bits == 1)).all():
@@ -435,7 +436,7 @@ def _check_bits(codes: npt.ArrayLike, name: str) -> npt.NDArray[np.uint8]:
 
 
 def _check_packed(codes: npt.ArrayLike, nbits: int, name: str) -> npt.NDArray[np.uint8]:
-    packed = np.asarray(codes)
+    packed = numeric(codes, name)
     if not is_count(nbits):
         raise ValueError(f"`nbits` must be an int >= 1. Got {nbits!r} instead.")
     n_bytes = -(-nbits // 8)

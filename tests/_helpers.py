@@ -4,11 +4,15 @@ import inspect
 import itertools
 import json
 import math
+import re
+import traceback
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 import torch
 from numpy.testing import assert_array_equal
 from safetensors.numpy import save
@@ -285,3 +289,46 @@ def make(n=320, *, labels=False, seed=0):
 
 def indices_of(X):
     return X[:, 0].astype(int)
+
+
+# --- bad arguments
+
+#: a message names the argument, or is one of scikit-learn's
+NAMED = "|".join(
+    [
+        *(r"`\w[^`]*` ", r"The '\w+' parameter", "Input [Xy] ", "Found array", "Expected 2D array", "X has"),
+        *(
+            "not fitted yet",
+            "Sparse data was passed",
+            r"'\w+' cannot be used to seed",
+            "could not convert string to float",
+        ),
+        *("argument must be a string or a real number", "Invalid parameter '", "unexpected keyword argument '"),
+        *("Complex data", "A Dataset given as X", "requires y", "Data set '"),
+    ]
+)
+OURS = (*(Path(sklearn.__file__).parent / name for name in ("utils", "base.py")), Path(skhash.__file__).parent)
+
+
+def assert_refused(function, arguments):
+    """Check that a call raises a ValueError or TypeError of this library or of scikit-learn that names the argument.
+
+    The last argument holds the named ones, if it is a dict.
+    """
+    named = arguments[-1] if isinstance(arguments[-1], dict) and "a" not in arguments[-1] else {}
+    with pytest.raises((ValueError, TypeError)) as caught:
+        function(*(arguments[:-1] if named else arguments), **named)
+    last = Path(traceback.extract_tb(caught.value.__traceback__)[-1].filename)
+    message = str(caught.value)
+    assert any(last.is_relative_to(ours) for ours in OURS), f"raised by {last}: {message}"
+    assert re.search(NAMED, message), message
+    assert len(message) < 900, message
+
+
+def table_of(cases):
+    """Parameters of a test: each function with each of its bad arguments."""
+    return [
+        pytest.param(function, arguments, id=f"{getattr(function, '__qualname__', repr(function))}-{i}")
+        for function, several in cases.items()
+        for i, arguments in enumerate(several)
+    ]

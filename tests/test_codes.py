@@ -85,7 +85,7 @@ def test_quantized_weights_are_near_and_their_sums_exact_in_any_order(weights):
         ([[0, 2]], None, "`codes` must hold only 0 and 1. Got other values of dtype int64"),
         ([[-1, 1]], None, "`codes` must hold only 0 and 1.*bits that `transform` returns"),
         ([[0.0, np.nan]], None, "`codes` must hold only 0 and 1"),
-        ([["0", "1"]], None, "`codes` must hold only 0 and 1"),
+        ([["0", "1"]], None, "`codes` must be an array of numbers. Got text"),
         ([0, 1], None, r"`codes` must be a matrix of bits.* Got shape \(2,\)"),
         ([[]], None, r"`codes` must be a matrix.* Got shape \(1, 0\)"),
         (

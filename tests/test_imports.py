@@ -26,6 +26,7 @@ ROOMS = [
         "_names",
         "_threads",
         "_kernels",
+        "_numeric",
         "_targets",
         "_samples",
         "_target_checks",
@@ -48,7 +49,7 @@ ROOMS = [
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 # they import no other room but exceptions and _compat
 LEAVES = {"registry", "exceptions", "_compat", "_files", "_limits", "_schema", "_names"}
-LEAVES |= {"_threads", "_kernels", "_values"}
+LEAVES |= {"_threads", "_kernels", "_values", "_numeric"}
 modules = {
     ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(HOUSE.rglob("*.py"))

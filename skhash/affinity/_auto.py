@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._target_checks import labels_for_affinity
 from skhash.affinity._classes import ClassAffinity, one_per_sample
 from skhash.affinity._labels import SharedLabelsAffinity, label_indicator
 
@@ -48,6 +49,7 @@ def resolve_affinity(affinity: str | Callable[[Any, Any], Any], y: Any) -> Calla
         )
     if y is None:
         raise ValueError("`y` must hold class labels or a 0/1 matrix of labels for affinity='auto'. Got None instead.")
+    y = labels_for_affinity(y)
     y = y if sparse.issparse(y) else np.asarray(y)
     _check_not_continuous(y)
     if y.ndim == 1 or y.shape[1] == 1:
@@ -120,7 +122,7 @@ def label_matrix(affinity: Callable[[Any, Any], Any], y: Any) -> npt.NDArray[np.
            [0., 1.]])
     """
     if isinstance(affinity, ClassAffinity):
-        classes, group = np.unique(one_per_sample(y), return_inverse=True)
+        classes, group = np.unique(one_per_sample(labels_for_affinity(y)), return_inverse=True)
         return np.eye(len(classes))[group]
     if isinstance(affinity, SharedLabelsAffinity):
         labels = label_indicator(y)

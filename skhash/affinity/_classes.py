@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._numeric import as_array
+
 _KINDS = dict.fromkeys("biuf", "numbers") | {"U": "text", "S": "bytes"}
 
 
@@ -43,7 +45,7 @@ class ClassAffinity:
 
 def one_per_sample(y: Any) -> npt.NDArray[Any]:
     """Targets as an array of shape (n,), from an array of shape (n,) or (n, 1)."""
-    y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    y = y.toarray() if sparse.issparse(y) else as_array(y, "y")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:

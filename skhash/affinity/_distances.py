@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._numeric import numeric
 from skhash.codes import is_count
 
 
@@ -46,13 +47,14 @@ class DistanceAffinity:
     requires_y = False
 
     def __post_init__(self) -> None:
-        p, v = np.asarray(self.percentiles, dtype=float), np.asarray(self.levels, dtype=float)
+        p, v = numeric(self.percentiles, "percentiles"), numeric(self.levels, "levels")
         if p.ndim != 1 or p.shape != v.shape or len(p) == 0:
             raise ValueError(
                 "`percentiles` and `levels` must have one value per level. "
                 f"Got {self.percentiles} and {self.levels} instead."
             )
-        if (np.diff(p) >= 0).any() or (np.diff(v) <= 0).any() or p[-1] <= 0 or p[0] > 100 or v[0] <= 0:
+        finite = np.isfinite(p).all() and np.isfinite(v).all()
+        if not finite or (np.diff(p) >= 0).any() or (np.diff(v) <= 0).any() or p[-1] <= 0 or p[0] > 100 or v[0] <= 0:
             raise ValueError(
                 "`percentiles` must descend within (0, 100] and `levels` must ascend above 0. "
                 f"Got {self.percentiles} and {self.levels} instead."
@@ -60,7 +62,7 @@ class DistanceAffinity:
         if not is_count(self.max_samples) or self.max_samples < 2:
             raise ValueError(f"`max_samples` must be an int >= 2. Got {self.max_samples!r} instead.")
         if self.thresholds is not None:
-            t = np.asarray(self.thresholds, dtype=float)
+            t = numeric(self.thresholds, "thresholds")
             if t.shape != v.shape or not np.isfinite(t).all() or (np.diff(t) > 0).any() or t[-1] < 0:
                 raise ValueError(
                     f"`thresholds` must be None or {len(v)} finite distances, one per level, descending. "
@@ -101,7 +103,7 @@ def _vectors(y: npt.ArrayLike) -> npt.NDArray[np.float64]:
             "`y` must hold dense vectors for DistanceAffinity. Got a sparse array instead. Pass as y the vectors to "
             "compare, such as those of TruncatedSVD."
         )
-    y = np.asarray(y, dtype=np.float64)
+    y = numeric(y, "y").astype(np.float64, copy=False)
     if y.ndim != 2 or not np.isfinite(y).all():
         raise ValueError(
             "`y` must hold finite vectors, shape (n, n_features), for DistanceAffinity. "

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._numeric import as_array
+
 
 @dataclass(frozen=True)
 class SharedLabelsAffinity:
@@ -51,7 +53,7 @@ class SharedLabelsAffinity:
 
 def label_indicator(y: Any) -> Any:
     """Checked 0/1 matrix of labels, dense or sparse."""
-    y = y if sparse.issparse(y) else np.asarray(y)
+    y = y if sparse.issparse(y) else as_array(y, "y")
     stored = y.data if sparse.issparse(y) else y
     if y.ndim != 2 or stored.dtype.kind not in "biuf" or not ((stored == 0) | (stored == 1)).all():
         found = f"shape {y.shape} of type {stored.dtype}"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._numeric import numeric
 from skhash._targets import n_targets
 
 
@@ -39,7 +40,9 @@ def level_indices(
     >>> level_indices(lambda a, b: [[0.0, 2.5]], [1], [2, 3])
     (array([[0, 1]], dtype=uint32), array([0. , 2.5]))
     """
-    values = np.asarray(affinity(y_a, y_b))
+    if not callable(affinity):
+        raise TypeError(f"`affinity` must be callable, see skhash.affinity. Got {affinity!r} instead.")
+    values = numeric(affinity(y_a, y_b), "affinity(y_a, y_b)")
     shape = (n_targets(y_a), n_targets(y_b))
     if values.shape != shape:
         raise ValueError(f"`affinity` must return levels of shape {shape}. Got shape {values.shape} instead.")

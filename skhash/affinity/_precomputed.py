@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._numeric import numeric
 from skhash.affinity._classes import one_per_sample
 from skhash.affinity._levels import checked_levels
 
@@ -32,7 +33,7 @@ class PrecomputedAffinity:
     requires_y = True
 
     def __init__(self, matrix: Any) -> None:
-        self.matrix = matrix.tocsr() if sparse.issparse(matrix) else np.asarray(matrix)
+        self.matrix = matrix.tocsr() if sparse.issparse(matrix) else numeric(matrix, "matrix")
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
             raise ValueError(f"`matrix` must be square. Got shape {self.matrix.shape} instead.")
         stored = np.asarray(self.matrix.data if sparse.issparse(matrix) else self.matrix)

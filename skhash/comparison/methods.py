@@ -36,11 +36,11 @@ def expand_methods(names: Iterable[str]) -> list[str]:
     >>> expand_methods(["lsh", "all"])[:2], len(expand_methods(["all"])) == len(METHODS)
     (['lsh', 'talr'], True)
     """
-    names = list(names)
+    names = list(names) if isinstance(names, Iterable) else [names]
     if unknown := [name for name in names if name not in METHODS and name not in GROUPS]:
         raise ValueError(
             "`methods` must be names of methods or groups, which `skhash methods` lists. "
-            f"Got {with_nearest(unknown, [*METHODS, *GROUPS])} instead."
+            f"Got {with_nearest(map(str, unknown), [*METHODS, *GROUPS])} instead."
         )
     found: list[str] = []
     for name in names:
@@ -77,12 +77,21 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     BaseHasher
         The hasher.
 
+    Raises
+    ------
+    ValueError
+        If there is no such method.
+
     Examples
     --------
     >>> from skhash.comparison import make_hasher
     >>> make_hasher("itq", 16, 0, "auto")
     ITQHasher(nbits=16, random_state=0, store_database=False)
     """
+    if method not in METHODS:
+        raise ValueError(
+            f"`method` must be a method of `skhash methods`. Got {with_nearest([method], METHODS)} instead."
+        )
     variant = METHODS[method]
     options = {"store_database": False} | dict(variant.parameters) | parameters
     hasher: BaseHasher = getattr(hashers, variant.method.class_name)(nbits, affinity=affinity, **options)

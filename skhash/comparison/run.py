@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from skhash.codes import MAX_NBITS, is_count
 from skhash.comparison._settings import Tuning
 from skhash.comparison._tasks import Task, identify, load, run_task
 from skhash.comparison.methods import expand_methods
@@ -84,8 +85,8 @@ def compare(
     >>> results[0].ap_worst <= results[0].ap <= results[0].ap_best
     True
     """
-    if n_jobs < 1:
-        raise ValueError(f"`n_jobs` must be an int >= 1. Got {n_jobs} instead.")
+    if not is_count(n_jobs):
+        raise ValueError(f"`n_jobs` must be an int >= 1. Got {n_jobs!r} instead.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
     tuning = None if tune is None else Tuning(tune, tune_metric)
     tasks = _plan(dataset, protocol, methods, nbits, n_seeds, tuning, command)
@@ -113,20 +114,25 @@ def _plan(
     command: str | None,
 ) -> list[Task]:
     """Tasks of a comparison by data set, seed, number of bits and method, after a look at every data set."""
-    methods, nbits = expand_methods(methods), list(dict.fromkeys(nbits))
+    methods = expand_methods(methods)
+    if not isinstance(nbits, Iterable):
+        raise TypeError(f"`nbits` must be a list of ints. Got {nbits!r} instead. Pass [{nbits!r}].")
+    nbits = list(dict.fromkeys(nbits))
     if not methods:
         raise ValueError("`methods` must name at least one method. Got none.")
-    if not nbits or min(nbits) < 1:
-        raise ValueError(f"`nbits` must hold ints >= 1. Got {nbits} instead.")
-    if n_seeds < 1:
-        raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds} instead.")
+    if not nbits or not all(is_count(number, MAX_NBITS) for number in nbits):
+        raise ValueError(f"`nbits` must hold ints from 1 to {MAX_NBITS}. Got {nbits} instead.")
+    if not is_count(n_seeds):
+        raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds!r} instead.")
     if tuning is not None:
         Metric.parse(tuning.metric)
-        if tuning.budget < 2:
+        if not is_count(tuning.budget) or tuning.budget < 2:
             raise ValueError(
                 f"`tune` must be None or an int >= 2, the default and one more candidate. Got {tuning.budget} instead."
             )
-    names = list(dict.fromkeys([datasets] if isinstance(datasets, str) else datasets))
+    names = list(
+        dict.fromkeys([datasets] if isinstance(datasets, str) or not isinstance(datasets, Iterable) else datasets)
+    )
     if not names:
         raise ValueError("`dataset` must name at least one data set. Got none.")
     sources = [identify(name, protocol) for name in names]

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from skhash._target_checks import labels_for_affinity
 from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity
 from skhash.datasets import _draws
@@ -86,6 +87,8 @@ def split_arrays(
         raise ValueError(
             f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' needs no y."
         )
+    if protocol.requires_y and isinstance(protocol.affinity, str):
+        labels_for_affinity(y)
     query, database, train = _draw(protocol, X, y, check_random_state(random_state))
 
     X_query, X_database = _real_values(X, query, factor), _real_values(X, database, factor)

@@ -47,7 +47,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
         if resolved.type not in ("cpu", "cuda"):
             raise NotImplementedError
         torch.empty(0, device=resolved)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (TypeError, RuntimeError, AssertionError, NotImplementedError) as error:
         available = ["auto", "cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         raise ValueError(f"`device` must be available, one of {available}. Got {str(device)!r} instead.") from error
     return resolved

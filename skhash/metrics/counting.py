@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._numeric import numeric
 from skhash.codes import as_packed, check_same_nbits, hamming_distances
 from skhash.metrics._arrays import memory_chunks
 from skhash.metrics._counts import count_plain, count_ragged
@@ -176,7 +177,7 @@ def histogram_from_distances(
     >>> round(float(average_precision(H)), 4)
     0.8333
     """
-    distances = np.asarray(distances, dtype=np.float64)
+    distances = numeric(distances, "distances").astype(np.float64, copy=False)
     if distances.ndim != 2:
         raise ValueError(
             f"`distances` must be a matrix, shape (n_queries, n_items). Got shape {distances.shape} instead."

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._numeric import numeric
 from skhash.metrics._arrays import memory_chunks, merge_ties, spread_levels
 
 
@@ -52,9 +53,16 @@ class RelevanceHistogram:
     indptr: Any = None
 
     def __post_init__(self) -> None:
-        levels = np.asarray(self.levels)
+        levels = numeric(self.levels, "levels")
         if levels.ndim != 1 or not len(levels) or levels[0] != 0 or (levels[1:] <= levels[:-1]).any():
             raise ValueError(f"`levels` must ascend from 0, the level of irrelevant items. Got {levels} instead.")
+        shape = getattr(self.counts, "shape", None)
+        n_axes = 2 if self.is_ragged else 3
+        if shape is None or len(shape) != n_axes or shape[-1] != len(levels):
+            given = f"a {type(self.counts).__name__}" if shape is None else f"shape {tuple(shape)}"
+            raise ValueError(
+                f"`counts` must be an array of {n_axes} axes, whose last one has the {len(levels)} levels. Got {given}."
+            )
 
     @property
     def is_ragged(self) -> bool:

@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 from skhash._names import with_nearest
-from skhash.metrics._queries import NO_PAIR, NO_RELEVANT_ITEM
+from skhash.metrics._queries import NO_PAIR, NO_RELEVANT_ITEM, check_cutoff
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
@@ -121,6 +121,7 @@ class Metric:
         >>> metric.k, metric.normalizer
         (5000, 'retrieved')
         """
+        check_cutoff(k)
         match = _NAME.fullmatch(name) if isinstance(name, str) else None
         if match is None:
             got = with_nearest([name], _FUNCTIONS) if isinstance(name, str) else repr(name)

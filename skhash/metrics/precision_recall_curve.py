@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._numeric import numeric
 from skhash.metrics._queries import EMPTY, check_histogram, check_option, mean_over_queries
 from skhash.metrics._ties import divide, merge_relevant
 from skhash.metrics.histogram import RelevanceHistogram
@@ -51,7 +52,9 @@ def precision_recall_curve(
         radii = np.linspace(H.distances.min(), H.distances.max(), 101)
     elif radii is None:
         radii = np.arange(H.counts.shape[1])
-    radii = np.atleast_1d(radii)
+    radii = np.atleast_1d(numeric(radii, "radii"))
+    if radii.ndim != 1 or np.isnan(radii).any():
+        raise ValueError(f"`radii` must be a list of numbers, shape (n_radii,). Got {radii.tolist()} instead.")
     if H.is_ragged or not isinstance(H.counts, np.ndarray):
         curves = [[metric(H, radius=r, empty=empty, average=False) for r in radii] for metric in (precision, recall)]
         per_query = np.moveaxis(np.array([[_as_numpy(values) for values in curve] for curve in curves]), -1, 0)

@@ -71,8 +71,10 @@ class RetrievalScorer:
         check_cutoff(k)
         names: list[Any] = list(metric) if isinstance(metric, list | tuple) else [metric]
         self._metrics = [Metric.parse(name, k) for name in names]
-        if not (callable(affinity) or (isinstance(affinity, str) and affinity == "auto")):
+        if isinstance(affinity, type) or not (callable(affinity) or (isinstance(affinity, str) and affinity == "auto")):
             raise ValueError(f"`affinity` must be 'auto' or a callable, see skhash.affinity. Got {affinity!r} instead.")
+        if not isinstance(weighted, bool | np.bool_):
+            raise ValueError(f"`weighted` must be True or False. Got {weighted!r} instead.")
         if not names:
             raise ValueError("`metric` must have at least one name. Got an empty list instead.")
         if k is not None and all(parsed.k is None for parsed in self._metrics):

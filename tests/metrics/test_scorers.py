@@ -222,7 +222,10 @@ def test_training_fold_of_a_single_class_gives_a_warning(digits):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metric": "map"}, "`metric` must be one of ap, ndcg, fast_ap, precision, .* Got 'map' instead"),
+        (
+            {"metric": "map"},
+            r"`metric` must be one of ap, ndcg, fast_ap, precision, .* Got 'map' \(did you mean 'ap'\?\) instead",
+        ),
         ({"metric": 5}, "Got 5 instead"),
         ({"metric": []}, "`metric` must have at least one name"),
         ({"metric": ["ap", "mrr"]}, "Got 'mrr' instead"),

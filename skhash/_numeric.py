@@ -1,0 +1,80 @@
+"""Arrays of numbers from what users give, with one error for anything else that names the argument."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_WORDS = {"c": "complex numbers", "U": "text", "S": "bytes", "O": "other objects", "M": "dates", "m": "durations"}
+
+
+def numeric(values: Any, name: str) -> npt.NDArray[Any]:
+    """Values as an array of real numbers.
+
+    Parameters
+    ----------
+    values : array-like
+        Integers, booleans or floats; NaN and infinity are let through.
+    name : str
+        Name of the argument in the message.
+
+    Returns
+    -------
+    ndarray
+        The array, not copied if it is one already.
+
+    Raises
+    ------
+    ValueError
+        If the values are lists of different lengths, or not real numbers.
+
+    Examples
+    --------
+    >>> from skhash._numeric import numeric
+    >>> numeric([[1, 0]], "codes")
+    array([[1, 0]])
+    >>> numeric("1100", "codes")
+    Traceback (most recent call last):
+    ...
+    ValueError: `codes` must be an array of numbers. Got text instead.
+    """
+    array = as_array(values, name)
+    if array.dtype.kind not in "biuf":
+        given = type(values).__name__ if array.ndim == 0 and array.dtype == np.dtype(object) else None
+        found = given or _WORDS.get(array.dtype.kind, f"values of dtype {array.dtype}")
+        raise ValueError(f"`{name}` must be an array of numbers. Got {found} instead.")
+    return array
+
+
+def as_array(values: Any, name: str) -> npt.NDArray[Any]:
+    """Values as an array of whatever they are.
+
+    Parameters
+    ----------
+    values : array-like
+        The values.
+    name : str
+        Name of the argument in the message.
+
+    Returns
+    -------
+    ndarray
+        The array, not copied if it is one already.
+
+    Raises
+    ------
+    ValueError
+        If the values are lists of different lengths.
+
+    Examples
+    --------
+    >>> from skhash._numeric import as_array
+    >>> as_array(["cat", "dog"], "y")
+    array(['cat', 'dog'], dtype='<U3')
+    """
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must have the same number of values in each row. Got lists of several lengths."
+        ) from error
