@@ -140,7 +140,7 @@ def _lock(descriptor: int) -> bool | None:
 def _machine() -> str:
     """Eight digits that all containers of one running machine share."""
     with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")[:8]
     return sha256(platform.node().encode()).hexdigest()[:8]
 
 

@@ -32,6 +32,7 @@ from skhash.exceptions import InvalidFileError
 
 _RECORD = frozenset({"settings", "command", "traceback", "finished", "row"})
 _CANDIDATES = frozenset({"settings", "candidates"})
+_REMEDY = " Delete it, or run the comparison again, which replaces it."
 _Content = TypeVar("_Content")
 
 
@@ -288,9 +289,7 @@ def _read(path: Path, keys: frozenset[str], from_dict: Callable[[Mapping[str, An
         cause: Exception = error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         reason, cause = str(error).rstrip("."), error
-    raise InvalidFileError(
-        path, f"is damaged: {reason}. Delete it, or run the comparison again, which replaces it."
-    ) from cause
+    raise InvalidFileError(path, f"is damaged: {reason}.{_REMEDY}") from cause
 
 
 def _read_or_warn(
@@ -304,5 +303,5 @@ def _read_or_warn(
     except InvalidFileError as error:
         if not path.is_file():  # it cannot be replaced, so computing its content would be in vain
             raise
-        warnings.warn(f"{error} {consequence}.", UserWarning, stacklevel=4)
+        warnings.warn(f"{str(error).removesuffix(_REMEDY)} {consequence}.", UserWarning, stacklevel=4)
         return None

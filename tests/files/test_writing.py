@@ -6,6 +6,8 @@ import resource
 import stat
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -162,6 +164,14 @@ def test_a_device_is_not_replaced():
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+@pytest.fixture
+def tmp_path_for_all():
+    """A folder that everybody may read, unlike those of pytest."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
 AS_NOBODY = """
 import os, sys
 from skhash._files import atomic_write
@@ -171,24 +181,30 @@ for path in sys.argv[1:]:
     try:
         with atomic_write(path) as file:
             file.write(b"new")
+        print("written")
     except PermissionError as error:
         print(error)
 """
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody without permission")
-def test_missing_permissions_are_named(tmp_path):
-    os.chmod(tmp_path, 0o755)
-    (tmp_path / "open").mkdir(mode=0o777)
+def test_missing_permissions_are_named(tmp_path_for_all):
+    tmp_path = tmp_path_for_all
+    (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     for path in (tmp_path / "closed", tmp_path / "open" / "closed"):
         path.write_bytes(OLD)
     paths = [tmp_path / "closed", tmp_path / "new", tmp_path / "open" / "closed"]
-    command = [sys.executable, "-c", AS_NOBODY, *map(str, paths)]
+    command = [sys.executable, "-c", AS_NOBODY, str(tmp_path / "open" / "new"), *map(str, paths)]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.stderr == ""
-    lines = run.stdout.splitlines()
-    assert len(lines) == 3
+    first, *lines = run.stdout.splitlines()
+    assert first == "written"
+    assert [line.split(". ")[0][11:] for line in lines] == [
+        "The file is read-only",
+        "Permission denied",
+        "The file is read-only",
+    ]
     for path, line in zip(paths, lines, strict=True):
         assert line.endswith(f"Nothing was changed. Choose a file and a folder that you may write to: '{path}'")
     assert (tmp_path / "closed").read_bytes() == (tmp_path / "open" / "closed").read_bytes() == OLD
