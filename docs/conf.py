@@ -82,7 +82,7 @@ numpydoc_validation_exclude = {
     r"engine\.Objective$",  # has the parameters of torch.nn.Module
     r"Protocol\.draw_\w+$",  # functions that are fields
     # dataclasses that the example of a function returns
-    r"comparison\.(\w+\.)?(Candidate|Lead|Progress|Provenance|Record|Result)(\.\w+)?$",
+    r"comparison\.(\w+\.)?(Candidate|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",
     r"tuning\.best_candidate$",  # the example of tune shows it
     # methods that the example of their class shows
     r"(Trainer|Checkpoint|Encoder|Schedule|Smoothing|DatasetArray|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",

@@ -9,7 +9,7 @@ from pathlib import Path
 from _fuzz import Target
 from _fuzz_mutators import to_json
 
-from skhash.comparison import absences, compare, leader_sentences, markdown_table
+from skhash.comparison import absences, compare, markdown_table
 from skhash.comparison._page import render_page
 from skhash.comparison._sealed import write_sealed
 from skhash.comparison.provenance import provenance
@@ -44,7 +44,7 @@ def read_row(path):
     record = read_record(path)
     (record,) = _newest([record])
     results = [record.result]
-    text = [markdown_table(results), *leader_sentences(results), *absences(results)]
+    text = [markdown_table(results), *absences(results)]
     if record.result.nbits < 100:  # the page of a single result, but for its time
         text.append(render_page(results, provenance([record])))
     return record.to_dict(), text

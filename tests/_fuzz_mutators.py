@@ -174,7 +174,8 @@ def mutate_array(array, rng):
         case 4:
             return array.T.copy() if array.ndim > 1 else array.reshape(-1, 1)
         case 5:
-            return array.astype(["u1", "i8", "f2", "f4", "f8", "?"][int(rng.integers(6))], casting="unsafe")
+            kinds = ["U1", "S2", "O"] if array.dtype.kind in "USO" else ["u1", "i8", "f2", "f4", "f8", "?"]
+            return array.astype(kinds[int(rng.integers(len(kinds)))], casting="unsafe")
         case 6 if array.ndim:
             return np.concatenate([array, array])
         case 7:

@@ -1,17 +1,22 @@
 """The command line."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 from _helpers import without_times
 
+from skhash import _options
 from skhash.cli import main
-from skhash.comparison import METHODS, _pictures, compare
+from skhash.comparison import _pictures, compare
 from skhash.datasets import PROTOCOLS
 from skhash.registry import GROUPS
+from skhash.registry import METHODS as REGISTERED
 
 QUICK = ["--methods", "lsh", "--bits", "8", "--seeds", "1"]
 
@@ -26,10 +31,14 @@ def test_compare_shows_progress_prints_the_table_and_writes(tmp_path, capsys):
     arguments = ["compare", "digits", "--methods", "itq,lsh", "--bits", "8", "--seeds", "1", "--out", str(tmp_path)]
     assert main(arguments) == 0
     output = capsys.readouterr()
+    missing = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
+    assert output.err.endswith(f"\nskhash: report.html: {missing}\n")
+    assert output.err.startswith("digits, protocol 'holdout': 359 queries against 1,438 database samples")
     assert "[1/2] itq, 8 bits, seed 0 of digits: AP_T" in output.err
     assert " left\n[2/2] lsh, 8 bits, seed 0" in output.err
     assert "tie range" in output.out
-    assert "8 bits: itq is best in AP_T (0." in output.out
+    assert [line.count(" *") for line in output.out.splitlines() if line.startswith("| ")] == [0, 4, 0]
+    assert "\n* the best mean at this number of bits, or " in output.out
     assert {path.name for path in tmp_path.iterdir()} > {"results.json", "results.md", "report.html"}
     entries = json.loads((tmp_path / "results.json").read_text())
     assert [entry["method"] for entry in entries] == ["itq", "lsh"]
@@ -62,16 +71,39 @@ def test_a_failed_fit_gives_status_1(monkeypatch, capsys):
     output = capsys.readouterr()
     assert "lsh, 8 bits, seed 0 of digits: failed: FloatingPointError: no" in output.err
     assert "1 of 1 fits failed" in output.err
-    assert "8 bits: no method has results." in output.out
+    assert "| lsh    | 8    | failed |" in output.out
+    assert "lsh (8 bits, seed 0): failed: FloatingPointError: no." in output.out
 
 
-def test_an_interrupted_run_says_how_to_continue(monkeypatch, capsys):
+def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skhash.comparison._tasks.evaluate_hasher", interrupt)
+    monkeypatch.setattr("skhash.comparison._tasks.run_task", interrupt)
+    monkeypatch.setattr("skhash.comparison.run.run_task", interrupt)
     assert main(["compare", *QUICK]) == 130
-    assert "the same command continues from here" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("skhash: Interrupted.\n")
+    assert main(["compare", *QUICK, "--out", str(tmp_path)]) == 130
+    kept = f"skhash: Interrupted. Finished results are in {tmp_path}; the same command continues from there.\n"
+    assert capsys.readouterr().err.endswith(kept)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("seconds", [0.1, 0.5, 1, 2, 4, 8])
+def test_an_interrupt_at_any_time_is_one_line(seconds, jobs, tmp_path):
+    """As Ctrl-C does: to all processes of the terminal, also while they import."""
+    command = [sys.executable, "-m", "skhash", "compare", "--methods", "talr", "--bits", "8,16,24", "--seeds", "9"]
+    command += ["--jobs", jobs, "--out", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+    assert process.returncode in (130, -signal.SIGINT)  # the latter before the first line of skhash runs
+    if process.returncode == 130:
+        assert "Traceback" not in error
+        assert error.splitlines()[-1].startswith("skhash: Interrupted.")
 
 
 def test_data_sets_are_names_and_files_even_with_a_comma(tmp_path, capsys):
@@ -89,6 +121,10 @@ def test_data_sets_are_names_and_files_even_with_a_comma(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["compare", "digits,nothing.npz"], "nothing.npz"),
+        (["compare", "usp digit"], "Got 'usp' (did you mean 'usps'?), 'digit' (did you mean 'digits'?) instead"),
+        (["compare", "--methods", "tarl,itq", "lhs"], "Got 'tarl' (did you mean 'talr'?), 'lhs' (did you mean 'lsh'?)"),
+        (["compare", "--protocol", "hold"], "Got 'hold' (did you mean 'holdout'?) instead"),
+        (["compare", "--bits", "8,x", "0"], "--bits must be ints >= 1, such as 16,32,64. Got 'x', '0' instead."),
         (["compare", "digits", "--protocol", "mirflickr"], "mirflickr"),
         (["compare", "digits", "--tune", "2", "--tune-metric", "magic"], "Got 'magic' instead"),
         (["compare", ","], "`dataset` must name at least one data set"),
@@ -109,10 +145,6 @@ def test_errors_of_the_user_get_one_line(arguments, message, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--methods", "magic"], "must be names of methods or groups"),
-        (["--protocol", "magic"], "must be one of holdout, 5k"),
-        (["--bits", "0"], "must be ints >= 1, such as 16,32,64. Got '0'"),
-        (["--bits", "x"], "must be ints >= 1, such as 16,32,64. Got 'x'"),
         (["--seeds", "0"], "must be an int >= 1. Got '0'"),
         (["--jobs", "x"], "must be an int >= 1. Got 'x'"),
         (["--tune", "1"], "must be an int >= 2. Got '1'"),
@@ -122,8 +154,77 @@ def test_bad_options_are_refused_by_the_parser(arguments, message, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["compare", *arguments])
     error = capsys.readouterr().err
-    assert arguments[0] in error
-    assert message in error
+    assert error.startswith(f"skhash: error: argument {arguments[0]}: {message}")
+    assert error.endswith("See skhash compare --help.\n")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        ["usps", "my own.npz", "--methods", "talr", "itq", "--bits", "8", "16"],
+        ["usps,my own.npz", "--methods", "talr,itq", "--bits", "8,16"],
+        ["--methods", "talr, itq", "--bits", "8 16", "usps", "my own.npz"],
+        ["--methods", "talr", "--bits", "8", "--methods", "itq", "usps", "--bits", "16,", "my own.npz"],
+    ],
+)
+def test_commas_or_spaces_separate_lists(lists):
+    options = _options.parser(compare=None).parse_args(["compare", *lists])
+    _options.check(options)
+    assert (options.datasets, options.methods, options.bits) == (["usps", "my own.npz"], ["talr", "itq"], [8, 16])
+
+
+def test_lists_have_defaults():
+    options = _options.parser(compare=None).parse_args(["compare"])
+    _options.check(options)
+    assert (options.datasets, options.methods, options.bits) == (["digits"], ["talr", "itq", "lsh"], [16, 32, 64])
+
+
+def test_the_protocol_is_the_first_line(tmp_path, capsys):
+    """A file with the name of a data set has the protocol of files."""
+    np.savez(tmp_path / "usps.npz", X=np.eye(40), y=np.arange(40) % 2)
+    assert main(["compare", str(tmp_path / "usps.npz"), *QUICK]) == 0
+    first = "usps, protocol 'holdout': 8 queries against 32 database samples, 32 of them for training; relevance = same"
+    assert capsys.readouterr().err.startswith(first)
+
+
+def test_an_invalid_file_gives_one_line_and_status_1(tmp_path, capsys):
+    path = tmp_path / "mine.npz"
+    np.savez(path, X=np.full((30, 2), np.nan))
+    assert main(["compare", str(path)]) == 1
+    assert capsys.readouterr().err == f"skhash: error: {path} cannot be used: Input X contains NaN.\n"
+
+
+def test_an_error_that_nobody_expects_gives_one_line(monkeypatch, capsys):
+    def fail(*args, **options):
+        raise LookupError("no\nway")
+
+    monkeypatch.setattr("skhash.comparison.compare", fail)
+    assert main(["compare"]) == 1
+    assert capsys.readouterr().err == "skhash: error: LookupError: no way (set SKHASH_TRACEBACK=1 to see where)\n"
+    monkeypatch.setenv("SKHASH_TRACEBACK", "1")
+    with pytest.raises(LookupError):
+        main(["compare"])
+
+
+def test_a_report_without_jinja2_fails_before_the_first_fit(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("skhash.comparison._page.find_spec", lambda name: None)
+    assert main(["compare", *QUICK, "--out", str(tmp_path / "new")]) == 1
+    assert "pip install jinja2" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_methods_has_a_line_for_each(capsys):
+    assert main(["methods"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "talr -mlp -ndcg -ndcg-mlp  deep       relevance He et al., CVPR 2018"
+    assert [line.split()[0] for line in lines] == list(REGISTERED)
+    for line, method in zip(lines, REGISTERED.values(), strict=True):
+        assert method.family in line
+        assert method.paper in line
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "\n".join(f"  {line}" for line in lines) in capsys.readouterr().out
 
 
 def test_the_help_lists_protocols_methods_and_groups(capsys):
@@ -131,11 +232,11 @@ def test_the_help_lists_protocols_methods_and_groups(capsys):
         main(["compare", "--help"])
     text = capsys.readouterr().out
     words = text.replace(",", " ").split()
-    assert all(name in words for name in (*METHODS, *GROUPS, *PROTOCOLS))
+    assert all(name in words for name in (*REGISTERED, "-mlp", *GROUPS, *PROTOCOLS))
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_command_starts_without_heavy_imports():
-    code = "import sys, skhash.cli; skhash.cli._parser().format_help(); print(*sys.modules)"
+    code = "import sys, skhash._options; skhash._options.parser().format_help(); print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(run.stdout.split()) & {"torch", "numba", "sklearn", "scipy", "numpy"}
+    assert not set(run.stdout.split()) & {"torch", "numba", "sklearn", "scipy", "numpy", "multiprocessing"}

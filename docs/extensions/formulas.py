@@ -170,10 +170,10 @@ class CommandLineHelp(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Node of the text."""
-        from skhash import cli
+        from skhash import _options
 
-        self.env.note_dependency(cli.__file__)
-        parser = cli._parser()
+        self.env.note_dependency(_options.__file__)
+        parser = _options.parser()
         commands = next(action for action in parser._actions if action.choices and not action.option_strings)
         return [nodes.literal_block(text=commands.choices[self.arguments[0]].format_help(), language="text")]
 

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any
 
 from skhash.comparison import _pictures
 from skhash.comparison._groups import by_dataset, by_method, ranked_methods
-from skhash.comparison.leaders import HEADS, find_lead, leader_sentences
+from skhash.comparison.leaders import HEADS, MARKED, find_leaders
 from skhash.comparison.methods import METHODS
 from skhash.comparison.provenance import Provenance
 from skhash.comparison.results import Result
@@ -17,6 +18,7 @@ from skhash.datasets import PROTOCOLS
 
 N_DIGITS = 12  # of a hash, as shown
 _NO_PICTURES = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
+_NO_PAGE = "The report needs jinja2, which is not installed: pip install jinja2"
 _SNIPPET = """import hashlib
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -32,7 +34,7 @@ def render_page(results: Sequence[Result], about: Provenance) -> str:
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
-        raise ImportError("The report needs jinja2, which is not installed: pip install jinja2") from error
+        raise ImportError(_NO_PAGE) from error
 
     can_draw = _pictures.can_draw()
     seeds = sorted({result.seed for result in results})
@@ -40,7 +42,7 @@ def render_page(results: Sequence[Result], about: Provenance) -> str:
     here = files("skhash.comparison")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     page: str = environment.from_string(here.joinpath("report.html.jinja").read_text(encoding="utf-8")).render(
-        **asdict(about) | {"notes": [*about.notes, *([] if can_draw else [_NO_PICTURES])]},
+        **asdict(about) | {"notes": [*about.notes, *missing_parts()]},
         css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
         title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
         n_methods=len({result.method for result in results}),
@@ -48,14 +50,28 @@ def render_page(results: Sequence[Result], about: Provenance) -> str:
         n_seeds=len(seeds),
         seeds=_enumerate(seeds),
         columns=COLUMNS,
+        marked=MARKED,
         datasets=[_section(dataset, protocol, part, can_draw) for (dataset, protocol), part in groups.items()],
         snippet=_snippet(results),
     )
     return page
 
 
+def check_libraries() -> None:
+    """Raise ImportError if the page cannot be written."""
+    if find_spec("jinja2") is None:
+        raise ImportError(_NO_PAGE)
+
+
+def missing_parts() -> list[str]:
+    """Sentences about what the page lacks, and how to install it."""
+    return [] if _pictures.can_draw() else [_NO_PICTURES]
+
+
 def _section(dataset: str, protocol: str, results: Sequence[Result], can_draw: bool) -> dict[str, Any]:
     """Section of one data set."""
+    from markupsafe import Markup  # a requirement of jinja2
+
     done = [result for result in results if result.ap is not None]
     order = ranked_methods(results)
     ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
@@ -65,12 +81,11 @@ def _section(dataset: str, protocol: str, results: Sequence[Result], can_draw: b
         "anchor": re.sub(r"[^\w-]+", "-", f"{dataset}-{protocol}"),
         "description": results[0].description,
         "nbits": sorted({result.nbits for result in results}),
-        "leaders": leader_sentences(ranked),
         "absences": absences(ranked),
         "matrices": [_matrix(metric, results) for metric in ("ap", "ndcg")] if done else [],
         "pictures": _pictures.draw_pictures(done) if can_draw and done else {},
         "n_shown": n_shown if len({result.method for result in done}) > n_shown else None,
-        "cells": summarize(ranked),
+        "cells": summarize(ranked, Markup("<b>{}</b>").format),
         "fits": [_fit(result) for result in ranked if result.ap is not None],
     }
 
@@ -79,16 +94,16 @@ def _matrix(metric: str, results: Sequence[Result]) -> dict[str, Any]:
     """Table of a metric: one line per method, the best first, and one column per number of bits."""
     groups = by_method(results)
     n_seeds = len({result.seed for result in results})
-    leads = {
-        bits: find_lead([result for result in results if result.nbits == bits], metric)[0]
+    leaders = {
+        bits: find_leaders([result for result in results if result.nbits == bits], metric)
         for bits in sorted({result.nbits for result in results})
     }
     lines = []
     for method in ranked_methods(results, metric):
         cells = []
-        for bits, lead in leads.items():
+        for bits, names in leaders.items():
             cell = _cell(metric, groups.get((method, bits), []), n_seeds)
-            cells.append(cell | {"kind": "best"} if lead is not None and lead.leader == method else cell)
+            cells.append(cell | {"kind": "best"} if method in names else cell)
         lines.append({"method": method, "cells": cells})
     return {"name": HEADS[metric] + (" and its tie range" if metric == "ap" else ""), "lines": lines}
 

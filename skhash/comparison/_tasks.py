@@ -5,19 +5,21 @@ import time
 import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from skhash import hashers
 from skhash.affinity import ClassAffinity, label_matrix
+from skhash.base import BaseHasher
 from skhash.comparison._settings import Settings, Tuning, versions
 from skhash.comparison.evaluation import evaluate_hasher
 from skhash.comparison.methods import METHODS, make_hasher
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tuning import best_candidate, tune
-from skhash.datasets import Protocol, load_dataset
+from skhash.datasets import Protocol, load_dataset, split
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,16 @@ class Task:
     command: str | None = None
 
     @property
+    def n_fits(self) -> int:
+        """Number of fits: of the candidates, and the last one."""
+        return 1 if self.tuning is None or not METHODS[self.method].method.search_space else self.tuning.budget + 1
+
+    @property
+    def label(self) -> str:
+        """What is fitted, short enough for a line of a terminal."""
+        return f"{self.method}, {self.nbits} bits"
+
+    @property
     def settings(self) -> Settings:
         """Everything that decides the metrics."""
         variant = METHODS[self.method]
@@ -115,12 +127,21 @@ def identify(source: str, protocol: str | Protocol | None) -> DataSource:
     return DataSource(source, protocol, data.name, str(data.protocol), data.DESCR, digest)
 
 
-def run_task(task: Task, store: Store) -> Result:
-    """Result of a task, which is stored.
+@cache
+def _warm_up() -> None:
+    """Load what an evaluation needs, so that no result is timed with it."""
+    data = split(np.eye(40), np.arange(40) % 2)
+    evaluate_hasher(make_hasher("lsh", 8, 0, data.affinity), data, details=True)
+
+
+def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
+    """Result of a task, which is stored. A `watcher` is a callback of the fits.
 
     If the method does not apply, `not_applicable` says why. If anything fails, `error` says
     why, so that other methods go on. The metrics are None then.
     """
+    _warm_up()
+    getattr(hashers, METHODS[task.method].method.class_name)  # deep ones import torch
     start = time.perf_counter()
     failure = None
     result = Result(
@@ -137,8 +158,8 @@ def run_task(task: Task, store: Store) -> Result:
         data = load(task.data.source, task.data.protocol, task.seed)
         reason = why_not_applicable(task.method, data)
         if reason is None:
-            chosen, result = _tune(task, data, store, result)
-            result = replace(result, **_evaluate(task, data, chosen))
+            chosen, result = _tune(task, data, store, result, watcher)
+            result = replace(result, **_evaluate(task, data, chosen, watcher))
         else:
             result = replace(result, not_applicable=reason)
     except Exception as error:
@@ -159,14 +180,14 @@ def why_not_applicable(method: str, data: Any) -> str | None:
     return None
 
 
-def _tune(task: Task, data: Any, store: Store, result: Result) -> tuple[dict[str, Any], Result]:
+def _tune(task: Task, data: Any, store: Store, result: Result, watcher: Any) -> tuple[dict[str, Any], Result]:
     """Chosen parameters, and the result with these."""
     space = METHODS[task.method].method.search_space
     if task.tuning is None or not space:
         return {}, result
     settings = task.settings
     candidates = tune(
-        partial(make_hasher, task.method, task.nbits, task.seed, data.affinity),
+        partial(_make_watched, task, data, watcher),
         space,
         data,
         task.tuning.budget,
@@ -184,9 +205,13 @@ def _tune(task: Task, data: Any, store: Store, result: Result) -> tuple[dict[str
     )
 
 
-def _evaluate(task: Task, data: Any, chosen: dict[str, Any]) -> dict[str, Any]:
-    hasher = make_hasher(task.method, task.nbits, task.seed, data.affinity, **chosen)
-    values = evaluate_hasher(hasher, data, details=True)
+def _make_watched(task: Task, data: Any, watcher: Any, **parameters: Any) -> BaseHasher:
+    hasher = make_hasher(task.method, task.nbits, task.seed, data.affinity, **parameters)
+    return hasher if watcher is None else hasher.set_callbacks(watcher)
+
+
+def _evaluate(task: Task, data: Any, chosen: dict[str, Any], watcher: Any) -> dict[str, Any]:
+    values = evaluate_hasher(_make_watched(task, data, watcher, **chosen), data, details=True)
     if math.isnan(values["ap"]):
         raise ValueError("No query has a relevant sample in the database.")
     return values

@@ -1,10 +1,15 @@
 """Progress of a comparison: a line per finished fit, and the time that is left."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from skhash.comparison._tasks import Task
+from skhash.comparison.methods import METHODS
 from skhash.comparison.results import Result
+from skhash.comparison.watching import Step, format_seconds
+
+#: median seconds of a fit of each family in the tables of the documentation; only their ratios count
+_USUAL_SECONDS = {"deep": 35.0, "structhash": 50.0, "shallow": 1.0}
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,8 @@ class Progress:
         Estimated time until the end.
     reused : bool, default=False
         Whether the result was read from the folder of an earlier run.
+    position : int, default=0
+        Index of the result among all results.
     """
 
     result: Result
@@ -30,6 +37,7 @@ class Progress:
     n_tasks: int
     seconds_left: float
     reused: bool = False
+    position: int = 0
 
     def __str__(self) -> str:
         result = self.result
@@ -51,60 +59,63 @@ def _outcome(result: Result) -> str:
     return text
 
 
-def estimate_seconds_left(tasks: Sequence[Task], results: Sequence[Result | None], n_jobs: int = 1) -> float:
+def estimate_seconds_left(
+    tasks: Sequence[Task],
+    results: Mapping[int, Result],
+    n_jobs: int = 1,
+    steps: Mapping[int, Step] | None = None,
+) -> float:
     """Estimated seconds until the end: each task takes the mean time of similar tasks.
 
     Parameters
     ----------
     tasks : sequence of Task
         All tasks.
-    results : sequence of Result or None
-        Result of each task, None if it is not finished. At least one is.
+    results : dict of int to Result
+        The finished results, by position.
     n_jobs : int, default=1
         Number of processes.
+    steps : dict of int to Step, default=None
+        The last step of each fit that told any, by position. Their speed counts instead of
+        the time of the fit, in which the first fit of a process loads and compiles.
 
     Returns
     -------
     float
-        Seconds.
+        Seconds. 0 if nothing is known.
     """
-    seconds: dict[Hashable, list[float]] = {}
-    for task, result in zip(tasks, results, strict=True):
-        if result is not None:
-            for key in _similar(task):
-                seconds.setdefault(key, []).append(result.seconds)
+    steps = {position: step for position, step in (steps or {}).items() if step.seconds is not None}
+    seconds = {position: result.seconds for position, result in results.items()}
+    for position, step in steps.items():
+        if position not in results or step.n_fits == 1:  # the candidates of a tuning take different times
+            seconds[position] = (step.seconds or 0.0) + _beyond_fit(results.get(position))
+    if not seconds:
+        return 0.0
+    known: dict[Hashable, list[float]] = {}
+    for position, value in seconds.items():
+        for key, usual in _similar(tasks[position]):
+            known.setdefault(key, []).append(value / usual)
     left = 0.0
-    for task, result in zip(tasks, results, strict=True):
-        if result is None:
-            known = next(seconds[key] for key in _similar(task) if key in seconds)
-            left += sum(known) / len(known)
+    for position, task in enumerate(tasks):
+        if position in results:
+            continue
+        if position in steps:
+            left += steps[position].seconds_left
+        else:
+            left += next(usual * sum(known[key]) / len(known[key]) for key, usual in _similar(task) if key in known)
     return left / n_jobs
 
 
-def _similar(task: Task) -> tuple[Hashable, ...]:
-    """Keys of the tasks that take about as long, the most similar first; the last is that of all tasks."""
-    return (task.data, task.method, task.nbits), (task.data, task.method), task.method, None
+def _beyond_fit(result: Result | None) -> float:
+    """Seconds of a result outside of its fit."""
+    return 0.0 if result is None or result.fit_seconds is None else max(0.0, result.seconds - result.fit_seconds)
 
 
-def format_seconds(seconds: float) -> str:
-    """A time in words.
-
-    Parameters
-    ----------
-    seconds : float
-        The time.
-
-    Returns
-    -------
-    str
-        About how long.
-
-    Examples
-    --------
-    >>> from skhash.comparison.progress import format_seconds
-    >>> format_seconds(41), format_seconds(600), format_seconds(9000)
-    ('about 41 s', 'about 10 min', 'about 2.5 h')
-    """
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+def _similar(task: Task) -> Iterator[tuple[Hashable, float]]:
+    """Keys of the tasks that take about as long, the most similar first, and the usual time if the methods differ."""
+    usual = _USUAL_SECONDS[METHODS[task.method].method.family]
+    yield (task.data, task.method, task.nbits), 1.0
+    yield (task.data, task.method), 1.0
+    yield (None, task.method), 1.0
+    yield task.data, usual
+    yield None, usual

@@ -9,12 +9,11 @@ from typing import Any
 from skhash._files import atomic_write, write_json
 from skhash.comparison._groups import by_dataset
 from skhash.comparison._page import render_page
-from skhash.comparison.leaders import leader_sentences
 from skhash.comparison.methods import METHODS
 from skhash.comparison.provenance import Provenance, provenance
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
-from skhash.comparison.tables import NOTE, absences, markdown_table
+from skhash.comparison.tables import LEGEND, NOTE, absences, markdown_table
 
 
 def write_results(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]]) -> None:
@@ -171,12 +170,12 @@ def _place(record: Record, order: Mapping[str, int]) -> tuple[int, int, int]:
 
 
 def _markdown_report(results: Sequence[Result]) -> str:
-    """Markdown section for each data set: split, table, leaders, methods without results."""
+    """Markdown section for each data set: split, table, what the marks mean, methods without results."""
     sections = []
     for (dataset, protocol), part in by_dataset(results).items():
         n_seeds = len({result.seed for result in part})
-        remarks = "\n".join(f"- {sentence}" for sentence in (*leader_sentences(part), *absences(part)))
-        note = f"Means over {n_seeds} seeds, ± their standard deviation; {NOTE}."
+        remarks = "\n".join(f"- {sentence}" for sentence in absences(part))
+        note = f"Means over {n_seeds} seeds, ± their standard deviation; {NOTE}. \\{LEGEND}"
         parts = (f"# {dataset}, protocol {protocol}", part[0].description, markdown_table(part), remarks, note)
-        sections.append("\n\n".join(parts) + "\n")
+        sections.append("\n\n".join(filter(None, parts)) + "\n")
     return "\n".join(sections)

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 from skhash.codes import MAX_NBITS, is_count
 from skhash.comparison._settings import Tuning
@@ -11,7 +13,9 @@ from skhash.comparison.progress import Progress, estimate_seconds_left
 from skhash.comparison.report import write_results
 from skhash.comparison.results import Result
 from skhash.comparison.store import Store
+from skhash.comparison.watching import FitWatcher, Line, Plan, Step, open_line
 from skhash.datasets import Protocol
+from skhash.datasets.loading import check_names
 from skhash.metrics import Metric
 
 
@@ -23,6 +27,7 @@ def compare(
     nbits: Iterable[int] = (32,),
     n_seeds: int = 3,
     report: Callable[[Progress], object] | None = None,
+    watch: Callable[[Plan | Step], object] | None = None,
     tune: int | None = None,
     tune_metric: str = "ap",
     n_jobs: int = 1,
@@ -47,6 +52,10 @@ def compare(
         Number of seeds 0, 1, ... Each decides a split and the random draws of the methods.
     report : callable, default=None
         Called with a :class:`Progress` after each result; ``report=print`` prints a line.
+    watch : callable, default=None
+        Called with a :class:`Plan` before the first fit, and with a :class:`Step` a few times a
+        second while a method learns in epochs or bit by bit. With several processes the steps
+        come in other threads.
     tune : int, default=None
         Number of candidates for the parameters of every method including the default; see
         :mod:`skhash.comparison.tuning`. None takes the default parameters.
@@ -91,13 +100,23 @@ def compare(
     tuning = None if tune is None else Tuning(tune, tune_metric)
     tasks = _plan(dataset, protocol, methods, nbits, n_seeds, tuning, command)
     results: dict[int, Result] = {}
-    for position, result, reused in _run_tasks(tasks, store, n_jobs, fresh):
+    steps: dict[int, Step] = {}
+
+    def tell(step: Step) -> None:
+        steps[step.position] = step
+        if watch is not None:
+            left = estimate_seconds_left(tasks, dict(results), n_jobs, dict(steps))
+            watch(replace(step, n_tasks=len(tasks), total_seconds_left=left))
+
+    if watch is not None:
+        watch(Plan(list(dict.fromkeys(task.data.description for task in tasks)), len(tasks)))
+    for position, result, reused in _run_tasks(tasks, store, n_jobs, fresh, tell):
         results[position] = result
         if folder is not None and not reused:
             write_results(folder, [results[i] for i in sorted(results)])
         if report is not None:
-            left = estimate_seconds_left(tasks, [results.get(i) for i in range(len(tasks))], n_jobs)
-            report(Progress(result, len(results), len(tasks), left, reused))
+            left = estimate_seconds_left(tasks, results, n_jobs, dict(steps))
+            report(Progress(result, len(results), len(tasks), left, reused, position))
     ordered = [results[i] for i in range(len(tasks))]
     if folder is not None:
         write_results(folder, ordered)
@@ -135,6 +154,7 @@ def _plan(
     )
     if not names:
         raise ValueError("`dataset` must name at least one data set. Got none.")
+    check_names(names)
     sources = [identify(name, protocol) for name in names]
     if len({source.dataset for source in sources}) < len(sources):
         raise ValueError(f"`dataset` must name data sets of different names. Got {names} instead.")
@@ -147,7 +167,9 @@ def _plan(
     ]
 
 
-def _run_tasks(tasks: Sequence[Task], store: Store, n_jobs: int, fresh: bool) -> Iterator[tuple[int, Result, bool]]:
+def _run_tasks(
+    tasks: Sequence[Task], store: Store, n_jobs: int, fresh: bool, tell: Callable[[Step], object]
+) -> Iterator[tuple[int, Result, bool]]:
     """Position, result and whether it was stored already: stored ones first, then the others as they finish."""
     import joblib
 
@@ -160,19 +182,21 @@ def _run_tasks(tasks: Sequence[Task], store: Store, n_jobs: int, fresh: bool) ->
             waiting.append(position)
         else:
             yield position, stored, True
-    jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store) for position in waiting)
     if n_jobs == 1:
         limits = {"backend": "sequential"}
     else:
         limits = {"backend": "loky", "inner_max_num_threads": max(1, joblib.cpu_count() // n_jobs)}
     try:
-        with joblib.parallel_config(**limits):
+        with open_line(tell) if n_jobs > 1 else nullcontext(tell) as way, joblib.parallel_config(**limits):
+            jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store, way) for position in waiting)
             finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
-        for position, result in finished:
-            yield position, result, False
+            for position, result in finished:
+                yield position, result, False
     finally:
         load.cache_clear()
 
 
-def _run_numbered(position: int, task: Task, store: Store) -> tuple[int, Result]:
-    return position, run_task(task, store)
+def _run_numbered(position: int, task: Task, store: Store, way: Line | Callable[[Step], object]) -> tuple[int, Result]:
+    """Result of a task, whose steps go a way to the process of `compare`."""
+    tell = way.tell if isinstance(way, Line) else way
+    return position, run_task(task, store, FitWatcher(tell, position, task.label, task.n_fits))

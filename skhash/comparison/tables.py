@@ -1,15 +1,16 @@
 """Tables of averaged results in Markdown, and the list of methods without results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from skhash.comparison._groups import by_dataset, by_method
-from skhash.comparison.leaders import HEADS
+from skhash.comparison.leaders import HEADS, MARKED, find_leaders
 
 COLUMNS = ("method", "bits", "AP_T", "tie range", *list(HEADS.values())[1:], "fit s", "codes/s")
 NOTE = "the tie range is AP with the relevant items of each tie last and first"
+LEGEND = f"* {MARKED}."
 
 Results = Sequence[Mapping[str, Any]]
 
@@ -65,13 +66,20 @@ def tie_range(results: Results, metric: str = "ap", digits: int = 3) -> str:
     return " to ".join(f"{_mean(results, f'{metric}_{order}'):.{digits}f}" for order in ("worst", "best"))
 
 
-def summarize(results: Results) -> list[list[str]]:
+def _with_asterisk(text: str) -> str:
+    return f"{text} *"
+
+
+def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> list[list[str]]:
     """Cells of a table: means over the seeds for each method and number of bits.
 
     Parameters
     ----------
     results : sequence of Result or of dict
         Results of one data set.
+    mark : callable, default=None
+        ``mark(text)`` returns the text of a cell of a leader, see :func:`find_leaders`. The
+        default adds an asterisk. A single method has no mark.
 
     Returns
     -------
@@ -87,15 +95,34 @@ def summarize(results: Results) -> list[list[str]]:
     [['pca', '8']]
     """
     lines = []
+    leaders = _leaders(results)
     for (method, bits), group in by_method(results).items():
         done = [result for result in group if result["ap"] is not None]
         if done:
             cells = _cells(done)
+            for column, metric in enumerate(COLUMNS[2:]):
+                if (method, bits, metric) in leaders:
+                    cells[column] = mark(cells[column])
         else:
             why = "failed" if any(result.get("error") for result in group) else "not applicable"
             cells = [why, *[""] * (len(COLUMNS) - 3)]
         lines.append([method, str(bits), *cells])
     return lines
+
+
+def _leaders(results: Results) -> set[tuple[str, int, str]]:
+    """Method, number of bits and head of the column of each cell of a leader."""
+    if len({result["method"] for result in results}) == 1:
+        return set()
+    columns: dict[int, list[Mapping[str, Any]]] = {}
+    for result in results:
+        columns.setdefault(result["nbits"], []).append(result)
+    return {
+        (method, bits, head)
+        for bits, column in columns.items()
+        for metric, head in HEADS.items()
+        for method in find_leaders(column, metric)
+    }
 
 
 def _cells(results: Results) -> list[str]:

@@ -1,6 +1,7 @@
 """Load a data set from a file or from the web, and split it."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,8 @@ def load_dataset(
         check_protocol(protocol)  # before any reading or fetching
     name = _ALIASES.get(os.fspath(name), os.fspath(name))
     path = _find_file(name, data_home)
+    if path is None:
+        check_names([name])
     arrays = _fetch(name, data_home) if path is None else read_npz(path)
     try:
         X, scale = check_arrays(arrays["X"], arrays.get("y"), arrays.get("scale", 1.0))
@@ -95,19 +98,29 @@ def load_dataset(
         raise (InvalidFileError(path, reason) if path else ValueError(f"Data set {name!r} {reason}")) from error
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Raise ValueError that names all unknown data sets. A file that is missing is another error."""
+    known = [*_DEFAULT_PROTOCOLS, *_ALIASES]
+    unknown = [name for name in names if not is_dataset(name) and _find_file(name, None) is None]
+    if unknown:
+        raise ValueError(
+            f"`name` must be one of {', '.join(known)}, or an .npz file (by path, or in SKHASH_DATA). "
+            f"Got {with_nearest(unknown, known)} instead."
+        )
+
+
+def is_dataset(name: str) -> bool:
+    """Whether this is the name of a data set, or ends as a file of arrays does."""
+    return name in _DEFAULT_PROTOCOLS or name in _ALIASES or name.endswith(".npz")
+
+
 def _fetch(name: str, data_home: Any) -> Arrays:
     """Arrays of a data set that comes with scikit-learn or from the web."""
     if name in _FETCHERS:
         return _FETCHERS[name](data_home)
     if name in _DEFAULT_PROTOCOLS:
         raise FileNotFoundError(f"Data set {name!r} cannot be fetched. {_how_to_provide(name)}")
-    if name.endswith(".npz"):
-        raise FileNotFoundError(f"There is no file {name!r}, neither here nor in data_home or SKHASH_DATA.")
-    known = [*_DEFAULT_PROTOCOLS, *_ALIASES]
-    raise ValueError(
-        f"`name` must be one of {', '.join(known)}, or an .npz file (by path, or in SKHASH_DATA). "
-        f"Got {with_nearest([name], known)} instead."
-    )
+    raise FileNotFoundError(f"There is no file {name!r}, neither here nor in data_home or SKHASH_DATA.")
 
 
 def _find_file(name: str, data_home: Any) -> Path | None:

@@ -1,19 +1,44 @@
 """The line per finished fit, and the estimate of the time left."""
 
+import pytest
 from sklearn.utils import Bunch
 
-from skhash.comparison import Progress, Result
+from skhash.comparison import Progress, Result, Step
 from skhash.comparison.progress import estimate_seconds_left
+from skhash.comparison.watching import format_seconds
 
 DONE = Result(dataset="d", method="itq", nbits=8, seed=1, ap=0.5, ndcg=0.75, fit_seconds=2.0)
 
 
+def tasks_of(*methods, data=("a",), nbits=(8,)):
+    return [Bunch(data=name, method=method, nbits=bits) for name in data for bits in nbits for method in methods]
+
+
+def taking(seconds, fit_seconds=None):
+    return Result(method="", nbits=8, seed=0, seconds=seconds, fit_seconds=fit_seconds)
+
+
 def test_the_time_left_is_that_of_similar_tasks():
-    tasks = [Bunch(data=data, method=method, nbits=8) for data in ("a", "b") for method in ("slow", "quick", "new")]
-    results = [Bunch(seconds=90.0), Bunch(seconds=2.0), None, None, None, None]
-    # new as the mean of all, 46, on either data set; slow and quick on b as on a
-    assert estimate_seconds_left(tasks, results) == 46 + 90 + 2 + 46
-    assert estimate_seconds_left(tasks, results, n_jobs=2) == 92
+    tasks = tasks_of("talr", "ksh", "itq", data=("a", "b"))
+    results = {0: taking(70.0), 1: taking(2.0)}
+    # usual seconds are 35, 1 and 1: itq takes the mean of 70 / 35 and 2 / 1 on either data set, talr and ksh as on a
+    assert estimate_seconds_left(tasks, results) == 2 + 70 + 2 + 2
+    assert estimate_seconds_left(tasks, results, n_jobs=2) == 38
+
+
+def test_a_slow_first_method_does_not_make_the_others_slow():
+    tasks = tasks_of("talr", "itq", "lsh", nbits=(16, 32, 64))
+    assert estimate_seconds_left(tasks, {0: taking(35.0)}) == 2 * 35 + 6 * 1
+
+
+def test_a_fit_in_progress_gives_the_first_estimate():
+    tasks = tasks_of("talr", "itq", nbits=(16, 32))
+    step = Step(0, "talr", "epoch", 10, 100, seconds=70.0, seconds_left=63.0)
+    assert estimate_seconds_left(tasks, {}, steps={0: step}) == 63 + 2 + 70 + 2
+    # the first fit compiles for 30 s, which the others do not
+    assert estimate_seconds_left(tasks, {0: taking(101.0, 100.0)}, steps={0: step}) == pytest.approx(2 * 71 / 35 + 71)
+    assert estimate_seconds_left(tasks, {}, steps={0: Step(0, "talr", "epoch", 1, 100)}) == 0
+    assert estimate_seconds_left(tasks, {}) == 0
 
 
 def test_a_line_says_what_came_out():
@@ -30,3 +55,10 @@ def test_a_line_says_why_nothing_came_out():
     )
     assert str(Progress(failed, 2, 2, 0.0)).endswith(": failed: no")
     assert str(Progress(other, 2, 2, 0.0)).endswith(": not applicable: no")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(41, "about 41 s"), (600, "about 10 min"), (5399, "about 90 min"), (9000, "about 2.5 h")]
+)
+def test_times_in_words(seconds, text):
+    assert format_seconds(seconds) == text

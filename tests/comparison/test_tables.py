@@ -21,9 +21,20 @@ def test_several_data_sets_have_a_table_each(results):
 
 def test_cells_of_a_table(hand_made):
     assert summarize(hand_made({"a": [0.25, 0.75], "b": [None]})) == [
-        ["a", "16", "0.500 ± 0.354", "0.500 to 0.500", "0.500 ± 0.354", "0.500", "0.500", "0.5", "0"],
+        ["a", "16", "0.500 ± 0.354 *", "0.500 to 0.500", "0.500 ± 0.354 *", "0.500 *", "0.500 *", "0.5", "0"],
         ["b", "16", "failed", "", "", "", "", "", ""],
     ]
+
+
+def test_leaders_have_a_mark_in_every_column_of_a_metric(hand_made):
+    at_8 = hand_made({"a": [0.25], "b": [0.25], "c": [0.125]}, nbits=8)
+    at_16 = [*hand_made({"a": [0.5]}, precision_at_100=0.75), *hand_made({"b": [0.75]}, ap=0.25)]
+    marked = [[i for i, cell in enumerate(line) if "!" in cell] for line in summarize([*at_8, *at_16], "!{}".format)]
+    assert marked == [[2, 4, 5, 6], [2, 4, 5, 6], [], [2, 5], [4, 5, 6]]
+
+
+def test_a_single_method_has_no_mark(hand_made):
+    assert not any("*" in cell for line in summarize(hand_made({"a": [0.5, 0.25]})) for cell in line)
 
 
 def test_dicts_do_as_well(results):

@@ -1,0 +1,174 @@
+"""The options of the command line, their checks, and the lists in the help."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any, NoReturn
+
+from skhash import __version__
+from skhash.registry import GROUPS, METHODS
+
+_METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
+_LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, and whose epilog is computed when the help is shown."""
+
+    make_epilog: Callable[[], str] | None = None
+
+    def format_help(self) -> str:
+        """Help with the epilog."""
+        if self.make_epilog is not None:
+            self.epilog = self.make_epilog()
+        return super().format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit."""
+        self.exit(2, f"skhash: error: {message.removesuffix('.')}. See {self.prog} --help.\n")
+
+
+def parser(**jobs: Callable[[argparse.Namespace, str], int]) -> argparse.ArgumentParser:
+    """Parser of the command line; `jobs` are the functions of the commands."""
+    top = _Parser(
+        prog="skhash",
+        description="Learning to hash, with exact tie-aware metrics.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.make_epilog = lambda: "\n".join([_METHODS_HEAD, *(f"  {line}" for line in method_lines())])
+    top.add_argument("--version", action="version", version=f"skhash {__version__}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_compare(commands)
+    commands.add_parser("methods", help="list the methods, one per line")
+    report = commands.add_parser(
+        "report",
+        help="write report.html again",
+        description="Write report.html again from the finished results of a comparison, without fitting anything.",
+    )
+    report.add_argument("folder", metavar="FOLDER", help="the folder of --out")
+    for name, job in jobs.items():
+        commands.choices[name].set_defaults(job=job)
+    return top
+
+
+def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "compare",
+        help="fit several methods on data sets and print a table of their metrics",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Fit several methods on one or more data sets and print a table for each.\n"
+        "Commas or spaces separate the items of a list.",
+    )
+    job.make_epilog = _lists
+    several: dict[str, Any] = {"nargs": "+", "action": "extend"}
+    job.add_argument(
+        "datasets",
+        nargs="*",
+        metavar="DATASET",
+        help="data sets (default digits), or your own .npz files with X and y",
+    )
+    job.add_argument(
+        "--protocol",
+        metavar="NAME",
+        help="how samples are split; each data set has a default",
+    )
+    job.add_argument("--methods", metavar="NAME", help="methods or groups of methods (default talr,itq,lsh)", **several)
+    job.add_argument("--bits", metavar="N", help="numbers of bits (default 16,32,64)", **several)
+    job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
+    job.add_argument(
+        "--tune",
+        type=_budget,
+        metavar="BUDGET",
+        help="compare BUDGET candidates for the parameters of every method, including the defaults, on held-out "
+        "training samples; without it, all methods use their defaults",
+    )
+    job.add_argument("--tune-metric", metavar="NAME", help="metric that compares candidates: ap (default), ndcg, ...")
+    job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
+    job.add_argument(
+        "--out",
+        metavar="FOLDER",
+        help="write results.json, results.md and report.html there; a stopped run continues where it stopped",
+    )
+    job.add_argument("--fresh", action="store_true", help="discard the results of an earlier run in FOLDER")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Split the lists of ``skhash compare``, and put defaults where nothing is given.
+
+    A list takes all words up to the next option, so that a data set after it ends up in it.
+    Such a word goes back to the data sets. The names are checked by `compare`.
+
+    Raises
+    ------
+    ValueError
+        If numbers of bits are wrong, or an option lacks the one that it needs.
+    """
+    from skhash.datasets.loading import is_dataset
+
+    datasets = list(options.datasets)
+    for name, default in (("methods", "talr,itq,lsh"), ("bits", "16,32,64")):
+        words = getattr(options, name) or [default]
+        datasets += [word for word in words if is_dataset(word)]
+        setattr(options, name, _split([word for word in words if not is_dataset(word)]))
+    options.datasets = [name for word in datasets or ["digits"] for name in _split_paths(word)]
+    if wrong := [text for text in options.bits if not _is_count(text)]:
+        raise ValueError(f"--bits must be ints >= 1, such as 16,32,64. Got {', '.join(map(repr, wrong))} instead.")
+    options.bits = [int(text) for text in options.bits]
+    if options.fresh and options.out is None:
+        raise ValueError("--fresh needs --out FOLDER, whose results it discards.")
+    if options.tune_metric is not None and options.tune is None:
+        raise ValueError("--tune-metric needs --tune BUDGET.")
+
+
+def method_lines() -> list[str]:
+    """One line per method: name and endings of its variants, family, what it learns from, paper."""
+    return [
+        f"{' '.join([name, *filter(None, method.variants)]):27}{method.family:11}"
+        f"{_LEARNS_FROM[method.learns_from]:10}{method.paper}"
+        for name, method in METHODS.items()
+    ]
+
+
+def _lists() -> str:
+    """Data sets, protocols, methods and groups, one per line."""
+    from skhash.datasets import PROTOCOLS  # imports scikit-learn
+
+    lines = ["data sets: digits, mnist, usps, cifar_gist, mirflickr; all but digits need a"]
+    lines += ["download, or a file in the folder that SKHASH_DATA names", "", "protocols:"]
+    lines += [
+        fill(f"{name:14}{protocol.description}", 79, initial_indent="  ", subsequent_indent=16 * " ")
+        for name, protocol in PROTOCOLS.items()
+    ]
+    lines += ["", _METHODS_HEAD]
+    lines += [f"  {line}" for line in method_lines()]
+    lines += ["", "groups of methods:"]
+    lines += [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()]
+    return "\n".join(lines)
+
+
+def _split(words: Sequence[str]) -> list[str]:
+    """Items between commas and spaces."""
+    return [item for word in words for item in word.replace(",", " ").split()]
+
+
+def _split_paths(word: str) -> list[str]:
+    """Names and paths between commas; spaces separate names, and the name of an existing file may hold both."""
+    if Path(word).is_file():
+        return [word]
+    parts = [part.strip() for part in word.split(",") if part.strip()]
+    return [name for part in parts for name in ([part] if part.endswith(".npz") else part.split())]
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) >= 1
+
+
+def _count(text: str, least: int = 1) -> int:
+    if not _is_count(text) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be an int >= {least}. Got {text!r} instead.")
+    return int(text)
+
+
+def _budget(text: str) -> int:
+    return _count(text, 2)
