@@ -117,6 +117,26 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
         _add_lanes(lanes, counts[q])
 
 
+def byte_table(weights):
+    """Weight of every pattern of differing bits of every byte.
+
+    Parameters
+    ----------
+    weights : int64 array of shape (nbits,)
+        Weights of the bits.
+
+    Returns
+    -------
+    int64 array of shape (n_bytes, 256)
+        The table.
+    """
+    patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    n_bytes = -(-len(weights) // 8)
+    padded = np.zeros(n_bytes * 8, dtype=np.int64)
+    padded[: len(weights)] = weights
+    return np.ascontiguousarray(padded.reshape(n_bytes, 8) @ patterns.T)
+
+
 @nb.njit(nogil=True, cache=True)
 def byte_table_distances(packed_a, packed_b, table, distances):
     """Sum ``table[byte, a ^ b]`` over the bytes of every pair of packed codes, into `distances`."""
@@ -304,3 +324,63 @@ def table_distances(tables, database, indices, distances):
             for byte in range(1, tables.shape[1]):
                 total += tables[q, byte, database[indices[q, i], byte]]
             distances[q, i] = total
+
+
+@nb.njit(nogil=True, cache=True)
+def distance_keys(queries, database, table, own, group, levels, query_group, shift, keys):
+    """Write ``distance << shift | level`` of every query and item into `keys`: sorted, they are rankings.
+
+    Parameters
+    ----------
+    queries, database : uint8 arrays of shape (n_queries, n_bytes) and (n_items, n_bytes)
+        Packed codes.
+    table : int64 array of shape (n_bytes, 256)
+        Weight of every pattern of differing bits of every byte.
+    own : int64 array of shape (n_queries,)
+        Item that is left out of the ranking of each query; -1 for none.
+    group : int64 array of shape (n_items,)
+        Column of `levels` of each item.
+    levels : uint32 array of shape (n_query_groups, n_groups)
+        Index of the affinity level.
+    query_group : int64 array of shape (n_queries,)
+        Row of `levels` of each query.
+    shift : int
+        Number of bits of an index of a level.
+    keys : int64 array of shape (n_queries, n_items), or with one item less
+        Changed in place.
+    """
+    for i in range(len(queries)):
+        level, place = levels[query_group[i]], 0
+        for j in range(len(database)):
+            if j == own[i]:
+                continue
+            total = np.int64(0)
+            for byte in range(queries.shape[1]):
+                total += table[byte, queries[i, byte] ^ database[j, byte]]
+            keys[i, place] = (total << shift) | np.int64(level[group[j]])
+            place += 1
+
+
+@nb.njit(nogil=True, cache=True)
+def count_ties(keys, shift, n_ties):
+    """Write the number of distinct distances of each query into `n_ties`; `keys` ascend in each row."""
+    for i in range(len(keys)):
+        n_ties[i], last = 0, np.int64(-1)
+        for key in keys[i]:
+            if key >> shift != last:
+                last = key >> shift
+                n_ties[i] += 1
+
+
+@nb.njit(nogil=True, cache=True)
+def fill_ties(keys, shift, unit, starts, counts, distances):
+    """Write the ties of each query from ``starts[i]`` on: ``distance * unit``, and their items by level."""
+    for i in range(len(keys)):
+        tie, last = starts[i] - 1, np.int64(-1)
+        for key in keys[i]:
+            distance = key >> shift
+            if distance != last:
+                tie += 1
+                last = distance
+                distances[tie] = distance * unit
+            counts[tie, key - (distance << shift)] += 1

@@ -406,21 +406,12 @@ def _table_distances(
     packed_a: npt.NDArray[np.uint8], packed_b: npt.NDArray[np.uint8], weights: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Sums of the integer weights of the differing bits of all pairs, shape (n_a, n_b)."""
-    from skhash._kernels import byte_table_distances
+    from skhash._kernels import byte_table, byte_table_distances
 
-    table = _byte_table(weights)
+    table = byte_table(weights)
     distances = np.empty((len(packed_a), len(packed_b)), dtype=np.int64)
     run_in_slices(lambda part: byte_table_distances(packed_a[part], packed_b, table, distances[part]), len(packed_a))
     return distances
-
-
-def _byte_table(weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Weight of every pattern of differing bits of every byte, shape (n_bytes, 256)."""
-    patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    n_bytes = -(-len(weights) // 8)
-    padded = np.zeros(n_bytes * 8, dtype=np.int64)
-    padded[: len(weights)] = weights
-    return np.ascontiguousarray(padded.reshape(n_bytes, 8) @ patterns.T)
 
 
 def _check_bits(codes: npt.ArrayLike, name: str) -> npt.NDArray[np.uint8]:

@@ -1,13 +1,14 @@
 """Arrays of histograms: chunks that fit into memory, levels, ties."""
 
 import numpy as np
+import sklearn
 from sklearn.utils import gen_batches
 
-from skhash._compat import get_chunk_n_rows
+MAX_WORKING_MEMORY = 128  # MiB; larger chunks take more memory and no less time
 
 
 def memory_chunks(n, bytes_per_item):
-    """Slices of n items, each as large as fits into scikit-learn's `working_memory`.
+    """Slices of n items, each as large as fits into 128 MiB and scikit-learn's `working_memory`.
 
     Parameters
     ----------
@@ -19,9 +20,10 @@ def memory_chunks(n, bytes_per_item):
     Returns
     -------
     iterator of slice
-        Successive slices that cover the items.
+        Successive slices that cover the items, at least one item each.
     """
-    return gen_batches(n, get_chunk_n_rows(bytes_per_item, max_n_rows=max(1, n)))
+    memory = min(sklearn.get_config()["working_memory"], MAX_WORKING_MEMORY) * 2**20
+    return gen_batches(n, max(1, min(n, int(memory // max(1, bytes_per_item)))))
 
 
 def spread_levels(counts, levels, all_levels):

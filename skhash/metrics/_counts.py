@@ -7,12 +7,13 @@ taken in chunks, so that memory stays bounded for a database of any size.
 import numpy as np
 
 from skhash._threads import run_in_slices
-from skhash.codes import as_words
+from skhash.codes import as_words, hamming_distances, quantize_weights
 from skhash.metrics._arrays import memory_chunks
 from skhash.metrics._histograms import ragged_histogram
 from skhash.metrics.histogram import RelevanceHistogram
 
 MANY = 100  # queries from which it pays to sort the database
+LEVEL_BITS = 10  # of a 64-bit key of an item; 53 are its distance
 LONG = 64  # items per group from which a scan group by group is faster
 
 
@@ -60,6 +61,61 @@ def count_plain(queries, database, nbits, pairs):
             distance = np.bitwise_count(queries[chunk] ^ database[chunk]).sum(axis=1, dtype=np.int64)
             counts[np.arange(len(own)), distance, own] -= 1
         yield RelevanceHistogram(counts, levels)
+
+
+def count_weighted(queries, database, bit_weights, nbits, pairs):
+    """Histograms of successive chunks of queries by weighted Hamming distances.
+
+    Parameters
+    ----------
+    queries, database : uint8 arrays of shape (n, n_bytes)
+        Packed codes.
+    bit_weights : array-like of shape (nbits,)
+        Weights of the bits.
+    nbits : int
+        Number of bits of a code.
+    pairs : PairLevels
+        Levels of the pairs.
+
+    Yields
+    ------
+    RelevanceHistogram
+        Ragged.
+    """
+    weights, unit = quantize_weights(bit_weights, nbits)
+    for chunk in memory_chunks(len(queries), 64 * len(database)):
+        table, query_group, levels = pairs.table(chunk)
+        if len(levels) <= 1 << LEVEL_BITS:
+            yield _count_keys(queries, database, weights, unit, chunk, (table, query_group, levels), pairs)
+        else:
+            distances = hamming_distances(queries[chunk], database, bit_weights=bit_weights, nbits=nbits)
+            yield count_ragged(distances, chunk, pairs)
+
+
+def _count_keys(queries, database, weights, unit, chunk, levels_of_pairs, pairs):
+    """Ragged histogram of a slice of queries. Distance and level of an item are one integer, which is sorted."""
+    from skhash._kernels import byte_table, count_ties, distance_keys, fill_ties
+
+    table, query_group, levels = levels_of_pairs
+    n_queries, shift = len(query_group), (len(levels) - 1).bit_length()
+    own = np.arange(chunk.start, chunk.stop) if pairs.exclude_self else np.full(n_queries, -1)
+    keys = np.empty((n_queries, len(database) - pairs.exclude_self), dtype=np.int64)
+    n_ties, bytes_of = np.empty(n_queries, dtype=np.int64), byte_table(weights)
+
+    def rank(part):
+        codes = queries[chunk][part]
+        group = pairs.database_group
+        distance_keys(codes, database, bytes_of, own[part], group, table, query_group[part], shift, keys[part])
+        keys[part].sort(axis=1)
+        count_ties(keys[part], shift, n_ties[part])
+
+    run_in_slices(rank, n_queries)
+    indptr = np.concatenate([[0], np.cumsum(n_ties)])
+    small = len(database) <= np.iinfo(np.int32).max
+    counts = np.zeros((indptr[-1], len(levels)), dtype=np.int32 if small else np.int64)
+    distances = np.empty(indptr[-1])
+    run_in_slices(lambda part: fill_ties(keys[part], shift, unit, indptr[part], counts, distances), n_queries)
+    return RelevanceHistogram(counts, levels, distances, indptr)
 
 
 def count_ragged(distances, queries, pairs):

@@ -1,6 +1,7 @@
 """Histograms from distances, and from those of successive queries."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,32 @@ def concatenate(histograms: Iterable[RelevanceHistogram]) -> RelevanceHistogram:
     >>> concatenate([H, H]).n_queries
     2
     """
-    histograms = list(histograms)
-    if len(histograms) == 1:
-        return histograms[0]
-    levels = np.unique(np.concatenate([h.levels for h in histograms]))
-    counts = np.concatenate([spread_levels(h.counts, h.levels, levels) for h in histograms])
-    if not histograms[0].is_ragged:
-        return RelevanceHistogram(counts, levels)
-    indptr = np.cumsum(np.concatenate([[0], *(np.diff(h.indptr) for h in histograms)]))
-    return RelevanceHistogram(counts, levels, np.concatenate([h.distances for h in histograms]), indptr)
+    histograms = iter(histograms)
+    first, second = next(histograms), next(histograms, None)
+    if second is None:
+        return first
+    if first.is_ragged:
+        return _concatenate_ragged(first.levels, chain([first, second], histograms))
+    parts = [first, second, *histograms]
+    levels = np.unique(np.concatenate([h.levels for h in parts]))
+    return RelevanceHistogram(np.concatenate([spread_levels(h.counts, h.levels, levels) for h in parts]), levels)
+
+
+def _concatenate_ragged(levels: npt.NDArray[Any], histograms: Iterable[RelevanceHistogram]) -> RelevanceHistogram:
+    """Ragged histogram of all queries. It grows in place: few of the given ones are in memory with it."""
+    ends, distances = [np.zeros(1, dtype=np.int64)], np.empty(0)
+    counts = np.empty((0, len(levels)), dtype=np.int32)
+    for H in histograms:
+        union = np.union1d(levels, H.levels)
+        part = spread_levels(H.counts, H.levels, union)
+        counts = spread_levels(counts, levels, union).astype(np.result_type(counts, part), copy=False)
+        levels, n_ties = union, len(distances)
+        for array, more in ((counts, part), (distances, H.distances)):
+            # nothing else refers to these arrays, and the system moves large ones without a copy
+            array.resize((n_ties + len(more), *array.shape[1:]), refcheck=False)
+            array[n_ties:] = more
+        ends.append(H.indptr[1:] + n_ties)
+    return RelevanceHistogram(counts, levels, distances, np.concatenate(ends))
 
 
 def ragged_histogram(

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._numeric import numeric
-from skhash.codes import as_packed, check_same_nbits, hamming_distances
+from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._arrays import memory_chunks
-from skhash.metrics._counts import count_plain, count_ragged
+from skhash.metrics._counts import count_plain, count_ragged, count_weighted
 from skhash.metrics._histograms import concatenate
 from skhash.metrics._pair_levels import PairLevels
 from skhash.metrics.histogram import RelevanceHistogram
@@ -114,7 +114,7 @@ def iter_histograms(
     Yields
     ------
     RelevanceHistogram
-        Of the next queries, as many as fit into scikit-learn's `working_memory`.
+        Of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
 
     Examples
     --------
@@ -129,10 +129,8 @@ def iter_histograms(
     pairs = PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
     if bit_weights is None:
         yield from count_plain(queries, database, nbits, pairs)
-        return
-    for chunk in memory_chunks(len(queries), 64 * max(1, len(database))):
-        distances = hamming_distances(queries[chunk], database, bit_weights=bit_weights, nbits=nbits)
-        yield count_ragged(distances, chunk, pairs)
+    else:
+        yield from count_weighted(queries, database, bit_weights, nbits, pairs)
 
 
 def histogram_from_distances(

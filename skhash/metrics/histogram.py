@@ -78,7 +78,7 @@ class RelevanceHistogram:
         """Dense counts and distances of successive blocks of queries.
 
         Ragged ties are padded with empty ties at distance infinity, which do not change
-        any metric. Blocks are as large as fits into scikit-learn's `working_memory`.
+        any metric. Blocks are as large as fits into 128 MiB and scikit-learn's `working_memory`.
 
         Yields
         ------
@@ -91,8 +91,9 @@ class RelevanceHistogram:
         --------
         >>> from skhash.metrics import histogram_from_distances
         >>> H = histogram_from_distances([[0.2, 0.2, 0.7], [0.1, 0.3, 0.5]], [1, 0], [1, 0, 1])
-        >>> [(counts.shape, distances.tolist()) for counts, distances in H.dense_blocks()]
-        [((2, 3, 2), [[0.2, 0.7, inf], [0.1, 0.3, 0.5]])]
+        >>> counts, distances = next(H.dense_blocks())
+        >>> counts.shape, distances[:, :4].tolist()
+        ((2, 8, 2), [[0.2, 0.7, inf, inf], [0.1, 0.3, 0.5, inf]])
         """
         if not self.is_ragged:
             if not isinstance(self.counts, np.ndarray):  # soft counts of one batch
@@ -103,11 +104,11 @@ class RelevanceHistogram:
                 yield self.counts[queries], np.arange(self.counts.shape[1])
             return
         widths = np.diff(self.indptr)
-        bytes_per_query = 16 * 8 * len(self.levels) * max(1, widths.max(initial=0))
-        for queries in memory_chunks(self.n_queries, int(bytes_per_query)):
+        bytes_per_query = 16 * 8 * len(self.levels) * _padded(widths)
+        for queries in memory_chunks(self.n_queries, bytes_per_query):
             width = widths[queries]
             ties = slice(self.indptr[queries.start], self.indptr[queries.stop])
-            filled = np.arange(width.max(initial=0)) < width[:, None]
+            filled = np.arange(_padded(width)) < width[:, None]
             counts = np.zeros((*filled.shape, len(self.levels)), dtype=self.counts.dtype)
             distances = np.full(filled.shape, np.inf)
             counts[filled], distances[filled] = self.counts[ties], self.distances[ties]
@@ -201,3 +202,12 @@ class RelevanceHistogram:
             return np.repeat(np.arange(self.n_queries), np.diff(self.indptr)), self.distances, counts
         query, distance = np.nonzero(counts.sum(axis=2))
         return query, distance.astype(np.float64), counts[query, distance]
+
+
+def _padded(widths: npt.NDArray[np.int64]) -> int:
+    """Number of ties to which those of several queries are padded.
+
+    numpy adds in the same order for any power of two >= 8, so that the values of a query do
+    not depend on the other queries of its block.
+    """
+    return max(8, 1 << (int(widths.max(initial=1)) - 1).bit_length())

@@ -1,7 +1,6 @@
 """Scorers: what cross-validation and searches see of the metrics."""
 
 import pickle
-import warnings
 from unittest.mock import patch
 
 import numpy as np
@@ -116,8 +115,7 @@ def test_several_metrics_cost_one_encoding_and_one_histogram(itq, digits):
 
 def test_values_do_not_depend_on_the_memory_at_hand(itq, digits):
     whole = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
-    with sklearn.config_context(working_memory=0.01), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Could not adhere to working_memory")
+    with sklearn.config_context(working_memory=0.01):
         chunked = RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
     assert chunked == pytest.approx(whole, abs=1e-12)
 

@@ -96,20 +96,22 @@ def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
-def center(X: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def center(X: npt.NDArray[Any], dtype: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Samples minus their mean, without loss of digits where features are far from 0.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features), float32 or float64
         Samples.
+    dtype : dtype, default=None
+        Dtype of the centered samples, at least as precise as that of `X`; None uses that of `X`.
 
     Returns
     -------
-    centered : ndarray of shape (n_samples, n_features), dtype as `X`
+    centered : ndarray of shape (n_samples, n_features), of `dtype`
         Centered samples.
     mean : ndarray of shape (n_features,)
-        Mean of each feature, of the dtype of `X`; float64 if a feature is far from 0.
+        Mean of each feature, of `dtype`; float64 if a feature is far from 0.
 
     Examples
     --------
@@ -119,13 +121,14 @@ def center(X: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     array([[-0.5, -1.5],
            [ 0.5,  1.5]])
     """
-    mean = feature_means(X)
+    dtype = dtype or X.dtype
+    mean = X.mean(axis=0, dtype=np.float64).astype(dtype)
     centered = X - mean
     offset = far_offset(mean, float(np.linalg.norm(centered)) / np.sqrt(X.size))
     if offset is not None:
-        centered = X - offset.astype(X.dtype)
+        centered = X - offset.astype(dtype)
         rest = centered.mean(axis=0, dtype=np.float64)
-        centered -= rest.astype(X.dtype)
+        centered -= rest.astype(dtype)
         mean = offset + rest
     return centered, mean
 
@@ -195,13 +198,13 @@ def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | 
     return components
 
 
-def ridged_cholesky(X: npt.NDArray[Any], ridge: float) -> npt.NDArray[np.float64]:
+def ridged_cholesky(gram: npt.NDArray[np.float64], ridge: float) -> npt.NDArray[np.float64]:
     """Cholesky factor of X'X plus a ridge, which exists even for few samples or constant features.
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
-        Centered samples.
+    gram : ndarray of shape (n_features, n_features), float64
+        X'X, where X are centered samples.
     ridge : float
         Penalty in units of the mean square of the features, > 0.
 
@@ -220,12 +223,11 @@ def ridged_cholesky(X: npt.NDArray[Any], ridge: float) -> npt.NDArray[np.float64
     --------
     >>> import numpy as np
     >>> from skhash.hashers.shallow._linear import ridged_cholesky
-    >>> L = ridged_cholesky(np.array([[2.0, 0.0], [-2.0, 0.0]]), 0.25)
+    >>> L = ridged_cholesky(np.array([[8.0, 0.0], [0.0, 0.0]]), 0.25)
     >>> L @ L.T
     array([[9., 0.],
            [0., 1.]])
     """
-    gram = X.T @ X
     penalty = ridge * np.trace(gram) / len(gram) or 1.0
     try:
         return cholesky(gram + penalty * np.eye(len(gram)), lower=True)

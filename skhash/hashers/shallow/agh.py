@@ -43,11 +43,11 @@ from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
 from skhash._schema import Array
-from skhash.base import BaseHasher
+from skhash.base import ENCODE_BATCH_SIZE, BaseHasher
 from skhash.hashers.shallow._linear import center, orthonormal_map
 
 MIN_SAMPLES_PER_ANCHOR = 5  # with fewer, the graph has many parts, and eigenvectors only distinguish those
@@ -55,7 +55,11 @@ MIN_EIGENVALUE = 1e-8  # smaller eigenvalues, out of at most 1, are rounding err
 
 
 def _anchor_weights(
-    X: npt.NDArray[np.float64], anchors: npt.NDArray[np.float64], s: int, t: float | None = None
+    X: npt.NDArray[np.floating],
+    anchors: npt.NDArray[np.float64],
+    s: int,
+    t: float | None = None,
+    mean: npt.NDArray[np.float64] | float = 0.0,
 ) -> tuple[csr_array, float]:
     """Gaussian weights of the s nearest anchors of every sample, and the bandwidth.
 
@@ -70,6 +74,8 @@ def _anchor_weights(
     t : float, default=None
         Bandwidth of the kernel, > 0. None uses the square of the mean distance to the s-th nearest
         anchor.
+    mean : ndarray of shape (n_features,) or float, default=0.0
+        What is subtracted from the samples.
 
     Returns
     -------
@@ -87,7 +93,9 @@ def _anchor_weights(
     (array([[0. , 0.5, 0.5]]), 1.0)
     """
     n, m, s = len(X), len(anchors), min(s, len(anchors))
-    distances, indices = NearestNeighbors(n_neighbors=s).fit(anchors).kneighbors(X)
+    nearest = NearestNeighbors(n_neighbors=s).fit(anchors)
+    found = [nearest.kneighbors(X[batch] - mean) for batch in gen_batches(n, ENCODE_BATCH_SIZE)]
+    distances, indices = (np.concatenate(parts) for parts in zip(*found, strict=True))
     # equal samples lie on their only anchor, at distance 0
     t = t or float(distances[:, -1].mean(dtype=np.float64)) ** 2 or 1.0
     # before normalization the nearest anchor has weight 1, so that the weights of distant samples are not all 0
@@ -241,7 +249,6 @@ class AGHHasher(BaseHasher):
     0.8
     """
 
-    _dtypes = [np.float64]  # rounded distances would change the nearest anchors
     _parameter_constraints = BaseHasher._parameter_constraints | {
         "n_layers": [Interval(Integral, 1, 2, closed="both")],
         "n_anchors": [Interval(Integral, 2, None, closed="left")],
@@ -283,9 +290,10 @@ class AGHHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         rng = check_random_state(self.random_state)
-        X, self.mean_ = center(X)
-        anchors = self._draw_anchors(X, rng)
-        Z, self.bandwidth_ = _anchor_weights(X, anchors, self.n_neighbors, self.bandwidth)
+        centered, self.mean_ = center(X, np.float64)  # rounded distances would change the nearest anchors
+        anchors = self._draw_anchors(centered, rng)
+        del centered
+        Z, self.bandwidth_ = _anchor_weights(X, anchors, self.n_neighbors, self.bandwidth, self.mean_)
         used = Z.sum(axis=0) > 0  # the others are near no sample
         self.anchors_, Z = anchors[used], Z[:, used]
         n_columns = -(-self.nbits // self.n_layers)
@@ -295,14 +303,15 @@ class AGHHasher(BaseHasher):
 
     def _draw_anchors(self, X: npt.NDArray[np.float64], rng: np.random.RandomState) -> npt.NDArray[np.float64]:
         m = min(self.n_anchors, max(len(X) // MIN_SAMPLES_PER_ANCHOR, 2))
-        kmeans = KMeans(m, n_init=1, max_iter=self.n_iter, random_state=rng)
+        kmeans = KMeans(m, n_init=1, max_iter=self.n_iter, random_state=rng, copy_x=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than clusters
             anchors: npt.NDArray[np.float64] = np.unique(kmeans.fit(X).cluster_centers_, axis=0)
         return anchors
 
     def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        Y = _anchor_weights(X - self.mean_, self.anchors_, self.n_neighbors, self.bandwidth_)[0] @ self.projection_
+        Z, _ = _anchor_weights(X, self.anchors_, self.n_neighbors, self.bandwidth_, self.mean_)
+        Y = Z @ self.projection_
         halved = Y[:, : self.thresholds_.shape[1]]
         below, above = self.thresholds_
         return np.hstack([Y, np.where(halved >= 0, halved - above, below - halved)])

@@ -30,6 +30,7 @@ from skhash._compat import Interval, StrOptions
 from skhash._targets import take_targets
 from skhash.codes import binarize
 from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
+from skhash.hashers.shallow._kernel_features import KernelFeatures
 from skhash.hashers.shallow._training_pairs import affinity_pairs, distance_pairs
 
 
@@ -234,16 +235,16 @@ class BREHasher(KernelHasher):
         return super()._fit(X, targets if self._supervised else X)
 
     def _learn(
-        self, features: npt.NDArray[np.float64], targets: Any, rng: np.random.RandomState
+        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
-        labeled = draw_indices(len(features), self.n_labeled, rng)
+        labeled = draw_indices(features.shape[0], self.n_labeled, rng)
         compared, sizes = take_targets(targets, labeled), (self.n_relevant, self.n_irrelevant)
         if self._supervised:
             pairs, distances = affinity_pairs(self.affinity_, compared, *sizes, rng)
         else:
             pairs, distances = distance_pairs(compared, *sizes, self.far, rng)
-        start = rng.standard_normal((features.shape[1], self.nbits))
-        updates = self.n_iter, self.n_updates, rng
-        weights, objectives = _reconstruct(features[labeled], pairs, distances, start, *updates)
+        values, start = features.take(labeled), rng.standard_normal((features.shape[1], self.nbits))
+        start[~values.any(axis=0)] = 0  # kernel values that do not vary would only add rounding errors
+        weights, objectives = _reconstruct(values, pairs, distances, start, self.n_iter, self.n_updates, rng)
         self.history_ = [{"round": n, "objective": objective} for n, objective in enumerate(objectives)]
         return weights, 0.0

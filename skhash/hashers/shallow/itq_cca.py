@@ -17,11 +17,12 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular, svd
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
 from skhash._schema import Array
 from skhash.affinity import label_matrix
+from skhash.base import ENCODE_BATCH_SIZE
 from skhash.hashers.shallow._linear import LinearHasher, ridged_cholesky
 from skhash.hashers.shallow._rotation import quantizing_rotation
 
@@ -57,9 +58,13 @@ def _canonical_directions(
     (array([[0.5],
            [0. ]]), array([1.]))
     """
-    X = X.astype(np.float64, copy=False)
-    left, right = (ridged_cholesky(side, ridge) for side in (X, Y))
-    whitened = solve_triangular(right, solve_triangular(left, X.T @ Y, lower=True).T, lower=True).T
+    gram, cross = np.zeros((X.shape[1], X.shape[1])), np.zeros((X.shape[1], Y.shape[1]))
+    for batch in gen_batches(len(X), ENCODE_BATCH_SIZE):  # a copy of all samples in float64 takes much memory
+        samples = X[batch].astype(np.float64, copy=False)
+        gram += samples.T @ samples
+        cross += samples.T @ Y[batch]
+    left, right = (ridged_cholesky(moments, ridge) for moments in (gram, Y.T @ Y))
+    whitened = solve_triangular(right, solve_triangular(left, cross, lower=True).T, lower=True).T
     vectors, correlations, _ = svd(whitened, full_matrices=False)
     return solve_triangular(left, vectors, lower=True, trans="T"), correlations
 
@@ -143,4 +148,5 @@ class ITQCCAHasher(LinearHasher):
         directions, self.correlations_ = _canonical_directions(X, labels - labels.mean(axis=0), self.ridge)
         scaled = (directions * self.correlations_)[:, : self.nbits]
         scaled = np.pad(scaled, ((0, 0), (0, self.nbits - scaled.shape[1])))
-        return scaled @ quantizing_rotation(X @ scaled, self.n_iter, check_random_state(self.random_state))
+        embedded = np.concatenate([X[batch] @ scaled for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)])
+        return scaled @ quantizing_rotation(embedded, self.n_iter, check_random_state(self.random_state))

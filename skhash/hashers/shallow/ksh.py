@@ -29,6 +29,7 @@ from skhash._targets import take_targets
 from skhash.affinity import level_indices
 from skhash.codes import binarize, signs
 from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
+from skhash.hashers.shallow._kernel_features import KernelFeatures
 from skhash.hashers.shallow._linear import ridged_cholesky
 
 
@@ -221,12 +222,12 @@ class KSHHasher(KernelHasher):
         self.random_state = random_state
 
     def _learn(
-        self, features: npt.NDArray[np.float64], targets: Any, rng: np.random.RandomState
+        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
-        labeled = draw_indices(len(features), self.n_labeled, rng)
-        K = features[labeled]
+        labeled = draw_indices(features.shape[0], self.n_labeled, rng)
+        K = features.take(labeled)
         # with L L' = K'K + penalty and a = L^-T c, the eigenproblem in c is an ordinary one
-        factor = ridged_cholesky(K, self.ridge)
+        factor = ridged_cholesky(K.T @ K, self.ridge)
         whitened = solve_triangular(factor, K.T, lower=True).T
         residual = self.nbits * _pair_labels(self.affinity_, take_targets(targets, labeled))
         weights, self.history_ = [], []

@@ -27,6 +27,7 @@ from skhash._compat import Interval
 from skhash.affinity import label_matrix
 from skhash.codes import binarize, signs
 from skhash.hashers.shallow._kernel import KernelHasher
+from skhash.hashers.shallow._kernel_features import KernelFeatures
 from skhash.hashers.shallow._linear import ridged_cholesky
 
 MAX_SWEEPS = 10  # of the B-step over all bits; a few are usually enough
@@ -135,6 +136,7 @@ class SDHHasher(KernelHasher):
     True
     """
 
+    _holds_features = True
     _parameter_constraints = KernelHasher._parameter_constraints | {
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "lam": [Interval(Real, 0, None, closed="neither")],
@@ -167,15 +169,23 @@ class SDHHasher(KernelHasher):
         self.random_state = random_state
 
     def _learn(
-        self, features: npt.NDArray[np.float64], targets: Any, rng: np.random.RandomState
+        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         Y = label_matrix(self.affinity_, targets)
-        moments = (ridged_cholesky(features, self.ridge), True)
-        B = rng.choice([-1.0, 1.0], (len(features), self.nbits))
+        n, m = features.shape
+        B = rng.choice([-1.0, 1.0], (n, self.nbits))
+        gram, cross = np.zeros((m, m)), np.zeros((m, self.nbits))  # phi'phi and phi'B
+        for part, phi in features.parts():
+            gram += phi.T @ phi
+            cross += phi.T @ B[part]
+        moments = (ridged_cholesky(gram, self.ridge), True)
         for _ in range(self.n_iter):
             W = solve(B.T @ B + self.lam * np.eye(self.nbits), B.T @ Y, assume_a="pos")
-            F = features @ cho_solve(moments, features.T @ B) + B.mean(axis=0)
-            previous, B = B, _discrete_descent(B, W, Y @ W.T + self.nu * F)
+            P, c = cho_solve(moments, cross), B.mean(axis=0)
+            previous, B, cross = B, np.empty_like(B), np.zeros_like(cross)
+            for part, phi in features.parts():  # one pass, because samples do not meet in the B-step
+                B[part] = _discrete_descent(previous[part], W, Y[part] @ W.T + self.nu * (phi @ P + c))
+                cross += phi.T @ B[part]
             if (previous == B).all():
                 break
-        return cho_solve(moments, features.T @ B), B.mean(axis=0)
+        return cho_solve(moments, cross), B.mean(axis=0)

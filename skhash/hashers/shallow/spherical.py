@@ -193,7 +193,6 @@ class SphericalHasher(BaseHasher):
     0.4
     """
 
-    _dtypes = [np.float64]  # pivots may be so far that distances in float32 are equal
     _parameter_constraints = BaseHasher._parameter_constraints | {
         "eps_m": [Interval(Real, 0, None, closed="neither")],
         "eps_s": [Interval(Real, 0, None, closed="neither")],
@@ -226,7 +225,7 @@ class SphericalHasher(BaseHasher):
         self.random_state = random_state
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        X, self.mean_ = center(X)
+        X, self.mean_ = center(X, np.float64)  # pivots may be so far that distances in float32 are equal
         first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, N_START))
         start = X[first].mean(axis=1)
         self.pivots_, self.n_iter_ = _spread_pivots(X, start, self.eps_m, self.eps_s, self.max_iter)

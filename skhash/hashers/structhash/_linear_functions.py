@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 
 from skhash._schema import Array
 from skhash.codes import binarize
-from skhash.hashers.shallow._kernel import draw_indices, gaussian_kernel, kernel_width
+from skhash.hashers.shallow._gaussian_kernel import gaussian_kernel, kernel_width
+from skhash.hashers.shallow._kernel import draw_indices
 
 LBFGS_ITERATIONS = 30  # a few iterations fit the training pairs, many fit their noise
 

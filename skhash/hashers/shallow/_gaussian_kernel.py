@@ -1,0 +1,85 @@
+"""Gaussian kernel values exp(-gamma |x - a|^2) of samples at anchors, and their default gamma."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import gen_batches
+
+from skhash._values import far_offset
+
+N_MAX_SHIFT = 32  # number of anchors that tell where the samples are
+PART_SIZE = 1024  # samples that are in float64 at a time
+
+
+def gaussian_kernel(X: npt.NDArray[Any], anchors: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
+    """Gaussian kernel values exp(-gamma |x - a|^2), also of samples that are far from 0.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    anchors : float64 ndarray of shape (n_anchors, n_features)
+        Anchors.
+    gamma : float
+        Coefficient, > 0.
+
+    Returns
+    -------
+    float64 ndarray of shape (n_samples, n_anchors)
+        Kernel values, in [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.shallow._gaussian_kernel import gaussian_kernel
+    >>> anchors = np.array([[0.0], [1.0]])
+    >>> gaussian_kernel(anchors, anchors, 2.0).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    >>> gaussian_kernel(anchors + 1e12, anchors + 1e12, 2.0).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+    values: npt.NDArray[np.float64] = rbf_kernel(*_near_origin(X, anchors), gamma)
+    return values
+
+
+def _near_origin(
+    X: npt.NDArray[Any], anchors: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+    """Samples and anchors, shifted if they are far from 0: |x|^2 + |a|^2 - 2 x.a loses digits there."""
+    some = anchors[:: -(-len(anchors) // N_MAX_SHIFT)]
+    mean = some.mean(axis=0)
+    offset = far_offset(mean, float(np.linalg.norm(some - mean)) / np.sqrt(some.size))
+    return (X, anchors) if offset is None else (X - offset, anchors - offset)
+
+
+def kernel_width(X: npt.NDArray[Any], anchors: npt.NDArray[Any]) -> float:
+    """Default gamma of exp(-gamma d^2): 2 over the mean squared distance of samples to anchors.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    anchors : ndarray of shape (n_anchors, n_features)
+        Anchors.
+
+    Returns
+    -------
+    float
+        gamma, > 0; 1 if all distances are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.shallow._gaussian_kernel import kernel_width
+    >>> kernel_width(np.array([[0.0], [2.0]]), np.array([[0.0]]))
+    1.0
+    """
+    center = anchors.mean(axis=0)
+    # the mean over all pairs, because the distances of the anchors to their mean cancel
+    total = sum(np.square(X[part] - center).sum() for part in gen_batches(len(X), PART_SIZE))
+    mean = total / len(X) + np.square(anchors - center).sum() / len(anchors)
+    return float(2 / mean) if mean > 0 else 1.0
