@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skhash
 from skhash import TALRHasher
+from skhash.codes import pack
 
 # The checks that check_estimator leaves out.
 MORE_CHECKS = [
@@ -258,6 +259,7 @@ def test_inside_a_pipeline(make, few):
     assert list(codes.columns) == list(pipeline[-1].get_feature_names_out())
     assert set(codes.dtypes) == {np.dtype("uint8")}
     assert 0 < pipeline.score(few.X_query, few.y_query) <= 1
+    assert_array_equal(pack(codes), pipeline[-1].encode(pipeline[:-1].transform(few.X_query)))
 
 
 @every_hasher
