@@ -85,7 +85,7 @@ numpydoc_validation_exclude = {
     r"comparison\.(\w+\.)?(Candidate|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",
     r"tuning\.best_candidate$",  # the example of tune shows it
     # methods that the example of their class shows
-    r"(Trainer|Checkpoint|Encoder|Schedule|Smoothing|DatasetArray|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
+    r"(Trainer|Checkpoint|Identity|Encoder|Schedule|Smoothing|DatasetArray|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
 }
 numpydoc_validation_overrides = {
     "PR03": "hidden_dropout",  # deep hashers list their own parameters before the shared ones
@@ -113,7 +113,6 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "nested_sections": True,
     "subsection_order": ["../examples/recipes", "../examples/reproductions"],
-    "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("matplotlib", "gallery.set_style"),
     "thumbnail_size": (640, 400),
     "parallel": True,  # also because OpenMP does not survive a fork of a process that used it

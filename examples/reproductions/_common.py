@@ -12,6 +12,7 @@ import importlib
 import itertools
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,21 +86,14 @@ class Study:
             result for result in self.measured + self.stored if _has(result, setting)
         ]
 
-    def panels(self, height=None, **setting):
-        """Results of each data set, with the Axes of their plot: two panels per row."""
+    def panels(self, height=4, **setting):
+        """Results of each data set, with the Axes of a figure to plot them on."""
         from matplotlib import pyplot
 
-        datasets = list(
-            dict.fromkeys(result["dataset"] for result in self.select(**setting))
-        )
-        n = max(1, len(datasets))
-        columns, rows = min(2, n), -(-n // 2)
-        width, default = (6.4, 4) if n == 1 else (7.6, 3.2)  # legible in the gallery
-        figure = pyplot.figure(
-            figsize=(width, (height or default) * rows), layout="constrained"
-        )
-        for place, dataset in enumerate(datasets, 1):
-            ax = figure.add_subplot(rows, columns, place)
+        results = self.select(**setting)
+        for dataset in dict.fromkeys(result["dataset"] for result in results):
+            figure = pyplot.figure(figsize=(6.4, height), layout="constrained")
+            ax = figure.add_subplot()
             ax.set_title(dataset)
             yield self.select(dataset=dataset, **setting), ax
 
@@ -178,7 +172,7 @@ class Study:
             head = title + dataset if cells else dataset
             _print_aligned(_table_lines(head, cells, printed, metric, ties))
         if note:
-            print(f"{note}\n")
+            print(f"{textwrap.fill(note, 88)}\n")
 
     def _is_selected(self, setting):
         word = self.options.only.lower()
@@ -246,14 +240,19 @@ def _has(result, setting):
     return all(result.get(name) == value for name, value in setting.items())
 
 
-def _print_aligned(lines):
-    widths = [
-        max(map(len, cells)) for cells in itertools.zip_longest(*lines, fillvalue="")
-    ]
-    for cells in lines:
-        print(
-            "  ".join(
-                cell.ljust(width) for cell, width in zip(cells, widths, strict=False)
-            ).rstrip()
-        )
-    print()
+def _print_aligned(lines, width=88):
+    """Print columns below each other; those that do not fit follow in another block."""
+    name, *columns = itertools.zip_longest(*lines, fillvalue="")
+    while columns:
+        block = [name, columns.pop(0)]
+        while columns and _width([*block, columns[0]]) <= width:
+            block.append(columns.pop(0))
+        widths = [max(map(len, cells)) for cells in block]
+        for cells in zip(*block, strict=True):
+            line = (cell.ljust(n) for cell, n in zip(cells, widths, strict=True))
+            print("  ".join(line).rstrip())
+        print()
+
+
+def _width(columns):
+    return sum(max(map(len, cells)) + 2 for cells in columns) - 2
