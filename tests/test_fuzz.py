@@ -5,8 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from _fuzz import GOOD, Outcome, Runner, failures, make_case, table
+from _fuzz import GOOD, Outcome, Runner, failures, make_case, run_cases, table
 from _fuzz_mutators import mutate_tree, to_json
+from _fuzz_targets import TARGETS
 from _fuzz_toy import TOY
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the limits are read from /proc")
@@ -49,3 +50,10 @@ def test_the_table_counts_and_failures_are_told():
     outcomes = [Outcome("toy", i, "plain", kind) for i, kind in enumerate([*GOOD, "hang"])]
     assert table(outcomes).splitlines()[1].split() == ["toy", "1", "1", "1", "0", "0", "0", "1", "0", "0"]
     assert [str(outcome) for outcome in failures(outcomes)] == ["hang: toy 3 (plain)"]
+
+
+@linux
+@pytest.mark.parametrize("n_cases", [240, pytest.param(2000, marks=pytest.mark.slow)])
+def test_hostile_files_are_refused(n_cases):
+    """Of each kind of file, damaged and forged: no crash, no hang, no error without the path, no other content."""
+    assert failures(run_cases(TARGETS, n_cases)) == []

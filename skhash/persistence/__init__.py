@@ -4,7 +4,7 @@ The file is a safetensors file. Arrays are its tensors. Everything else is JSON,
 metadata under the key "skhash":
 
     {"format": 1, "version": "0.1.0", "class": "ITQHasher", "nbits": 32, "bit_order": "big",
-     "params": {name: value}, "fitted": {name: value}}
+     "params": {name: value}, "fitted": {name: value}, "sha256": checksum}
 
 What JSON lacks is an object with a key that begins with "$":
 

@@ -93,8 +93,8 @@ def check_value(name: str, value: Any, hint: Any, lengths: dict[str, int]) -> No
         _require(value in arguments, name, f"one of {arguments}", value)
     elif origin is dict:
         _require(type(value) is dict, name, "a dict", value)
-        for key, item in value.items():
-            _require(isinstance(key, str), name, "a dict with str keys", value)
+        _require(all(isinstance(key, str) for key in value), name, "a dict with str keys", value)
+        for key, item in value.items() if arguments[1] is not Any else ():
             check_value(f"{name}.{key}", item, arguments[1], lengths)
     elif origin in (list, tuple):
         _require(type(value) is origin, name, f"a {origin.__name__}", value)

@@ -33,9 +33,13 @@ class Decoder:
 
     def decode(self, value: Any) -> Any:
         """Value of parsed JSON."""
+        if type(value) not in (list, dict):  # most values; what follows is slow
+            return value
         match value:
             case list():
                 return [self.decode(item) for item in value]
+            case dict() if not any(key[:1] == "$" for key in value):
+                return {key: self.decode(item) for key, item in value.items()}
             case {"$array": name, "order": "C" | "F" as order, **rest} if not rest:
                 return self.tensors[name].T if order == "F" else self.tensors[name]
             case {"$npy": name, **rest} if not rest:
@@ -67,11 +71,8 @@ class Decoder:
                 return generator
             case {"$given": kind, "name": name, **rest} if not rest:
                 return self._take_given(kind, name)
-            case dict() if not any(key[:1] == "$" for key in value):
-                return {key: self.decode(item) for key, item in value.items()}
             case dict():
                 raise ValueError(f"there is no value of {sorted(value)}.")
-        return value
 
     def _decode_objects(self, name: str, shape: Any) -> npt.NDArray[Any]:
         self._in_objects = True

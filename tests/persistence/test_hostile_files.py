@@ -2,11 +2,9 @@
 
 import io
 import json
-import sys
 
 import numpy as np
 import pytest
-from _fuzz import Runner, failures, run_cases
 from _fuzz_mutators import to_json
 from _fuzz_targets import MODELS, models
 from _helpers import sealed
@@ -230,9 +228,3 @@ def test_a_hasher_that_load_would_refuse_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="`extra_` is not an attribute of a fitted LSHHasher"):
         save(hasher, tmp_path / "hasher")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the limits are read from /proc")
-def test_a_few_hundred_mutated_files():
-    with Runner([MODELS]) as runner:
-        assert failures(run_cases([MODELS], 200, runner=runner)) == []
