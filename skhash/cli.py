@@ -1,12 +1,12 @@
 """The command line: compare methods, list them, write a report again."""
 
-import argparse
 import os
-import shlex
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from skhash import _options
+if TYPE_CHECKING:  # the rest is imported inside of main, which is interrupted without a traceback
+    import argparse
 
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
@@ -35,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     out = None
     try:
+        import shlex
+
+        from skhash import _options
+
         options = _options.parser(compare=_compare, report=_report, methods=_methods).parse_args(arguments)
         out = getattr(options, "out", None)
         status: int = options.job(options, shlex.join(["skhash", *arguments]))
@@ -67,14 +71,15 @@ def _report_error(error: Exception) -> int:
     return 2 if is_usage and not isinstance(error, InvalidFileError) else 1
 
 
-def _compare(options: argparse.Namespace, command: str) -> int:
+def _compare(options: "argparse.Namespace", command: str) -> int:
+    from skhash._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
     from skhash.comparison._groups import by_dataset
     from skhash.comparison._live import LiveLine
     from skhash.comparison._page import check_libraries, missing_parts
     from skhash.comparison.tables import LEGEND
 
-    _options.check(options)
+    check(options)
     if options.out:
         check_libraries()
     live = LiveLine(sys.stderr)
@@ -106,7 +111,7 @@ def _compare(options: argparse.Namespace, command: str) -> int:
     return 1 if n_failed else 0
 
 
-def _report(options: argparse.Namespace, command: str) -> int:
+def _report(options: "argparse.Namespace", command: str) -> int:
     from skhash.comparison import rebuild_page
     from skhash.comparison._page import missing_parts
 
@@ -120,6 +125,8 @@ def _print_all(lines: Sequence[str]) -> None:
         print(f"skhash: report.html: {line}", file=sys.stderr)
 
 
-def _methods(options: argparse.Namespace, command: str) -> int:
+def _methods(options: "argparse.Namespace", command: str) -> int:
+    from skhash import _options
+
     print("\n".join(_options.method_lines()))
     return 0

@@ -90,20 +90,21 @@ def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("seconds", [0.1, 0.5, 1, 2, 4, 8])
+@pytest.mark.parametrize(("seconds", "jobs"), [(0, 1), (0.3, 1), (1, 1), (3, 1), (9, 1), (3, 2), (9, 2)])
 def test_an_interrupt_at_any_time_is_one_line(seconds, jobs, tmp_path):
     """As Ctrl-C does: to all processes of the terminal, also while they import."""
-    command = [sys.executable, "-m", "skhash", "compare", "--methods", "talr", "--bits", "8,16,24", "--seeds", "9"]
-    command += ["--jobs", jobs, "--out", str(tmp_path)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    start = "import sys, skhash.cli; print('ready', flush=True); sys.exit(skhash.cli.main())"
+    options = ["--methods", "talr", "--bits", "8,16,24", "--seeds", "9", "--jobs", str(jobs), "--out", str(tmp_path)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", start, "compare", *options], **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGINT)
         error = process.communicate(timeout=60)[1]
-    assert process.returncode in (130, -signal.SIGINT)  # the latter before the first line of skhash runs
-    if process.returncode == 130:
-        assert "Traceback" not in error
-        assert error.splitlines()[-1].startswith("skhash: Interrupted.")
+    # Python itself ends by the signal, which a shell shows as 130, too, if the interrupt came inside of an exec
+    assert process.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in error
+    assert error.splitlines()[-1].startswith("skhash: Interrupted.")
 
 
 def test_data_sets_are_names_and_files_even_with_a_comma(tmp_path, capsys):

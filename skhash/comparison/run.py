@@ -1,8 +1,9 @@
 """Compare methods: every method on every split of every data set, in one process or in several."""
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from skhash.codes import MAX_NBITS, is_count
@@ -189,11 +190,25 @@ def _run_tasks(
     try:
         with open_line(tell) if n_jobs > 1 else nullcontext(tell) as way, joblib.parallel_config(**limits):
             jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store, way) for position in waiting)
-            finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
+            with _interrupts_blocked():
+                finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
             for position, result in finished:
                 yield position, result, False
     finally:
         load.cache_clear()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Let processes that start here not see Ctrl-C, which a terminal sends to all: this one stops them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_numbered(position: int, task: Task, store: Store, way: Line | Callable[[Step], object]) -> tuple[int, Result]:
