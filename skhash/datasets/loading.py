@@ -75,8 +75,7 @@ def load_dataset(
     digits, protocol 'holdout': 359 queries against 1,438 database samples,
     1,438 of them for training; relevance = same class.
     """
-    if not isinstance(name, str | os.PathLike):
-        raise TypeError(f"`name` must be the name of a data set or the path of an .npz file. Got {name!r} instead.")
+    _check_type(name)
     if protocol is not None:
         check_protocol(protocol)  # before any reading or fetching
     name = _ALIASES.get(os.fspath(name), os.fspath(name))
@@ -100,13 +99,20 @@ def load_dataset(
 
 def check_names(names: Iterable[str]) -> None:
     """Raise ValueError that names all unknown data sets. A file that is missing is another error."""
-    known = [*_DEFAULT_PROTOCOLS, *_ALIASES]
+    known, names = [*_DEFAULT_PROTOCOLS, *_ALIASES], list(names)
+    for name in names:
+        _check_type(name)
     unknown = [name for name in names if not is_dataset(name) and _find_file(name, None) is None]
     if unknown:
         raise ValueError(
             f"`name` must be one of {', '.join(known)}, or an .npz file (by path, or in SKHASH_DATA). "
             f"Got {with_nearest(unknown, known)} instead."
         )
+
+
+def _check_type(name: object) -> None:
+    if not isinstance(name, str | os.PathLike):
+        raise TypeError(f"`name` must be the name of a data set or the path of an .npz file. Got {name!r} instead.")
 
 
 def is_dataset(name: str) -> bool:
