@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from _fuzz import Target
+from _fuzz_checkpoints import CHECKPOINTS
 from _fuzz_comparison import COMPARISON
 from _fuzz_mutators import to_json
 from safetensors.numpy import load as load_tensors
@@ -139,4 +140,4 @@ def pack_dataset(tree):
 
 DATASETS = Target("data sets", ".npz", datasets, read_dataset, unpack_dataset, pack_dataset)
 
-TARGETS = (MODELS, DATASETS, *COMPARISON)
+TARGETS = (MODELS, DATASETS, CHECKPOINTS, *COMPARISON)

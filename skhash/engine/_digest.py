@@ -20,6 +20,7 @@ from torch import nn
 from skhash._files import qualified_name
 
 N_SLICE_BYTES = 2**23  # of an array that are in memory at a time
+_HEAP_TYPE = 2**9  # flag of a class that is defined in Python
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _MODULE_INTERNALS = frozenset(vars(nn.Module()))  # handled by their meaning, or without influence on the outputs
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -149,7 +150,7 @@ class Digester:
         return self._join("module", [*self._pairs((parts | own).items(), where), names, *children])
 
     def _class(self, kind: type, where: str) -> bytes:
-        if is_installed(kind.__module__):
+        if _has_installed_name(kind) or not kind.__flags__ & _HEAP_TYPE:
             return f"class:{qualified_name(kind)}".encode()
         bases = [self.digest(base, f"{where}.{base.__name__}") for base in kind.__bases__]
         attributes = {name: _unwrapped(value) for name, value in vars(kind).items()}
@@ -161,8 +162,7 @@ class Digester:
         return self._join("class", [kind.__qualname__.encode(), *bases, *sorted(self._pairs(counted.items(), where))])
 
     def _function(self, function: FunctionType, where: str) -> bytes:
-        installed = is_installed(function.__module__)
-        if installed and getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function:
+        if _has_installed_name(function):
             return b"function:" + qualified_name(function).encode()
         parts: dict[str, Any] = {
             "code": function.__code__,
@@ -175,7 +175,7 @@ class Digester:
                 parts[f"closure {name}"] = cell.cell_contents
             except ValueError:  # the variable has no value yet
                 parts[f"closure {name}"] = Ellipsis
-        if not installed:
+        if not is_installed(function.__module__):
             parts |= {f"global {name}": value for name, value in _read_globals(function)}
         digests = (
             self._join(name, [self.digest(value, f"{where}.{name.split()[-1]}")]) for name, value in parts.items()
@@ -196,14 +196,15 @@ class Digester:
 
     def _object(self, value: Any, where: str) -> bytes:
         if callable(value) and hasattr(value, "__wrapped__"):  # a function that is cached or compiled
-            return self._join(qualified_name(value), [self.digest(value.__wrapped__, where)])
+            return self._join("wrapper", [self.digest(value.__wrapped__, where)])
         try:
             reduce = copyreg.dispatch_table.get(type(value))
             reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception as error:  # an object may raise anything here
             raise TypeError(_message(where, value, f"pickle cannot keep it: {error}")) from error
         if isinstance(reduced, str):
-            return f"name:{qualified_name(value)} {reduced}".encode()
+            module = getattr(value, "__module__", None)
+            return f"name:{qualified_name(type(value))} {module} {reduced}".encode()
         make, arguments, state, items, pairs = (*reduced[:5], None, None, None)[:5]
         parts = [self.digest(part, where) for part in (make, arguments)]
         if isinstance(state, dict):
@@ -267,6 +268,16 @@ def is_installed(module: str | None) -> bool:
         return True
     file = getattr(sys.modules.get(top), "__file__", None)
     return file is not None and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+
+
+def _has_installed_name(value: Any) -> bool:
+    """Whether a class or function is what its name in an installed module stands for."""
+    if not is_installed(value.__module__):
+        return False
+    found: Any = sys.modules.get(value.__module__ or "builtins")
+    for part in value.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is value
 
 
 def _read_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -1,12 +1,15 @@
 """Checks of the state of a training before it is restored: what comes from a file may be anything."""
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-_N_MT = 624  # words of a Mersenne Twister
-_N_MAX_INT = 2**128  # the state of PCG64
+_N_MAX = 2**63  # of numbers
+# optimizers of torch that store numbers, and tensors of the shape of the weights
+_CHANGING = ("lr", "initial_lr", "weight_decay")  # of a group, from call to call of partial_fit
+_ELEMENTWISE = ("AdamW", "Adam", "SGD", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adadelta", "ASGD")
 
 
 def check_state(trainer: Any, state: dict[str, Any]) -> None:
@@ -23,22 +26,25 @@ def check_state(trainer: Any, state: dict[str, Any]) -> None:
         State to restore.
     """
     fresh, schedule = trainer.state_dict(), trainer.schedule
-    given = dict.fromkeys(fresh) | state
-    for name in ("n_epochs_done", "encoder", "objective", "order"):
+    if not isinstance(state, dict) or fresh.keys() - state.keys():
+        raise ValueError("it lacks parts")
+    given = state
+    for name in ("n_epochs_done", "encoder", "objective"):
         check_like(given[name], fresh[name], name)
+    check_like(given["order"], fresh["order"], "order", n_max=2**128)
     n_done = given["n_epochs_done"]
     if type(n_done) is not int or not 0 <= n_done <= schedule.n_epochs:
         raise ValueError(f"`n_epochs_done` is {n_done} of {schedule.n_epochs}")
     check_finite(given["encoder"], "encoder")
-    _check_optimizer(given["optimizer"], trainer.optimizer, is_known=not callable(schedule.optimizer))
+    _check_optimizer(given["optimizer"], trainer.optimizer, schedule)
     if callable(schedule.lr_schedule):
-        _check_scheduler(given["scheduler"], trainer.scheduler)
+        _check_kinds(given["scheduler"], fresh["scheduler"], "scheduler")
     else:
         check_like(given["scheduler"], fresh["scheduler"], "scheduler")
     _check_generators(given["generators"], fresh["generators"])
 
 
-def check_like(given: Any, fresh: Any, where: str) -> None:
+def check_like(given: Any, fresh: Any, where: str, n_max: int = _N_MAX) -> None:
     """Raise ValueError unless a nested value has the parts, types and shapes of another one.
 
     Parameters
@@ -49,7 +55,10 @@ def check_like(given: Any, fresh: Any, where: str) -> None:
         Value to compare with. Its numbers and tensors may be others, nothing else.
     where : str
         Its name, for the message.
+    n_max : int, default=2**63
+        Bound of its numbers.
     """
+    fresh = fresh.item() if isinstance(fresh, np.generic) else fresh
     if isinstance(fresh, torch.Tensor):
         if not isinstance(given, torch.Tensor) or given.shape != fresh.shape or given.dtype != fresh.dtype:
             raise ValueError(f"`{where}` must be a {fresh.dtype} tensor of shape {tuple(fresh.shape)}")
@@ -57,15 +66,15 @@ def check_like(given: Any, fresh: Any, where: str) -> None:
         if not isinstance(given, dict) or given.keys() != fresh.keys():
             raise ValueError(f"`{where}` has other parts")
         for name, value in fresh.items():
-            check_like(given[name], value, f"{where}.{name}")
+            check_like(given[name], value, f"{where}.{name}", n_max)
     elif isinstance(fresh, list | tuple):
         if type(given) is not type(fresh) or len(given) != len(fresh):
             raise ValueError(f"`{where}` must be a {type(fresh).__name__} of {len(fresh)} values")
         for i, (part, value) in enumerate(zip(given, fresh, strict=True)):
-            check_like(part, value, f"{where}[{i}]")
+            check_like(part, value, f"{where}[{i}]", n_max)
     elif type(fresh) in (int, float):
-        if type(given) not in (int, float) or not -_N_MAX_INT < given < _N_MAX_INT:
-            raise ValueError(f"`{where}` must be a finite number")
+        if type(given) not in (int, float) or not -n_max < given < n_max:
+            raise ValueError(f"`{where}` must be a number within {-n_max} and {n_max}")
     elif type(given) is not type(fresh) or given != fresh:
         raise ValueError(f"`{where}` must be {fresh!r}")
 
@@ -85,22 +94,6 @@ def check_finite(tensors: dict[str, torch.Tensor], where: str) -> None:
             raise ValueError(f"`{where}.{name}` has values that are not finite")
 
 
-def check_twister(state: tuple[Any, ...], where: str) -> None:
-    """Raise ValueError unless the numbers of a state of a RandomState are in their ranges.
-
-    Parameters
-    ----------
-    state : tuple
-        What :func:`pack_state` returns.
-    where : str
-        Its name, for the message.
-    """
-    _, key, position, has_gauss, _ = state
-    in_range = type(position) is int and 0 <= position <= _N_MT and has_gauss in (0, 1)
-    if not in_range or key.min() < 0 or key.max() >= 2**32:
-        raise ValueError(f"`{where}` is no state of a Mersenne Twister")
-
-
 def _check_generators(given: Any, fresh: dict[str, Any]) -> None:
     """Raise ValueError unless states can be those of the global generators. Those of a GPU may be there or not."""
     if not isinstance(given, dict) or given.keys() - {"cuda"} != fresh.keys() - {"cuda"}:
@@ -109,25 +102,39 @@ def _check_generators(given: Any, fresh: dict[str, Any]) -> None:
     check_like(given["numpy"], fresh["numpy"], "generators.numpy")
     if "cuda" in given and not (isinstance(given["cuda"], torch.Tensor) and given["cuda"].dtype == torch.uint8):
         raise ValueError("`generators.cuda` must be a tensor of bytes")
-    check_twister(given["numpy"], "generators.numpy")
+    _, key, position, has_gauss, _ = given["numpy"]
+    if not _is_twister(key.tolist(), position) or has_gauss not in (0, 1):
+        raise ValueError("`generators.numpy` is no state of a Mersenne Twister")
     python = given["python"]
-    if not (
-        isinstance(python, tuple)
-        and len(python) == 3
-        and isinstance(python[1], tuple)
-        and len(python[1]) == _N_MT + 1
-        and all(type(word) is int and 0 <= word < 2**32 for word in python[1])
-        and python[1][-1] <= _N_MT
-        and (python[2] is None or (type(python[2]) is float and math.isfinite(python[2])))
-    ):
+    if type(python) is not tuple or len(python) != 3:
+        raise ValueError("`generators.python` must be a tuple of 3 values")
+    check_like(python[:2], fresh["python"][:2], "generators.python")
+    if not _is_twister(python[1][:-1], python[1][-1]) or not (python[2] is None or type(python[2]) is float):
         raise ValueError("`generators.python` is no state of a Mersenne Twister")
 
 
-def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, is_known: bool) -> None:
-    """Raise ValueError unless a state is that of an optimizer. What one of the user stores is not known."""
+def _is_twister(words: Sequence[Any], position: Any) -> bool:
+    """Whether these are the words of a Mersenne Twister: it reads at the position, and zeros alone stay zeros."""
+    are_words = all(type(word) is int and 0 <= word < 2**32 for word in words) and any(words)
+    return are_words and type(position) is int and 0 <= position <= len(words)
+
+
+def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+    """Raise ValueError unless a state is that of an optimizer."""
     fresh = optimizer.state_dict()
     if not isinstance(given, dict) or given.keys() != fresh.keys() or not isinstance(given["state"], dict):
         raise ValueError("`optimizer` has other parts")
+    groups = given["param_groups"]
+    if not isinstance(groups, list) or len(groups) != len(fresh["param_groups"]):
+        raise ValueError("`optimizer.param_groups` has other parts")
+    is_known = type(optimizer).__module__.startswith("torch.optim.") and type(optimizer).__name__ in _ELEMENTWISE
+    is_built_in = isinstance(schedule.optimizer, str) and isinstance(schedule.lr_schedule, str)
+    for i, (group, fresh_group) in enumerate(zip(groups, fresh["param_groups"], strict=True)):
+        check = check_like if is_known else _check_kinds
+        check(group, fresh_group, f"optimizer.param_groups[{i}]")
+        fixed = fresh_group.keys() - set(_CHANGING) if is_built_in else {"params"}
+        if any(group[name] != fresh_group[name] for name in fixed):
+            raise ValueError(f"`optimizer.param_groups[{i}]` is that of another optimizer")
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if given["state"].keys() - set(range(len(parameters))):
         raise ValueError("`optimizer.state` has other parameters")
@@ -135,16 +142,29 @@ def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, is_known: boo
         where = f"optimizer.state[{index}]"
         if not isinstance(values, dict):
             raise ValueError(f"`{where}` must be a dict")
-        for name, value in values.items() if is_known else ():
-            if isinstance(value, torch.Tensor) and value.shape not in ((), parameters[index].shape):
+        if is_known:
+            _check_elementwise(values, parameters[index], where)
+
+
+def _check_elementwise(values: dict[str, Any], parameter: torch.Tensor, where: str) -> None:
+    """Raise ValueError unless an optimizer can store these values of a parameter: numbers, and one value per weight."""
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            if value.shape not in ((), parameter.shape) or (name == "step" and value.ndim):
                 raise ValueError(f"`{where}.{name}` must have the shape of its parameter")
-    if is_known:
-        check_like(given["param_groups"], fresh["param_groups"], "optimizer.param_groups")
-        if any(a["params"] != b["params"] for a, b in zip(given["param_groups"], fresh["param_groups"], strict=True)):
-            raise ValueError("`optimizer.param_groups` has other parameters")
+            check_finite({name: value}, where)
+            if name == "step" and value < 0:
+                raise ValueError(f"`{where}.step` must be >= 0")
+        elif not (value is None or type(value) in (int, float)):
+            raise ValueError(f"`{where}.{name}` must be a tensor or a number")
 
 
-def _check_scheduler(given: Any, scheduler: Any) -> None:
-    """Raise ValueError for a state that would replace a method of a scheduler of the user."""
-    if not isinstance(given, dict) or any(callable(getattr(type(scheduler), str(name), None)) for name in given):
-        raise ValueError("`scheduler` has other parts")
+def _check_kinds(given: Any, fresh: dict[str, Any], where: str) -> None:
+    """Raise ValueError unless a dict has the keys of another one, and values of the same kinds, or None."""
+    if not isinstance(given, dict) or given.keys() != fresh.keys():
+        raise ValueError(f"`{where}` has other parts")
+    for name, value in fresh.items():
+        value = value.item() if isinstance(value, np.generic) else value
+        kinds = [float if type(each) is int else type(each) for each in (value, given[name])]
+        if kinds[0] is not kinds[1] and type(None) not in kinds:
+            raise ValueError(f"`{where}.{name}` must be a {type(value).__name__}")

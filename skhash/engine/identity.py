@@ -143,7 +143,7 @@ def _describe(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float | str | np.generic):
         text = repr(value.item() if isinstance(value, np.generic) else value)
     else:
-        text = qualified_name(value)
+        text = qualified_name(value if getattr(value, "__module__", None) else type(value))
     return text if len(text) <= N_MAX_CHARACTERS else f"{text[: N_MAX_CHARACTERS - 3]}..."
 
 

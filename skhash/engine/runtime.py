@@ -115,9 +115,10 @@ def generator_states(device: torch.device) -> dict[str, Any]:
     dict
         Tensors, numbers and tuples, for :func:`restore_generators`.
     """
+    name, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (the global generator is meant)
     states = {
         "torch": torch.get_rng_state(),
-        "numpy": pack_state(np.random.get_state(legacy=True)),  # noqa: NPY002 (the global generator is meant)
+        "numpy": (name, torch.from_numpy(np.asarray(key, dtype=np.int64)), *rest),
         "python": random.getstate(),
     }
     return states | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
@@ -133,23 +134,12 @@ def restore_generators(states: dict[str, Any], device: torch.device) -> None:
     device : torch.device
         The device.
     """
+    name, key, *rest = states["numpy"]
     torch.set_rng_state(states["torch"])
-    np.random.set_state(unpack_state(states["numpy"]))  # noqa: NPY002
+    np.random.set_state((name, key.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     random.setstate(states["python"])
     if "cuda" in states and device.type == "cuda":
         torch.cuda.set_rng_state(states["cuda"], device)
-
-
-def pack_state(state: Any) -> tuple[Any, ...]:
-    """State of a RandomState with a tensor in place of its array, for a checkpoint."""
-    name, key, *rest = state
-    return (name, torch.from_numpy(np.asarray(key, dtype=np.int64)), *rest)
-
-
-def unpack_state(state: tuple[Any, ...]) -> tuple[Any, ...]:
-    """State of a RandomState that :func:`pack_state` returned, for `set_state`."""
-    name, key, *rest = state
-    return (name, key.numpy().astype(np.uint32), *rest)
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[None]:

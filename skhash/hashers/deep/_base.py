@@ -262,10 +262,12 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     def _n_tasks(self) -> int:
         return int(self.settings_["n_epochs"])
 
-    def _draw_seed(self) -> tuple[np.random.RandomState, int]:
+    def _draw_seed(self, file: TrainingFile | None = None) -> tuple[np.random.RandomState, int]:
         """Generator of the first weights, and the seed of everything else, drawn from `random_state`."""
         rng = check_random_state(self.random_state)
-        return rng, int(rng.randint(np.iinfo(np.int32).max))
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        seed = seed if file is None else file.begin(seed)
+        return rng if self.random_state is not None else np.random.RandomState(seed), seed
 
     # --- build
 
@@ -325,9 +327,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
         file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume)
-        rng, seed = self._draw_seed()
-        if file is not None:
-            rng, seed = file.begin(rng, seed)
+        rng, seed = self._draw_seed(file)
         order = np.random.default_rng(seed)
         train, train_targets, early_stopping = X, targets, None
         if self.early_stopping:

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from skhash.engine import Checkpoint, DatasetArray, Identity, Trainer, fingerprint
-from skhash.engine._state_checks import check_finite, check_like, check_twister
+from skhash.engine._state_checks import check_finite, check_like
 from skhash.engine.checkpoint import REMEDY
-from skhash.engine.runtime import pack_state, unpack_state
 from skhash.exceptions import InvalidFileError
 from skhash.hashers.deep._early_stopping import EarlyStopping
 
@@ -58,27 +57,19 @@ class TrainingFile:
         self.hasher, self.X = hasher, X
         self.checkpoint = Checkpoint(hasher.checkpoint, identify(hasher, X, targets))
         self.state = self.checkpoint.read() if resume else None
-        self._start: dict[str, Any] = {}
         if resume and self.state is None:
             self._warn_of_other_trainings()
 
-    def begin(self, rng: np.random.RandomState, seed: int) -> tuple[np.random.RandomState, int]:
-        """Generator and seed that the training started from: with ``random_state=None`` each run draws others."""
-        self._start = {"seed": seed, "rng": pack_state(rng.get_state(legacy=True))}
-        if self.state is None:
-            return rng, seed
-        start: Any = self.state.get("start")
-        try:
-            check_like(start, self._start, "start")
-            check_twister(start["rng"], "start.rng")
-            if type(start["seed"]) is not int or not 0 <= start["seed"] < 2**32:
-                raise ValueError("`start.seed` is no seed")
-        except ValueError as error:
-            raise self._damaged(error) from error
-        self._start = start
-        rng = np.random.RandomState()
-        rng.set_state(unpack_state(start["rng"]))
-        return rng, start["seed"]
+    def begin(self, seed: int) -> int:
+        """Seed that the training started from: with ``random_state=None`` each run draws another one."""
+        self._seed = seed
+        if self.state is not None:
+            given = self.state.get("seed") if isinstance(self.state, dict) else None
+            is_free = self.hasher.random_state is None and type(given) is int and 0 <= given < 2**31
+            if given != seed and not is_free:
+                raise self._damaged(ValueError(f"it starts from the seed {given!r}"))
+            self._seed = int(given)  # type: ignore[arg-type]
+        return self._seed
 
     def restore(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
         """Go on from the file, if it was read."""
@@ -112,7 +103,7 @@ class TrainingFile:
             "history": self.hasher.history_,
             "best": (-np.inf, 0) if early_stopping is None else early_stopping.best,
             "weights": {name: torch.from_numpy(value) for name, value in self.hasher.weights_.items()},
-            "start": self._start,
+            "seed": self._seed,
         }
         try:
             self.checkpoint.write(state)
