@@ -81,8 +81,9 @@ class Step:
         text += "" if self.loss is None else f", loss {self.loss:.3g}"
         if self.seconds is None:
             return text
-        left, total = (format_seconds(seconds) for seconds in (self.seconds_left, self.total_seconds_left))
-        return f"{text}; {left} left, {total.removeprefix('about ')} in all"
+        times = (self.seconds_left, self.total_seconds_left)  # in few words, so that 80 columns are enough
+        left, total = (format_seconds(seconds).removeprefix("about ") for seconds in times)
+        return f"{text}; {left} left, {total} in all"
 
 
 def format_seconds(seconds: float) -> str:

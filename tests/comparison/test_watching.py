@@ -74,7 +74,7 @@ def test_candidates_are_counted():
 
 def test_the_line_of_a_step():
     line = "[1/3] talr, 8 bits: epoch 12 of 125, loss 0.123"
-    assert str(STEP) == f"{line}; about 41 s left, 2 min in all"
+    assert str(STEP) == f"{line}; 41 s left, 2 min in all"
     assert str(Step(0, "talr, 8 bits", "epoch", 12, 125, loss=0.12345, n_tasks=3)) == line
     assert str(Step(0, "x", "bit", 1, 8, n_tasks=3)) == "[1/3] x: bit 1 of 8"
 
