@@ -76,7 +76,11 @@ def read_model(path):
     codes = hasher.encode(X if shape is None or len(shape) == 1 else X.astype(np.float32).reshape(len(X), *shape))
     hasher._repr_html_()
     generator = getattr(hasher, "random_state", None)
-    draws = generator.uniform(size=700) if isinstance(generator, np.random.RandomState) else generator
+    repr(hasher)
+    draws = generator
+    if isinstance(generator, np.random.RandomState):  # whose repr is its address
+        draws = generator.uniform(size=700)
+        hasher.set_params(random_state=None)
     database = hasher.database_y_
     database = database.toarray() if sparse.issparse(database) else database
     if isinstance(database, np.ndarray) and database.dtype.kind == "O":

@@ -56,6 +56,10 @@ def param(name, value):
     return lambda header, tensors: header["params"].update({name: value})
 
 
+def architecture(changes):
+    return lambda header, tensors: header["fitted"]["_architecture"].update(changes)
+
+
 def tensor(name, change):
     return lambda header, tensors: tensors.update({name: change(tensors[name])})
 
@@ -145,6 +149,8 @@ ATTACKS = {
     "negative weights": ("structhash", tensor("bit_weights_", lambda a: -a - 1), "`bit_weights_` must be at least 0"),
     "a feature of another network": ("talr", fitted("input_shape_", {"$tuple": [7]}), "input_shape_"),
     "a huge image": ("images", fitted("input_shape_", {"$tuple": [1, 2**20, 2**20]}), "input_shape_"),
+    "a length that is a float": ("images", architecture({"shape": {"$tuple": [1.0, 2, 3]}}), "_architecture"),
+    "bits without cuts": ("structhash", fitted("history_", [{"bit": 1}]), "n_iter"),
     "a network without weights": ("talr", fitted("weights_", {}), "weights_"),
     "an affinity of NaN": ("ksh", fitted("affinity_", NAN_AFFINITY), "finite"),
     "a long value": ("itq", param("store_database", "x" * 10**6), "store_database"),

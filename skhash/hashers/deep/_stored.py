@@ -50,7 +50,8 @@ class StoredMixin:
         backbone, n_directions = architecture.get("backbone"), architecture["n_directions"]
         expected = {"shape": self.input_shape_, "nbits": self._nbits, "batch_norm": self._batch_norm}
         chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": architecture["has_offset"] is True}
-        if architecture != expected | chosen:
+        lengths = (*architecture["shape"], architecture["nbits"])
+        if architecture != expected | chosen or not all(type(length) is int for length in lengths):
             raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")
         if n_directions != 0 and not is_count(n_directions, N_MAX_DIRECTIONS):
             raise ValueError(

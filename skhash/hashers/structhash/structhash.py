@@ -198,6 +198,11 @@ class StructHashHasher(ColumnGenerationHasher):
         """Maximum number of cuts over all bits."""
         return int(max(entry["n_iter"] for entry in self.history_))
 
+    def _check_stored(self, lengths: dict[str, int]) -> None:
+        super()._check_stored(lengths)
+        if not self.history_ or not all(isinstance(entry.get("n_iter"), int) for entry in self.history_):
+            raise ValueError("`history_` must have an int 'n_iter' for each bit.")
+
     def _check_options(self, X: Any) -> None:
         super()._check_options(X)
         if self.k is not None and self.loss not in ("ndcg", "precision"):
