@@ -21,7 +21,7 @@ from skhash.metrics import Metric
 
 
 def compare(
-    dataset: str | Sequence[str] = "digits",
+    dataset: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "digits",
     *,
     protocol: str | Protocol | None = None,
     methods: Iterable[str] = ("talr", "itq", "lsh"),
@@ -40,7 +40,7 @@ def compare(
 
     Parameters
     ----------
-    dataset : str or list of str, default="digits"
+    dataset : str, path or list of these, default="digits"
         Names or .npz files, as in :func:`skhash.datasets.load_dataset`.
     protocol : str or Protocol, default=None
         Protocol of all data sets. None takes the default of each.
@@ -125,7 +125,7 @@ def compare(
 
 
 def _plan(
-    datasets: str | Sequence[str],
+    datasets: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     protocol: str | Protocol | None,
     methods: Iterable[str],
     nbits: Iterable[int],
@@ -156,7 +156,7 @@ def _plan(
     if not names:
         raise ValueError("`dataset` must name at least one data set. Got none.")
     check_names(names)
-    sources = [identify(name, protocol) for name in names]
+    sources = [identify(os.fspath(name), protocol) for name in names]
     if len({source.dataset for source in sources}) < len(sources):
         raise ValueError(f"`dataset` must name data sets of different names. Got {names} instead.")
     return [

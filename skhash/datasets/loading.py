@@ -97,12 +97,13 @@ def load_dataset(
         raise (InvalidFileError(path, reason) if path else ValueError(f"Data set {name!r} {reason}")) from error
 
 
-def check_names(names: Iterable[str]) -> None:
+def check_names(names: Iterable[str | os.PathLike[str]]) -> None:
     """Raise ValueError that names all unknown data sets. A file that is missing is another error."""
     known, names = [*_DEFAULT_PROTOCOLS, *_ALIASES], list(names)
     for name in names:
         _check_type(name)
-    unknown = [name for name in names if not is_dataset(name) and _find_file(name, None) is None]
+    texts = [os.fspath(name) for name in names]
+    unknown = [text for text in texts if not is_dataset(text) and _find_file(text, None) is None]
     if unknown:
         raise ValueError(
             f"`name` must be one of {', '.join(known)}, or an .npz file (by path, or in SKHASH_DATA). "

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,8 +34,8 @@ def test_a_seed_decides_metrics_and_codes(results):
     assert without_times(again) == without_times(before)
 
 
-def test_several_data_sets_each_under_its_protocol(own_file):
-    results, description = compare(["digits", own_file], methods=["lsh"], nbits=[8], n_seeds=1)
+def test_several_data_sets_each_under_its_protocol(own_file, tmp_path):
+    results, description = compare(["digits", Path(own_file)], methods=["lsh"], nbits=[8], n_seeds=1, folder=tmp_path)
     assert [(result.dataset, result.protocol) for result in results] == [("digits", "holdout"), ("mine", "labelme")]
     assert description == "\n".join(result.description for result in results)
     assert "relevance = same class" in results[0].description
