@@ -78,6 +78,19 @@ def compare_slowly(folder, options):
     compare(**options, folder=folder)
 
 
+def fit_slowly(folder, out, n_epochs):
+    """Resume a training on a slow disk, and write its codes."""
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    from skhash import DPSHHasher
+
+    slow_down_the_disk()
+    X, y = load_digits(return_X_y=True)
+    hasher = DPSHHasher(16, n_epochs=n_epochs, batch_size=100, checkpoint=folder, random_state=0)
+    np.save(out, hasher.fit(X[:300], y[:300], resume=True).database_codes_)
+
+
 def main(kind, how, path, n, seed):
     """Write n times, and print the number of the process and that of failed writes."""
     if how == "same number":

@@ -1,11 +1,5 @@
 """Checkpoints: the same codes after any stop, and no file that cannot be read."""
 
-import io
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from functools import partial
@@ -192,49 +186,3 @@ def test_a_write_that_fails_leaves_the_last_file(tmp_path):
         checkpoint.write({"epoch": (x for x in "a generator")})
     assert checkpoint.read() == {"epoch": 1}
     assert len(list(tmp_path.iterdir())) == 1
-
-
-N_EPOCHS = 400
-SCRIPT = """
-    import sys
-    import numpy as np
-    from sklearn.datasets import load_digits
-    from skhash import TALRHasher
-    X, y = load_digits(return_X_y=True)
-    hasher = TALRHasher(16, n_epochs=int(sys.argv[3]), batch_size=100, checkpoint=sys.argv[1], random_state=0)
-    hasher.fit(X, y, resume=True)
-    np.save(sys.argv[2], hasher.database_codes_)
-"""
-
-
-def run(folder, out):
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(SCRIPT), str(folder), str(out), str(N_EPOCHS)])
-
-
-def last_written(folder):
-    return max((file.stat().st_mtime_ns for file in folder.glob("*.ckpt")), default=0)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_kill_at_twenty_random_moments(tmp_path):
-    assert run(tmp_path / "unbroken", tmp_path / "unbroken.npy").wait() == 0
-    folder, out, rng = tmp_path / "killed", tmp_path / "killed.npy", np.random.default_rng(0)
-    folder.mkdir()
-    epochs = []
-    for _ in range(20):
-        before, process = last_written(folder), run(folder, out)
-        while last_written(folder) == before and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.2))
-        os.kill(process.pid, signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        (file,) = folder.glob("*.ckpt")
-        assert len(list(folder.iterdir())) <= 2  # a write that was killed, and not those before
-        state = io.BytesIO(file.read_bytes().split(b"\n", 3)[3])
-        epochs.append(torch.load(state, weights_only=True)["trainer"]["n_epochs_done"])
-    assert epochs == sorted(set(epochs))
-    assert epochs[-1] < N_EPOCHS
-    assert run(folder, out).wait() == 0
-    assert list(folder.iterdir()) == [file]
-    assert_array_equal(np.load(out), np.load(tmp_path / "unbroken.npy"))

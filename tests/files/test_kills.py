@@ -1,5 +1,6 @@
 """Kills at any moment: no finished work is lost, and the next run removes what a kill left."""
 
+import io
 import json
 import multiprocessing
 import os
@@ -10,8 +11,10 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from _helpers import without_times
-from _writers import compare_slowly, save_forever
+from _writers import compare_slowly, fit_slowly, save_forever
+from numpy.testing import assert_array_equal
 
 from skhash._files import atomic_write
 from skhash.comparison import compare
@@ -43,12 +46,20 @@ def test_a_kill_within_a_write(tmp_path):
     assert path.read_bytes() == b"new"
 
 
+def start(target, *arguments):
+    """Start a function in a process that has imported the library already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["skhash.comparison", "skhash.persistence", "skhash.hashers.deep.dpsh", "torch._dynamo"]
+    )
+    process = context.Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
 def kill_at_random(target, arguments, folder, rng):
     """Start a process, and kill it at a random moment after its first change in a folder: whether it was killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["skhash.comparison", "skhash.persistence", "skhash.hashers.shallow.lsh"])
-    before, process = newest(folder), context.Process(target=target, args=arguments)
-    process.start()
+    before, process = newest(folder), start(target, *arguments)
     while newest(folder) == before and process.is_alive():
         time.sleep(0.002)
     time.sleep(rng.uniform(0, 0.3))
@@ -58,7 +69,7 @@ def kill_at_random(target, arguments, folder, rng):
 
 
 def newest(folder):
-    return max((path.stat().st_mtime_ns for path in folder.rglob("*.[js]*")), default=0)
+    return max((path.stat().st_mtime_ns for path in folder.rglob("[!.]*.*")), default=0)
 
 
 def partial_files(folder):
@@ -81,6 +92,29 @@ def test_twenty_kills_while_saving(tmp_path):
     with atomic_write(tmp_path / "other") as file:
         file.write(b"next")
     assert sorted(os.listdir(tmp_path)) == ["hasher.safetensors", "other"]
+
+
+@pytest.mark.slow
+def test_twenty_kills_while_training(tmp_path):
+    folder, n_epochs, rng, epochs, n_left = tmp_path / "killed", 250, np.random.default_rng(0), [], 0
+    folder.mkdir()
+    for _ in range(20):
+        assert kill_at_random(fit_slowly, [folder, tmp_path / "killed.npy", n_epochs], folder, rng)
+        (file,) = folder.glob("*.ckpt")
+        state = io.BytesIO(file.read_bytes().split(b"\n", 3)[3])
+        epochs.append(torch.load(state, weights_only=True)["trainer"]["n_epochs_done"])
+        left = partial_files(folder)
+        assert len(left) <= 1
+        n_left += len(left)
+    assert epochs == sorted(set(epochs))  # each run went on from the last one
+    assert epochs[-1] < n_epochs
+    assert n_left > 5
+    for name in ("killed", "unbroken"):
+        process = start(fit_slowly, tmp_path / name, tmp_path / f"{name}.npy", n_epochs)
+        process.join()
+        assert process.exitcode == 0
+    assert list(folder.iterdir()) == [file]
+    assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "unbroken.npy"))
 
 
 @pytest.mark.slow
