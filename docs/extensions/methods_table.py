@@ -9,7 +9,7 @@ from sphinx.util.docutils import SphinxDirective
 from skhash import registry
 
 FAMILIES = {"structhash": "column generation"}
-LABELS = {"labels": "labels", "relevance": "labels or an affinity", "samples": "none"}
+LABELS = {"labels": "labels", "relevance": "labels or an affinity", "samples": "no labels"}
 HEAD = ["method", "family", "paper", "labels", "use it for"]
 
 

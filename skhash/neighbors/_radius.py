@@ -86,7 +86,7 @@ class RadiusMixin:
 
         Returns
         -------
-        csr_matrix of shape (n_queries, n_samples_fit_)
+        csr_matrix of shape (n_queries, n_samples_fit)
             One column per item, in the order of the index.
 
         Examples

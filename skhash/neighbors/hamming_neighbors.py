@@ -65,11 +65,11 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
     ----------
     hasher_ : estimator or None
         The fitted hasher.
-    codes_ : uint64 ndarray of shape (n_samples_fit_, ceil(nbits / 64))
+    codes_ : uint64 ndarray of shape (n_samples, ceil(nbits / 64))
         Codes of the items: packed bits, padded to 8 bytes.
-    ids_ : int64 ndarray of shape (n_samples_fit_,)
+    ids_ : int64 ndarray of shape (n_samples,)
         Identifiers of the items.
-    vectors_ : array of shape (n_samples_fit_, n_features) or None
+    vectors_ : array of shape (n_samples, n_features) or None
         Original vectors that `rerank` reads, by reference.
     n_samples_fit_ : int
         Number of items.
@@ -308,7 +308,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
         Returns
         -------
-        csr_matrix of shape (n_queries, n_samples_fit_)
+        csr_matrix of shape (n_queries, n_samples_fit)
             One column per item, in the order of the index.
 
         Examples

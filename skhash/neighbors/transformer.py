@@ -99,7 +99,7 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
         Returns
         -------
-        csr_matrix of shape (n_samples, n_samples_fit_)
+        csr_matrix of shape (n_samples, n_samples_fit)
             The graph.
 
         Examples
