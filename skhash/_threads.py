@@ -5,15 +5,19 @@ result in one thread, so that their number decides the speed alone. Sums inside 
 OpenMP and torch are rounded by the size of the team, so that they run on one thread.
 
 The pool lives as long as one call. It leaves nothing that a forked process could wait for,
-and several threads may use it at once.
+and several threads may use it at once. A fork waits until no thread compiles a kernel or
+changes a limit, since no thread would finish that in the forked process.
 """
 
+import _thread
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 from sklearn.utils import gen_batches
 from threadpoolctl import ThreadpoolController
@@ -49,8 +53,12 @@ def run_in_slices(kernel: Callable[[slice], object], n: int, *, min_size: int = 
         return
     slices = gen_batches(n, max(min_size, -(-n // (SLICES_PER_THREAD * n_threads))))
     with ThreadPoolExecutor(n_threads, thread_name_prefix="skhash") as pool:
-        for _ in pool.map(kernel, slices):
-            pass
+        try:
+            for _ in pool.map(kernel, slices):
+                pass
+        except BaseException:  # an interruption while slices are handed out would wait for all of them
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 class SharedSetting:
@@ -65,22 +73,40 @@ class SharedSetting:
     """
 
     def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
-        self._change, self._lock, self._n_users = change, threading.Lock(), 0
+        self._change, self._lock, self._n_users = change, threading.RLock(), 0
+        self._thread = threading.local()
+        if hasattr(os, "register_at_fork"):
+            hooks = {"after_in_parent": self._lock.release, "after_in_child": self._forget_other_threads}
+            os.register_at_fork(before=self._lock.acquire, **hooks)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Return a context manager that holds the setting."""
-        with self._lock:
-            if self._n_users == 0:
-                self._restore = self._change()
-            self._n_users += 1
+        self._add_users(1)
         try:
             yield
         finally:
-            with self._lock:
-                self._n_users -= 1
-                if self._n_users == 0:
-                    self._restore()
+            self._add_users(-1)
+
+    def _add_users(self, n: int) -> None:
+        with self._lock:
+            if self._n_users == 0:
+                self._restore = self._change()
+            self._n_users += n
+            self._thread.n_users = self._n_users_here() + n
+            if self._n_users == 0:
+                self._restore()
+
+    def _n_users_here(self) -> int:
+        n_users: int = getattr(self._thread, "n_users", 0)
+        return n_users
+
+    def _forget_other_threads(self) -> None:
+        """Release the setting in a forked process for the threads that have stayed behind."""
+        n_users, self._n_users = self._n_users, self._n_users_here()
+        if n_users > 0 and self._n_users == 0:
+            self._restore()
+        self._lock.release()
 
 
 @contextmanager
@@ -131,13 +157,30 @@ _n_torch_threads = [1]  # number of threads that torch gives to a new thread, ou
 
 def _limit_process() -> Callable[[], None]:
     torch = sys.modules.get("torch")
-    if torch is not None:  # read in a new thread, because the calling one may have its own limit
-        with ThreadPoolExecutor(1) as new_thread:
-            _n_torch_threads[0] = new_thread.submit(torch.get_num_threads).result()
+    if torch is not None:
+        _read_in_new_thread(torch.get_num_threads)
     blas = _loaded_libraries(torch is not None)["of the process"]
     before = {library["filepath"]: library["num_threads"] for library in blas.info()}
     _set_n_threads(blas, 1)
     return functools.partial(_set_n_threads, blas, before)
+
+
+def _read_in_new_thread(get_n_threads: Callable[[], int]) -> None:
+    """Set `_n_torch_threads` from a new thread, because the calling one may have its own limit.
+
+    A bare thread takes half as long as an executor, which tells in the time to hash one sample.
+    """
+    is_read = _thread.allocate_lock()
+    is_read.acquire()
+
+    def read() -> None:
+        try:
+            _n_torch_threads[0] = get_n_threads()
+        finally:
+            is_read.release()
+
+    _thread.start_new_thread(read, ())
+    is_read.acquire()
 
 
 def _set_n_threads(libraries: ThreadpoolController, limits: int | dict[str, int]) -> None:
@@ -151,3 +194,54 @@ def _set_n_threads(libraries: ThreadpoolController, limits: int | dict[str, int]
 
 
 _PROCESS_LIMITS = SharedSetting(_limit_process)
+
+
+class _Forks:
+    """Whether this process is a forked one, and numba's lock for the time of a fork."""
+
+    def __init__(self) -> None:
+        self.is_child = False
+        self._held: list[Any] = []
+
+    def before(self) -> None:
+        """Wait until no other thread compiles a kernel, because its lock would stay taken in the forked process."""
+        lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+        if lock is not None:
+            lock.acquire()
+            self._held.append(lock)
+
+    def after_in_parent(self) -> None:
+        """Let other threads compile again."""
+        if self._held:
+            self._held.pop().release()
+
+    def after_in_child(self) -> None:
+        """Note the fork, too."""
+        self.is_child = True
+        self.after_in_parent()
+
+
+_FORKS = _Forks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_FORKS.before, after_in_parent=_FORKS.after_in_parent, after_in_child=_FORKS.after_in_child
+    )
+
+
+def is_forked() -> bool:
+    """Whether this process was forked after skhash was imported.
+
+    OpenMP has no threads in a forked process if the parent has used several, and waits for them without end.
+
+    Returns
+    -------
+    bool
+        True in such a process.
+
+    Examples
+    --------
+    >>> from skhash._threads import is_forked
+    >>> is_forked()
+    False
+    """
+    return _FORKS.is_child

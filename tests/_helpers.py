@@ -4,7 +4,10 @@ import inspect
 import itertools
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 import traceback
 from dataclasses import replace
 from functools import partial
@@ -106,6 +109,22 @@ def sealed(header, tensors):
 def without_times(results):
     """Results of a comparison without the values that depend on the clock."""
     return [{name: value for name, value in result.items() if "second" not in name} for result in results]
+
+
+def run_python(code, *arguments, n_threads=2, env=None, **options):
+    """Run a script in a new process with two threads for every library."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(n_threads))
+    done = subprocess.run(
+        [sys.executable, *arguments, *(["-c", code] if code else [])],
+        env=os.environ | threads | (env or {}),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 # --- deep hashers

@@ -1,8 +1,5 @@
 """Threads and processes: the same codes for any number of threads, and nothing hangs after a fork."""
 
-import os
-import subprocess
-import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from _helpers import quick
+from _helpers import quick, run_python
 from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -75,36 +72,20 @@ ELSEWHERE = {
 }
 
 
-def run(code, *arguments, n_threads=2, **options):
-    """Run a script in a new process with two threads for every library."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(n_threads))
-    done = subprocess.run(
-        [sys.executable, *arguments, *(["-c", code] if code else [])],
-        env=os.environ | threads,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        **options,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("where", ELSEWHERE)
 def test_scoring_works_in_other_processes_and_threads(where, tmp_path):
     script = tmp_path / "score_elsewhere.py"  # spawned processes import it again
     script.write_text(SCORE + textwrap.indent(ELSEWHERE[where], "    ") + "\n")
     # torch is slow to import: it takes part where threads meet, and where they meet a fork
     second = "TALRHasher" if "thread" in where else "PCAHasher"
-    assert run(None, str(script), "ITQHasher", second).split() == ["True"]
+    assert run_python(None, str(script), "ITQHasher", second).split() == ["True"]
 
 
 @pytest.mark.slow
 def test_codes_do_not_depend_on_the_number_of_threads():
-    codes = run(CODES_OF_ALL, n_threads=1)
+    codes = run_python(CODES_OF_ALL, n_threads=1)
     assert len(codes.splitlines()) == len(skhash.hashers.__all__) + 3
-    assert codes == run(CODES_OF_ALL, n_threads=2)
+    assert codes == run_python(CODES_OF_ALL, n_threads=2)
 
 
 @pytest.mark.parametrize("name", SHALLOW)

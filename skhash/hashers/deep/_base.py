@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
 from skhash._samples import check_kind
-from skhash._threads import one_thread
+from skhash._threads import is_forked, one_thread
 from skhash.affinity import SharedLabelsAffinity
 from skhash.base import ENCODE_BATCH_SIZE, BaseHasher, InterruptedFit
 from skhash.engine import (
@@ -425,8 +425,8 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         return activations
 
     def _thread_limits(self) -> AbstractContextManager[None]:
-        """Limit torch as well. A backbone of the user may use all threads, unless `deterministic`."""
-        is_limited = self.deterministic or not isinstance(self.backbone, nn.Module)
+        """Limit torch as well. A given backbone may use all threads, unless `deterministic` or in a forked process."""
+        is_limited = self.deterministic or not isinstance(self.backbone, nn.Module) or is_forked()
         return one_thread() if is_limited else nullcontext()
 
     def __getstate__(self) -> dict[str, Any]:
