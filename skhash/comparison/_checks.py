@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from skhash.codes import MAX_NBITS
 from skhash.comparison.evaluation import METRICS
+from skhash.metrics import Metric
 
 if TYPE_CHECKING:
     from skhash.comparison.results import Result
@@ -96,6 +97,8 @@ def check_record(record: "Record") -> None:
         if getattr(settings, name) != getattr(result, name):
             raise ValueError(f"`{name}` must be the same in its settings and its result.")
     datetime.fromisoformat(record.finished)
+    if settings.tuning is not None:
+        Metric.parse(settings.tuning.metric)  # raises for an unknown name
     if not 1 <= result.nbits <= MAX_NBITS or result.seed < 0:
         raise ValueError(f"`nbits` must be from 1 to {MAX_NBITS:,}, and `seed` must be >= 0.")
     if result.ap is None:

@@ -133,6 +133,7 @@ DAMAGES = {
     "more settings": forge(lambda values: values["settings"].update(more=1)),
     "seed": forge(lambda values: values["settings"].update(seed=True)),
     "tuning": forge(lambda values: values["settings"].update(tuning=3)),
+    "tuned metric": forge(lambda values: values["settings"].update(tuning={"budget": 4, "figure": "x"})),
 }
 
 
