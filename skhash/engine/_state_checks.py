@@ -7,8 +7,9 @@ import numpy as np
 import torch
 
 _N_MAX = 2**63  # of numbers
-# optimizers of torch that store numbers, and tensors of the shape of the weights
 _CHANGING = ("lr", "initial_lr", "weight_decay")  # of a group, from call to call of partial_fit
+_SCALARS = ("step", "mu_product", "eta", "mu")  # of a state; the other values have the shape of the parameter
+# optimizers of torch that store nothing else
 _ELEMENTWISE = ("AdamW", "Adam", "SGD", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adadelta", "ASGD")
 
 
@@ -147,16 +148,17 @@ def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, schedule: Any
 
 
 def _check_elementwise(values: dict[str, Any], parameter: torch.Tensor, where: str) -> None:
-    """Raise ValueError unless an optimizer can store these values of a parameter: numbers, and one value per weight."""
+    """Raise ValueError unless an optimizer can store these values of a parameter."""
     for name, value in values.items():
-        if isinstance(value, torch.Tensor):
-            if value.shape not in ((), parameter.shape) or (name == "step" and value.ndim):
-                raise ValueError(f"`{where}.{name}` must have the shape of its parameter")
-            check_finite({name: value}, where)
-            if name == "step" and value < 0:
-                raise ValueError(f"`{where}.step` must be >= 0")
-        elif not (value is None or type(value) in (int, float)):
-            raise ValueError(f"`{where}.{name}` must be a tensor or a number")
+        if name in _SCALARS and type(value) in (int, float):
+            value = torch.tensor(value, dtype=torch.float64)
+        if value is None:  # no momentum yet
+            continue
+        if not isinstance(value, torch.Tensor) or value.shape != (() if name in _SCALARS else parameter.shape):
+            raise ValueError(f"`{where}.{name}` must have the shape of its parameter")
+        check_finite({name: value}, where)
+        if name == "step" and value < 0:
+            raise ValueError(f"`{where}.step` must be >= 0")
 
 
 def _check_kinds(given: Any, fresh: dict[str, Any], where: str) -> None:

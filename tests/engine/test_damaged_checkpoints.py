@@ -87,6 +87,10 @@ FORGED = {
     "no weights": lambda state: state.pop("weights"),
     "no encoder": lambda state: state["trainer"].pop("encoder"),
     "other moments": set_in("trainer", "optimizer", "state", 0, "exp_avg", value=np.zeros(10**6, dtype=np.float32)),
+    "a moment of one value": set_in(
+        "trainer", "optimizer", "state", 0, "exp_avg", value=np.zeros((), dtype=np.float32)
+    ),
+    "a moment that is a number": set_in("trainer", "optimizer", "state", 0, "exp_avg", value=0.5),
     "another device": set_in("trainer", "optimizer", "param_groups", 0, "capturable", value=True),
     "a method": set_in("trainer", "scheduler", "step", value=1),
     "too many epochs": set_in("trainer", "n_epochs_done", value=9),
