@@ -103,16 +103,18 @@ def look(root: Path, folder: Path, pages: list[str]) -> Iterator[str]:
     ]
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(profile)
-        for page in chosen:
-            for name, width in WIDTHS.items():
-                for scheme in ("light", "dark") if pages else ("light",):
-                    browser.open(f"file://{root / page}", width, scheme)
-                    if pages:
-                        target = folder / f"{page.removesuffix('.html').replace('/', '-')}_{name}_{scheme}.png"
-                        target.write_bytes(browser.screenshot())
-                    if scheme == "light":
-                        yield from (f"{page} at {width} pixels: {fault}" for fault in browser.run(FIND_FAULTS))
-        browser.close()
+        try:
+            for page in chosen:
+                for name, width in WIDTHS.items():
+                    for scheme in ("light", "dark") if pages else ("light",):
+                        browser.open(f"file://{root / page}", width, scheme)
+                        if pages:
+                            target = folder / f"{page.removesuffix('.html').replace('/', '-')}_{name}_{scheme}.png"
+                            target.write_bytes(browser.screenshot())
+                        if scheme == "light":
+                            yield from (f"{page} at {width} pixels: {fault}" for fault in browser.run(FIND_FAULTS))
+        finally:
+            browser.close()
 
 
 if __name__ == "__main__":
