@@ -32,6 +32,7 @@ ROOMS = [
         "_target_checks",
         "_values",
         "codes",
+        "_distances",
         "affinity",
     ),
     *("metrics", "base"),

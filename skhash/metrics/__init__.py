@@ -7,6 +7,7 @@ from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.metric import Metric
 from skhash.metrics.ndcg import ndcg
+from skhash.metrics.neighbor_recall import neighbor_recall
 from skhash.metrics.precision import precision
 from skhash.metrics.precision_recall_curve import precision_recall_curve
 from skhash.metrics.r_precision import r_precision
@@ -36,6 +37,7 @@ __all__ = [
     "iter_histograms",
     "ndcg",
     "ndcg_scorer",
+    "neighbor_recall",
     "precision",
     "precision_at_100_scorer",
     "precision_radius_2_scorer",

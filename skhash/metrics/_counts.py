@@ -6,6 +6,7 @@ taken in chunks, so that memory stays bounded for a database of any size.
 
 import numpy as np
 
+from skhash._distances import HammingDistance, item_words, real_distance
 from skhash._threads import run_in_slices
 from skhash.codes import as_words, hamming_distances, quantize_weights
 from skhash.metrics._arrays import memory_chunks
@@ -116,6 +117,47 @@ def _count_keys(queries, database, weights, unit, chunk, levels_of_pairs, pairs)
     distances = np.empty(indptr[-1])
     run_in_slices(lambda part: fill_ties(keys[part], shift, unit, indptr[part], counts, distances), n_queries)
     return RelevanceHistogram(counts, levels, distances, indptr)
+
+
+def count_real(queries, database, activations, candidates, pairs):
+    """Histograms of successive chunks of queries by real queries.
+
+    Parameters
+    ----------
+    queries, database : uint8 arrays of shape (n, n_bytes)
+        Packed codes.
+    activations : array of shape (n_queries, nbits)
+        The real queries.
+    candidates : int or None
+        How many items, the first by Hamming distance, the real queries order; the others follow.
+    pairs : PairLevels
+        Levels of the pairs.
+
+    Yields
+    ------
+    RelevanceHistogram
+        Ragged.
+    """
+    items, by_code, real = item_words(database), HammingDistance(item_words(queries)), real_distance(activations)
+    n_items, everything = len(items), np.arange(len(items))[None]
+    for chunk in memory_chunks(len(queries), 64 * n_items):
+        n_queries = len(queries[chunk])
+        distances = np.empty((n_queries, n_items))
+
+        def rank(part, chunk=chunk, distances=distances):
+            some = slice(chunk.start + part.start, chunk.start + part.stop)
+            all_items = np.broadcast_to(everything, (part.stop - part.start, n_items))
+            if candidates is None or candidates >= n_items:
+                distances[part] = real.to_items(some, items, all_items) * real.units[some]
+                return
+            shortlist = by_code.nearest(some, items, 0, n_items, candidates).indices
+            first = real.to_items(some, items, shortlist)
+            # whole numbers: the rest comes after the largest distance of a real query
+            distances[part] = by_code.to_items(some, items, all_items) + 2.0**32
+            np.put_along_axis(distances[part], shortlist, first.astype(float), axis=1)
+
+        run_in_slices(rank, n_queries)
+        yield count_ragged(distances, chunk, pairs)
 
 
 def count_ragged(distances, queries, pairs):

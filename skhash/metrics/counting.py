@@ -12,7 +12,7 @@ import numpy.typing as npt
 from skhash._numeric import numeric
 from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._arrays import memory_chunks
-from skhash.metrics._counts import count_plain, count_ragged, count_weighted
+from skhash.metrics._counts import count_plain, count_ragged, count_real, count_weighted
 from skhash.metrics._histograms import concatenate
 from skhash.metrics._pair_levels import PairLevels
 from skhash.metrics.histogram import RelevanceHistogram
@@ -92,6 +92,8 @@ def iter_histograms(
     bit_weights: npt.ArrayLike | None = None,
     exclude_self: bool = False,
     nbits: int | None = None,
+    query_activations: npt.NDArray[np.floating] | None = None,
+    candidates: int | None = None,
 ) -> Iterator[RelevanceHistogram]:
     """Histograms of successive chunks of queries.
 
@@ -110,6 +112,10 @@ def iter_histograms(
         As in :func:`relevance_histogram`.
     nbits : int, default=None
         As in :func:`relevance_histogram`.
+    query_activations : ndarray of shape (n_queries, nbits), default=None
+        Real queries, which rank items by their inner product with the signs of the bits.
+    candidates : int, default=None
+        Number of items, the first by Hamming distance, that real queries put in order; None for all.
 
     Yields
     ------
@@ -127,7 +133,9 @@ def iter_histograms(
     queries, nbits = as_packed(query_codes, nbits, "query_codes")
     check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
     pairs = PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
-    if bit_weights is None:
+    if query_activations is not None:
+        yield from count_real(queries, database, query_activations, candidates, pairs)
+    elif bit_weights is None:
         yield from count_plain(queries, database, nbits, pairs)
     else:
         yield from count_weighted(queries, database, bit_weights, nbits, pairs)

@@ -36,6 +36,12 @@ class Ranking:
         Weights of the Hamming distance; None counts bits.
     exclude_self : bool, default=False
         Leave item i out of the ranking of query i.
+    query_activations : ndarray of shape (n_queries, nbits), default=None
+        Real queries: items are ranked by the inner product of these and the signs of their bits.
+        Metrics within a radius still count bits. None ranks by the codes of the queries.
+    candidates : int, default=None
+        Real queries order the first items by Hamming distance, this many; the others follow by
+        Hamming distance. None orders all items.
 
     Examples
     --------
@@ -56,6 +62,13 @@ class Ranking:
     affinity: Any
     bit_weights: npt.ArrayLike | None = None
     exclude_self: bool = False
+    query_activations: npt.NDArray[np.floating] | None = None
+    candidates: int | None = None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether items are ranked by something else than the number of bits that differ."""
+        return self.bit_weights is not None or self.query_activations is not None
 
     def histograms(self, *, weighted: bool = True) -> Iterator[RelevanceHistogram]:
         """Histograms of successive chunks of queries.
@@ -63,7 +76,8 @@ class Ranking:
         Parameters
         ----------
         weighted : bool, default=True
-            Rank by weighted distances if there are `bit_weights`; False always counts bits.
+            Rank by weighted distances if there are `bit_weights`, and by real queries if there
+            are `query_activations`; False always counts bits.
 
         Returns
         -------
@@ -79,6 +93,8 @@ class Ranking:
             bit_weights=self.bit_weights if weighted else None,
             exclude_self=self.exclude_self,
             nbits=self.nbits,
+            query_activations=self.query_activations if weighted else None,
+            candidates=self.candidates if weighted else None,
         )
 
 
@@ -212,7 +228,7 @@ def _values_of_ranking(
     ranking: Ranking, metrics: Sequence[Metric | _RadiusCurve], empty: str
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Values per query from one pass, or from two if bits have weights and some metrics count bits."""
-    if ranking.bit_weights is None:
+    if not ranking.has_weights:
         passes = [(False, list(metrics))]
     else:
         within = [metric for metric in metrics if metric.radius is not None]

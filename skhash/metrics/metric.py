@@ -12,6 +12,7 @@ from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.ndcg import ndcg
+from skhash.metrics.neighbor_recall import neighbor_recall
 from skhash.metrics.precision import precision
 from skhash.metrics.r_precision import r_precision
 from skhash.metrics.recall import recall
@@ -27,6 +28,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "r_precision": r_precision,
     "reciprocal_rank": reciprocal_rank,
     "roc_auc": roc_auc,
+    "neighbor_recall": neighbor_recall,
 }
 _LABELS = {
     "ap": "AP",
@@ -43,7 +45,7 @@ _NORMALIZERS = {
 }
 _NAME = re.compile(
     rf"(?P<function>{'|'.join(sorted(_FUNCTIONS, key=len, reverse=True))})"
-    r"(_at_(?P<k>[1-9]\d*)|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
+    r"(_at_(?P<k>[1-9]\d*)(_of_(?P<candidates>[1-9]\d*))?|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
     r"(_(?P<discount>structhash)|_(?P<normalizer>relevant|min|retrieved))?"
 )
 
@@ -68,6 +70,8 @@ class Metric:
         Discount of NDCG.
     normalizer : "relevant", "min" or "retrieved", default="relevant"
         What AP with a cutoff is divided by, see :func:`~skhash.metrics.average_precision`.
+    candidates : int, default=None
+        Number of items among which `neighbor_recall` looks for the k true neighbors.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class Metric:
     ties: str = "average"
     discount: str = "log2"
     normalizer: str = "relevant"
+    candidates: int | None = None
 
     @classmethod
     def parse(cls, name: str, k: int | None = None) -> "Metric":
@@ -96,7 +101,8 @@ class Metric:
         ----------
         name : str
             ``ap``, ``ndcg``, ``fast_ap``, ``precision``, ``recall``, ``r_precision``,
-            ``reciprocal_rank`` or ``roc_auc``. Then ``_at_K`` or ``_radius_R``, if the metric has a cutoff. Then
+            ``reciprocal_rank``, ``roc_auc`` or ``neighbor_recall``. Then ``_at_K`` or ``_radius_R``, if the metric
+            has a cutoff, and for ``neighbor_recall_at_K`` also ``_of_M`` candidates. Then
             ``_best`` or ``_worst`` for the order inside the ties. Then ``_structhash`` for that
             discount of ``ndcg``, or the normalizer of ``ap_at_K``: ``_relevant`` (the default,
             all relevant items, as trec_eval's ``map_cut_K``), ``_retrieved`` (the relevant items
@@ -145,7 +151,14 @@ class Metric:
             raise ValueError(
                 f"`metric` must have a cutoff: {name}_at_100, {name}_radius_2, or the parameter k. Got {name!r}."
             )
-        types = {"k": int, "radius": float}
+        if function is neighbor_recall and int(options.get("candidates", options.get("k", 0))) < int(
+            options.get("k", 1)
+        ):
+            raise ValueError(
+                "`metric` must have a number of neighbors, and at least as many candidates, as in "
+                f"neighbor_recall_at_10 or neighbor_recall_at_10_of_50. Got {name!r} instead."
+            )
+        types = {"k": int, "radius": float, "candidates": int}
         return cls(name, function, **{option: types.get(option, str)(value) for option, value in options.items()})
 
     @property
@@ -233,13 +246,14 @@ class Metric:
             ending = _NORMALIZERS[self.normalizer].format(k=self.k)
         text = _LABELS.get(stem, stem.replace("_", " ").capitalize())
         text += average if stem in ("ap", "ndcg") and not order else ""
-        text += cutoff.replace("_at_", "@").replace("_radius_", " within radius ")
+        text += cutoff.replace("_at_", "@").replace("_of_", " of ").replace("_radius_", " within radius ")
         return text + ending + (f", {self.ties} order of ties" if order else "")
 
     def _words(self) -> tuple[str, str, str, str]:
         """Parts of the name: function, cutoff, order of ties, discount or normalizer."""
         stem = next(name for name, function in _FUNCTIONS.items() if function is self.function)
         cutoff = "" if self.k is None else f"_at_{self.k}"
+        cutoff += "" if self.candidates is None else f"_of_{self.candidates}"
         cutoff += "" if self.radius is None else f"_radius_{self.radius:g}"
         order = "" if self.ties == "average" else f"_{self.ties}"
         endings = [self.options[key] for key in ("discount", "normalizer") if key in self.options]

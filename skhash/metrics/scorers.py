@@ -2,16 +2,18 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
-from skhash.affinity import ClassAffinity, resolve_affinity
-from skhash.codes import check_same_nbits
+from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
+from skhash.codes import check_same_nbits, is_count
 from skhash.metrics._estimators import find_hasher, hasher_input, packed_codes, training_database
 from skhash.metrics._queries import EMPTY, check_cutoff, check_option
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
+from skhash.metrics.neighbor_recall import neighbor_recall
 
 
 class RetrievalScorer:
@@ -36,6 +38,18 @@ class RetrievalScorer:
     weighted : bool, default=True
         Rank by the weighted Hamming distance if the hasher has learned weights of its
         bits; False ranks by the plain distance. A radius counts bits, whatever the weights.
+    query : "code" or "real", default="code"
+        Rank by the codes of the queries, or by their activations, as
+        :class:`skhash.neighbors.HammingNeighbors` does.
+    candidates : int, default=None
+        Number of items, the first by Hamming distance, that real queries put in order; None for all.
+
+    Notes
+    -----
+    ``"neighbor_recall_at_10"`` compares with the nearest items in the space of the original vectors,
+    which are the targets: pass them as y (``cross_val_score(hasher, X, X, scoring=...)``), or as
+    ``database=(X_items, X_items)`` with ``y=X``. The truth is Euclidean, or as the attribute `metric` of the
+    hasher says; another one is ``affinity=NeighborAffinity(10, metric="cosine")``.
 
     Examples
     --------
@@ -60,6 +74,8 @@ class RetrievalScorer:
         k: int | None = None,
         empty: str = "skip",
         weighted: bool = True,
+        query: Literal["code", "real"] = "code",
+        candidates: int | None = None,
     ) -> None:
         self.metric = metric
         self.database = database
@@ -67,12 +83,16 @@ class RetrievalScorer:
         self.k = k
         self.empty = empty
         self.weighted = weighted
+        self.query, self.candidates = query, candidates
         check_option("empty", empty, EMPTY)
+        check_option("query", query, ("code", "real"))
         check_cutoff(k)
         names: list[Any] = list(metric) if isinstance(metric, list | tuple) else [metric]
         self._metrics = [Metric.parse(name, k) for name in names]
         if isinstance(affinity, type) or not (callable(affinity) or (isinstance(affinity, str) and affinity == "auto")):
             raise ValueError(f"`affinity` must be 'auto' or a callable, see skhash.affinity. Got {affinity!r} instead.")
+        self._n_neighbors = [metric.k if metric.function is neighbor_recall else None for metric in self._metrics]
+        self._check_neighbors()
         if not isinstance(weighted, bool | np.bool_):
             raise ValueError(f"`weighted` must be True or False. Got {weighted!r} instead.")
         if not names:
@@ -84,9 +104,27 @@ class RetrievalScorer:
             given = repr(database) if isinstance(database, str) else f"a {type(database).__name__}"
             raise ValueError(f"`database` must be 'fit', 'fold' or a tuple (X, y). Got {given} instead.")
 
+    def _check_neighbors(self) -> None:
+        """Raise ValueError for options of neighbors and real queries that do not fit each other."""
+        if self.candidates is not None and (self.query != "real" or not is_count(self.candidates)):
+            raise ValueError(
+                "`candidates` must be None, or an int >= 1 with query='real'. "
+                f"Got {self.candidates!r} with query={self.query!r}."
+            )
+        if None in self._n_neighbors and any(self._n_neighbors):
+            raise ValueError(
+                "`metric` must be neighbor_recall alone, or other metrics alone: their truths differ. "
+                f"Got {self.metric!r} instead; use one scorer for each."
+            )
+        if any(self._n_neighbors) and callable(self.affinity) and not isinstance(self.affinity, NeighborAffinity):
+            raise ValueError(
+                f"`affinity` must be 'auto' or a NeighborAffinity for {self.metric!r}. Got {self.affinity!r} instead."
+            )
+
     def __repr__(self) -> str:
         database = repr(self.database) if isinstance(self.database, str) else "(X, y)"
         options = f"affinity={self.affinity!r}, k={self.k!r}, empty={self.empty!r}, weighted={self.weighted!r}"
+        options += f", query={self.query!r}, candidates={self.candidates!r}" if self.query == "real" else ""
         return f"RetrievalScorer({self.metric!r}, database={database}, {options})"
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> Any:
@@ -125,7 +163,12 @@ class RetrievalScorer:
         >>> ap == hasher.score(X[1000:], y[1000:])
         True
         """
-        values = evaluate_ranking(self.ranking(estimator, X, y), self._metrics, empty=self.empty)
+        ranking = self.ranking(estimator, X, y)
+        values: dict[str, float] = {}
+        for k in dict.fromkeys(self._n_neighbors):  # each number of true neighbors is a truth of its own
+            metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
+            truth = ranking if k is None else replace(ranking, affinity=replace(ranking.affinity, n_neighbors=k))
+            values |= evaluate_ranking(truth, metrics, empty=self.empty)
         return values[self.metric] if isinstance(self.metric, str) else values
 
     def ranking(self, estimator: Any, X: Any, y: Any = None) -> Ranking:
@@ -189,9 +232,20 @@ class RetrievalScorer:
             affinity,
             bit_weights=getattr(hasher, "bit_weights_", None) if self.weighted else None,
             exclude_self=isinstance(self.database, str) and self.database == "fold",
+            query_activations=hasher.project_queries(hasher_input(estimator, X)) if self.query == "real" else None,
+            candidates=self.candidates,
         )
 
     def _affinity(self, hasher: Any, database_y: Any) -> Callable[[Any, Any], Any]:
+        if self._n_neighbors[0] is not None:
+            if np.ndim(database_y) != 2:
+                raise ValueError(
+                    f"`y` must hold the original vectors for {self.metric!r}: pass y=X, and fit with y=X or give "
+                    f"database=(X, X). Got targets of {np.ndim(database_y)} axes instead."
+                )
+            if isinstance(self.affinity, NeighborAffinity):
+                return replace(self.affinity, n_neighbors=self._n_neighbors[0], fraction=None)
+            return NeighborAffinity(self._n_neighbors[0], metric=getattr(hasher, "metric", "euclidean"))
         if not callable(self.affinity) and getattr(hasher, "affinity_", None) is not None:
             fitted: Callable[[Any, Any], Any] = hasher.affinity_
             return fitted
@@ -200,6 +254,8 @@ class RetrievalScorer:
     def _targets(self, estimator: Any, hasher: Any, X: Any, y: Any) -> Any:
         if y is not None:
             return y
+        if any(self._n_neighbors):
+            raise ValueError(f"`y` must hold the original vectors for {self.metric!r}: pass y=X. Got None instead.")
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         if getattr(affinity, "requires_y", True):
             raise ValueError(f"`y` must be given for the affinity {affinity or 'auto'!r}, which compares targets.")

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._distances import Distance, HammingDistance, Neighbors, real_distance, weighted_distance
 from skhash.codes import unpack
 from skhash.metrics._arrays import memory_chunks
-from skhash.neighbors._search import Distance, HammingDistance, nearest, real_distance, weighted_distance, within
-from skhash.neighbors.merging import Neighbors, smallest
+from skhash.neighbors._search import nearest, within
+from skhash.neighbors.merging import smallest
 
 RERANKS = ("cosine", "euclidean", "inner")
 

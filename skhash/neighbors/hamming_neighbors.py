@@ -19,6 +19,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
+from skhash._distances import Neighbors, item_words
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.metrics._estimators import find_hasher, hasher_input, packed_codes
 from skhash.neighbors._checks import (
@@ -30,9 +31,7 @@ from skhash.neighbors._checks import (
     n_threads,
 )
 from skhash.neighbors._radius import RadiusMixin
-from skhash.neighbors._search import item_words
 from skhash.neighbors._stages import RERANKS, Stages
-from skhash.neighbors.merging import Neighbors
 
 
 class HammingNeighbors(RadiusMixin, BaseEstimator):

@@ -1,28 +1,12 @@
 """Neighbors found in shards of a database, merged into those of the whole."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-
-class Neighbors(NamedTuple):
-    """Nearest items of queries: ascending distances, their items, and the number of items tied with the last one.
-
-    Parameters
-    ----------
-    distances : ndarray of shape (n_queries, k)
-        Distances, ascending.
-    indices : int64 ndarray of shape (n_queries, k)
-        Items; of equal distances the lowest index first.
-    n_ties : int64 ndarray of shape (n_queries,)
-        How many items of the database have the distance of the last neighbor, the neighbors among them included.
-    """
-
-    distances: npt.NDArray[Any]
-    indices: npt.NDArray[np.int64]
-    n_ties: npt.NDArray[np.int64]
+from skhash._distances import Neighbors
 
 
 def merge_neighbors(

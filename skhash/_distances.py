@@ -1,0 +1,149 @@
+"""Distances between queries and codes that are sums over the bits of a code.
+
+Plain Hamming distances count the bits that differ. Weighted ones add up the weights of these bits, on the integer grid
+of :func:`skhash.codes.quantize_weights`. A real query q has the distance -<q, s> from the signs s of a code, with q
+rounded to 30 bits. All sums are of integers: equal distances are equal, and shards merge exactly.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.codes import as_words, quantize_weights
+
+_PATTERNS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+
+
+class Neighbors(NamedTuple):
+    """Nearest items of queries: ascending distances, their items, and the number of items tied with the last one.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_queries, k)
+        Distances, ascending.
+    indices : int64 ndarray of shape (n_queries, k)
+        Items; of equal distances the lowest index first.
+    n_ties : int64 ndarray of shape (n_queries,)
+        How many items of the database have the distance of the last neighbor, the neighbors among them included.
+    """
+
+    distances: npt.NDArray[Any]
+    indices: npt.NDArray[np.int64]
+    n_ties: npt.NDArray[np.int64]
+
+
+def item_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Packed codes as 64-bit words, padded, the words of an item side by side, shape (n, n_words)."""
+    return np.ascontiguousarray(as_words(packed).T)
+
+
+class Distance(Protocol):
+    """A distance between queries and codes, in integers; `units` turn those of each query into real ones."""
+
+    n_queries: int
+    units: npt.NDArray[np.float64]
+
+    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
+        """Neighbors of some queries among the items from `first` to `last`."""
+        ...
+
+    def to_items(
+        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
+    ) -> npt.NDArray[Any]:
+        """Distances of some queries from items of their own, of the shape of `indices`."""
+        ...
+
+
+class HammingDistance:
+    """Number of bits that differ.
+
+    Parameters
+    ----------
+    queries : uint64 ndarray of shape (n_queries, n_words)
+        Codes of the queries.
+    """
+
+    def __init__(self, queries: npt.NDArray[np.uint64]) -> None:
+        self.queries, self.n_queries = queries, len(queries)
+        self.units = np.ones((len(queries), 1))
+
+    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Distance`."""
+        from skhash._kernels import nearest_codes
+
+        queries = self.queries[part]
+        found = _empty_neighbors(len(queries), k, np.int32)
+        nearest_codes(queries, database, first, last, *found)
+        return found
+
+    def to_items(
+        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
+    ) -> npt.NDArray[Any]:
+        """See :class:`Distance`."""
+        differing = database[indices] ^ self.queries[part][:, None]
+        distances: npt.NDArray[Any] = np.bitwise_count(differing).sum(axis=-1, dtype=np.int32)
+        return distances
+
+
+class TableDistance:
+    """A sum of integers, one for each bit of a code, by tables over its bytes.
+
+    Parameters
+    ----------
+    zeros, ones : int32 or int64 ndarray of shape (n_queries, nbits)
+        What a bit of 0 and a bit of 1 add to the distance from each query.
+    units : float64 ndarray of shape (n_queries, 1)
+        Turns the sums into distances.
+    """
+
+    def __init__(self, zeros: npt.NDArray[Any], ones: npt.NDArray[Any], units: npt.NDArray[np.float64]) -> None:
+        self.zeros, self.ones, self.units, self.n_queries = zeros, ones, units, len(zeros)
+
+    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Distance`."""
+        from skhash._kernels import nearest_by_tables
+
+        tables = self._tables(part)
+        found = _empty_neighbors(len(tables), k, tables.dtype)
+        nearest_by_tables(tables, database.view(np.uint8), first, last, *found)
+        return found
+
+    def to_items(
+        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
+    ) -> npt.NDArray[Any]:
+        """See :class:`Distance`."""
+        from skhash._kernels import table_distances
+
+        tables = self._tables(part)
+        distances = np.empty(indices.shape, dtype=tables.dtype)
+        table_distances(tables, database.view(np.uint8), indices, distances)
+        return distances
+
+    def _tables(self, part: slice) -> npt.NDArray[Any]:
+        """What each value of each byte of a code adds, shape (n, n_bytes, 256)."""
+        zeros, ones = self.zeros[part], self.ones[part]
+        padding = ((0, 0), (0, -zeros.shape[1] % 8))
+        by_byte = [np.pad(values, padding).reshape(len(values), -1, 8) for values in (zeros, ones - zeros)]
+        steps = by_byte[1] @ _PATTERNS.T.astype(zeros.dtype)
+        return np.ascontiguousarray(by_byte[0].sum(axis=2, keepdims=True, dtype=zeros.dtype) + steps)
+
+
+def weighted_distance(bits: npt.NDArray[np.uint8], bit_weights: npt.ArrayLike) -> TableDistance:
+    """Sum of the weights of the bits that differ, from the bits of the queries."""
+    weights, unit = quantize_weights(bit_weights, bits.shape[1])
+    return TableDistance(weights * bits, weights * (1 - bits.astype(np.int64)), np.full((len(bits), 1), unit))
+
+
+def real_distance(activations: npt.NDArray[np.floating]) -> TableDistance:
+    """Minus the inner product of real queries and the signs of a code."""
+    values = np.asarray(activations, dtype=np.float64)
+    largest = np.abs(values).sum(axis=1, keepdims=True)
+    units = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - 30)  # sums stay below 2**31
+    whole = np.rint(values / units).astype(np.int32)
+    return TableDistance(whole, -whole, units)
+
+
+def _empty_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike) -> Neighbors:
+    shape = (n_queries, k)
+    return Neighbors(np.empty(shape, dtype), np.empty(shape, np.int64), np.empty(n_queries, np.int64))
