@@ -122,7 +122,7 @@ def _spread_pivots(
     """
     nbits = len(pivots)
     pairs = np.triu_indices(nbits, k=1)
-    nearest, least = pivots, np.inf
+    nearest, least, extent = pivots, np.inf, max(X.max(), -X.min())
     for n_iter in range(1, max_iter + 1):
         excess = _overlap_excess(X, pivots)
         # relative to the tolerances; a single sphere has no pair
@@ -130,7 +130,7 @@ def _spread_pivots(
         if miss < least:
             nearest, least = pivots, miss
         # with many equal samples, pivots can move away without end
-        if miss <= 1 or n_iter == max_iter or np.abs(pivots).max() > FAR * np.abs(X).max():
+        if miss <= 1 or n_iter == max_iter or np.abs(pivots).max() > FAR * extent:
             break
         pivots = pivots + (excess.sum(axis=1, keepdims=True) * pivots - excess @ pivots) / (2 * nbits)
     return nearest, n_iter

@@ -155,11 +155,11 @@ class ColumnGenerationHasher(BaseHasher):
             raise ValueError(f"`solver` must be an installed one of {installed}. Got {self.solver!r} instead.")
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        samples, rng = X.astype(np.float64, copy=False), check_random_state(self.random_state)
+        rng = check_random_state(self.random_state)
         lists = draw_ranking_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
         pair_matrix, make_master_problem = self._master_problem(lists)
-        functions = self._hash_functions(samples, rng)
-        known, parameters = np.zeros((len(samples), 0)), []
+        functions = self._hash_functions(X, rng)
+        known, parameters = np.zeros((len(X), 0)), []
         self.C_, column = self._first_column(functions, pair_matrix, known, rng)
         master = make_master_problem(self.C_)
         weights_path = np.zeros((self.nbits, self.nbits))
@@ -189,22 +189,23 @@ class ColumnGenerationHasher(BaseHasher):
                 break
         self._check_weights()
 
-    def _hash_functions(self, X: npt.NDArray[np.float64], rng: np.random.RandomState) -> HashFunctions:
+    def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> HashFunctions:
         """Hash functions of the family that `hash_function` chooses, ready for a search on training samples."""
         kind = self.hash_function
-        if kind == "stump":
-            return StumpFunctions(X)
         if kind == "linear" or kind == "kernel":
             ridge = self._default_ridges[kind] if self.ridge is None else self.ridge
             if kind == "linear":
                 return LinearFunctions(X, ridge, self.n_starts)
             return KernelFunctions(X, ridge, self.n_starts, self.n_anchors, self.gamma, rng)
+        samples: npt.NDArray[np.float64] = X.astype(np.float64, copy=False)
+        if kind == "stump":
+            return StumpFunctions(samples)
         if kind == "trees":
             leaf_size = min(20, max(1, len(X) // 10))  # the default of 20 needs at least 40 samples
             trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=leaf_size)
             # with more values than bins, each fit would compute weighted quantiles, which takes most of the time
-            return ClassifierFunctions(X, trees, self.n_starts, trees.max_bins)
-        return ClassifierFunctions(X, kind, self.n_starts)
+            return ClassifierFunctions(samples, trees, self.n_starts, trees.max_bins)
+        return ClassifierFunctions(samples, kind, self.n_starts)
 
     def _first_column(
         self,

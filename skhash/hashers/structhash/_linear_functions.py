@@ -5,14 +5,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh, svd
+from scipy.linalg import eigh, qr, svd
 from scipy.optimize import minimize
+from sklearn.utils import gen_batches
 
 from skhash._schema import Array
 from skhash.codes import binarize
-from skhash.hashers.shallow._gaussian_kernel import gaussian_kernel, kernel_width
+from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, gaussian_kernel, kernel_width
 from skhash.hashers.shallow._kernel import draw_indices
 
+N_COLUMNS = 64  # of a product with the pair weights, which would be as large as the features
 LBFGS_ITERATIONS = 30  # a few iterations fit the training pairs, many fit their noise
 
 
@@ -21,7 +23,7 @@ class LinearFunctions:
 
     Parameters
     ----------
-    X : float64 array of shape (n_samples, n_features)
+    X : array of shape (n_samples, n_features), float32 or float64
         Training samples.
     ridge : float
         Penalty on directions of low variance, in units of the mean variance.
@@ -37,18 +39,32 @@ class LinearFunctions:
         "intercepts": Array("n_learned"),
     }
 
-    def __init__(self, X: npt.NDArray[np.float64], ridge: float, n_starts: int) -> None:
-        self.mean = X.mean(axis=0)
-        _, values, vectors = svd(X - self.mean, full_matrices=False)
+    def __init__(self, X: npt.NDArray[np.floating], ridge: float, n_starts: int) -> None:
+        shape = len(X), int(self._features(X[:1]).shape[1])
+        features = np.empty(shape, order="F")
+        for part in gen_batches(len(X), PART_SIZE):
+            features[part] = self._features(X[part])
+        self.mean = features.mean(axis=0)
+        features -= self.mean
+        if shape[0] >= 2 * shape[1]:  # the triangular factor has the same singular values and right vectors
+            features = qr(features, mode="raw", overwrite_a=True, check_finite=False)[1]
+        _, values, vectors = svd(features, full_matrices=False)
+        del features
         # directions without variance are rounding errors, which must not become bits
-        rank = max(1, np.count_nonzero(values > values[0] * max(X.shape) * np.finfo(np.float64).eps))
+        rank = max(1, np.count_nonzero(values > values[0] * max(shape) * np.finfo(np.float64).eps))
         values, vectors = values[:rank], vectors[:rank]
         variances = values**2 / len(X)
-        penalty = max(ridge * variances.sum() / X.shape[1], 1e-12 * variances[0], 1e-300)
+        penalty = max(ridge * variances.sum() / shape[1], 1e-12 * variances[0], 1e-300)
         # in these coordinates the penalized variance of every direction is 1
         self._basis = vectors.T / np.sqrt(variances + penalty)
-        self._Z = (X - self.mean) @ self._basis
+        self._Z = np.empty((len(X), rank))
+        for part in gen_batches(len(X), PART_SIZE):
+            self._Z[part] = (self._features(X[part]) - self.mean) @ self._basis
         self.n_starts = n_starts
+
+    def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """Features of samples, of which the functions are linear."""
+        return X.astype(np.float64, copy=False)
 
     def candidates(
         self, A: Any, rng: np.random.RandomState, effort: int = 1
@@ -72,7 +88,8 @@ class LinearFunctions:
             Parameters of the hash function that computes them.
         """
         A = symmetrize(A)
-        spectral = self._Z.T @ (A @ self._Z)
+        columns = gen_batches(self._Z.shape[1], N_COLUMNS)
+        spectral = np.hstack([self._Z.T @ (A @ self._Z[:, some]) for some in columns])
         n_spectral = min(self.n_starts, len(spectral))
         starts = list(eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T)
         starts += list(rng.standard_normal((self.n_starts * effort - n_spectral, len(spectral))))
@@ -137,16 +154,19 @@ class KernelFunctions(LinearFunctions):
 
     def __init__(
         self,
-        X: npt.NDArray[np.float64],
+        X: npt.NDArray[np.floating],
         ridge: float,
         n_starts: int,
         n_anchors: int,
         gamma: float | None,
         rng: np.random.RandomState,
     ) -> None:
-        self.anchors = X[draw_indices(len(X), n_anchors, rng)]
+        self.anchors = X[draw_indices(len(X), n_anchors, rng)].astype(np.float64, copy=False)
         self.gamma = kernel_width(X, self.anchors) if gamma is None else float(gamma)
-        super().__init__(gaussian_kernel(X, self.anchors, self.gamma), ridge, n_starts)
+        super().__init__(X, ridge, n_starts)
+
+    def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        return gaussian_kernel(X.astype(np.float64, copy=False), self.anchors, self.gamma)
 
     def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         """Parameters of all learned functions, as arrays."""
