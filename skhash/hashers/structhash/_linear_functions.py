@@ -51,7 +51,7 @@ class LinearFunctions:
         _, values, vectors = svd(features, full_matrices=False)
         del features
         # directions without variance are rounding errors, which must not become bits
-        rank = max(1, np.count_nonzero(values > values[0] * max(shape) * np.finfo(np.float64).eps))
+        rank = max(1, int(np.count_nonzero(values > values[0] * max(shape) * np.finfo(np.float64).eps)))
         values, vectors = values[:rank], vectors[:rank]
         variances = values**2 / len(X)
         penalty = max(ridge * variances.sum() / shape[1], 1e-12 * variances[0], 1e-300)
