@@ -67,6 +67,47 @@ def check_values(X: Any, *, fit: bool = False) -> Any:
     return X
 
 
+def check_activations(activations: npt.NDArray[Any], hasher: Any) -> npt.NDArray[Any]:
+    """Activations, which have a bit each: they are finite.
+
+    Parameters
+    ----------
+    activations : ndarray of shape (n_samples, nbits)
+        Activations of samples.
+    hasher : BaseHasher
+        The hasher, for the message.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, nbits)
+        `activations`.
+
+    Raises
+    ------
+    ValueError
+        If an activation is NaN or infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash import ITQHasher
+    >>> from skhash._values import check_activations
+    >>> check_activations(np.array([[0.0, np.nan]]), ITQHasher())
+    Traceback (most recent call last):
+    ...
+    ValueError: `X` must have finite activations. Got NaN or infinity for 1 of 1 samples instead. Look for extreme
+    values in X, or fit again.
+    """
+    finite = np.isfinite(activations).all(axis=1)
+    if not finite.all():
+        lower = " with a lower `learning_rate`" if hasattr(hasher, "learning_rate") else ""
+        raise ValueError(
+            f"`X` must have finite activations. Got NaN or infinity for {(~finite).sum()} of {len(finite)} samples "
+            f"instead. Look for extreme values in X, or fit again{lower}."
+        )
+    return activations
+
+
 def far_offset(mean: npt.NDArray[Any], scale: float) -> npt.NDArray[np.float64] | None:
     """What to subtract from features that are far from 0, before they lose digits.
 

@@ -14,11 +14,12 @@ from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._degenerate import checked_indices, warn_if_degenerate
 from skhash._samples import check_kind
 from skhash._schema import OPTIONAL, Array
 from skhash._target_checks import labels_for_affinity, missing_targets
 from skhash._threads import one_thread
-from skhash._values import check_values
+from skhash._values import check_activations, check_values
 from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._pairs import check_pairs
 from skhash.codes import MAX_NBITS, binarize
@@ -134,6 +135,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 self._fit(X, targets, **options)
             self._store_database(X, targets)
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            codes = self.database_codes_
+            if codes is None:
+                codes = self._map_batches(X[checked_indices(X.shape[0])], _binarize_and_pack)
+        warn_if_degenerate(codes, self._nbits, X.shape[0], stacklevel=5)
         return self
 
     @abstractmethod
@@ -372,7 +377,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _map_batches(self, X: Any, function: Callable[[Any], Any]) -> Any:
         """Concatenate a function of the activations of validated samples over batches."""
         with self._thread_limits():
-            parts = [function(self._project(X[batch])) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE)]
+            batches = (self._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
+            parts = [function(check_activations(activations, self)) for activations in batches]
         return np.concatenate(parts)
 
     def _thread_limits(self) -> AbstractContextManager[None]:

@@ -34,6 +34,11 @@ def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     ndarray of shape (n, nbits), dtype uint8
         Bits, 0 or 1.
 
+    Raises
+    ------
+    ValueError
+        If an activation is NaN, which has no sign.
+
     Examples
     --------
     >>> import numpy as np
@@ -41,7 +46,11 @@ def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     >>> binarize(np.array([[-0.5, 0.0, 2.0]]))
     array([[0, 1, 1]], dtype=uint8)
     """
-    return (numeric(activations, "activations") >= 0).astype(np.uint8)
+    activations = numeric(activations, "activations")
+    bits = activations >= 0
+    if not bits.all() and np.isnan(activations).any():
+        raise ValueError(f"`activations` must not have NaN. Got {np.isnan(activations).sum()} instead.")
+    return bits.astype(np.uint8)
 
 
 def signs(bits: npt.ArrayLike) -> npt.NDArray[np.float64]:

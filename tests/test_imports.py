@@ -31,6 +31,7 @@ ROOMS = [
         "_samples",
         "_target_checks",
         "_values",
+        "_degenerate",
         "codes",
         "_distances",
         "affinity",
@@ -50,7 +51,7 @@ ROOMS = [
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 # they import no other room but exceptions and _compat
 LEAVES = {"registry", "exceptions", "_compat", "_files", "_limits", "_schema", "_names"}
-LEAVES |= {"_threads", "_kernels", "_values", "_numeric"}
+LEAVES |= {"_threads", "_kernels", "_values", "_degenerate", "_numeric"}
 modules = {
     ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(HOUSE.rglob("*.py"))

@@ -1,5 +1,6 @@
 """The values of samples: far from 0, very large, very small. Every hasher is right, or says in one line what to do."""
 
+import pickle
 from functools import cache, partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.datasets import load_digits
 
 from skhash import BREHasher, ITQHasher, StructHashHasher, TALRHasher
 from skhash._values import check_values
+from skhash.persistence import load, save
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
@@ -84,3 +86,12 @@ def test_equal_samples_are_in_range():
     assert check_values(equal, fit=True) is equal
     bytes_of_images = np.zeros((4, 1, 2, 2), np.uint8)
     assert check_values(bytes_of_images, fit=True) is bytes_of_images
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("TALRHasher", float), ("ITQHasher", np.float32), ("KSHHasher", float)])
+def test_saved_hashers_keep_the_offset(name, dtype, tmp_path):
+    shifted = (X + 1e6 * ONE).astype(dtype)  # the fewest digits that float32 has
+    hasher = quick(name, **TINY).fit(shifted, y)
+    save(hasher, tmp_path / "hasher.safetensors")
+    for copy in (load(tmp_path / "hasher.safetensors"), pickle.loads(pickle.dumps(hasher))):
+        assert_array_equal(copy.project(shifted), hasher.project(shifted))

@@ -175,7 +175,7 @@ def test_resumes_in_a_process_with_other_hashes_of_strings(tmp_path):
     before = torch.get_rng_state()
     names = runpy.run_path(str(script), run_name="script")
     stop(names["make"](folder), names["X"], names["y"])
-    command = [sys.executable, "-W", "error", str(script), str(folder), str(out)]
+    command = [sys.executable, "-W", "error", "-W", "default::UserWarning", str(script), str(folder), str(out)]
     subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": "12345"})
     assert len(list(folder.iterdir())) == 1
     assert_array_equal(np.load(out), names["make"](None).fit(names["X"], names["y"]).database_codes_)

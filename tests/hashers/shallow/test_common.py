@@ -43,6 +43,7 @@ def test_two_kinds_of_samples_have_two_codes(Hasher, nbits):
     assert_array_equal(fit(Hasher, X[[0, -1]], nbits=nbits).transform(X).shape, (11, nbits))
 
 
+@pytest.mark.filterwarnings("ignore:The codes of all")
 @pytest.mark.parametrize("Hasher", SUPERVISED)
 def test_two_kinds_of_samples_with_labels_have_two_codes(Hasher):
     y = np.repeat([0, 1], 5)
@@ -52,6 +53,7 @@ def test_two_kinds_of_samples_with_labels_have_two_codes(Hasher):
     assert_array_equal(np.ptp(equal.transform(np.ones((3, 2))), axis=0), 0)
 
 
+@pytest.mark.filterwarnings("ignore:The codes of all")
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 / 3])
 @pytest.mark.parametrize("Hasher", [*LINEAR, *UNSUPERVISED])
 def test_equal_samples_have_equal_codes(Hasher, value):

@@ -25,6 +25,7 @@ def test_lsh_collides_with_the_probability_of_the_angle():
     assert np.mean(np.abs(agreement - expected)[pairs] < error[pairs]) == pytest.approx(0.68, abs=0.15)
 
 
+@pytest.mark.filterwarnings("ignore:The codes of 1000")
 def test_the_mean_of_float32_samples_is_summed_in_double_precision():
     X = np.full((300_000, 2), 0.1, dtype=np.float32)
     assert_allclose(LSHHasher(nbits=1, store_database=False, random_state=0).fit(X).mean_, 0.1, rtol=1e-6)

@@ -56,6 +56,7 @@ def test_samples_far_from_the_origin():
     )
 
 
+@pytest.mark.filterwarnings("ignore:The codes of all")
 def test_a_sample_that_equals_the_mean_has_the_activation_0():
     X = sparse.csr_array(np.tile([[0.1, 0.0, 0.7, 0.3]], (4, 1)))  # 4 equal samples: their mean is exact
     hasher = LSHHasher(40, random_state=0).fit(X)

@@ -1,0 +1,82 @@
+"""Codes that tell nothing apart: what a fit warns of."""
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.exceptions import DegenerateCodesWarning
+
+N_CHECKED = 1000  # training samples that are encoded for the check if their codes are not stored
+N_NAMED = 5  # constant bits that a warning names
+CHANCE = 0.05  # with few samples, balanced bits are constant by chance; a warning needs less than this
+
+
+def checked_indices(n_samples: int) -> npt.NDArray[np.int64]:
+    """Evenly spaced indices of at most 1,000 training samples.
+
+    Examples
+    --------
+    >>> from skhash._degenerate import checked_indices
+    >>> checked_indices(3), len(checked_indices(10**6))
+    (array([0, 1, 2]), 1000)
+    """
+    return np.unique(np.linspace(0, n_samples - 1, N_CHECKED).astype(np.int64))
+
+
+def warn_if_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int, stacklevel: int) -> None:
+    """Warn if all codes are equal or a bit is constant, see :func:`describe_degenerate`."""
+    message = describe_degenerate(codes, nbits, n_samples)
+    if message is not None:
+        warnings.warn(message, DegenerateCodesWarning, stacklevel=stacklevel + 1)
+
+
+def describe_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int) -> str | None:
+    """What is wrong with the codes of training samples, and what to do about it.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_codes, ceil(nbits / 8)), dtype uint8
+        Packed codes of all training samples, or of some.
+    nbits : int
+        Number of bits of a code.
+    n_samples : int
+        Number of training samples.
+
+    Returns
+    -------
+    str or None
+        Text of a warning if all codes are equal or a bit is constant; None if not, or if there are so
+        few codes that fair bits might do this by chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash._degenerate import describe_degenerate
+    >>> codes = np.packbits(np.tile([[0, 0, 1], [1, 0, 1]], (10, 1)), axis=1)
+    >>> describe_degenerate(codes, 3, 20)[:61]
+    '2 of 3 bits are constant on all 20 training samples: 1 and 2.'
+    >>> describe_degenerate(codes, 1, 20)
+    """
+    n = len(codes)
+    varies = np.unpackbits(np.bitwise_and.reduce(codes, axis=0) ^ np.bitwise_or.reduce(codes, axis=0), count=nbits)
+    constant = np.flatnonzero(varies == 0)
+    samples = f"all {n} training samples" if n == n_samples else f"{n} evenly spaced training samples of {n_samples}"
+    if len(constant) == nbits and 0.5 ** (nbits * (n - 1)) < CHANCE:
+        return (
+            f"The codes of {samples} are equal: a search tells none of them apart. Check that X varies, scale features "
+            "of very different ranges, for example with StandardScaler, or lower `learning_rate` if there is one."
+        )
+    if len(constant) and nbits * 0.5 ** (n - 1) < CHANCE:
+        return (
+            f"{len(constant)} of {nbits} bits are constant on {samples}: {_listed(constant.tolist())}. They tell no "
+            "samples apart. Lower `nbits`, or fit more samples or for longer."
+        )
+    return None
+
+
+def _listed(bits: list[int]) -> str:
+    named = [str(bit) for bit in bits[:N_NAMED]]
+    if len(bits) > N_NAMED:
+        named.append(f"{len(bits) - N_NAMED} more")
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)

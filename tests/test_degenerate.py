@@ -1,0 +1,106 @@
+"""Codes that tell nothing apart: warnings of fit, and activations that have no bit."""
+
+import numpy as np
+import pytest
+from _helpers import every_hasher, quick
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_digits
+
+from skhash import ITQHasher, LSHHasher, StructHashHasher, TALRHasher
+from skhash._degenerate import describe_degenerate
+from skhash.codes import binarize, pack
+from skhash.exceptions import DegenerateCodesWarning
+
+X, y = load_digits(return_X_y=True)
+
+
+@pytest.mark.parametrize("store_database", [True, False])
+@pytest.mark.parametrize("Hasher", [ITQHasher, LSHHasher, TALRHasher])
+def test_one_code(Hasher, store_database):
+    hasher = Hasher(8, store_database=store_database, random_state=0)
+    options = {"n_epochs": 1} if Hasher is TALRHasher else {}
+    samples = "all 40 training samples"
+    with pytest.warns(DegenerateCodesWarning, match=f"The codes of {samples} are equal.*StandardScaler") as caught:
+        hasher.set_params(**options).fit(np.ones((40, 3)), np.arange(40) % 2)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert hasher.transform(np.ones((1, 3))).shape == (1, 8)
+
+
+def test_at_most_1000_samples_are_encoded():
+    with pytest.warns(DegenerateCodesWarning, match="codes of 1000 evenly spaced training samples of 3000 are equal"):
+        LSHHasher(8, store_database=False, random_state=0).fit(np.ones((3000, 3)))
+
+
+def test_constant_bits():
+    two_kinds = np.repeat(X[:2], 20, axis=0)
+    with pytest.warns(DegenerateCodesWarning, match=r"\d of 8 bits are constant on all 40 .* Lower `nbits`") as caught:
+        hasher = StructHashHasher(8, hash_function="stump", random_state=0).fit(two_kinds, np.repeat([0, 1], 20))
+    n_constant = int((np.ptp(hasher.transform(two_kinds), axis=0) == 0).sum())
+    assert str(caught[0].message).startswith(f"{n_constant} of 8")
+
+
+def test_nothing_is_lost_where_warnings_are_errors():
+    hasher = LSHHasher(8, random_state=0)
+    with pytest.raises(DegenerateCodesWarning):  # warnings are errors in the tests
+        hasher.fit(np.ones((40, 3)))
+    assert_array_equal(hasher.transform(np.ones((2, 3))).shape, (2, 8))
+
+
+@pytest.mark.filterwarnings("error")
+@every_hasher
+def test_no_false_alarm(make):
+    make(n_epochs=5, n_starts=1, n_queries=50).fit(X[:500], y[:500])
+
+
+@pytest.mark.parametrize(
+    ("bits", "message"),
+    [
+        (np.zeros((2, 4)), None),  # by chance in one case of 16
+        (np.zeros((2, 5)), "The codes of all 2 training samples are equal"),
+        (np.tile([0, 1, 0], (9, 1)), "The codes of all 9 training samples are equal"),
+        (np.array([[0, 1], [1, 1]] * 3), None),  # by chance in one case of 16
+        (np.array([[0, 1], [1, 1]] * 5), "1 of 2 bits are constant on all 10 training samples: 1. They"),
+        (
+            np.array([[0] * 9, [0] * 8 + [1]] * 9),
+            "8 of 9 bits are constant on all 18 training samples: 0, 1, 2, 3",
+        ),
+        (np.array([[0, 1], [1, 0]] * 9), None),
+    ],
+)
+def test_few_samples_may_agree_by_chance(bits, message):
+    found = describe_degenerate(pack(bits), bits.shape[1], len(bits))
+    assert found is None if message is None else found.startswith(message)
+
+
+# --- activations that are not finite
+
+
+@pytest.mark.parametrize("activations", [[[np.nan]], [[1.0, -np.inf, np.nan]], np.full((2, 2), np.nan, np.float32)])
+def test_nan_has_no_bit(activations):
+    with pytest.raises(ValueError, match=r"`activations` must not have NaN. Got \d instead"):
+        binarize(activations)
+
+
+def test_infinity_has_a_sign():
+    assert_array_equal(binarize([[np.inf, -np.inf, -0.0]]), [[1, 0, 1]])
+
+
+@pytest.mark.parametrize("method", ["project", "transform", "encode"])
+@pytest.mark.parametrize("name", ["ITQHasher", "TALRHasher"])
+def test_weights_that_are_not_finite(method, name):
+    hasher = quick(name, n_epochs=1).fit(X[:200], y[:200])
+    if name == "ITQHasher":
+        hasher.projection_ = hasher.projection_ * np.nan
+    else:
+        hasher.weights_ = hasher.weights_ | {"hash.bias": np.full(8, np.inf, np.float32)}
+    remedy = r"or fit again\." if name == "ITQHasher" else "fit again with a lower `learning_rate`"
+    with pytest.raises(ValueError, match=f"`X` must have finite activations. Got .* for 5 of 5 samples.*{remedy}"):
+        getattr(hasher, method)(X[:5])
+
+
+def test_a_training_that_diverges_names_the_learning_rate():
+    hasher = quick("TALRHasher", n_epochs=3).fit(X[:200], y[:200])
+    codes = hasher.encode(X)
+    with pytest.raises(FloatingPointError, match=r"must be finite.* Lower `learning_rate` \(now 3e\+38\)"):
+        hasher.set_params(learning_rate=3e38, optimizer="sgd", lr_schedule="constant").fit(X[:200], y[:200])
+    assert_array_equal(hasher.encode(X), codes)
