@@ -290,10 +290,11 @@ class AGHHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         rng = check_random_state(self.random_state)
-        centered, self.mean_ = center(X, np.float64)  # rounded distances would change the nearest anchors
-        anchors = self._draw_anchors(centered, rng)
-        del centered
-        Z, self.bandwidth_ = _anchor_weights(X, anchors, self.n_neighbors, self.bandwidth, self.mean_)
+        # rounded distances would change the nearest anchors; k-means changes its samples in their last digits
+        anchors = self._draw_anchors(center(X, np.float64)[0], rng)
+        # not X - mean_, which is rounded for samples that are far from 0
+        centered, self.mean_ = center(X, np.float64)
+        Z, self.bandwidth_ = _anchor_weights(centered, anchors, self.n_neighbors, self.bandwidth)
         used = Z.sum(axis=0) > 0  # the others are near no sample
         self.anchors_, Z = anchors[used], Z[:, used]
         n_columns = -(-self.nbits // self.n_layers)
