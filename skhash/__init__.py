@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compar
     from skhash.hashers.deep.dhn import DHNHasher as DHNHasher
     from skhash.hashers.deep.dpsh import DPSHHasher as DPSHHasher
     from skhash.hashers.deep.dtsh import DTSHHasher as DTSHHasher
+    from skhash.hashers.deep.embedding import EmbeddingHasher as EmbeddingHasher
     from skhash.hashers.deep.greedyhash import GreedyHashHasher as GreedyHashHasher
     from skhash.hashers.deep.hashnet import HashNetHasher as HashNetHasher
     from skhash.hashers.deep.mihash import MIHashHasher as MIHashHasher

@@ -343,7 +343,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""
-        given = not isinstance(self.affinity, str)
+        given = callable(self.affinity)
         if y is None and get_tags(self).target_tags.required:
             raise missing_targets(self)
         X = self._check_input(X, y=None if y is None else "no_validation", reset=reset, ensure_min_samples=2)
@@ -371,7 +371,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _fit_affinity(self, targets: Any) -> None:
         """Set `affinity_`. Without supervision y is for `score` only, which resolves the affinity itself."""
         self.affinity_ = None
-        if targets is not None and (self._supervised or not isinstance(self.affinity, str)):
+        if targets is not None and (self._supervised or callable(self.affinity)):
             self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
 
     def _map_batches(self, X: Any, function: Callable[[Any], Any]) -> Any:

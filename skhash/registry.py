@@ -253,6 +253,15 @@ METHODS: dict[str, Method] = {
             use_for="no labels, and no suitable augmentation",
         ),
         Method(
+            "embedding",
+            "deep.embedding.EmbeddingHasher",
+            24,
+            search_space={"learning_rate": Around(5), "temperature": Around(2)},
+            learns_from="samples",
+            paper="Neyshabur et al., NIPS 2013",
+            use_for="no labels: the nearest neighbors of vectors, found by real queries",
+        ),
+        Method(
             "structhash",
             "structhash.structhash.StructHashHasher",
             4,

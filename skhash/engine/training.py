@@ -258,11 +258,8 @@ def _split_batches(indices: npt.NDArray[np.int64], size: int) -> list[npt.NDArra
 
 
 def _build_optimizer(encoder: Encoder, objective: Objective, schedule: Schedule) -> torch.optim.Optimizer:
-    rates = {
-        encoder.backbone: schedule.learning_rate * schedule.backbone_lr_scale,
-        encoder.hash: schedule.learning_rate,
-        objective: schedule.learning_rate,
-    }
+    rates = dict.fromkeys((*encoder.children(), objective), schedule.learning_rate)
+    rates[encoder.backbone] *= schedule.backbone_lr_scale
     groups: list[dict[str, Any]] = []
     for module, rate in rates.items():
         for decay, is_decayed in ((schedule.weight_decay, True), (0.0, False)):

@@ -192,6 +192,10 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         """Number of stages of a method that learns by continuation."""
         return 1
 
+    def _new_encoder(self, *args: Any, **options: Any) -> Encoder:
+        """Encoder with first weights."""
+        return Encoder(*args, **options)
+
     # --- validate
 
     def _given_targets(self, X: Any, y: Any) -> Any:
@@ -274,7 +278,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     def _build_encoder(self, X: Any, rng: np.random.RandomState) -> Encoder:
         smoothing = self.settings_["smoothing"]
         n_directions = min(N_MAX_DIRECTIONS, min(X.shape) // 2) if smoothing else 0
-        encoder = Encoder(
+        encoder = self._new_encoder(
             X.shape[1:],
             self.nbits,
             self.backbone,
@@ -297,7 +301,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             options = {"input_dropout": self.settings_["input_dropout"], "hidden_dropout": self.hidden_dropout}
             options["mixed_precision"] = self.mixed_precision
         with seeded(0, device):  # the first weights are replaced; the global generators stay untouched
-            encoder = Encoder(**(self._architecture | options))
+            encoder = self._new_encoder(**(self._architecture | options))
         encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})
         return encoder.to(device)
 

@@ -1,5 +1,6 @@
 """Early stopping: the exact metric of held-out samples decides which epoch is kept."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,9 @@ def split_indices(
 
 
 @torch.no_grad()
-def compute_activations(encoder: Encoder, X: Any) -> Any:
+def compute_activations(
+    encoder: Encoder, X: Any, function: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> Any:
     """Activations of samples by an encoder in evaluation mode, batch by batch.
 
     Parameters
@@ -105,6 +108,8 @@ def compute_activations(encoder: Encoder, X: Any) -> Any:
         The encoder.
     X : array or DatasetArray of shape (n_samples, ...)
         Samples.
+    function : callable, default=None
+        Function of a batch that the encoder has read. None uses the encoder itself.
 
     Returns
     -------
@@ -113,5 +118,5 @@ def compute_activations(encoder: Encoder, X: Any) -> Any:
     """
     encoder.eval()
     with full_precision(encoder.mean.device):
-        parts = [encoder(encoder.read(X, batch)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
+        parts = [(function or encoder)(encoder.read(X, batch)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
     return torch.cat(parts).cpu().numpy()

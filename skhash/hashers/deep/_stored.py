@@ -1,6 +1,7 @@
 """What a deep hasher stores, and the check of what comes from a file."""
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy.typing as npt
@@ -23,6 +24,7 @@ class StoredMixin:
     """Mixin with the fitted attributes that all deep hashers have."""
 
     _batch_norm: bool
+    _new_encoder: Callable[..., Encoder]
     _nbits: int
     settings_: dict[str, Any]
     weights_: dict[str, npt.NDArray[Any]]
@@ -68,7 +70,7 @@ class StoredMixin:
         if first > sum(weight.size for weight in self.weights_.values()):  # before they take memory
             raise ValueError(f"`weights_` must suit samples of shape {self.input_shape_}.")
         with seeded(0, torch.device("cpu")):  # the global generators stay untouched
-            weights = Encoder(**(architecture | {"shape": shape})).state_dict()
+            weights = self._new_encoder(**(architecture | {"shape": shape})).state_dict()
         if weights.keys() != self.weights_.keys():
             raise ValueError(f"`weights_` must have {sorted(weights)}. Got {sorted(self.weights_)} instead.")
         for name, tensor in weights.items():

@@ -31,10 +31,10 @@ import torch
 from skhash._compat import Interval, StrOptions
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
-from skhash.hashers.shallow._linear import orthonormal_map, principal_map
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import orthonormal_map
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics._listwise import listwise_metric
 from skhash.metrics._ties import (
@@ -374,12 +374,7 @@ class TALRHasher(DeepHasher):
         if self.backbone is not None:
             return
         if self.settings_["init"] == "itq":
-            with torch.no_grad():
-                centered = encoder.eval().features(encoder.read(X, slice(None))).numpy().astype(np.float64)
-            encoder.train()
-            start = principal_map(centered, self.nbits, rng)
-            start = start @ quantizing_rotation(centered @ start, 50, rng)
-            start /= max(float(np.sqrt(np.mean((centered @ start) ** 2))), 1e-12)
+            start = itq_map(encoder, X, slice(None), rng)
         else:
             start = orthonormal_map(encoder.hash.in_features, self.nbits, rng)
         with torch.no_grad():

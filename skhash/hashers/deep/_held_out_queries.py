@@ -1,0 +1,109 @@
+"""Early stopping of hashers that learn to keep neighbors: held-out queries decide which epoch is kept."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from skhash.hashers.deep._early_stopping import compute_activations
+from skhash.hashers.deep._query_encoder import QueryEncoder
+
+N_NEIGHBORS = 10
+N_MAX_QUERIES = 500
+#: standard deviation of the gain over the queries, about: a mean gain below its standard error is noise
+SPREAD = 0.1
+
+
+class HeldOutQueries:
+    """Some samples as real queries, ranked against all other samples: the recall of their nearest neighbors.
+
+    The held-out samples are items like the others, but training takes no query from them.
+
+    Parameters
+    ----------
+    X : array or DatasetArray of shape (n_samples, ...)
+        All training samples.
+    targets : array of shape (n_samples, ...) or None
+        Their targets.
+    indices : ndarray of int64
+        Indices of the held-out samples.
+    metric : "cosine", "inner" or "euclidean"
+        Metric of the true neighbors.
+    n_iter_no_change : int
+        Number of epochs without a better value before stopping.
+    every : int, default=1
+        Number of epochs from one measurement to the next.
+
+    Attributes
+    ----------
+    best : tuple of (float, int)
+        The best value so far, and its epoch. Before the first epoch, what it must exceed.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        targets: Any,
+        indices: npt.NDArray[np.int64],
+        metric: str,
+        n_iter_no_change: int,
+        every: int = 1,
+    ) -> None:
+        self.train, self.train_targets = X, targets
+        self.indices, self.metric = indices, metric
+        self.n_iter_no_change, self.every = n_iter_no_change, every
+        self.best: tuple[float, int] = (-math.inf, 0)
+        self._neighbors: torch.Tensor | None = None
+
+    def begin(self, encoder: QueryEncoder) -> None:
+        """Measure the start, which is kept unless an epoch is better by more than chance."""
+        self.best = (self.recall(encoder) + SPREAD / math.sqrt(max(len(self.indices), 1)), 0)
+
+    def improves(self, encoder: QueryEncoder, entry: dict[str, Any]) -> bool:
+        """Add the recall to the entry of an epoch that is measured; return whether it is the best so far."""
+        if entry["epoch"] % self.every:
+            return False
+        entry["validation"] = self.recall(encoder)
+        if entry["validation"] <= self.best[0]:
+            return False
+        self.best = (entry["validation"], entry["epoch"])
+        return True
+
+    def should_stop(self, n_epochs: int) -> bool:
+        """Whether the last epochs brought no better value."""
+        return n_epochs - self.best[1] >= self.n_iter_no_change
+
+    @torch.no_grad()
+    def recall(self, encoder: QueryEncoder) -> float:
+        """Share of the nearest neighbors that are among the nearest codes, mean over the held-out queries."""
+        if len(self.indices) == 0:
+            return 0.0
+        if self._neighbors is None:
+            self._neighbors = self._nearest(self._similarities(encoder))
+        codes = torch.from_numpy(compute_activations(encoder, self.train))
+        codes = torch.where(codes >= 0, 1.0, -1.0)
+        queries = encoder.query(encoder.read(self.train, self.indices)).cpu()
+        found = self._nearest(queries @ codes.T)
+        return float((found[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
+
+    def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
+        queries = encoder.read(self.train, self.indices)
+        size = 4096
+        parts = [
+            encoder.similarities(queries, encoder.read(self.train, slice(i, i + size)), self.metric)
+            for i in range(0, len(self.train), size)
+        ]
+        return torch.cat(parts, 1).cpu()
+
+    def _nearest(self, scores: torch.Tensor) -> torch.Tensor:
+        """Indices of the nearest items of each held-out sample, without itself."""
+        scores[torch.arange(len(scores)), torch.from_numpy(self.indices)] = -math.inf
+        return scores.topk(min(N_NEIGHBORS, scores.shape[1] - 1), 1).indices
+
+
+def choose_queries(n: int, fraction: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Indices of the samples to hold out, in ascending order; none of fewer than 4 samples."""
+    n_queries = min(round(n * fraction), N_MAX_QUERIES)
+    return np.sort(rng.permutation(n)[: n_queries if n >= 4 else 0]).astype(np.int64)

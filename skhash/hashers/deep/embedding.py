@@ -1,0 +1,263 @@
+r"""EmbeddingHasher, asymmetric hashing of vectors (two maps as in Neyshabur et al., NIPS 2013; the loss is ours).
+
+Two linear maps, one for items and one for queries:
+
+    b = sign(W x + c),   score(q, x) = <A q + a, b>
+
+Both start from ITQ of the centered vectors, W = A. In each batch, every query q ranks the items x, by their similarity
+s(q, x) and by their score, both centered per query. The loss is the cross-entropy of two distributions over the items,
+less the entropy of the first:
+
+    p = softmax(s / (T std(s))),   r = softmax(g score),   loss = mean over q of sum_x p(x) ln [p(x) / r(x)]
+
+T is the temperature, and g the least-squares fit of the scores to the logits of p, over the batch. Gradients pass
+straight through the sign.
+"""
+
+import math
+from numbers import Real
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from skhash._compat import Interval, StrOptions
+from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
+from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._binarize import sign
+from skhash.hashers.deep._early_stopping import compute_activations
+from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
+from skhash.hashers.deep._itq_start import itq_map
+from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._query_encoder import QueryEncoder
+
+N_START = 10_000  # samples that the start is learned from
+N_EVALUATIONS = 25  # about as many epochs of a fit are measured
+
+
+def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Cross-entropy of the two rankings, minus the entropy of the first, sum over the queries.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.deep.embedding import _neighbor_loss
+    >>> similarities = torch.tensor([[0.9, 0.1, 0.2]])
+    >>> _neighbor_loss(similarities, 7 * similarities + 1, 0.25) < 1e-6  # the same ranking
+    tensor(True)
+    >>> _neighbor_loss(similarities, -similarities, 0.25) > 0.1
+    tensor(True)
+    """
+    logits = similarities - similarities.mean(1, keepdim=True)
+    logits = logits / (temperature * logits.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12))
+    scores = scores - scores.mean(1, keepdim=True)
+    scale = (scores * logits).sum() / scores.square().sum().clamp_min(1e-12)
+    target = torch.log_softmax(logits, 1)
+    return (target.exp() * (target - torch.log_softmax(scale * scores, 1))).sum()
+
+
+class _EmbeddingObjective(Objective):
+    """Loss of a batch: a seventh of its samples are queries, which rank the others.
+
+    `held_out` has the indices of the training samples that are no queries.
+    """
+
+    def __init__(self, metric: str, temperature: float = 0.25) -> None:
+        super().__init__()
+        self.metric, self.temperature = metric, temperature
+        self.held_out = np.empty(0, np.int64)
+
+    def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        n_queries = -(-len(X) // 7)
+        is_query = np.zeros(len(X), bool)
+        is_query[np.flatnonzero(~np.isin(indices, self.held_out))[:n_queries]] = True
+        chosen = torch.from_numpy(is_query).to(X.device)
+        queries, items = X[chosen], X[~chosen]
+        similarities = encoder.similarities(queries, items, self.metric)
+        scores = encoder.query(queries) @ sign(encoder(items)).T
+        return _neighbor_loss(similarities, scores, self.temperature) / n_queries
+
+
+class EmbeddingHasher(DeepHasher):
+    """Codes that keep the neighbors of vectors, learned from the vectors alone.
+
+    Items become codes. Queries stay real: :meth:`project_queries` is a linear map of its own, and
+    :class:`skhash.neighbors.HammingNeighbors` with ``query="real"`` ranks the codes by it. Learning
+    starts from ITQ, and held-out queries decide whether an epoch is better than this start.
+
+    Parameters
+    ----------
+    nbits : int, default=256
+        Number of bits of a code.
+    metric : "cosine", "inner" or "euclidean", default="cosine"
+        Which neighbors to keep: those with the largest cosine or inner product, or with the smallest
+        Euclidean distance. With "cosine" all samples are divided by their norm.
+    temperature : float, default=0.25
+        Temperature of the similarities of a query, in units of their standard deviation. A small
+        value looks at the nearest items only.
+    affinity : None, "auto" or callable, default=None
+        Which samples are relevant, for :meth:`score` only; None is "auto". See :mod:`skhash.affinity`.
+    {shared parameters}
+
+    Attributes
+    ----------
+    {shared attributes}
+
+    Notes
+    -----
+    With ``early_stopping=True`` a share `validation_fraction` of the samples, at most 500, are held
+    out: they are items like the others, and no queries. The validation metric of `history_` is the share
+    of their ten nearest vectors that are among the ten best items by real queries, measured about 25
+    times. The start is kept if no epoch is better by more than chance, so learning pays from some
+    thousand samples on. `y` is stored for :meth:`score`; learning does not use it.
+
+    {defaults}
+
+    References
+    ----------
+    Neyshabur, Srebro, Salakhutdinov, Makarychev, Yadollahpour: The Power of Asymmetry in Binary
+    Hashing. NIPS 2013 (two maps; the loss and the start are ours).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import EmbeddingHasher
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=20, random_state=0)
+    >>> search = HammingNeighbors(hasher, query="real", n_neighbors=5).fit(X[:1700])
+    >>> search.kneighbors(X[1700:], return_distance=False).shape
+    (97, 5)
+    """
+
+    _parameter_constraints = DeepHasher._parameter_constraints | {
+        "metric": [StrOptions({"cosine", "inner", "euclidean"})],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "affinity": [StrOptions({"auto"}), callable, None],
+    }
+    del _parameter_constraints["augment"]
+
+    _n_epochs_range = (8, 200)
+    _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
+    _recipes = {"linear": (300, 1792, 1e-4, 0.0), "deep": (300, 1792, 1e-4, 0.0)}
+    _sgd_rates = {"linear": 0.01, "deep": 0.01}
+
+    def __init__(
+        self,
+        nbits: int = 256,
+        *,
+        metric: Literal["cosine", "inner", "euclidean"] = "cosine",
+        temperature: float = 0.25,
+        affinity: Affinity | None = None,
+        backbone: Backbone = None,
+        n_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        backbone_lr_scale: float = 1.0,
+        lr_schedule: LRSchedule = "cosine",
+        optimizer: Optimizer = "adam",
+        weight_decay: float | None = None,
+        input_dropout: float | None = 0.0,
+        smoothing: float | None = None,
+        hidden_dropout: float = 0.0,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 50,
+        checkpoint: str | PathLike[str] | None = None,
+        store_database: bool = True,
+        device: str | torch.device = "auto",
+        mixed_precision: bool = False,
+        deterministic: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        self.nbits = nbits
+        self.metric = metric
+        self.temperature = temperature
+        self.affinity = affinity
+        self.backbone = backbone
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.backbone_lr_scale = backbone_lr_scale
+        self.lr_schedule = lr_schedule
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.input_dropout = input_dropout
+        self.smoothing = smoothing
+        self.hidden_dropout = hidden_dropout
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
+        self.store_database = store_database
+        self.device = device
+        self.mixed_precision = mixed_precision
+        self.deterministic = deterministic
+        self.random_state = random_state
+
+    def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
+        """Real queries, which are compared with codes by their inner product with the signs of the bits.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, nbits), dtype float32
+            A query q scores an item ``q @ (2 * bits - 1)``.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        ValueError
+            If `X` does not match the training samples.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import EmbeddingHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = EmbeddingHasher(16, n_epochs=2, random_state=0).fit(X)
+        >>> hasher.project_queries(X[:5]).shape
+        (5, 16)
+        """
+        X = self._validate_samples(X)
+        with self._thread_limits():
+            encoder: Any = self._module()
+            queries: npt.NDArray[np.floating] = compute_activations(encoder, X, encoder.query)
+        return queries
+
+    def _objective(self) -> Objective:
+        return _EmbeddingObjective(self.metric, self.temperature)
+
+    def _augmentation(self) -> None:
+        return None
+
+    def _new_encoder(self, *args: Any, **options: Any) -> Encoder:
+        return QueryEncoder(*args, unit_norm=self.metric == "cosine", **options)
+
+    def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
+        indices = slice(None) if len(X) <= N_START else evenly_spaced(len(X), N_START)
+        start = torch.as_tensor(itq_map(encoder, X, indices, rng).T)
+        with torch.no_grad():
+            encoder.hash.weight.copy_(start)
+            encoder.queries.weight.copy_(start)
+
+    def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> Any:
+        indices = choose_queries(len(X), self.validation_fraction, order)
+        every = math.ceil(self.settings_["n_epochs"] / N_EVALUATIONS)
+        return HeldOutQueries(X, targets, indices, self.metric, self.n_iter_no_change, every)
+
+    def _fit_loop(self, trainer: Trainer, early_stopping: Any, *others: Any) -> None:
+        if early_stopping is not None:
+            trainer.objective.held_out = early_stopping.indices
+            if not self.history_:
+                early_stopping.begin(trainer.encoder)
+                self._store_weights(trainer.encoder.state_dict())
+        super()._fit_loop(trainer, early_stopping, *others)

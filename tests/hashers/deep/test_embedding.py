@@ -1,0 +1,225 @@
+"""EmbeddingHasher: its loss against plain loops, gradients, its start, held-out queries, real queries."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from _helpers import StopAfter, draw
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+
+from skhash import EmbeddingHasher
+from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
+from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep.embedding import _EmbeddingObjective, _neighbor_loss
+from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.neighbors import HammingNeighbors
+
+METRICS = ["cosine", "inner", "euclidean"]
+
+
+def plain_similarities(q, x, metric):
+    if metric == "cosine":
+        q, x = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (q, x))
+    if metric == "euclidean":
+        return -np.array([[sum((a - b) ** 2 for a, b in zip(i, j, strict=True)) for j in x] for i in q])
+    return np.array([[sum(a * b for a, b in zip(i, j, strict=True)) for j in x] for i in q])
+
+
+def plain_loss(similarities, scores, temperature):
+    """Kullback-Leibler divergence of the two rankings of each query, sum over the queries."""
+    targets, centered = [], []
+    for s, r in zip(similarities, scores, strict=True):
+        deviation = math.sqrt(sum((a - sum(s) / len(s)) ** 2 for a in s) / len(s))
+        targets.append([(a - sum(s) / len(s)) / (temperature * deviation) for a in s])
+        centered.append([a - sum(r) / len(r) for a in r])
+    pairs = [pair for rows in zip(targets, centered, strict=True) for pair in zip(*rows, strict=True)]
+    scale = sum(a * b for a, b in pairs) / sum(b * b for _, b in pairs)
+    total = 0.0
+    for t, r in zip(targets, centered, strict=True):
+        p, q = ([math.exp(a) for a in row] for row in (t, [scale * b for b in r]))
+        total += sum(a / sum(p) * math.log(a / sum(p) * sum(q) / b) for a, b in zip(p, q, strict=True))
+    return total
+
+
+def plain_recall(queries, codes, similarities, k, exclude):
+    """Mean share of the k nearest vectors among the k best codes, for each query without one item."""
+    shares = []
+    for query, similar, i in zip(queries, similarities, exclude, strict=True):
+        others = [j for j in range(len(codes)) if j != i]
+        true = sorted(others, key=lambda j: -similar[j])[:k]
+        found = sorted(others, key=lambda j: -(query @ codes[j]))[:k]
+        shares.append(len(set(true) & set(found)) / k)
+    return np.mean(shares)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_the_loss_is_the_double_loop(temperature):
+    similarities, scores = draw(4, 7), draw(4, 7, seed=1)
+    expected = plain_loss(similarities.tolist(), scores.tolist(), temperature)
+    assert _neighbor_loss(similarities, scores, temperature).item() == pytest.approx(expected, rel=1e-9)
+    shifted = _neighbor_loss(similarities, 3 * scores + draw(4, 1, seed=2), temperature)
+    assert shifted.item() == pytest.approx(expected, rel=1e-9)  # neither scale nor level of the scores matters
+
+
+def test_gradients_of_the_loss():
+    similarities, items, queries = draw(3, 5), draw(5, 4, seed=1).requires_grad_(), draw(3, 4, seed=2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda q, b: _neighbor_loss(similarities, q @ b.T, 0.3), (queries, items))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_objective_ranks_items_by_queries_that_are_not_held_out(metric):
+    X = draw(15, 6).float()
+    torch.manual_seed(0)
+    encoder = QueryEncoder(6, 4, unit_norm=metric == "cosine")
+    encoder.set_statistics(X.numpy())
+    batch = encoder.read(X.numpy(), slice(None))
+    objective = _EmbeddingObjective(metric, 0.5)
+    objective.held_out = np.array([20, 22])
+    loss = objective(encoder, batch, None, np.arange(20, 35))
+    chosen = [1, 3, 4]  # of the indices 20 to 34
+    rest = np.setdiff1d(np.arange(15), chosen)
+    signs = np.where(encoder(batch).detach().numpy() >= 0, 1.0, -1.0)
+    scores = encoder.query(batch).detach().numpy()[chosen] @ signs[rest].T
+    similarities = plain_similarities(X[chosen].double().numpy(), X[rest].double().numpy(), metric)
+    assert loss.item() == pytest.approx(plain_loss(similarities.tolist(), scores.tolist(), 0.5) / 3, rel=1e-4)
+    loss.backward()
+    assert all(layer.weight.grad.abs().sum() > 0 for layer in (encoder.hash, encoder.queries))
+
+
+def test_small_batches_have_a_finite_loss():
+    encoder = QueryEncoder(3, 4)
+    for X in (torch.ones(2, 3), torch.ones(9, 3), draw(3, 3).float()):
+        for held_out in (np.empty(0, np.int64), np.arange(9)):
+            objective = _EmbeddingObjective("inner", 0.1)
+            objective.held_out = held_out
+            loss = objective(encoder, X, None, np.arange(len(X)))
+            gradients = torch.autograd.grad(loss, encoder.hash.weight)
+            assert loss.isfinite()
+            assert gradients[0].isfinite().all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_without_learning_it_is_itq_with_real_queries(digits, metric):
+    X, queries = digits.X[:300] + 1.0, digits.X_query[:50] + 1.0
+    hasher = EmbeddingHasher(16, metric=metric, n_epochs=1, validation_fraction=1e-9, random_state=3).fit(X)
+    if metric == "cosine":
+        X, queries = (values / np.linalg.norm(values, axis=1, keepdims=True) for values in (X, queries))
+    centered = X - X.mean(0)
+    rng = np.random.RandomState(3)
+    rng.randint(np.iinfo(np.int32).max)  # the seed of the training
+    directions = PCA(16, svd_solver="full").fit(centered).components_.T
+    expected = directions @ quantizing_rotation(centered @ directions, 50, rng)
+    real, items = hasher.project_queries(queries), hasher.project(X)
+    assert_array_equal(hasher.project(queries), real)
+    # the components have signs of their own, and the rotation depends on them: compare the products
+    assert_array_equal(hasher.transform(X), items >= 0)
+    scale = np.linalg.norm(real) / np.linalg.norm((queries - X.mean(0)) @ expected)
+    assert_allclose(items @ items.T, scale**2 * (centered @ directions) @ (centered @ directions).T, atol=2e-3 * scale)
+    assert hasher.n_epochs_ == 1
+
+
+def test_recall_of_held_out_queries(digits):
+    X = digits.X[:120]
+    encoder = QueryEncoder(64, 12)
+    encoder.set_statistics(X)
+    indices = choose_queries(len(X), 0.1, np.random.default_rng(0))
+    assert len(indices) == 12
+    held_out = HeldOutQueries(X, None, indices, "euclidean", 5)
+    codes = np.where(encoder(encoder.read(X, slice(None))).detach().numpy() >= 0, 1.0, -1.0)
+    queries = encoder.query(encoder.read(X, indices)).detach().numpy()
+    similarities = plain_similarities(X[indices], X, "euclidean")
+    expected = plain_recall(queries, codes, similarities, 10, indices)
+    assert held_out.recall(encoder) == pytest.approx(expected)
+    held_out.begin(encoder)
+    entry = {"epoch": 1}
+    assert not held_out.improves(encoder, entry)  # it is the start
+    assert entry["validation"] == pytest.approx(expected)
+
+
+def recall(hasher, X, queries):
+    """Recall of the ten nearest neighbors of real queries."""
+    true = np.argsort((X**2).sum(1) - 2 * queries @ X.T, axis=1)[:, :10]
+    found = np.argsort(-(hasher.project_queries(queries) @ np.where(hasher.transform(X), 1, -1).T), axis=1)[:, :10]
+    return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(true, found, strict=True)])
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A hasher of 1,200 digits, its start, the digits and queries."""
+    X = load_digits(return_X_y=True)[0]
+    options = {"metric": "euclidean", "batch_size": 600, "learning_rate": 1e-3, "random_state": 0}
+    hasher = EmbeddingHasher(64, n_epochs=20, **options)
+    start = clone(hasher).set_params(n_epochs=1, validation_fraction=1e-9)
+    return hasher.fit(X[:1200]), start.fit(X[:1200]), X[:1200], X[1200:1500]
+
+
+def test_learning_finds_more_neighbors(learned):
+    hasher, start, X, queries = learned
+    assert recall(hasher, X, queries) > recall(start, X, queries) + 0.01
+    measured = [entry["validation"] for entry in hasher.history_]
+    assert len(measured) == 20
+    assert max(measured) > measured[0]
+
+
+def test_about_25_epochs_are_measured(digits):
+    hasher = EmbeddingHasher(4, n_epochs=60, random_state=0).fit(digits.X[:60])
+    measured = [entry["epoch"] for entry in hasher.history_ if "validation" in entry]
+    assert measured == list(range(3, hasher.n_epochs_ + 1, 3))
+
+
+def test_the_start_is_kept_where_learning_does_not_pay(digits):
+    options = {"metric": "inner", "random_state": 0}
+    hasher = EmbeddingHasher(16, n_epochs=3, learning_rate=10.0, **options).fit(digits.X[:200])
+    start = EmbeddingHasher(16, n_epochs=1, validation_fraction=1e-9, **options).fit(digits.X[:200])
+    assert_array_equal(hasher.project(digits.X_query), hasher.project_queries(digits.X_query))
+    products = (values @ values.T for values in (hasher.project(digits.X_query), start.project(digits.X_query)))
+    assert_allclose(*products, atol=1e-3)
+    spoiled = EmbeddingHasher(16, n_epochs=3, learning_rate=10.0, early_stopping=False, **options).fit(digits.X[:200])
+    assert (spoiled.project(digits.X_query) != spoiled.project_queries(digits.X_query)).any()
+
+
+def test_queries_have_a_map_of_their_own(learned):
+    hasher, start, _, queries = learned
+    assert (hasher.project_queries(queries) != hasher.project(queries)).any()
+    assert_array_equal(start.project_queries(queries), start.project(queries))
+    assert hasher.project_queries(queries).dtype == np.float32
+
+
+def test_search_uses_real_queries(learned):
+    hasher, _, X, queries = learned
+    search = HammingNeighbors(FrozenEstimator(hasher), query="real", n_neighbors=1).fit(X)
+    scores, found = search.kneighbors(queries[:5])
+    expected = hasher.project_queries(queries[:5]) @ np.where(hasher.transform(X), 1, -1).T
+    assert_allclose(-scores[:, 0], expected.max(1), rtol=1e-5)
+    assert_array_equal(found[:, 0], expected.argmax(1))
+
+
+def test_cosine_ignores_the_length_of_samples_whatever_is_set_later(digits):
+    hasher = EmbeddingHasher(16, n_epochs=2, random_state=0).fit(digits.X)
+    lengths = np.random.default_rng(0).uniform(0.5, 2, (len(digits.X_query), 1))
+    for _ in range(2):
+        assert_allclose(hasher.project(digits.X_query), hasher.project(lengths * digits.X_query), atol=1e-4)
+        hasher.set_params(metric="euclidean")  # of the next fit
+    assert np.isfinite(hasher.project(np.zeros((1, 64)))).all()
+
+
+def test_resumes_to_the_codes_of_an_uninterrupted_run(digits, tmp_path):
+    options = {"n_epochs": 4, "batch_size": 100, "learning_rate": 1e-3, "random_state": 0}
+    whole = EmbeddingHasher(16, **options).fit(digits.X)
+    with pytest.raises(KeyboardInterrupt):
+        EmbeddingHasher(16, checkpoint=tmp_path, **options).set_callbacks(StopAfter(2)).fit(digits.X)
+    resumed = EmbeddingHasher(16, checkpoint=tmp_path, **options).fit(digits.X, resume=True)
+    assert resumed.history_ == whole.history_
+    assert_array_equal(resumed.project_queries(digits.X_query), whole.project_queries(digits.X_query))
+
+
+def test_labels_change_nothing(digits):
+    options = {"n_epochs": 2, "random_state": 0}
+    plain, labeled = (EmbeddingHasher(16, **options).fit(digits.X, y) for y in (None, digits.y))
+    assert_array_equal(plain.encode(digits.X), labeled.encode(digits.X))
+    assert labeled.score(digits.X_query, digits.y_query) > 0.3
