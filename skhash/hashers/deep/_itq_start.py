@@ -42,7 +42,7 @@ def itq_map(
     >>> encoder = Encoder(2, nbits=1)
     >>> encoder.set_statistics(X)
     >>> np.abs(itq_map(encoder, X, slice(None), np.random.RandomState(0))).round(3).ravel()
-    array([1.054, 0.   ])
+    array([0.745, 0.   ])
     """
     centered = encoder.eval().features(encoder.read(X, indices)).numpy().astype(np.float64)
     encoder.train()

@@ -38,7 +38,7 @@ def plain_loss(similarities, scores, temperature):
         targets.append([(a - sum(s) / len(s)) / (temperature * deviation) for a in s])
         centered.append([a - sum(r) / len(r) for a in r])
     pairs = [pair for rows in zip(targets, centered, strict=True) for pair in zip(*rows, strict=True)]
-    scale = sum(a * b for a, b in pairs) / sum(b * b for _, b in pairs)
+    scale = max(sum(a * b for a, b in pairs), 0.0) / sum(b * b for _, b in pairs)
     total = 0.0
     for t, r in zip(targets, centered, strict=True):
         p, q = ([math.exp(a) for a in row] for row in (t, [scale * b for b in r]))
@@ -59,15 +59,20 @@ def plain_recall(queries, codes, similarities, k, exclude):
 
 @pytest.mark.parametrize("temperature", [0.1, 0.5])
 def test_the_loss_is_the_double_loop(temperature):
-    similarities, scores = draw(4, 7), draw(4, 7, seed=1)
+    similarities, noise = draw(4, 7), draw(4, 7, seed=1)
+    scores = similarities + noise
     expected = plain_loss(similarities.tolist(), scores.tolist(), temperature)
     assert _neighbor_loss(similarities, scores, temperature).item() == pytest.approx(expected, rel=1e-9)
     shifted = _neighbor_loss(similarities, 3 * scores + draw(4, 1, seed=2), temperature)
     assert shifted.item() == pytest.approx(expected, rel=1e-9)  # neither scale nor level of the scores matters
+    opposite = _neighbor_loss(similarities, -scores, temperature)
+    assert opposite.item() == pytest.approx(plain_loss(similarities.tolist(), (-scores).tolist(), temperature))
+    assert opposite > expected
 
 
 def test_gradients_of_the_loss():
-    similarities, items, queries = draw(3, 5), draw(5, 4, seed=1).requires_grad_(), draw(3, 4, seed=2).requires_grad_()
+    items, queries = draw(5, 4, seed=1).requires_grad_(), draw(3, 4, seed=2).requires_grad_()
+    similarities = (queries @ items.T).detach() + draw(3, 5)
     assert torch.autograd.gradcheck(lambda q, b: _neighbor_loss(similarities, q @ b.T, 0.3), (queries, items))
 
 
