@@ -38,6 +38,7 @@ def test_each_sample_is_encoded_once(data, monkeypatch):
     hasher = make_hasher("lsh", 8, 0, "auto")
     monkeypatch.setattr(type(hasher), "_project", lambda self, X: encoded.append(len(X)) or X @ self.projection_)
     evaluate_hasher(hasher, data, details=True)
+    assert encoded.pop(0) == 1000  # fit looks whether bits are constant
     assert sum(encoded) == len(data.X_query) + len(data.X_database)
 
 

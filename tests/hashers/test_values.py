@@ -2,6 +2,7 @@
 
 import pickle
 from functools import cache, partial
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.datasets import load_digits
 from skhash import BREHasher, ITQHasher, StructHashHasher, TALRHasher
 from skhash._values import check_values
 from skhash.persistence import load, save
+from skhash.registry import METHODS
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
@@ -95,3 +97,18 @@ def test_saved_hashers_keep_the_offset(name, dtype, tmp_path):
     save(hasher, tmp_path / "hasher.safetensors")
     for copy in (load(tmp_path / "hasher.safetensors"), pickle.loads(pickle.dumps(hasher))):
         assert_array_equal(copy.project(shifted), hasher.project(shifted))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_an_offset_changes_no_score_at_the_default_parameters(method):
+    digits = load_digits()
+    Hasher = getattr(import_module(method.module), method.class_name)
+
+    def score(samples):
+        hasher = Hasher(nbits=16, **method.parameters)
+        if hasattr(hasher, "random_state"):
+            hasher.set_params(random_state=0)
+        return hasher.fit(samples[:1000], digits.target[:1000]).score(samples[1000:], digits.target[1000:])
+
+    assert score(digits.data + 1e9) == pytest.approx(score(digits.data), abs=0.005)
