@@ -36,6 +36,27 @@ class Objective(nn.Module):
             Number of stages.
         """
 
+    def order(self, encoder: Encoder, X: Any, batch_size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Order of the samples in the next epoch, which is cut into batches.
+
+        Parameters
+        ----------
+        encoder : Encoder
+            The encoder, which may be left in evaluation mode.
+        X : array or DatasetArray of shape (n_samples, ...)
+            Training samples.
+        batch_size : int
+            Number of samples in a batch.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            A permutation. The default is a random one.
+        """
+        return rng.permutation(len(X))
+
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch.
 

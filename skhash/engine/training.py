@@ -161,12 +161,13 @@ class Trainer:
             If the loss or a weight is no longer finite.
         """
         self.objective.start_stage(self.schedule.stage(self.n_epochs_done), self.schedule.n_stages)
+        order = self.objective.order(self.encoder, self.X, self.schedule.batch_size, self.rng)
         self.encoder.train()
         self.objective.train()
         if self.schedule.backbone_lr_scale == 0:
             self.encoder.backbone.eval()  # its running statistics are frozen, too
         total = torch.zeros((), device=self.device)
-        for indices in _split_batches(self.rng.permutation(len(self.X)), self.schedule.batch_size):
+        for indices in _split_batches(order, self.schedule.batch_size):
             total += self.train_step(indices) * len(indices)
         mean_loss = total.item() / len(self.X)
         if not math.isfinite(mean_loss):

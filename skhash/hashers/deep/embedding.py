@@ -11,7 +11,7 @@ less the entropy of the first:
     p = softmax(s / (T std(s))),   r = softmax(g score),   loss = mean over q of sum_x p(x) ln [p(x) / r(x)]
 
 T is the temperature, and g >= 0 the least-squares fit of the scores to the logits of p, over the batch. Gradients pass
-straight through the sign.
+straight through the sign. With many samples, each batch is a leaf of a random tree, so that near items meet in it.
 """
 
 import math
@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn.functional import linear
 
 from skhash._compat import Interval, StrOptions
 from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
@@ -30,11 +31,18 @@ from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._itq_start import itq_map
+from skhash.hashers.deep._local_order import local_order
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.deep._query_encoder import QueryEncoder
 
 N_START = 10_000  # samples that the start is learned from
 N_EVALUATIONS = 25  # about as many epochs of a fit are measured
+N_COORDINATES = 32  # of the tree whose leaves are local batches
+
+
+def _are_many(n_samples: int, batch_size: int) -> bool:
+    """Whether random batches have too few near items: of ten neighbors, less than two or so are in a batch."""
+    return n_samples > 5 * batch_size
 
 
 def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -70,6 +78,14 @@ class _EmbeddingObjective(Objective):
         super().__init__()
         self.metric, self.temperature = metric, temperature
         self.held_out = np.empty(0, np.int64)
+
+    def order(self, encoder: Any, X: Any, batch_size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Order of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
+        if not _are_many(len(X), batch_size):
+            return rng.permutation(len(X))
+        chosen = encoder.hash.weight[rng.permutation(encoder.hash.out_features)[:N_COORDINATES]]
+        coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), chosen))
+        return local_order(coordinates, batch_size, rng)
 
     def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
@@ -117,6 +133,9 @@ class EmbeddingHasher(DeepHasher):
     thousand samples on. `y` is stored for :meth:`score`; learning does not use it.
 
     {defaults}
+
+    With more than five batches of samples, batches consist of near samples, and the default learning rate is
+    three times that of the table.
 
     References
     ----------
@@ -234,6 +253,11 @@ class EmbeddingHasher(DeepHasher):
             encoder: Any = self._module()
             queries: npt.NDArray[np.floating] = compute_activations(encoder, X, encoder.query)
         return queries
+
+    def _resolve_defaults(self, X: Any) -> None:
+        super()._resolve_defaults(X)
+        if self.learning_rate is None and _are_many(len(X), self.settings_["batch_size"]):
+            self.settings_["learning_rate"] *= 3
 
     def _objective(self) -> Objective:
         return _EmbeddingObjective(self.metric, self.temperature)

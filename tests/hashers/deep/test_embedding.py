@@ -204,6 +204,22 @@ def test_search_uses_real_queries(learned):
     assert_array_equal(found[:, 0], expected.argmax(1))
 
 
+def test_batches_are_local_if_there_are_many(digits):
+    encoder = QueryEncoder(64, 12)
+    encoder.set_statistics(digits.X)
+    objective = _EmbeddingObjective("euclidean")
+
+    def spread(batch_size):
+        order = objective.order(encoder, digits.X[:480], batch_size, np.random.default_rng(0))
+        assert_array_equal(np.sort(order), np.arange(480))
+        return digits.X[order].reshape(-1, batch_size, 64).var(1).mean() / digits.X[:480].var(0).mean()
+
+    assert spread(96) > 0.95
+    assert spread(60) < 0.95
+    few, many = (EmbeddingHasher(4, n_epochs=1, batch_size=size).fit(digits.X).settings_ for size in (100, 60))
+    assert many["learning_rate"] == 3 * few["learning_rate"]
+
+
 def test_cosine_ignores_the_length_of_samples_whatever_is_set_later(digits):
     hasher = EmbeddingHasher(16, n_epochs=2, random_state=0).fit(digits.X)
     lengths = np.random.default_rng(0).uniform(0.5, 2, (len(digits.X_query), 1))
