@@ -36,7 +36,9 @@ def local_order(
     >>> sorted(sorted(batch) for batch in order.reshape(2, 2).tolist())
     [[0, 2], [1, 3]]
     """
-    parts, full, rest = [np.arange(len(coordinates))], [], []
+    parts = [np.arange(len(coordinates))]
+    full: list[npt.NDArray[np.int64]] = []
+    rest: list[npt.NDArray[np.int64]] = []
     while parts:
         part = parts.pop()
         n_batches = -(-len(part) // batch_size)

@@ -83,8 +83,9 @@ class _EmbeddingObjective(Objective):
         """Order of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
         if not _are_many(len(X), batch_size):
             return rng.permutation(len(X))
-        chosen = encoder.hash.weight[rng.permutation(encoder.hash.out_features)[:N_COORDINATES]]
-        coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), chosen))
+        pairs = compute_activations(encoder, X[rng.integers(len(X), size=2 * N_COORDINATES)], encoder.features)
+        directions = torch.from_numpy(pairs[::2] - pairs[1::2]).to(encoder.mean.device)
+        coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), directions))
         return local_order(coordinates, batch_size, rng)
 
     def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
