@@ -12,6 +12,7 @@ lint:
 	mypy
 
 docs:
+	pytest -q tests/docs
 	$(MAKE) -C docs html check doctest
 
 wheel:

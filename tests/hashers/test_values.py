@@ -19,6 +19,7 @@ X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
 ONE = np.eye(64)[20]  # a feature
 TINY = {"nbits": 4, "n_epochs": 1, "n_iter": 2, "n_queries": 10, "n_starts": 1}
+TINY["metric"] = "euclidean"  # of EmbeddingHasher; an offset changes the angles between vectors
 
 
 @pytest.fixture(scope="module")
