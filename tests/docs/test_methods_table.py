@@ -8,7 +8,7 @@ import pytest
 from skhash.registry import METHODS
 
 pytest.importorskip("sphinx", reason="the documentation needs the docs extra, with which CI runs this test")
-from methods_table import HEAD, lines_of_methods  # noqa: E402
+from methods_table import HEAD, lines_of_methods
 
 PAGES = Path(__file__).parents[2] / "docs/methods"
 
