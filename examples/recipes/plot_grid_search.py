@@ -33,7 +33,7 @@ X_train, X_query, y_train, y_query = train_test_split(
 pipeline = make_pipeline(
     PCA(40, random_state=0), TALRHasher(n_epochs=8, random_state=0)
 )
-grid = {"talrhasher__nbits": [8, 16, 32], "talrhasher__learning_rate": [0.01, 0.1, 1.0]}
+grid = {"talrhasher__nbits": [8, 16, 32], "talrhasher__learning_rate": [0.01, 0.1, 0.3]}
 search = GridSearchCV(
     pipeline,
     grid,
