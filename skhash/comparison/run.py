@@ -204,6 +204,12 @@ def _interrupts_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    from multiprocessing import resource_tracker as tracker_of_python
+
+    from joblib.externals.loky.backend import resource_tracker as tracker_of_loky
+
+    for tracker in (tracker_of_python, tracker_of_loky):
+        tracker.ensure_running()  # its start would let SIGINT pass again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
