@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from skhash.codes import as_words, quantize_weights
 
-_PATTERNS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-
 
 class Neighbors(NamedTuple):
     """Nearest items of queries: ascending distances, their items, and the number of items tied with the last one.
@@ -122,11 +120,11 @@ class TableDistance:
 
     def _tables(self, part: slice) -> npt.NDArray[Any]:
         """What each value of each byte of a code adds, shape (n, n_bytes, 256)."""
-        zeros, ones = self.zeros[part], self.ones[part]
-        padding = ((0, 0), (0, -zeros.shape[1] % 8))
-        by_byte = [np.pad(values, padding).reshape(len(values), -1, 8) for values in (zeros, ones - zeros)]
-        steps = by_byte[1] @ _PATTERNS.T.astype(zeros.dtype)
-        return np.ascontiguousarray(by_byte[0].sum(axis=2, keepdims=True, dtype=zeros.dtype) + steps)
+        from skhash._kernels import byte_table
+
+        # the pattern 255 - v has the bits of 0 of the pattern v
+        tables: npt.NDArray[Any] = byte_table(self.ones[part]) + byte_table(self.zeros[part])[..., ::-1]
+        return tables
 
 
 def weighted_distance(bits: npt.NDArray[np.uint8], bit_weights: npt.ArrayLike) -> TableDistance:

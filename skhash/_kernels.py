@@ -117,24 +117,25 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
         _add_lanes(lanes, counts[q])
 
 
-def byte_table(weights):
-    """Weight of every pattern of differing bits of every byte.
+def byte_table(values):
+    """Sum of the values of the set bits, for every pattern of every byte.
 
     Parameters
     ----------
-    weights : int64 array of shape (nbits,)
-        Weights of the bits.
+    values : integer array of shape (..., nbits)
+        Values of the bits.
 
     Returns
     -------
-    int64 array of shape (n_bytes, 256)
+    integer array of shape (..., n_bytes, 256)
         The table.
     """
     patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    n_bytes = -(-len(weights) // 8)
-    padded = np.zeros(n_bytes * 8, dtype=np.int64)
-    padded[: len(weights)] = weights
-    return np.ascontiguousarray(padded.reshape(n_bytes, 8) @ patterns.T)
+    *shape, nbits = values.shape
+    n_bytes = -(-nbits // 8)
+    padded = np.zeros((*shape, n_bytes * 8), dtype=values.dtype)
+    padded[..., :nbits] = values
+    return np.ascontiguousarray(padded.reshape(*shape, n_bytes, 8) @ patterns.T)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -14,12 +14,12 @@ from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
-from skhash._degenerate import checked_indices, warn_if_degenerate
-from skhash._samples import check_kind
-from skhash._schema import OPTIONAL, Array
-from skhash._target_checks import labels_for_affinity, missing_targets
 from skhash._threads import one_thread
-from skhash._values import check_activations, check_values
+from skhash._validation.degenerate import checked_indices, warn_if_degenerate
+from skhash._validation.samples import check_kind
+from skhash._validation.schema import OPTIONAL, Array
+from skhash._validation.targets import labels_for_affinity, missing_targets
+from skhash._validation.values import check_activations, check_values
 from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._pairs import check_pairs
 from skhash.codes import MAX_NBITS, binarize

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._numeric import numeric
 from skhash._threads import run_in_slices
+from skhash._validation.numeric import numeric
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
 MAX_NBITS = 65536

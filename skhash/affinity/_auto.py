@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._target_checks import labels_for_affinity
+from skhash._validation.targets import labels_for_affinity
 from skhash.affinity._classes import ClassAffinity, one_per_sample
 from skhash.affinity._labels import SharedLabelsAffinity, label_indicator
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._numeric import as_array
+from skhash._validation.numeric import as_array
 
 
 @dataclass(frozen=True)

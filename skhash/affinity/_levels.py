@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._numeric import numeric
 from skhash._targets import n_targets
+from skhash._validation.numeric import numeric
 
 
 def level_indices(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from skhash._names import with_nearest
+from skhash._validation.names import with_nearest
 from skhash.affinity import DistanceAffinity, SharedLabelsAffinity
 from skhash.datasets import _draws
 

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from skhash._target_checks import labels_for_affinity
 from skhash._targets import take_targets
+from skhash._validation.targets import labels_for_affinity
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity
 from skhash.datasets import _draws
 from skhash.datasets.protocols import Protocol, check_protocol

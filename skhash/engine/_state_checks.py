@@ -1,10 +1,11 @@
 """Checks of the state of a training before it is restored: what comes from a file may be anything."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+
+from skhash._validation.limits import is_twister
 
 _N_MAX = 2**63  # of numbers
 _CHANGING = ("lr", "initial_lr", "weight_decay")  # of a group, from call to call of partial_fit
@@ -104,20 +105,14 @@ def _check_generators(given: Any, fresh: dict[str, Any]) -> None:
     if "cuda" in given and not (isinstance(given["cuda"], torch.Tensor) and given["cuda"].dtype == torch.uint8):
         raise ValueError("`generators.cuda` must be a tensor of bytes")
     _, key, position, has_gauss, _ = given["numpy"]
-    if not _is_twister(key.tolist(), position) or has_gauss not in (0, 1):
+    if not is_twister(key, position) or has_gauss not in (0, 1):
         raise ValueError("`generators.numpy` is no state of a Mersenne Twister")
     python = given["python"]
     if type(python) is not tuple or len(python) != 3:
         raise ValueError("`generators.python` must be a tuple of 3 values")
     check_like(python[:2], fresh["python"][:2], "generators.python")
-    if not _is_twister(python[1][:-1], python[1][-1]) or not (python[2] is None or type(python[2]) is float):
+    if not is_twister(python[1][:-1], python[1][-1]) or not (python[2] is None or type(python[2]) is float):
         raise ValueError("`generators.python` is no state of a Mersenne Twister")
-
-
-def _is_twister(words: Sequence[Any], position: Any) -> bool:
-    """Whether these are the words of a Mersenne Twister: it reads at the position, and zeros alone stay zeros."""
-    are_words = all(type(word) is int and 0 <= word < 2**32 for word in words) and any(words)
-    return are_words and type(position) is int and 0 <= position <= len(words)
 
 
 def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, schedule: Any) -> None:

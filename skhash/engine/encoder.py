@@ -8,7 +8,7 @@ import torch
 from sklearn.utils import gen_batches
 from torch import nn
 
-from skhash._values import FAR
+from skhash._validation.values import FAR
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor, evenly_spaced
 from skhash.engine.smoothing import N_MAX_SAMPLES, Smoothing

@@ -46,7 +46,7 @@ def count_plain(queries, database, nbits, pairs):
         kernel, groups = grouped_histogram, np.searchsorted(group, np.arange(pairs.n_groups + 1))
     else:
         kernel, groups = hamming_histogram, group.astype(np.uint32)
-    query_words = np.ascontiguousarray(as_words(queries).T)
+    query_words = item_words(queries)
     for chunk in memory_chunks(len(queries), 24 * pairs.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = pairs.table(chunk)
         counts = np.zeros((len(query_group), nbits + 1, len(levels)), dtype=np.int64)

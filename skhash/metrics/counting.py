@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._numeric import numeric
+from skhash._validation.numeric import numeric
 from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._arrays import memory_chunks
 from skhash.metrics._counts import count_plain, count_ragged, count_real, count_weighted

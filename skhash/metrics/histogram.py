@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._numeric import numeric
+from skhash._validation.numeric import numeric
 from skhash.metrics._arrays import memory_chunks, merge_ties, spread_levels
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
-from skhash._names import with_nearest
+from skhash._validation.names import with_nearest
 from skhash.metrics._queries import NO_PAIR, NO_RELEVANT_ITEM, check_cutoff
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
@@ -151,9 +151,8 @@ class Metric:
             raise ValueError(
                 f"`metric` must have a cutoff: {name}_at_100, {name}_radius_2, or the parameter k. Got {name!r}."
             )
-        if function is neighbor_recall and int(options.get("candidates", options.get("k", 0))) < int(
-            options.get("k", 1)
-        ):
+        neighbors, candidates = (int(options.get(option, options.get("k", 0))) for option in ("k", "candidates"))
+        if function is neighbor_recall and not 1 <= neighbors <= candidates:
             raise ValueError(
                 "`metric` must have a number of neighbors, and at least as many candidates, as in "
                 f"neighbor_recall_at_10 or neighbor_recall_at_10_of_50. Got {name!r} instead."

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._numeric import numeric
+from skhash._validation.numeric import numeric
 from skhash.metrics._queries import EMPTY, check_histogram, check_option, mean_over_queries
 from skhash.metrics._ties import divide, merge_relevant
 from skhash.metrics.histogram import RelevanceHistogram

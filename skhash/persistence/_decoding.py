@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import with_current_names
-from skhash._limits import check_generator
+from skhash._validation.limits import check_generator
 from skhash.persistence._format import AFFINITIES, MAX_COLUMNS, SPARSE
 from skhash.persistence._reading import ArgumentError, Tensors, parse
 

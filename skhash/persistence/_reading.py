@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash import __version__, hashers
-from skhash._limits import check_nesting
+from skhash._validation.limits import check_nesting
 from skhash.exceptions import InvalidFileError
 from skhash.persistence._format import CHECKSUM, FORMAT, HEADER, MAX_TEXT, TEXT, checksum
 

@@ -87,7 +87,7 @@ def test_twenty_kills_while_saving(tmp_path):
         left = partial_files(tmp_path)
         assert len(left) <= 1  # an earlier one was removed
         n_left += len(left)
-    assert n_left > 0  # some kills hit writes; how many depends on the machine
+    assert n_left > 5  # the kills hit writes
     assert len(codes) == 2
     with atomic_write(tmp_path / "other") as file:
         file.write(b"next")
@@ -108,7 +108,7 @@ def test_twenty_kills_while_training(tmp_path):
         n_left += len(left)
     assert epochs == sorted(set(epochs))  # each run went on from the last one
     assert epochs[-1] < n_epochs
-    assert n_left > 0  # some kills hit writes; how many depends on the machine
+    assert n_left > 5  # the kills hit writes
     for name in ("killed", "unbroken"):
         process = start(fit_slowly, tmp_path / name, tmp_path / f"{name}.npy", n_epochs)
         process.join()
@@ -135,7 +135,7 @@ def test_twenty_kills_while_comparing(tmp_path):
         n_left += len(left)
         assert len(left) <= 1
         known = stored
-    assert n_left > 0  # some kills hit writes; how many depends on the machine
+    assert n_left > 5  # the kills hit writes
     results = compare(**options, folder=tmp_path)[0]
     assert not partial_files(tmp_path)
     assert without_times(results) == without_times(compare(**options)[0])

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._schema import Array
+from skhash._validation.schema import Array
 from skhash.affinity import SharedLabelsAffinity, label_matrix
 
 

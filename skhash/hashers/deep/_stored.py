@@ -8,8 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash._limits import check_generator
-from skhash._schema import OPTIONAL, Array
+from skhash._validation.limits import check_generator
+from skhash._validation.schema import OPTIONAL, Array
 from skhash.codes import is_count
 from skhash.engine import Encoder, seeded
 from skhash.engine.backbones import HIDDEN

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
 
-from skhash._values import far_offset
+from skhash._validation.values import far_offset
 
 N_MAX_SHIFT = 32  # number of anchors that tell where the samples are
 PART_SIZE = 1024  # samples that are in float64 at a time

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._schema import Array
+from skhash._validation.schema import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._gaussian_kernel import gaussian_kernel, kernel_width
 from skhash.hashers.shallow._kernel_features import KernelFeatures

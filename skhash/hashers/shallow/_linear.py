@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky
 from sklearn.decomposition import PCA
 
-from skhash._schema import Array
-from skhash._values import far_offset
+from skhash._validation.schema import Array
+from skhash._validation.values import far_offset
 from skhash.base import BaseHasher
 
 

@@ -46,7 +46,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
-from skhash._schema import Array
+from skhash._validation.schema import Array
 from skhash.base import ENCODE_BATCH_SIZE, BaseHasher
 from skhash.hashers.shallow._linear import center, orthonormal_map
 

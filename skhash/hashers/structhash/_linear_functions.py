@@ -9,7 +9,7 @@ from scipy.linalg import eigh, qr, svd
 from scipy.optimize import minimize
 from sklearn.utils import gen_batches
 
-from skhash._schema import Array
+from skhash._validation.schema import Array
 from skhash.codes import binarize
 from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, gaussian_kernel, kernel_width
 from skhash.hashers.shallow._kernel import draw_indices

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._schema import Array
 from skhash._threads import run_in_slices
+from skhash._validation.schema import Array
 from skhash.codes import binarize
 
 

@@ -42,7 +42,7 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
     Examples
     --------
     >>> from skhash import ITQHasher
-    >>> from skhash._samples import check_kind
+    >>> from skhash._validation.samples import check_kind
     >>> check_kind({"image": [1, 2]}, ITQHasher())
     Traceback (most recent call last):
     ...
@@ -91,7 +91,7 @@ def describe_keys(mapping: Mapping[Any, Any]) -> str:
 
     Examples
     --------
-    >>> from skhash._samples import describe_keys
+    >>> from skhash._validation.samples import describe_keys
     >>> describe_keys({"image": 1, "label": 2})
     "a dict with the keys 'image', 'label'"
     """

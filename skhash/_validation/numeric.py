@@ -30,7 +30,7 @@ def numeric(values: Any, name: str) -> npt.NDArray[Any]:
 
     Examples
     --------
-    >>> from skhash._numeric import numeric
+    >>> from skhash._validation.numeric import numeric
     >>> numeric([[1, 0]], "codes")
     array([[1, 0]])
     >>> numeric("1100", "codes")
@@ -68,7 +68,7 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
 
     Examples
     --------
-    >>> from skhash._numeric import as_array
+    >>> from skhash._validation.numeric import as_array
     >>> as_array(["cat", "dog"], "y")
     array(['cat', 'dog'], dtype='<U3')
     """

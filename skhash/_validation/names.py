@@ -20,7 +20,7 @@ def with_nearest(names: Iterable[str], known: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> from skhash._names import with_nearest
+    >>> from skhash._validation.names import with_nearest
     >>> with_nearest(["tarl", "ITQ", "???"], ["talr", "itq"])
     "'tarl' (did you mean 'talr'?), 'ITQ' (did you mean 'itq'?), '???'"
     """

@@ -36,7 +36,7 @@ def check_values(X: Any, *, fit: bool = False) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash._values import check_values
+    >>> from skhash._validation.values import check_values
     >>> check_values(np.array([[0.0], [1e154]]))
     Traceback (most recent call last):
     ...
@@ -91,7 +91,7 @@ def check_activations(activations: npt.NDArray[Any], hasher: Any) -> npt.NDArray
     --------
     >>> import numpy as np
     >>> from skhash import ITQHasher
-    >>> from skhash._values import check_activations
+    >>> from skhash._validation.values import check_activations
     >>> check_activations(np.array([[0.0, np.nan]]), ITQHasher())
     Traceback (most recent call last):
     ...
@@ -127,7 +127,7 @@ def far_offset(mean: npt.NDArray[Any], scale: float) -> npt.NDArray[np.float64] 
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash._values import far_offset
+    >>> from skhash._validation.values import far_offset
     >>> far_offset(np.array([1e9 + 3, 5.0]), scale=2.0)
     array([1.e+09, 0.e+00])
     >>> far_offset(np.array([5.0, 5.0]), scale=2.0)

@@ -9,7 +9,7 @@ from scipy import sparse
 from torch.utils.data import DataLoader, TensorDataset
 
 from skhash import ITQHasher, TALRHasher
-from skhash._samples import check_kind
+from skhash._validation.samples import check_kind
 
 X = np.arange(12.0).reshape(6, 2)
 y = np.array([0, 0, 0, 1, 1, 1])

@@ -32,7 +32,7 @@ class Array:
     --------
     >>> from typing import Annotated, Any
     >>> import numpy.typing as npt
-    >>> from skhash._schema import Array
+    >>> from skhash._validation.schema import Array
     >>> class LinearHasher:
     ...     projection_: Annotated[npt.NDArray[Any], Array("n_features nbits")]
     """

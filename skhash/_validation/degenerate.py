@@ -17,7 +17,7 @@ def checked_indices(n_samples: int) -> npt.NDArray[np.int64]:
 
     Examples
     --------
-    >>> from skhash._degenerate import checked_indices
+    >>> from skhash._validation.degenerate import checked_indices
     >>> checked_indices(3), len(checked_indices(10**6))
     (array([0, 1, 2]), 1000)
     """
@@ -52,7 +52,7 @@ def describe_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash._degenerate import describe_degenerate
+    >>> from skhash._validation.degenerate import describe_degenerate
     >>> codes = np.packbits(np.tile([[0, 0, 1], [1, 0, 1]], (10, 1)), axis=1)
     >>> describe_degenerate(codes, 3, 20)[:61]
     '2 of 3 bits are constant on all 20 training samples: 1 and 2.'

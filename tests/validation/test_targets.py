@@ -10,7 +10,7 @@ from sklearn.utils import get_tags
 
 import skhash
 from skhash import ITQCCAHasher, LSHHasher, TALRHasher, registry
-from skhash._target_checks import labels_for_affinity
+from skhash._validation.targets import labels_for_affinity
 
 X = np.random.default_rng(0).normal(size=(40, 6))
 y = np.arange(40) % 4

@@ -29,7 +29,7 @@ def check_nesting(value: Any, max_values: int, max_depth: int = MAX_DEPTH) -> No
 
     Examples
     --------
-    >>> from skhash._limits import check_nesting
+    >>> from skhash._validation.limits import check_nesting
     >>> check_nesting({"a": [1, 2, (3,)]}, max_values=10)
     """
     n_values, level = 0, [value]
@@ -67,7 +67,7 @@ def check_generator(state: Any) -> None:
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash._limits import check_generator
+    >>> from skhash._validation.limits import check_generator
     >>> check_generator(np.random.RandomState(0).get_state())
     >>> check_generator(np.random.default_rng(0).bit_generator.state)
     """
@@ -83,17 +83,43 @@ def check_generator(state: Any) -> None:
         raise ValueError("has a random generator in a state that no generator can be in.")
 
 
-def _is_mersenne_twister(kind: Any, key: Any, position: Any, has_gauss: Any, gauss: Any) -> bool:
-    words = np.asarray(key)
+def is_twister(words: Any, position: Any) -> bool:
+    """Whether these can be the words of a Mersenne Twister, and the position that it reads next.
+
+    Parameters
+    ----------
+    words : array-like of shape (624,)
+        Words of 32 bits.
+    position : object
+        Index of a word, or 624.
+
+    Returns
+    -------
+    bool
+        False for zeros, too: they stay zeros forever, and a normal number would be searched without end.
+
+    Examples
+    --------
+    >>> from skhash._validation.limits import is_twister
+    >>> is_twister([1] * 624, 624), is_twister([0] * 624, 0), is_twister([1] * 624, 625)
+    (True, False, False)
+    """
+    words = np.asarray(words)
     return (
-        kind == "MT19937"
-        and words.shape == (624,)
+        words.shape == (624,)
         and words.dtype.kind in "iu"
         and bool(words.min() >= 0)
         and bool(words.max() < 2**32)
-        and bool(words[0] >> 31 or words[1:].any())  # zeros forever: a normal number would be searched without end
+        and bool(words[0] >> 31 or words[1:].any())  # the other bits of the first word are not read
         and type(position) is int
         and 0 <= position <= 624
+    )
+
+
+def _is_mersenne_twister(kind: Any, key: Any, position: Any, has_gauss: Any, gauss: Any) -> bool:
+    return (
+        kind == "MT19937"
+        and is_twister(key, position)
         and type(has_gauss) is int
         and has_gauss in (0, 1)
         and isinstance(gauss, float)

@@ -30,7 +30,7 @@ def missing_targets(hasher: Any) -> ValueError:
     Examples
     --------
     >>> from skhash import KSHHasher
-    >>> from skhash._target_checks import missing_targets
+    >>> from skhash._validation.targets import missing_targets
     >>> print(str(missing_targets(KSHHasher(8))).splitlines()[1])
     from skhash.affinity import DistanceAffinity; hasher = KSHHasher(nbits=8, affinity=DistanceAffinity()).fit(X)
     """
@@ -68,7 +68,7 @@ def labels_for_affinity(y: Any) -> Any:
 
     Examples
     --------
-    >>> from skhash._target_checks import labels_for_affinity
+    >>> from skhash._validation.targets import labels_for_affinity
     >>> labels_for_affinity(["cat", None])
     Traceback (most recent call last):
     ...
