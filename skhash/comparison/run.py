@@ -91,7 +91,7 @@ def compare(
     --------
     >>> from skhash.comparison import compare
     >>> results, description = compare(methods=["lsh"], nbits=[8], n_seeds=1, report=print)
-    [1/1] lsh, 8 bits, seed 0 of digits: AP_T 0..., NDCG_T 0..., fitted in 0.0 s
+    [1/1] lsh, 8 bits, seed 0 of digits: AP_T 0..., NDCG_T 0..., fitted in ... s
     >>> results[0].ap_worst <= results[0].ap <= results[0].ap_best
     True
     """

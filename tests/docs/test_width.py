@@ -15,7 +15,7 @@ COLUMNS = 88
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.rst"))]
 PAGES += [*sorted((ROOT / "docs/guide").glob("*.rst")), *sorted((ROOT / "docs/methods").glob("*.rst"))]
 #: modules with pages; the few private modules that also have some are for docs/check.py
-MODULES = sorted(path for path in (ROOT / "skhash").rglob("*.py") if not path.name.startswith("_"))
+MODULES = sorted(path for path in ROOT.glob("skhash/**/*.py") if "/_" not in path.relative_to(ROOT).as_posix())
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 #: fences of Markdown; blocks of reStructuredText, which are indented; examples with their results
 BLOCKS = (
