@@ -35,14 +35,17 @@ def test_the_table_of_methods_is_that_of_the_registry():
     assert sorted(name.lower() for row in rows for name in row.strip().split(", ")) == sorted(skhash.registry.METHODS)
 
 
-def test_the_python_block_prints_the_average_precision_of_good_codes(capsys):
+def test_the_python_block_prints_the_average_precision_of_good_codes_and_finds_items(capsys):
     (code,) = blocks_of("python")
     names = {}
     exec(compile(code, "README.md", "exec"), names)
-    label, value = capsys.readouterr().out.split()
+    score, found = capsys.readouterr().out.splitlines()
+    label, value = score.split()
     assert label == "AP_T"
     assert 0.9 < float(value) <= 1
     assert names["codes"].shape == (1437, 32)
+    assert found == "a query of class 2 finds items of the classes [2 2 2 2 2]"
+    assert (names["y"][names["found"]] == names["y_query"][:, None]).mean() > 0.95
 
 
 def test_the_results_are_those_of_the_experiments():
