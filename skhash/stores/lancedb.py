@@ -1,0 +1,105 @@
+"""LanceDB: lists of bytes, padded to whole bytes. The number of bits is in the metadata of the schema."""
+
+from typing import TYPE_CHECKING
+
+import numpy.typing as npt
+
+from skhash.stores._arrow import as_table, from_table
+from skhash.stores._codes import StoredCodes, check_codes, check_table, library
+
+if TYPE_CHECKING:
+    import lancedb
+
+
+def to_lancedb(
+    codes: npt.ArrayLike,
+    connection: "lancedb.DBConnection",
+    table: str = "codes",
+    *,
+    nbits: int | None = None,
+    ids: npt.ArrayLike | None = None,
+) -> "lancedb.table.Table":
+    """Create a LanceDB table of codes, with the columns ``id`` and ``code``.
+
+    Search it with packed codes and ``distance_type("hamming")``.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given.
+    connection : lancedb.DBConnection
+        What ``lancedb.connect`` returns.
+    table : str, default="codes"
+        Name of the new table.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that `codes` are bits.
+    ids : array-like of shape (n,), dtype int, default=None
+        Identifiers. None numbers the codes from 0.
+
+    Returns
+    -------
+    lancedb.table.Table
+        The table.
+
+    Raises
+    ------
+    ImportError
+        If lancedb is not installed.
+    ValueError
+        If `codes` or `ids` are not as described, or the table exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lancedb
+    >>> from skhash.codes import pack
+    >>> from skhash.stores import to_lancedb
+    >>> connection = lancedb.connect(tempfile.mkdtemp())
+    >>> table = to_lancedb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
+    >>> query = pack([[0, 0, 0]])[0]
+    >>> search = table.search(query, vector_column_name="code").distance_type("hamming")
+    >>> [(item["id"], item["_distance"]) for item in search.limit(1).to_list()]
+    [(7, 1.0)]
+    """
+    library("lancedb")
+    arrow = library("pyarrow")
+    stored = check_codes(codes, nbits, ids)
+    column = arrow.FixedSizeListArray.from_arrays(arrow.array(stored.codes.ravel()), stored.codes.shape[1])
+    return connection.create_table(check_table(table), as_table(stored, column))
+
+
+def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> StoredCodes:
+    """Codes of a LanceDB table.
+
+    Parameters
+    ----------
+    connection : lancedb.DBConnection
+        What ``lancedb.connect`` returns.
+    table : str, default="codes"
+        Name of a table with a column ``code`` of lists of bytes, and perhaps a column ``id``.
+
+    Returns
+    -------
+    StoredCodes
+        Packed codes, number of bits, identifiers, in the order of the table. In a table of another program, the
+        number of bits is that of the bytes.
+
+    Raises
+    ------
+    ImportError
+        If lancedb is not installed.
+    ValueError
+        If there is no such table or column.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lancedb
+    >>> from skhash.stores import from_lancedb, to_lancedb
+    >>> connection = lancedb.connect(tempfile.mkdtemp())
+    >>> table = to_lancedb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
+    >>> from_lancedb(connection)
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    """
+    library("lancedb")
+    return from_table(connection.open_table(table).to_arrow())

@@ -1,0 +1,98 @@
+"""Parquet: a column of bytes, padded to whole bytes. The number of bits is in the metadata of the file."""
+
+import os
+
+import numpy.typing as npt
+
+from skhash._files import atomic_write
+from skhash.exceptions import InvalidFileError
+from skhash.stores._arrow import as_table, from_table
+from skhash.stores._codes import StoredCodes, check_codes, library
+
+
+def to_parquet(
+    codes: npt.ArrayLike,
+    path: str | os.PathLike[str],
+    *,
+    nbits: int | None = None,
+    ids: npt.ArrayLike | None = None,
+) -> None:
+    """Write codes to a Parquet file, with the columns ``id`` and ``code``.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given.
+    path : path-like
+        The file. An existing one is replaced when the new one is complete.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that `codes` are bits.
+    ids : array-like of shape (n,), dtype int, default=None
+        Identifiers. None numbers the codes from 0.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    ValueError
+        If `codes` or `ids` are not as described.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skhash.stores import from_parquet, to_parquet
+    >>> path = Path(tempfile.mkdtemp()) / "codes.parquet"
+    >>> to_parquet([[0, 0, 1], [1, 1, 1]], path)
+    >>> from_parquet(path).nbits
+    3
+    """
+    arrow, parquet = library("pyarrow"), library("pyarrow.parquet", "pyarrow")
+    stored = check_codes(codes, nbits, ids)
+    n, n_bytes = stored.codes.shape
+    column = arrow.Array.from_buffers(arrow.binary(n_bytes), n, [None, arrow.py_buffer(stored.codes)])
+    with atomic_write(path) as file:
+        parquet.write_table(as_table(stored, column), file)
+
+
+def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
+    """Codes of a Parquet file.
+
+    Parameters
+    ----------
+    path : path-like
+        A file with a column ``code`` of bytes, all of one length, and perhaps a column ``id``.
+
+    Returns
+    -------
+    StoredCodes
+        Packed codes, number of bits, identifiers, in the order of the file. The number of bits is that in the
+        file; in a file of another program it is that of the bytes.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    InvalidFileError
+        If the file is damaged or has no such column.
+    FileNotFoundError
+        If there is no file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skhash.stores import from_parquet, to_parquet
+    >>> path = Path(tempfile.mkdtemp()) / "codes.parquet"
+    >>> to_parquet([[0, 0, 1], [1, 1, 1]], path, ids=[7, 8])
+    >>> from_parquet(path)
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    """
+    arrow, parquet = library("pyarrow"), library("pyarrow.parquet", "pyarrow")
+    with open(path, "rb") as file:
+        try:
+            return from_table(parquet.read_table(file))
+        except (arrow.ArrowException, ValueError, OSError) as error:
+            raise InvalidFileError(path, f"has no codes: {' '.join(str(error).split())}") from error

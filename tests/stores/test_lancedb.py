@@ -1,0 +1,33 @@
+"""LanceDB gives the neighbors of ours, and the codes back."""
+
+import pytest
+from _stores import LENGTHS, Items, K
+
+from skhash.stores import from_lancedb, to_lancedb
+
+lancedb = pytest.importorskip("lancedb")
+
+
+@pytest.mark.parametrize("nbits", LENGTHS)
+def test_neighbors_and_codes(nbits, tmp_path):
+    items = Items(nbits)
+    table = to_lancedb(items.bits, lancedb.connect(tmp_path), "some", ids=items.ids)
+    found = [
+        table.search(query, vector_column_name="code").distance_type("hamming").limit(K).to_arrow()
+        for query in items.queries
+    ]
+    items.assert_same_neighbors([t["_distance"].to_pylist() for t in found], [t["id"].to_pylist() for t in found])
+    items.assert_same_codes(from_lancedb(lancedb.connect(tmp_path), "some"))
+
+
+def test_refusals(tmp_path):
+    connection = lancedb.connect(tmp_path)
+    to_lancedb([[0, 1]], connection)
+    with pytest.raises(ValueError, match="already exists"):
+        to_lancedb([[1, 1]], connection)
+    assert from_lancedb(connection).codes.tolist() == [[64]]
+    with pytest.raises(ValueError, match="not found"):
+        from_lancedb(connection, "nothing")
+    connection.create_table("floats", [{"vector": [0.5, 1.0]}]).alter_columns({"path": "vector", "rename": "code"})
+    with pytest.raises(ValueError, match=r"lists of codes must hold uint8. Got float instead."):
+        from_lancedb(connection, "floats")

@@ -1,0 +1,31 @@
+"""usearch gives the neighbors of ours, and the codes back."""
+
+import pytest
+from _stores import LENGTHS, Items, K
+
+from skhash.stores import from_usearch, to_usearch
+
+usearch = pytest.importorskip("usearch.index", reason="needs usearch")
+
+
+@pytest.mark.parametrize("nbits", LENGTHS)
+def test_neighbors_and_codes(nbits):
+    items = Items(nbits)
+    index = to_usearch(items.packed, nbits=nbits, ids=items.ids)
+    matches = index.search(items.queries, K, exact=True)
+    items.assert_same_neighbors(matches.distances, matches.keys)
+    items.assert_same_codes(from_usearch(index), is_sorted=True)
+    again = usearch.Index.restore(index.save())
+    items.assert_same_codes(from_usearch(again), is_sorted=True)
+
+
+def test_one_code_and_none():
+    assert from_usearch(to_usearch([[0, 0, 1]])).codes.tolist() == [[32]]
+    assert from_usearch(usearch.Index(ndim=12, dtype="b1", metric="hamming")).codes.shape == (0, 2)
+
+
+def test_refusals():
+    with pytest.raises(TypeError, match=r"`index` must be a usearch index with dtype='b1'. Got .*F32 instead."):
+        from_usearch(usearch.Index(ndim=4, dtype="f32"))
+    with pytest.raises(ValueError, match=r"`ids` must be >= 0 in usearch. Got -1 instead."):
+        to_usearch([[0, 1]], ids=[-1])
