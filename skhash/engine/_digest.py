@@ -4,7 +4,6 @@ import copyreg
 import dis
 import functools
 import hashlib
-import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -285,18 +284,18 @@ def _read_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
     codes = [function.__code__]
     for code in codes:
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        instructions = iter(list(dis.get_instructions(code)))
-        for instruction in instructions:
+        instructions = list(dis.get_instructions(code))
+        for place, instruction in enumerate(instructions, 1):
             if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or instruction.argval not in function.__globals__:
                 continue  # built-in functions are in the names of the code
             name, value = instruction.argval, function.__globals__[instruction.argval]
-            while isinstance(value, ModuleType) and not is_installed(value.__name__):
-                instructions, ahead = itertools.tee(instructions)
-                attribute = next(ahead)
-                if attribute.opname not in ("LOAD_ATTR", "LOAD_METHOD") or not hasattr(value, attribute.argval):
+            for following in instructions[place:]:
+                is_own_module = isinstance(value, ModuleType) and not is_installed(value.__name__)
+                if not is_own_module or following.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
                     break
-                name, value = f"{name}.{attribute.argval}", getattr(value, attribute.argval)
-                next(instructions)
+                if not hasattr(value, following.argval):
+                    break
+                name, value = f"{name}.{following.argval}", getattr(value, following.argval)
             yield name, value
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import threading
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -150,6 +151,20 @@ def test_globals_of_functions_count(monkeypatch):
     monkeypatch.setitem(globals(), "SCALE", 3)
     assert identity(twice) != before
     assert identity(countdown) == others
+
+
+def test_a_global_after_a_module_of_the_user_counts(monkeypatch):
+    module = ModuleType("my_module")  # not installed anywhere
+    module.depth = 3
+    monkeypatch.setitem(globals(), "OWN_MODULE", module)
+    monkeypatch.setitem(globals(), "SCALE", 2)
+    functions = (lambda: (OWN_MODULE, SCALE)), (lambda: (OWN_MODULE.depth, SCALE))  # noqa: F821
+    before = [identity(function) for function in functions]
+    monkeypatch.setitem(globals(), "SCALE", 3)
+    after = [identity(function) for function in functions]
+    assert all(one != other for one, other in zip(before, after, strict=True))
+    module.depth = 4
+    assert identity(functions[1]) != after[1]
 
 
 def test_what_has_no_influence_does_not_count():
