@@ -1,9 +1,10 @@
 """Look at the built pages in a browser: ``python look.py _build/html FOLDER [PAGE ...]``.
 
 Needs ``chromium``. Each page is opened at the width of a desk (1280 pixels) and of a phone (390), light and
-dark. A screenshot of the whole page is stored, and faults are printed: a page that scrolls sideways, and at
-1280 pixels also a block of code or a table that scrolls. Without pages, all pages are checked, and no
-screenshot is stored.
+dark, and its faults are printed, with the name of the element: a page that scrolls sideways, what sticks out of
+its box or is cut, a picture that is missing, and text of little contrast or in tiny letters. At 1280 pixels, no
+block of code and no table may scroll. If pages are given, only they are checked, and a screenshot of each is
+stored in FOLDER.
 """
 
 import base64
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,13 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"
 )
-FIND_FAULTS = """(() => {
-    const faults = [], wide = element => element.scrollWidth > element.clientWidth + 1;
-    if (wide(document.documentElement)) faults.push("the page scrolls sideways");
-    if (innerWidth < 1000) return faults;
-    for (const block of document.querySelectorAll("article pre, article .pst-scrollable-table-container"))
-        if (wide(block) && block.clientWidth)
-            faults.push("scrolls: " + block.innerText.trim().split("\\n")[0].slice(0, 60));
-    return faults;
+SETTLE = """(() => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync("* {transition: none !important}");
+    document.adoptedStyleSheets = [sheet];
+    return new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)));
 })()"""
+FIND_FAULTS = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
 
 class Browser:
@@ -72,18 +72,24 @@ class Browser:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def open(self, url: str, width: int, scheme: str) -> None:
-        """Open a page at a width, light or dark, and wait until it is loaded."""
+    def resize(self, width: int, scheme: str) -> None:
+        """Give the browser a width, and a light or dark color scheme."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.run(SETTLE)
+
+    def open(self, url: str) -> None:
+        """Open a page, and wait until it is loaded."""
         self._loaded = False
         self.ask("Page.navigate", url=url)
         while not self._loaded:
             self._read()
 
     def run(self, script: str) -> Any:
-        """Value of a JavaScript expression."""
-        return self.ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+        """Value of a JavaScript expression, or of its promise."""
+        return self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)["result"].get(
+            "value"
+        )
 
     def screenshot(self) -> bytes:
         """The whole page as PNG."""
@@ -105,14 +111,13 @@ def look(root: Path, folder: Path, pages: list[str]) -> Iterator[str]:
         browser = Browser(profile)
         try:
             for page in chosen:
-                for name, width in WIDTHS.items():
-                    for scheme in ("light", "dark") if pages else ("light",):
-                        browser.open(f"file://{root / page}", width, scheme)
-                        if pages:
-                            target = folder / f"{page.removesuffix('.html').replace('/', '-')}_{name}_{scheme}.png"
-                            target.write_bytes(browser.screenshot())
-                        if scheme == "light":
-                            yield from (f"{page} at {width} pixels: {fault}" for fault in browser.run(FIND_FAULTS))
+                browser.open(f"file://{root / page}")
+                for (name, width), scheme in product(WIDTHS.items(), ("light", "dark")):
+                    browser.resize(width, scheme)
+                    yield from (f"{page} at {width} pixels, {scheme}: {fault}" for fault in browser.run(FIND_FAULTS))
+                    if pages:
+                        target = folder / f"{page.removesuffix('.html').replace('/', '-')}_{name}_{scheme}.png"
+                        target.write_bytes(browser.screenshot())
         finally:
             browser.close()
 

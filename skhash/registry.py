@@ -292,7 +292,7 @@ METHODS: dict[str, Method] = {
             6,
             search_space={"n_labeled": [1000, 2000], **_KERNEL, "ridge": Around(10)},
             paper="Liu et al., CVPR 2012",
-            use_for="few bits, and classes that no line separates",
+            use_for="any affinity, and samples that no line separates",
         ),
         Method(
             "sdh",
