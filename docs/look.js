@@ -74,7 +74,7 @@
     const ratio = (light + 0.05) / (dark + 0.05);
     const large = parseFloat(fontSize) >= 24 || (parseFloat(fontSize) >= 18.5 && fontWeight >= 700);
     if (ratio < (large ? 3 : 4.5) - 0.01) faults.add(`contrast ${ratio.toFixed(1)}: ${name(element)}`);
-    if (parseFloat(fontSize) < 10) faults.add(`letters of ${parseFloat(fontSize).toFixed(1)} pixels: ${name(element)}`);
+    if (parseFloat(fontSize) > 0 && parseFloat(fontSize) < 10) faults.add(`letters of ${parseFloat(fontSize).toFixed(1)} pixels: ${name(element)}`);
   }
   return [...faults];
 })()

@@ -2,7 +2,8 @@
 
 Needs ``chromium``. Each page is opened at the width of a desk (1280 pixels) and of a phone (390), light and
 dark, and its faults are printed, with the name of the element: a page that scrolls sideways, what sticks out of
-its box or is cut, a picture that is missing, and text of little contrast or in tiny letters. At 1280 pixels, no
+its box or is cut, a picture that is missing, and text of little contrast or in tiny letters. The pages of whole
+source files are left out. At 1280 pixels, no
 block of code and no table may scroll. If pages are given, only they are checked, and a screenshot of each is
 stored in FOLDER.
 """
@@ -105,7 +106,7 @@ class Browser:
 def look(root: Path, folder: Path, pages: list[str]) -> Iterator[str]:
     """Faults of the pages; screenshots of the given pages are stored in the folder."""
     chosen = pages or [
-        str(path.relative_to(root)) for path in sorted(root.rglob("*.html")) if "_static" not in path.parts
+        str(path.relative_to(root)) for path in sorted(root.rglob("*.html")) if path.relative_to(root).parts[0] not in ("_static", "source")
     ]
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(profile)

@@ -14,7 +14,7 @@ METHODS = {"talr": "#0a7d91", "itq": "#d9480f", "lsh": "#6b7280"}
 
 rows = read_rows(ROOT / "experiments/results/digits.json")
 NBITS = sorted({row["nbits"] for row in rows})
-_, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+_, axes = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
 for shift, (method, color) in zip((-0.12, 0, 0.12), METHODS.items(), strict=True):
     for x, nbits in enumerate(NBITS):
         chosen = [row for row in rows if (row["method"], row["nbits"]) == (method, nbits)]
@@ -23,7 +23,7 @@ for shift, (method, color) in zip((-0.12, 0, 0.12), METHODS.items(), strict=True
         axes.plot(x + shift, mean, "o", color=color, label=method.upper() if x == 0 else None)
 axes.set_xticks(np.arange(len(NBITS)), [f"{nbits} bits" for nbits in NBITS])
 axes.set(ylabel="average precision", ylim=(0, 1))
-axes.legend(frameon=False, ncols=3, loc="lower right", title="point: AP_T; bar: worst to best order of the ties")
+axes.legend(frameon=False, ncols=3, loc="lower right", title="point: AP_T; bar: worst to best order")
 if "--save" in sys.argv:
     axes.spines[["top", "right"]].set_visible(False)
     plt.savefig(ROOT / "docs/_static/overview.png", dpi=150)

@@ -26,7 +26,7 @@ def orders():
         (np.arange(10), "another order: AP = " + _ap_of(np.arange(10))),
         (worst, f"worst order: AP = {average_precision(H, ties='worst'):.3f}"),
     ]
-    _, axes = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
+    _, axes = plt.subplots(figsize=(5.8, 3.6), layout="constrained")
     for y, (order, label) in enumerate(rankings):
         axes.text(-0.4, -y * 1.7 + 0.55, label, color=DARK)
         for x, item in enumerate(order):
@@ -60,13 +60,13 @@ def one_ranking():
     queries, database, y_query, y_database = _codes(ITQHasher(16, random_state=0))
     H = relevance_histogram(queries[:1], database, y_query[:1], y_database)
     others, relevant = H.counts[0].T
-    _, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
+    _, axes = plt.subplots(figsize=(5.8, 3.4), layout="constrained")
     axes.bar(range(17), relevant, color=RELEVANT, label="same digit")
     axes.bar(range(17), others, bottom=relevant, color=OTHER, label="another digit")
     for distance, n in enumerate(others + relevant):
         if n:
-            axes.text(distance, n + 4, n, ha="center", fontsize=8, color=DARK)
-    axes.set(xlabel="Hamming distance (16 bits)", ylabel="database items", xticks=range(17))
+            axes.text(distance, n + 4, n, ha="center", fontsize=9, color=DARK)
+    axes.set(xlabel="Hamming distance (16 bits)", ylabel="database items", xticks=range(0, 17, 2))
     axes.legend(frameon=False)
 
 
@@ -83,7 +83,7 @@ def random_orders():
         order = np.lexsort((rng.random(len(database)), distances))
         hits = relevant[order]
         values.append((np.cumsum(hits)[hits] / ranks[hits]).mean())
-    _, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
+    _, axes = plt.subplots(figsize=(5.8, 3.4), layout="constrained")
     axes.hist(values, bins=50, color=OTHER)
     lines = {
         "worst": (average_precision(H, ties="worst"), ACCENT, "--"),
@@ -103,7 +103,7 @@ def random_orders():
 def tie_range_by_bits():
     """Plot the tie range over all queries against the number of bits."""
     all_nbits = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
-    _, axes = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+    _, axes = plt.subplots(figsize=(5.8, 3.4), layout="constrained")
     for name, hasher, color in (("ITQ", ITQHasher, RELEVANT), ("LSH", LSHHasher, ACCENT)):
         values = []
         for nbits in all_nbits:
