@@ -105,9 +105,8 @@ class Browser:
 
 def look(root: Path, folder: Path, pages: list[str]) -> Iterator[str]:
     """Faults of the pages; screenshots of the given pages are stored in the folder."""
-    chosen = pages or [
-        str(path.relative_to(root)) for path in sorted(root.rglob("*.html")) if path.relative_to(root).parts[0] not in ("_static", "source")
-    ]
+    paths = (path.relative_to(root) for path in sorted(root.rglob("*.html")))
+    chosen = pages or [str(path) for path in paths if path.parts[0] not in ("_static", "source")]
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(profile)
         try:
