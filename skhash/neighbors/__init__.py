@@ -1,7 +1,16 @@
-"""Search among binary codes: exact nearest neighbors, real queries, re-ranking, and merging of shards."""
+"""Search among binary codes: exact nearest neighbors, real queries, re-ranking, merging of shards, length of codes."""
 
+from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode
+from skhash.neighbors.choose_code import choose_code
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 from skhash.neighbors.merging import merge_neighbors
 from skhash.neighbors.transformer import HammingNeighborsTransformer
 
-__all__ = ["HammingNeighbors", "HammingNeighborsTransformer", "merge_neighbors"]
+__all__ = [
+    "ChosenCode",
+    "HammingNeighbors",
+    "HammingNeighborsTransformer",
+    "MeasuredCode",
+    "choose_code",
+    "merge_neighbors",
+]

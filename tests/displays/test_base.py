@@ -26,6 +26,7 @@ MADE = {
     "PrecisionRecallDisplay": (CURVE, CURVE),
     "PrecisionAtNDisplay": ([1, 2], CURVE),
     "MetricByBitsDisplay": ([8, 16], [CURVE], [CURVE], ["itq"]),
+    "RecallByCandidatesDisplay": ([10, 20], [CURVE], [64], [8]),
     "QuantizationDisplay": (CURVE, CURVE, CURVE, PAIR),
     "BitBalanceDisplay": (CURVE, PAIR),
     "CodeMapDisplay": (PAIR, ["cat", "dog"]),

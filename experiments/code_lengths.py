@@ -1,0 +1,98 @@
+"""Whether the choice of choose_code reaches its target on further queries.
+
+    export SKHASH_DATA=FOLDER
+    python experiments/code_lengths.py                                       # Fashion-MNIST, ITQ
+    python experiments/code_lengths.py --set mnist --targets 0.8 --splits 20
+
+FOLDER has one .npz file per set, with the vectors in X. Of each set 4,000 samples are held out as queries, and the
+others are items. Each length is fitted once. Then the queries are split at random, 100 times, into 1,000 for
+validation and 3,000 for the test. The validation queries choose bits and candidates, with a one-sided 95 % bound. The
+target is met if the recall of the choice on the test queries reaches it. "means" chooses by the mean recall, without
+a bound.
+The results are in experiments/results/code_lengths.json.
+"""
+
+import argparse
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from _results import RESULTS, store
+
+from skhash import EmbeddingHasher, ITQHasher
+from skhash.neighbors._chosen_code import measured_table, smallest_code
+from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
+
+N_QUERIES = 4000
+N_VALIDATION = 1000
+K = 10
+CANDIDATES = range(K, 20 * K + 1, 5)
+METHODS = {
+    "itq": lambda nbits: ITQHasher(nbits, random_state=0, store_database=False),
+    "embedding": lambda nbits: EmbeddingHasher(nbits, metric="euclidean", random_state=0, store_database=False),
+}
+
+
+def load(name, n_items):
+    """Held-out queries and items of a set."""
+    X = np.load(Path(os.environ["SKHASH_DATA"]) / f"{name}.npz")["X"]
+    X = X.reshape(len(X), -1).astype(np.float32)
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    queries, items = X[:N_QUERIES], X[N_QUERIES:][:n_items]
+    return HeldOut(queries, queries, items, items, np.arange(len(items)))
+
+
+def resplit(recalls, target, n_splits):
+    """Choices of random validation queries, and their recall on the other queries."""
+    sizes, rng = {nbits: -(-nbits // 8) for nbits in recalls}, np.random.default_rng(0)
+    chosen = {"bound": [], "means": []}
+    for _ in range(n_splits):
+        order = rng.permutation(N_QUERIES)
+        validation = {nbits: values[:, order[:N_VALIDATION]] for nbits, values in recalls.items()}
+        table = measured_table(validation, CANDIDATES, sizes, 0.95)
+        tables = {"bound": table, "means": [replace(code, lower_bound=code.recall) for code in table]}
+        for name, measured in tables.items():
+            code = smallest_code(measured, target)
+            if code is None:
+                raise SystemExit(f"No code reaches {target}: pass longer --bits.")
+            test = recalls[code.nbits][CANDIDATES.index(code.candidates), order[N_VALIDATION:]].mean()
+            chosen[name].append((code.nbits, code.candidates, float(test)))
+    return chosen
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--set", default="fashion_mnist")
+    parser.add_argument("--method", default="itq", choices=METHODS)
+    parser.add_argument("--bits", default="32,64,128,256,512")
+    parser.add_argument("--queries", default="code,real", help="code, real, or both")
+    parser.add_argument("--targets", default="0.8,0.9,0.95")
+    parser.add_argument("--items", type=int, help="largest number of items; all by default")
+    parser.add_argument("--splits", type=int, default=100)
+    options = parser.parse_args()
+    data = load(options.set, options.items)
+    measure = HeldOutRecall(data, K, "euclidean")
+    hashers = {nbits: METHODS[options.method](nbits).fit(data.items) for nbits in map(int, options.bits.split(","))}
+    for query in options.queries.split(","):
+        recalls = {nbits: measure(hasher, CANDIDATES, query) for nbits, hasher in hashers.items()}
+        for target in map(float, options.targets.split(",")):
+            result = {"set": options.set, "method": options.method, "query": query, "target": target}
+            result |= {"n_items": len(data.items), "n_splits": options.splits}
+            for name, codes in resplit(recalls, target, options.splits).items():
+                tests = [test for *_, test in codes]
+                (nbits, candidates), _ = Counter(code[:2] for code in codes).most_common(1)[0]
+                result[name] = {"n_met": sum(test >= target for test in tests), "nbits": nbits}
+                result[name] |= {"candidates": candidates, "mean": np.mean(tests), "lowest": min(tests)}
+                print(
+                    f"{options.set} {options.method} {query}, target {target:g}, {name}: met in "
+                    f"{result[name]['n_met']} of {options.splits}, most often {nbits} bits and {candidates} "
+                    f"candidates, test recall {np.mean(tests):.4f}, lowest {min(tests):.4f}",
+                    flush=True,
+                )
+            store(RESULTS / "code_lengths.json", [result], ("set", "method", "query", "target", "n_items"))
+
+
+if __name__ == "__main__":
+    main()

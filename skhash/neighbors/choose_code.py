@@ -1,0 +1,261 @@
+"""The shortest code that finds the nearest vectors of new queries, with confidence."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
+
+from skhash.codes import MAX_NBITS, is_count
+from skhash.metrics._estimators import find_hasher, hasher_input
+from skhash.metrics._queries import check_option
+from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
+from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall, Metric
+from skhash.neighbors._stages import RERANKS
+
+MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # of k, the default numbers of candidates
+MAX_QUERIES = 1000  # of the samples, if their number is not given
+
+
+def choose_code(
+    hasher: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    target_recall: float = 0.9,
+    k: int = 10,
+    nbits: int | Sequence[int] = (32, 64, 128, 256, 512),
+    candidates: int | Sequence[int] | None = None,
+    query: Literal["code", "real"] = "code",
+    rerank: Metric | None = None,
+    metric: Metric | None = None,
+    queries: Any = None,
+    n_queries: int | None = None,
+    confidence: float = 0.95,
+    random_state: Any = None,
+) -> ChosenCode:
+    """Fewest bytes, and then fewest candidates, that find the nearest vectors of new queries.
+
+    Each length is fitted once, on samples that are no queries. The recall is the share of the `k` nearest vectors
+    that are among the first `candidates` items of a search by codes, in expectation over the order of ties. Take so
+    many items from the search, or let `rerank` of :class:`HammingNeighbors` put them in order.
+
+    Parameters
+    ----------
+    hasher : estimator
+        A hasher, or a Pipeline that ends in one. It is cloned for each length.
+    X : array-like of shape (n_samples, n_features)
+        Vectors: items, and queries that are held out.
+    y : array-like of shape (n_samples, ...), default=None
+        Targets, for a hasher that learns from them.
+    target_recall : float, default=0.9
+        Recall to reach, in (0, 1).
+    k : int, default=10
+        Number of nearest vectors of a query.
+    nbits : int or sequence of int, default=(32, 64, 128, 256, 512)
+        Lengths to choose from. Each one costs a fit.
+    candidates : int or sequence of int, default=None
+        Numbers of candidates to choose from, at least `k`. None takes ten multiples
+        of `k`, from 1 to 20.
+    query : "code" or "real", default="code"
+        Rank by the codes of the queries, or by their activations, as in :class:`HammingNeighbors`.
+    rerank : "cosine", "euclidean", "inner" or None, default=None
+        The distance by which the candidates will be ordered. Its vectors count as bytes.
+    metric : "cosine", "euclidean", "inner" or None, default=None
+        Which vectors are near. None takes `rerank`, else the attribute `metric` of the hasher, else "euclidean".
+    queries : array-like of shape (n_queries, n_features), default=None
+        Queries of your users, if they differ from the items. All samples of X are items then.
+    n_queries : int, default=None
+        Number of samples of X that are held out as queries. None takes a fifth, at most 1,000.
+    confidence : float, default=0.95
+        Probability that the choice reaches the target for new queries like these, at least.
+    random_state : int, RandomState instance or None, default=None
+        Which samples are queries. The hasher has a `random_state` of its own.
+
+    Returns
+    -------
+    ChosenCode
+        The choice, with a table of everything measured.
+
+    Raises
+    ------
+    ValueError
+        If no choice reaches the target; the message has the best recall of each length. If a parameter is invalid.
+
+    See Also
+    --------
+    skhash.displays.RecallByCandidatesDisplay : Plot of the table.
+
+    Notes
+    -----
+    The target holds with `confidence` although many pairs of lengths and candidates are tried: the lengths share
+    the error equally, and within a length candidates are tried from the largest number down. The bound of each pair
+    is that of Waudby-Smith and Ramdas, which holds for any distribution of recalls. It is about the mean over all
+    further queries; the mean of a few varies around it.
+
+    The recall is that among as many items as X has. In a larger database more items come before the true neighbors:
+    measure with as many samples as you will search.
+
+    References
+    ----------
+    Waudby-Smith, Ramdas: Estimating means of bounded random variables by betting. JRSS B 2024.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.neighbors import choose_code
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> chosen = choose_code(
+    ...     ITQHasher(random_state=0), X, nbits=(16, 32, 64), random_state=0
+    ... )
+    >>> chosen.nbits, chosen.candidates, chosen.bytes_per_item
+    (16, 150, 2)
+    >>> chosen.interval[0] >= 0.9
+    True
+    """
+    lengths = _checked_lengths(nbits)
+    _check_options(target_recall, confidence, k, query, rerank, metric)
+    name = _name_of_nbits(hasher)
+    near = metric or rerank or getattr(find_hasher(hasher), "metric", "euclidean")
+    held_out = _hold_out(X, queries, n_queries, k, check_random_state(random_state))
+    numbers = _checked_candidates(candidates, k, len(held_out.item_vectors))
+    learned_from = held_out.items, None if y is None else _targets(X, y, held_out.item_indices)
+    measure = HeldOutRecall(held_out, k, near)
+    hashers, recalls, sizes = {}, {}, {}
+    for length in lengths:
+        hashers[length] = clone(hasher).set_params(**{name: length}).fit(*learned_from)
+        recalls[length] = measure(hashers[length], numbers, query)
+        sizes[length] = _bytes_per_item(hashers[length], held_out, length, rerank)
+    table = measured_table(recalls, numbers, sizes, confidence)
+    best = smallest_code(table, target_recall)
+    if best is None:
+        raise ValueError(_unreachable(table, target_recall, query))
+    size = best.nbits, best.candidates, best.bytes_per_item
+    return ChosenCode(
+        *size, best.recall, (best.lower_bound, 1.0), target_recall, k, query, rerank, table, hashers[best.nbits]
+    )
+
+
+def _bytes_per_item(hasher: Any, held_out: HeldOut, nbits: int, rerank: str | None) -> int:
+    """Bytes of the packed code of an item, of its factors, and of the vector that is re-ranked."""
+    size = -(-nbits // 8)
+    if getattr(find_hasher(hasher), "factors", False):
+        size += find_hasher(hasher).encode_factors(hasher_input(hasher, _safe_indexing(held_out.items, [0]))).nbytes
+    return size + (held_out.item_vectors[:1].nbytes if rerank else 0)
+
+
+def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str) -> str:
+    """Message that no code reaches the target, with the best recall of each length."""
+    best = max(table, key=lambda code: code.lower_bound)
+    by_length = {code.nbits: code.recall for code in table if code.candidates == table[-1].candidates}
+    listed = ", ".join(f"{recall:.3f} with {nbits} bits" for nbits, recall in by_length.items())
+    if max(code.recall for code in table) >= target_recall:
+        remedy = "The bound is too low for so few queries: pass more `n_queries` or `queries`."
+    elif query == "code":
+        remedy = "Pass longer `nbits`, more `candidates`, or query='real'."
+    else:
+        remedy = "Pass longer `nbits` or more `candidates`."
+    return (
+        f"`target_recall` must be at most {best.lower_bound:.3f}, the best lower bound found. Got {target_recall} "
+        f"instead. The recalls with {table[-1].candidates} candidates are {listed}. {remedy}"
+    )
+
+
+# --- hold out queries
+
+
+def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> HeldOut:
+    """Queries in random order, and items: the samples that are no queries."""
+    vectors = check_array(X, input_name="X")
+    if queries is not None:
+        if n_queries is not None:
+            raise ValueError(f"`n_queries` must be None with given `queries`. Got {n_queries!r} instead.")
+        query_vectors = check_array(queries, input_name="queries")
+        if query_vectors.shape[1] != vectors.shape[1]:
+            raise ValueError(
+                f"`queries` must have the {vectors.shape[1]} features of X. Got {query_vectors.shape[1]} instead."
+            )
+        order = rng.permutation(len(query_vectors))
+        held_out = HeldOut(_safe_indexing(queries, order), query_vectors[order], X, vectors, np.arange(len(vectors)))
+    else:
+        n = min(len(vectors) // 5, MAX_QUERIES) if n_queries is None else n_queries
+        if not is_count(n, len(vectors) - 1):
+            raise ValueError(
+                f"`n_queries` must be None or an int from 1 to {len(vectors) - 1}, so that items are left. "
+                f"Got {n_queries!r} with {len(vectors)} samples."
+            )
+        order = rng.permutation(len(vectors))
+        chosen, rest = order[:n], np.sort(order[n:])
+        held_out = HeldOut(_safe_indexing(X, chosen), vectors[chosen], _safe_indexing(X, rest), vectors[rest], rest)
+    if k > len(held_out.item_vectors):
+        raise ValueError(f"`k` must be at most {len(held_out.item_vectors)}, the number of items. Got {k} instead.")
+    return held_out
+
+
+def _targets(X: Any, y: Any, indices: Any) -> Any:
+    """Targets of the items."""
+    check_consistent_length(X, y)
+    return _safe_indexing(y, indices)
+
+
+# --- validate
+
+
+def _check_options(target_recall: Any, confidence: Any, k: Any, query: Any, rerank: Any, metric: Any) -> None:
+    """Raise ValueError for invalid options."""
+    for name, share in {"target_recall": target_recall, "confidence": confidence}.items():
+        if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
+            raise ValueError(f"`{name}` must be a number in (0, 1). Got {share!r} instead.")
+    if not is_count(k):
+        raise ValueError(f"`k` must be an int >= 1. Got {k!r} instead.")
+    check_option("query", query, ("code", "real"))
+    for name, distance in {"rerank": rerank, "metric": metric}.items():
+        if distance is not None:
+            check_option(name, distance, RERANKS)
+    if None not in (rerank, metric) and rerank != metric:
+        raise ValueError(
+            f"`metric` must be None or equal to `rerank`, which decides what is found. Got {metric!r} and {rerank!r}."
+        )
+
+
+def _checked_lengths(nbits: Any) -> list[int]:
+    """Numbers of bits, ascending."""
+    lengths = [nbits] if is_count(nbits) else nbits
+    if not _are_counts(lengths, MAX_NBITS):
+        raise ValueError(f"`nbits` must be an int from 1 to {MAX_NBITS}, or several. Got {nbits!r} instead.")
+    return sorted(set(map(int, lengths)))
+
+
+def _checked_candidates(candidates: Any, k: int, n_items: int) -> list[int]:
+    """Numbers of candidates, ascending."""
+    if candidates is None:
+        return [k * multiple for multiple in MULTIPLES if k * multiple <= n_items]
+    numbers = [candidates] if is_count(candidates) else candidates
+    if not _are_counts(numbers, n_items) or min(numbers) < k:
+        raise ValueError(
+            f"`candidates` must be None, an int from k={k} to {n_items}, the number of items, or several. "
+            f"Got {candidates!r} instead."
+        )
+    return sorted(set(map(int, numbers)))
+
+
+def _are_counts(values: Any, largest: int) -> bool:
+    """Whether values are a sequence of at least one int from 1 to `largest`."""
+    is_sequence = isinstance(values, Sequence | np.ndarray) and np.ndim(values) == 1 and len(values) > 0
+    return is_sequence and all(is_count(value, largest) for value in values)
+
+
+def _name_of_nbits(hasher: Any) -> str:
+    """Name of the parameter `nbits` of a hasher, or of the last step of a Pipeline."""
+    prefix, last = "", hasher
+    while hasattr(last, "steps"):
+        prefix += f"{last.steps[-1][0]}__"
+        last = last.steps[-1][1]
+    if isinstance(last, type) or not hasattr(last, "get_params") or "nbits" not in last.get_params(deep=False):
+        raise ValueError(
+            "`hasher` must be a hasher with the parameter `nbits`, or a Pipeline that ends in one, for each length is "
+            f"fitted. Got {last!r} instead."
+        )
+    return f"{prefix}nbits"

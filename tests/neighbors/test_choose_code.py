@@ -1,0 +1,238 @@
+"""The length of codes and the candidates that find the nearest vectors, against brute force and on further queries."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.neighbors import NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher
+from skhash.codes import hamming_distances, signs
+from skhash.neighbors import ChosenCode, HammingNeighbors, MeasuredCode, choose_code
+from skhash.neighbors._chosen_code import measured_table, smallest_code
+from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
+
+X, y = load_digits(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(len(X))
+X, y = X[ORDER] + np.random.default_rng(1).normal(scale=1e-3, size=X.shape), y[ORDER]  # no ties of distances
+QUERIES, ITEMS = X[:100], X[100:700]
+LSH = LSHHasher(random_state=0)
+
+
+def choose(hasher=LSH, X=ITEMS, y=None, **options):
+    defaults = {"nbits": (16, 32), "candidates": (10, 50, 200), "queries": QUERIES, "target_recall": 0.5}
+    return choose_code(hasher, X, y, **defaults | {"random_state": 0} | options)
+
+
+def expected_recall(distances, truth, n):
+    """Mean share of true neighbors among the first n items, each tie shared by its items."""
+    shares = []
+    for row, true in zip(distances, truth, strict=True):
+        edge = np.sort(row)[n - 1]
+        p = np.where(row < edge, 1.0, np.where(row == edge, (n - (row < edge).sum()) / (row == edge).sum(), 0.0))
+        shares.append(p[true].mean())
+    return np.mean(shares)
+
+
+@pytest.mark.parametrize("query", ["code", "real"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_recall_equals_brute_force(query, metric):
+    chosen = choose(query=query, metric=metric)
+    truth = NearestNeighbors(n_neighbors=10, metric=metric).fit(ITEMS).kneighbors(QUERIES, return_distance=False)
+    for nbits in (16, 32):
+        hasher = LSHHasher(nbits, random_state=0).fit(ITEMS)
+        items = hasher.transform(ITEMS)
+        real = -(hasher.project_queries(QUERIES) @ signs(items).T)
+        distances = real if query == "real" else hamming_distances(hasher.transform(QUERIES), items)
+        rows = [code for code in chosen.table if code.nbits == nbits]
+        assert [code.candidates for code in rows] == [10, 50, 200]
+        for code in rows:
+            assert code.recall == pytest.approx(expected_recall(distances, truth, code.candidates), abs=1e-6)
+            assert code.lower_bound < code.recall
+            assert code.bytes_per_item == nbits // 8
+
+
+def test_a_search_with_the_choice_has_its_recall():
+    chosen = choose(query="real", rerank="euclidean", candidates=range(10, 200, 10), k=5)  # real queries have no ties
+    assert chosen.bytes_per_item == chosen.nbits // 8 + ITEMS[0].nbytes
+    options = {"n_neighbors": 5, "query": chosen.query, "candidates": chosen.candidates, "rerank": chosen.rerank}
+    index = HammingNeighbors(FrozenEstimator(chosen.hasher), **options).fit(ITEMS)
+    truth = NearestNeighbors(n_neighbors=5).fit(ITEMS).kneighbors(QUERIES, return_distance=False)
+    found = index.kneighbors(QUERIES, return_distance=False)
+    recall = np.mean([len(np.intersect1d(*pair)) / 5 for pair in zip(truth, found, strict=True)])
+    assert recall == pytest.approx(chosen.recall, abs=1e-9)
+
+
+def table(*bounds):
+    """Codes of 8 and 16 bits with 10, 20 and 30 candidates."""
+    pairs = [(nbits, n) for nbits in (8, 16) for n in (10, 20, 30)]
+    return [MeasuredCode(nbits, n, nbits // 8, 1.0, bound) for (nbits, n), bound in zip(pairs, bounds, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ((0.1, 0.5, 0.9, 0.9, 0.9, 0.9), (8, 30)),  # bytes come before candidates
+        ((0.1, 0.8, 0.9, 0.9, 0.9, 0.9), (8, 20)),
+        ((0.9, 0.7, 0.9, 0.9, 0.9, 0.9), (8, 30)),  # the first failure ends a length
+        ((0.9, 0.9, 0.7, 0.9, 0.9, 0.9), (16, 10)),
+        ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6), None),
+    ],
+)
+def test_the_smallest_code_of_a_fixed_sequence(bounds, expected):
+    found = smallest_code(table(*bounds), 0.8)
+    assert (found and (found.nbits, found.candidates)) == expected
+
+
+def test_equal_bytes_leave_the_candidates_to_decide():
+    codes = [MeasuredCode(12, 20, 2, 1.0, 0.9), MeasuredCode(16, 10, 2, 1.0, 0.9)]
+    assert smallest_code(codes, 0.8).nbits == 16
+
+
+def test_lengths_share_the_error():
+    recalls = np.random.default_rng(0).random((1, 200))
+    (alone,) = measured_table({8: recalls}, [10], {8: 1}, 0.95)
+    several = measured_table(dict.fromkeys(range(5), recalls), [10], dict.fromkeys(range(5), 1), 0.95)
+    (strict,) = measured_table({8: recalls}, [10], {8: 1}, 0.99)
+    assert {code.lower_bound for code in several} == {strict.lower_bound}
+    assert strict.lower_bound < alone.lower_bound
+
+
+def test_samples_are_held_out_and_the_seed_decides():
+    chosen = choose_code(LSH, X[:600], nbits=32, target_recall=0.5, n_queries=150, random_state=3)
+    assert len(chosen.hasher.database_codes_) == 450
+    again = choose_code(LSH, X[:600], nbits=[32], target_recall=0.5, n_queries=150, random_state=3)
+    assert (again.table, again.interval) == (chosen.table, chosen.interval)
+    other = choose_code(LSH, X[:600], nbits=32, target_recall=0.5, n_queries=150, random_state=4)
+    assert other.table != chosen.table
+    assert [code.candidates for code in chosen.table] == [10, 20, 30, 40, 50, 60, 80, 100, 150, 200]
+    assert len(choose_code(LSH, X[:600], nbits=32, target_recall=0.5).hasher.database_codes_) == 480
+    assert isinstance(chosen, ChosenCode)
+    assert chosen.interval == (min(c.lower_bound for c in chosen.table if c.candidates == chosen.candidates), 1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        chosen.nbits = 8
+
+
+class Near(LSHHasher):
+    """LSH that keeps the angles."""
+
+    metric = "cosine"
+
+
+def test_pipelines_labels_and_metrics_of_hashers():
+    scaled = choose(make_pipeline(StandardScaler(), LSH))
+    outer = choose(make_pipeline("passthrough", make_pipeline(StandardScaler(), LSH)))
+    assert scaled.table == outer.table
+    assert scaled.hasher[-1].nbits == scaled.nbits
+    assert LSH.nbits == LSHHasher().nbits
+    supervised = choose(ITQCCAHasher(random_state=0), y=y[100:700], nbits=8, candidates=300)
+    assert supervised.hasher.database_y_.tolist() == y[100:700].tolist()
+    near = Near(random_state=0)
+    assert choose(near).table == choose(metric="cosine").table  # the hasher says what is near
+    assert choose(near, metric="euclidean").table == choose().table
+    assert choose(near, rerank="euclidean").recall == choose(rerank="euclidean").recall
+
+
+def test_queries_have_a_map_of_their_own():
+    embedding = EmbeddingHasher(n_epochs=1, metric="euclidean", random_state=0)
+    chosen = choose(embedding, query="real", nbits=32)
+    scores = chosen.hasher.project_queries(QUERIES) @ signs(chosen.hasher.transform(ITEMS)).T
+    truth = NearestNeighbors(n_neighbors=10).fit(ITEMS).kneighbors(QUERIES, return_distance=False)
+    assert chosen.table[0].recall == pytest.approx(expected_recall(-scores, truth, 10), abs=1e-6)
+
+
+class Factors(LSHHasher):
+    """LSH with two factors per item."""
+
+    factors = True
+
+    def encode_factors(self, X):
+        return np.zeros((len(X), 2), np.float32)
+
+
+def test_factors_are_counted():
+    assert choose(Factors(random_state=0), nbits=12, candidates=300).bytes_per_item == 2 + 8
+    piped = make_pipeline(StandardScaler(), Factors(random_state=0))
+    assert choose(piped, nbits=12, candidates=300, rerank="euclidean").bytes_per_item == 2 + 8 + 64 * 8
+
+
+def test_an_unreachable_target_says_what_was_found():
+    with pytest.raises(ValueError, match="`target_recall` must be at most") as caught:
+        choose(target_recall=0.999, candidates=20)
+    message = str(caught.value)
+    bound = float(re.search(r"at most ([\d.]+)", message)[1])
+    recalls = {code.nbits: code.recall for code in choose(target_recall=bound - 0.01, candidates=20).table}
+    assert f"with 20 candidates are {recalls[16]:.3f} with 16 bits, {recalls[32]:.3f} with 32 bits" in message
+    assert message.endswith("Pass longer `nbits`, more `candidates`, or query='real'.")
+    with pytest.raises(ValueError, match=r"Pass longer `nbits` or more `candidates`\.$"):
+        choose(target_recall=0.999, candidates=20, query="real")
+    with pytest.raises(ValueError, match=r"for so few queries: pass more `n_queries` or `queries`\.$"):
+        choose(target_recall=0.9, candidates=600, queries=QUERIES[:10])
+
+
+class Unfitted(BaseEstimator):
+    """A hasher that must not be fitted."""
+
+    def __init__(self, nbits=8):
+        self.nbits = nbits
+
+    def fit(self, X, y=None):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"target_recall": 1.0}, ValueError, r"`target_recall` must be a number in \(0, 1\). Got 1.0 instead"),
+        ({"confidence": "high"}, ValueError, r"`confidence` must be a number in \(0, 1\). Got 'high' instead"),
+        ({"k": 0}, ValueError, "`k` must be an int >= 1. Got 0 instead"),
+        ({"k": 601, "candidates": None}, ValueError, "`k` must be at most 600, the number of items. Got 601"),
+        ({"nbits": ()}, ValueError, r"`nbits` must be an int from 1 to .* Got \(\) instead"),
+        ({"nbits": (8, 0)}, ValueError, r"`nbits` must be an int from 1 to .* Got \(8, 0\) instead"),
+        ({"candidates": 9}, ValueError, "`candidates` must be None, an int from k=10 to 600.* Got 9 instead"),
+        ({"candidates": [10, 601]}, ValueError, r"`candidates` must be None.* Got \[10, 601\] instead"),
+        ({"query": "float"}, ValueError, "`query` must be one of 'code', 'real'. Got 'float' instead"),
+        ({"rerank": "l2"}, ValueError, "`rerank` must be one of 'cosine', 'euclidean', 'inner'. Got 'l2' instead"),
+        ({"rerank": "inner", "metric": "cosine"}, ValueError, "`metric` must be None or equal to `rerank`"),
+        ({"n_queries": 5}, ValueError, "`n_queries` must be None with given `queries`. Got 5 instead"),
+        ({"queries": None, "n_queries": 600}, ValueError, "`n_queries` must be None or an int from 1 to 599"),
+        ({"queries": QUERIES[:, :9]}, ValueError, "`queries` must have the 64 features of X. Got 9 instead"),
+        ({"queries": QUERIES * np.nan}, ValueError, "Input queries contains NaN"),
+        ({"X": ITEMS * np.nan}, ValueError, "Input X contains NaN"),
+        ({"X": ITEMS[:, 0]}, ValueError, "Expected 2D array"),
+        ({"y": y[:9]}, ValueError, "inconsistent numbers of samples"),
+        ({"hasher": StandardScaler()}, ValueError, "`hasher` must be a hasher with the parameter `nbits`.* StandardSc"),
+        ({"hasher": FrozenEstimator(LSH)}, ValueError, "`hasher` must be a hasher with the parameter `nbits`"),
+        ({"hasher": LSHHasher}, ValueError, "`hasher` must be a hasher with the parameter `nbits`"),
+        ({"random_state": "a"}, ValueError, "cannot be used to seed"),
+    ],
+)
+def test_bad_arguments_are_refused_before_any_fit(options, error, message):
+    with pytest.raises(error, match=message):
+        choose(**{"hasher": Unfitted(), "X": ITEMS} | options)
+
+
+@pytest.mark.slow
+def test_the_target_is_met_on_further_queries():
+    """100 splits of held-out queries in validation and test, with each length fitted once."""
+    data = HeldOut(X[:800], X[:800], X[800:], X[800:], np.arange(800, len(X)))
+    measure, numbers, lengths = HeldOutRecall(data, 10, "euclidean"), range(10, 301, 10), (16, 32, 64)
+    recalls = {n: measure(ITQHasher(n, random_state=0).fit(data.items), numbers, "code") for n in lengths}
+    sizes = {n: n // 8 for n in lengths}
+    rng, met, met_by_means = np.random.default_rng(0), 0, 0
+    for _ in range(100):
+        order = rng.permutation(800)
+        validation = {n: values[:, order[:300]] for n, values in recalls.items()}
+        measured = measured_table(validation, numbers, sizes, 0.95)
+        by_means = [dataclasses.replace(code, lower_bound=code.recall) for code in measured]
+        chosen, naive = smallest_code(measured, 0.9), smallest_code(by_means, 0.9)
+        on_test = [recalls[code.nbits][numbers.index(code.candidates), order[300:]].mean() for code in (chosen, naive)]
+        met, met_by_means = met + (on_test[0] >= 0.9), met_by_means + (on_test[1] >= 0.9)
+    assert met >= 95
+    assert met_by_means < 95  # so the splits tell a bound from a mean
