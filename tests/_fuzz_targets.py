@@ -14,13 +14,17 @@ from _fuzz_mutators import to_json
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensors_to_bytes
 from scipy import sparse
+from sklearn.frozen import FrozenEstimator
 
 import skhash
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
+from skhash.codes import pack
 from skhash.datasets import PROTOCOLS, load_dataset
 from skhash.datasets._npz import read_npz
+from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
 from skhash.persistence._format import checksum
+from skhash.persistence._mapping import digest
 
 N_SAMPLES, N_FEATURES = 60, 6
 
@@ -103,6 +107,55 @@ def pack_model(tree):
     return tensors_to_bytes(tensors, {"skhash": to_json(header)})
 
 
+# --- indexes
+
+
+def indexes():
+    """An index of every kind."""
+    X, y = samples()
+    hasher = skhash.ITQHasher(6, random_state=0)
+    fitted = {
+        "bits": HammingNeighbors().fit((X > 2).astype(np.uint8), ids=np.arange(N_SAMPLES) * 7),
+        "packed": HammingNeighbors(nbits=6).fit(pack((X > 2).astype(np.uint8))),
+        "real": HammingNeighbors(hasher, query="real", candidates=20).fit(X),
+        "frozen": HammingNeighborsTransformer(FrozenEstimator(hasher.fit(X, y)), n_neighbors=3, n_jobs=1).fit(X),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "index")
+        files = {}
+        for name, index in fitted.items():
+            save(index, path)
+            files[name] = path.read_bytes()
+    return files
+
+
+def read_index(path):
+    """Neighbors that the index in a file finds."""
+    index = load(path)
+    X, _ = samples()
+    queries = X[:3] if index.hasher_ is not None else np.zeros((3, index.n_features_in_), dtype=np.uint8)
+    codes = index.codes_.copy(), index.ids_
+    if index.hasher_ is not None and index.n_features_in_ != N_FEATURES:
+        return repr(index), codes
+    index.set_params(n_neighbors=min(index.n_neighbors, index.n_samples_fit_ - 1), n_jobs=1)
+    candidates = None if index.candidates is None else max(index.candidates, index.n_neighbors)
+    return repr(index), codes, index.set_params(candidates=candidates).kneighbors(queries)
+
+
+def pack_index(tree):
+    header = tree["header"]
+    mapped = {name: np.array(tree["tensors"][name]) for name in ("codes_", "ids_") if name in tree["tensors"]}
+    with contextlib.suppress(Exception):
+        header["mapped"] |= {name: digest(array) for name, array in mapped.items() if name in header["mapped"]}
+    tensors = {name: np.array(tensor, order="C") for name, tensor in tree["tensors"].items()}
+    with contextlib.suppress(Exception):  # of what is nested too deeply
+        header = json.loads(to_json(header))
+        header["sha256"] = checksum(header, {name: array for name, array in tensors.items() if name not in mapped})
+    return tensors_to_bytes(tensors, {"skhash": to_json(header)})
+
+
+INDEXES = Target("indexes", ".safetensors", indexes, read_index, unpack_model, pack_index)
+
 MODELS = Target("models", ".safetensors", models, read_model, unpack_model, pack_model)
 
 # --- data sets
@@ -144,4 +197,4 @@ def pack_dataset(tree):
 
 DATASETS = Target("data sets", ".npz", datasets, read_dataset, unpack_dataset, pack_dataset)
 
-TARGETS = (MODELS, DATASETS, CHECKPOINTS, *COMPARISON)
+TARGETS = (MODELS, INDEXES, DATASETS, CHECKPOINTS, *COMPARISON)

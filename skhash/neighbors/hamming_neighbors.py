@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -63,7 +64,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
     Attributes
     ----------
     hasher_ : estimator or None
-        The fitted hasher.
+        The fitted hasher. It stores no database of its own.
     codes_ : uint64 ndarray of shape (n_samples, ceil(nbits / 64))
         Codes of the items: packed bits, padded to 8 bytes.
     ids_ : int64 ndarray of shape (n_samples,)
@@ -157,7 +158,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         (array([[1.]]), array([[0]]))
         """
         self._check_options()
-        hasher = None if self.hasher is None else clone(self.hasher).fit(X, y)
+        hasher = None if self.hasher is None else _without_database(clone(self.hasher)).fit(X, y)
         packed, nbits = self._encode(hasher, X, reset=True)
         new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
         kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None
@@ -404,3 +405,11 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             self.rerank,
             excludes_self=X is None,
         )
+
+
+def _without_database(estimator: Any) -> Any:
+    """The estimator, whose hasher does not store the codes of its training samples: the index has them already."""
+    hasher = find_hasher(estimator)
+    if not isinstance(estimator, FrozenEstimator) and "store_database" in hasher.get_params(deep=False):
+        hasher.set_params(store_database=False)
+    return estimator

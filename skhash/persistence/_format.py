@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash import affinity
+from skhash import affinity, neighbors
 
 FORMAT = 1
 #: keys of the JSON
 HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted"})
+#: keys that the JSON of an index has, too
+INDEX_HEADER = frozenset({"hasher", "frozen", "mapped"})
 #: key of the JSON in the metadata, and of the checksum in the JSON; files of the first versions have none
 TEXT, CHECKSUM = "skhash", "sha256"
 #: bytes of the JSON, and columns of a sparse matrix
@@ -34,6 +36,11 @@ AFFINITIES: dict[str, Any] = {
         affinity.PrecomputedAffinity,
     )
 }
+INDEXES: dict[str, Any] = {
+    kind.__name__: kind for kind in (neighbors.HammingNeighbors, neighbors.HammingNeighborsTransformer)
+}
+#: bytes of codes and identifiers of an index that `load` always compares with their checksums
+MAX_CHECKED = 2**24
 SPARSE: dict[str, Any] = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.csr_array}
 
 

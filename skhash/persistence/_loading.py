@@ -1,22 +1,35 @@
-"""Load a hasher from a file."""
+"""Load a hasher or an index from a file."""
 
 import os
-import warnings
 from typing import Any
 
-from skhash import __version__, hashers
-from skhash._files import qualified_name, with_current_names
-from skhash.base import BaseHasher
-from skhash.persistence._checking import check_activations, check_hasher
+from skhash import __version__
+from skhash._files import qualified_name
 from skhash.persistence._decoding import Decoder
-from skhash.persistence._format import FOLDER, OUTPUT
-from skhash.persistence._reading import ArgumentError, errors_name, read, short
+from skhash.persistence._format import INDEXES
+from skhash.persistence._hashers import decode_hasher, warn_of_resets
+from skhash.persistence._indexes import decode_index, inner_hasher
+from skhash.persistence._reading import errors_name, read, short
 
 _Path = str | os.PathLike[str]
 
 
-def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any = None) -> BaseHasher:
-    """Load a hasher that :func:`save` wrote. No code in the file is run.
+def load(
+    path: _Path,
+    *,
+    backbone: Any = None,
+    affinity: Any = None,
+    device: Any = None,
+    hasher: Any = None,
+    vectors: Any = None,
+    check_codes: bool | None = None,
+) -> Any:
+    """Load a hasher or an index that :func:`save` wrote. No code in the file is run.
+
+    The codes and identifiers of an index are not read but mapped: the system reads from the file
+    what a search needs, and several processes share it. The file stays open until the index is
+    gone, or has changed by ``add`` or ``remove``, which make copies. :func:`save` can replace the
+    file in the meantime; do not write into it by other means.
 
     Parameters
     ----------
@@ -31,11 +44,19 @@ def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any
     device : str or torch.device, default=None
         Where a deep hasher computes; not for other hashers. None takes the saved device,
         or "auto" if that is not available.
+    hasher : estimator, default=None
+        The fitted Pipeline or search that an index was fitted with: neither is saved.
+    vectors : array of shape (n_samples, n_features), default=None
+        The original vectors that an index with `rerank` reads, in the order of its items. They
+        are kept by reference.
+    check_codes : bool, default=None
+        Whether to compare the codes and identifiers of an index with their checksums. This reads
+        them all. None does it up to 16 MiB.
 
     Returns
     -------
-    BaseHasher
-        The fitted hasher. Functions that served training are reset to the default of
+    BaseHasher or HammingNeighbors
+        The fitted hasher or index. Functions that served training are reset to the default of
         their parameter, and `checkpoint` to None, so that a fit writes nowhere; both with a
         warning.
 
@@ -47,8 +68,8 @@ def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any
         If the file is damaged, of another program, or not one that this version can read,
         whatever is wrong with it. The message begins with the path.
     ValueError
-        If a module or an affinity is missing, not needed or of another shape, or a device
-        is not needed or not available.
+        If a module, an affinity, a hasher or vectors are missing, not needed or of another
+        shape, or a device is not needed or not available.
 
     Examples
     --------
@@ -65,79 +86,30 @@ def load(path: _Path, *, backbone: Any = None, affinity: Any = None, device: Any
     ITQHasher(nbits=16, random_state=0)
     """
     header, tensors = read(path)
-    decoder = Decoder(path, tensors, {"backbone": backbone, "affinity": affinity})
+    is_index = header["class"] in INDEXES
+    given = {
+        "backbone": backbone,
+        "affinity": affinity,
+        "hasher": hasher,
+        "vectors": vectors,
+        "check_codes": check_codes,
+    }
+    decoder = Decoder(path, tensors, given)
     versions = f"(written by skhash {short(header['version'])}) is damaged or does not suit skhash {__version__}"
     with errors_name(path, versions):
-        hasher = _build(header, decoder, device)
-        check_hasher(hasher)
-        check_activations(hasher)
-    for name, value in decoder.given.items():
+        loaded = (decode_index if is_index else decode_hasher)(header, decoder, device)
+    for name, value in given.items():
         if value is not None and name not in decoder.used:
             raise ValueError(
-                f"`{name}` must be None: the hasher in {path} needs none. Got {qualified_name(value)} instead."
+                f"`{name}` must be None: the {'index' if is_index else 'hasher'} in {path} needs none. "
+                f"Got {qualified_name(value)} instead."
             )
+    inner, saved = (inner_hasher(loaded), header["hasher"]) if is_index else (loaded, header)
     if backbone is not None:
         try:
-            hasher._module()
+            inner._module()
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"`backbone` does not fit the weights in {path}: {error}") from error
-    for name, value in _defaults(header).items():
-        warnings.warn(
-            f"{path} was saved with {name}={short(value)}, which is code and was not saved. "
-            f"{name} is now {getattr(hasher, name)!r}, its default.",
-            UserWarning,
-            stacklevel=2,
-        )
-    if header["params"].get(FOLDER) is not None:
-        warnings.warn(
-            f"{path} has {FOLDER}={short(repr(header['params'][FOLDER]))}, a folder that fit would write to. "
-            f"{FOLDER} is now None. Set it with set_params if you want that.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return hasher
-
-
-def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> BaseHasher:
-    """Hasher of a header, with its fitted attributes."""
-    kind: type[BaseHasher] = getattr(hashers, header["class"])
-    saved, defaults = with_current_names(header["params"]), _defaults(header)
-    if unknown := saved.keys() - set(kind._get_param_names()):
-        raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
-    params = {name: decoder.decode(value) for name, value in saved.items() if name not in defaults | {FOLDER: ""}}
-    if "device" in params:
-        params["device"] = _resolve_device(params["device"], device)
-    elif device is not None:
-        raise ArgumentError(
-            f"`device` must be None: the hasher in {decoder.path} has no device. Got {device!r} instead."
-        )
-    hasher = kind(**params)
-    hasher._validate_params()
-    fitted = decoder.decode(header["fitted"])
-    if unknown := {name for name in fitted if not kind._is_fitted_name(name) and name != OUTPUT}:
-        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
-    if type(header["nbits"]) is not int or fitted.get("_nbits") != header["nbits"]:
-        raise ValueError(f"`_nbits` must be {header['nbits']!r}. Got {fitted.get('_nbits')!r} instead.")
-    hasher.__dict__.update(fitted)
-    return hasher
-
-
-def _defaults(header: dict[str, Any]) -> dict[str, str]:
-    """Parameters that are reset to their default, and the functions they had."""
-    params = with_current_names(header["params"])
-    return {
-        name: value["$default"] for name, value in params.items() if isinstance(value, dict) and "$default" in value
-    }
-
-
-def _resolve_device(saved: Any, given: Any) -> Any:
-    """The given device, which must be available, or the saved one if it is available."""
-    from skhash.engine.runtime import resolve_device
-
-    try:
-        resolve_device(saved if given is None else given)
-    except ValueError as error:
-        if given is not None:
-            raise ArgumentError(str(error)) from error
-        return "auto"
-    return saved if given is None else given
+    if inner is not None and "hasher" not in decoder.used:
+        warn_of_resets(path, saved, inner)
+    return loaded

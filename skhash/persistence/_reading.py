@@ -13,7 +13,7 @@ import numpy.typing as npt
 from skhash import __version__, hashers
 from skhash._validation.limits import check_nesting
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._format import CHECKSUM, FORMAT, HEADER, MAX_TEXT, TEXT, checksum
+from skhash.persistence._format import CHECKSUM, FORMAT, HEADER, INDEX_HEADER, INDEXES, MAX_TEXT, TEXT, checksum
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -66,7 +66,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
         with safe_open(path, framework="numpy") as file:
             header = parse((file.metadata() or {}).get(TEXT, "null"))
             # copies, so that fitted arrays do not change with the file
-            tensors = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            names = set(file.keys()) - set(mapped_names(header))
+            tensors = {name: np.array(file.get_tensor(name)) for name in names}
         if not isinstance(header, dict) or "format" not in header:
             raise InvalidFileError(
                 path, "must be a file of skhash.persistence.save. Got another safetensors file instead."
@@ -75,6 +76,11 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
             raise InvalidFileError(path, "is damaged: its checksum is not that of its content. Save the hasher again.")
     _check_header(path, header)
     return header, tensors
+
+
+def mapped_names(header: Any) -> tuple[str, ...]:
+    """Tensors that are mapped instead of read: codes and identifiers of an index, whatever its JSON says of them."""
+    return ("codes_", "ids_") if isinstance(header, dict) and str(header.get("class")) in INDEXES else ()
 
 
 def parse(text: str | bytes) -> Any:
@@ -93,13 +99,15 @@ def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> None:
             f"must have format {FORMAT} for skhash {__version__}. "
             f"Got format {short(header['format'])}, written by skhash {short(header.get('version'))}, instead.",
         )
-    if missing := HEADER - header.keys():
-        raise InvalidFileError(path, f"lacks {sorted(missing)}, which every file of skhash.persistence.save has.")
-    if unknown := header.keys() - HEADER - {CHECKSUM}:
-        raise InvalidFileError(path, f"has {short(sorted(unknown))}, which no file of skhash.persistence.save has.")
-    if header["class"] not in hashers.__all__:
+    kinds = (*hashers.__all__, *INDEXES)
+    if header.get("class") not in kinds:
         raise InvalidFileError(
-            path, f"must hold one of {', '.join(hashers.__all__)}. Got {short(repr(header['class']))} instead."
+            path, f"must hold one of {', '.join(kinds)}. Got {short(repr(header.get('class')))} instead."
         )
+    expected = HEADER | INDEX_HEADER if header["class"] in INDEXES else HEADER
+    if missing := expected - header.keys():
+        raise InvalidFileError(path, f"lacks {sorted(missing)}, which every file of skhash.persistence.save has.")
+    if unknown := header.keys() - expected - {CHECKSUM}:
+        raise InvalidFileError(path, f"has {short(sorted(unknown))}, which no file of skhash.persistence.save has.")
     if header["bit_order"] != "big":
         raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

@@ -1,0 +1,104 @@
+"""The part of a file that is a hasher: its class, parameters and fitted attributes."""
+
+import warnings
+from typing import Any
+
+from skhash import hashers
+from skhash._files import qualified_name, with_current_names
+from skhash.base import BaseHasher
+from skhash.persistence._checking import check_activations, check_hasher
+from skhash.persistence._decoding import Decoder
+from skhash.persistence._encoding import Encoder
+from skhash.persistence._format import FOLDER, GIVEN, OUTPUT
+from skhash.persistence._reading import ArgumentError, short
+
+
+def is_hasher(value: Any) -> bool:
+    """Whether an object is a hasher of skhash itself."""
+    name = type(value).__name__
+    return name in hashers.__all__ and type(value) is getattr(hashers, name)
+
+
+def encode_hasher(hasher: BaseHasher, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
+    """Parameters and fitted attributes of a hasher, whose tensors begin with a prefix."""
+    params = {
+        name: {"$default": qualified_name(value)}
+        if callable(value) and name not in GIVEN
+        else encoder.encode(None if name == FOLDER else value, prefix + name)
+        for name, value in hasher.get_params(deep=False).items()
+    }
+    fitted = hasher._fitted_attributes()
+    if OUTPUT in vars(hasher):
+        fitted[OUTPUT] = vars(hasher)[OUTPUT]
+    return {"params": params, "fitted": {name: encoder.encode(value, prefix + name) for name, value in fitted.items()}}
+
+
+def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> BaseHasher:
+    """Hasher of the JSON of a file, checked."""
+    hasher = _build(header, decoder, device)
+    check_hasher(hasher)
+    check_activations(hasher)
+    return hasher
+
+
+def warn_of_resets(path: Any, header: dict[str, Any], hasher: BaseHasher) -> None:
+    """Warn of the parameters that are not those of the hasher that was saved; for the caller of `load`."""
+    for name, value in _defaults(header).items():
+        warnings.warn(
+            f"{path} was saved with {name}={short(value)}, which is code and was not saved. "
+            f"{name} is now {getattr(hasher, name)!r}, its default.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if header["params"].get(FOLDER) is not None:
+        warnings.warn(
+            f"{path} has {FOLDER}={short(repr(header['params'][FOLDER]))}, a folder that fit would write to. "
+            f"{FOLDER} is now None. Set it with set_params if you want that.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> BaseHasher:
+    """Hasher of a header, with its fitted attributes."""
+    kind: type[BaseHasher] = getattr(hashers, header["class"])
+    saved, defaults = with_current_names(header["params"]), _defaults(header)
+    if unknown := saved.keys() - set(kind._get_param_names()):
+        raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
+    params = {name: decoder.decode(value) for name, value in saved.items() if name not in defaults | {FOLDER: ""}}
+    if "device" in params:
+        params["device"] = _resolve_device(params["device"], device)
+    elif device is not None:
+        raise ArgumentError(
+            f"`device` must be None: the hasher in {decoder.path} has no device. Got {device!r} instead."
+        )
+    hasher = kind(**params)
+    hasher._validate_params()
+    fitted = decoder.decode(header["fitted"])
+    if unknown := {name for name in fitted if not kind._is_fitted_name(name) and name != OUTPUT}:
+        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
+    if type(header["nbits"]) is not int or fitted.get("_nbits") != header["nbits"]:
+        raise ValueError(f"`_nbits` must be {header['nbits']!r}. Got {fitted.get('_nbits')!r} instead.")
+    hasher.__dict__.update(fitted)
+    return hasher
+
+
+def _defaults(header: dict[str, Any]) -> dict[str, str]:
+    """Parameters that are reset to their default, and the functions they had."""
+    params = with_current_names(header["params"])
+    return {
+        name: value["$default"] for name, value in params.items() if isinstance(value, dict) and "$default" in value
+    }
+
+
+def _resolve_device(saved: Any, given: Any) -> Any:
+    """The given device, which must be available, or the saved one if it is available."""
+    from skhash.engine.runtime import resolve_device
+
+    try:
+        resolve_device(saved if given is None else given)
+    except ValueError as error:
+        if given is not None:
+            raise ArgumentError(str(error)) from error
+        return "auto"
+    return saved if given is None else given

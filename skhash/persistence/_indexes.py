@@ -1,0 +1,181 @@
+"""The part of a file that is an index: its parameters, its hasher, and the codes that are not read but mapped."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from skhash._files import qualified_name
+from skhash.codes import MAX_NBITS, is_count
+from skhash.metrics._estimators import find_hasher
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._checks import checked_vectors
+from skhash.persistence._checking import MAX_FEATURES, check_hasher
+from skhash.persistence._decoding import Decoder
+from skhash.persistence._encoding import Encoder
+from skhash.persistence._format import INDEXES, MAX_CHECKED, OUTPUT
+from skhash.persistence._hashers import decode_hasher, encode_hasher, is_hasher
+from skhash.persistence._mapping import digest, map_tensors
+from skhash.persistence._reading import ArgumentError, short
+
+_FITTED = ("n_features_in_", "feature_names_in_", OUTPUT)
+
+
+def mapped_arrays(index: HammingNeighbors) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an index that `load` maps: codes, and identifiers unless they number the items from 0."""
+    arrays: dict[str, npt.NDArray[Any]] = {"codes_": index.codes_}
+    return arrays if _is_range(index.ids_) else arrays | {"ids_": index.ids_}
+
+
+def encode_index(index: HammingNeighbors, encoder: Encoder) -> dict[str, Any]:
+    """Everything of an index but its mapped arrays, of which it has the checksums."""
+    params = index.get_params(deep=False)
+    inner = inner_hasher(index)
+    hasher: dict[str, Any] | None = None
+    if inner is not None:
+        hasher = {"class": type(inner).__name__, "nbits": index._nbits, **encode_hasher(inner, encoder, "hasher_.")}
+    elif index.hasher_ is not None:
+        hasher = {"$given": qualified_name(index.hasher_)}
+    return {
+        "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},
+        "fitted": {name: encoder.encode(vars(index)[name], name) for name in _FITTED if name in vars(index)},
+        "hasher": hasher,
+        "frozen": isinstance(index.hasher_, FrozenEstimator),
+        "mapped": {name: digest(array) for name, array in mapped_arrays(index).items()},
+    }
+
+
+def inner_hasher(index: HammingNeighbors) -> Any:
+    """The hasher of an index that is stored in the same file; None if there is none, or only as a part of another."""
+    hasher = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
+    return hasher if is_hasher(hasher) else None
+
+
+def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> HammingNeighbors:
+    """Index of the JSON of a file, checked; `given` of the decoder has what the caller of `load` passed."""
+    kind = INDEXES[header["class"]]
+    params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
+    if unknown := set(params) - set(kind._get_param_names()) | ({"hasher"} & set(params)):
+        raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
+    if unknown := set(fitted) - set(_FITTED):
+        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
+    if type(header["frozen"]) is not bool:
+        raise ValueError(f"`frozen` must be a bool. Got {short(repr(header['frozen']))} instead.")
+    hasher = _fitted_hasher(header, decoder, device)
+    if hasher is not None and header["frozen"] and not isinstance(hasher, FrozenEstimator):
+        hasher = FrozenEstimator(hasher)
+    index: HammingNeighbors = kind(None if hasher is None else clone(hasher), **params)
+    index._validate_params()
+    index._check_options()
+    index.__dict__.update(fitted)
+    index.hasher_, index._nbits, index.vectors_ = hasher, header["nbits"], None
+    arrays = _map_arrays(index, header, decoder)
+    check_index(index)
+    is_checked = decoder.given["check_codes"]
+    decoder.used.add("check_codes")
+    if is_checked or (is_checked is None and sum(array.nbytes for array in arrays.values()) <= MAX_CHECKED):
+        _check_content(index, header["mapped"], arrays)
+    if index.rerank is not None:
+        index.vectors_ = _take_vectors(index, decoder)
+    return index
+
+
+def check_index(index: HammingNeighbors) -> None:
+    """Raise ValueError unless the fitted attributes of an index agree, as far as that needs no look at the codes."""
+    nbits, n_features = index._nbits, index.n_features_in_
+    if not is_count(nbits, MAX_NBITS):
+        raise ValueError(f"`nbits` must be an int from 1 to {MAX_NBITS:,}. Got {nbits!r} instead.")
+    if not is_count(n_features, MAX_FEATURES):
+        raise ValueError(f"`n_features_in_` must be an int from 1 to {MAX_FEATURES:,}. Got {n_features!r} instead.")
+    inner = inner_hasher(index)
+    if inner is not None:
+        check_hasher(inner)
+    expected: dict[str, Any]
+    if index.hasher_ is None:
+        expected = {"nbits": index.nbits or nbits, "n_features_in_": nbits if index.nbits is None else -(-nbits // 8)}
+    else:
+        expected = {
+            "nbits": getattr(find_hasher(index.hasher_), "_n_features_out", nbits),
+            "n_features_in_": getattr(index.hasher_, "n_features_in_", n_features),
+        }
+    if (nbits, n_features) != tuple(expected.values()):
+        raise ValueError(f"`nbits` and `n_features_in_` must be {expected}. Got {nbits} and {n_features} instead.")
+    names = getattr(index, "feature_names_in_", None)
+    if names is not None and not (
+        type(names) is np.ndarray and names.shape == (n_features,) and all(isinstance(name, str) for name in names)
+    ):
+        raise ValueError(f"`feature_names_in_` must be {n_features} strings. Got {short(repr(names))} instead.")
+    if vars(index).get(OUTPUT, {}) not in ({}, *({"transform": name} for name in ("default", "pandas", "polars"))):
+        raise ValueError(f"`{OUTPUT}` must name a container of scikit-learn. Got {vars(index)[OUTPUT]!r} instead.")
+    codes, ids = index.codes_, index.ids_
+    if codes.dtype != np.uint64 or codes.shape != (max(1, len(codes)), -(-nbits // 64)):
+        raise ValueError(f"`codes_` must be words of {nbits} bits. Got {codes.dtype} of shape {codes.shape} instead.")
+    if ids.dtype != np.int64 or ids.shape != (len(codes),):
+        raise ValueError(f"`ids_` must be {len(codes)} ints. Got {ids.dtype} of shape {ids.shape} instead.")
+
+
+def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
+    """The hasher in the file, or the one that was passed to `load`."""
+    saved, given = header["hasher"], decoder.given["hasher"]
+    if isinstance(saved, dict) and saved.keys() == {"class", "nbits", "params", "fitted"}:
+        return decode_hasher(saved, decoder, device)
+    if device is not None:
+        raise ArgumentError(f"`device` must be None: there is no hasher in {decoder.path}. Got {device!r} instead.")
+    if saved is None:
+        return None
+    if not isinstance(saved, dict) or saved.keys() != {"$given"} or not isinstance(saved["$given"], str):
+        raise ValueError(f"`hasher` must be a hasher, or None. Got {short(repr(saved))} instead.")
+    decoder.used.add("hasher")
+    nbits = getattr(find_hasher(given), "_n_features_out", None) if given is not None else None
+    if nbits != header["nbits"]:
+        raise ArgumentError(
+            f"`hasher` must be given, as load(path, hasher=...): the one of the index in {decoder.path}, a fitted "
+            f"{short(saved['$given'])} of {short(header['nbits'])} bits, was not saved. Got "
+            f"{None if given is None else f'a {qualified_name(given)} of {nbits} bits'} instead."
+        )
+    return given
+
+
+def _take_vectors(index: HammingNeighbors, decoder: Decoder) -> Any:
+    """The original vectors that were passed to `load`."""
+    decoder.used.add("vectors")
+    vectors = decoder.given["vectors"]
+    if vectors is None:
+        raise ArgumentError(
+            f"`vectors` must be given, as load(path, vectors=...): the index in {decoder.path} has "
+            f"rerank={index.rerank!r}, and original vectors are not saved. Got None."
+        )
+    try:
+        return checked_vectors(vectors, index.n_samples_fit_, index.n_features_in_)
+    except ValueError as error:
+        raise ArgumentError(str(error)) from error
+
+
+def _map_arrays(index: HammingNeighbors, header: dict[str, Any], decoder: Decoder) -> dict[str, npt.NDArray[Any]]:
+    """Set the codes and identifiers of an index; the mapped arrays."""
+    digests = header["mapped"]
+    if not isinstance(digests, dict) or not {"codes_"} <= digests.keys() <= {"codes_", "ids_"}:
+        raise ValueError(f"`mapped` must name the codes. Got {short(repr(digests))} instead.")
+    arrays = map_tensors(decoder.path, header, digests)
+    index.codes_ = arrays["codes_"]
+    index.ids_ = arrays.get("ids_", np.arange(len(index.codes_)))
+    index.n_samples_fit_ = len(index.codes_)
+    return arrays
+
+
+def _check_content(index: HammingNeighbors, digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Raise ValueError unless mapped arrays are as they were saved; this reads them all."""
+    if digests != {name: digest(array) for name, array in arrays.items()}:
+        raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
+    n_whole, n_rest = divmod(index._nbits, 8)
+    padding = index.codes_.view(np.uint8)[:, n_whole:]
+    if padding[:, 1:].any() or (padding.shape[1] and (padding[:, 0] & (0xFF >> n_rest)).any()):
+        raise ValueError("`codes_` must have zeros after the last bit.")
+    if "ids_" in arrays and len(np.unique(index.ids_)) < len(index.ids_):
+        raise ValueError("`ids_` must differ from each other. Got repeated ones.")
+
+
+def _is_range(ids: npt.NDArray[np.int64]) -> bool:
+    return np.array_equal(ids, np.arange(len(ids)))

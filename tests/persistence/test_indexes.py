@@ -1,0 +1,219 @@
+"""Indexes in files: what comes back, that codes are mapped, and what is refused."""
+
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from _fuzz_targets import pack_index, unpack_model
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skhash import ITQHasher, PCAHasher, StructHashHasher
+from skhash.codes import pack
+from skhash.exceptions import InvalidFileError
+from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
+from skhash.persistence import _indexes as indexes_module
+from skhash.persistence import load, save
+
+ITQ = ITQHasher(20, random_state=0)
+
+
+def assert_same_neighbors(loaded, index, X):
+    assert type(loaded) is type(index)
+    for found, expected in zip(loaded.kneighbors(X), index.kneighbors(X), strict=True):
+        assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("query", ["code", "real"])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_an_index_comes_back(few, copy, query, frozen):
+    index = HammingNeighbors(FrozenEstimator(clone(ITQ).fit(few.X)) if frozen else ITQ, n_neighbors=4, query=query)
+    index.fit(few.X, ids=np.arange(len(few.X)) * 3 + 5)
+    loaded = copy(index)
+    assert_same_neighbors(loaded, index, few.X_query)
+    assert isinstance(loaded.hasher, FrozenEstimator) is isinstance(loaded.hasher_, FrozenEstimator) is frozen
+    assert loaded.fit(few.X).n_samples_fit_ == len(few.X)
+
+
+@pytest.mark.parametrize("nbits", [1, 7, 64, 100])
+def test_an_index_of_bits_and_one_of_packed_codes_come_back(copy, nbits):
+    bits = np.random.default_rng(0).integers(0, 2, (50, nbits), dtype=np.uint8)
+    assert_same_neighbors(copy(index := HammingNeighbors().fit(bits)), index, bits[:5])
+    assert_same_neighbors(copy(index := HammingNeighbors(nbits=nbits).fit(pack(bits))), index, pack(bits[:5]))
+
+
+def test_weights_names_and_the_transformer_come_back(few, copy):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(few.X).rename(columns=str)
+    transformer = HammingNeighborsTransformer(PCAHasher(8), n_neighbors=3, mode="connectivity").fit(frame)
+    loaded = copy(transformer)
+    assert_array_equal(loaded.feature_names_in_, frame.columns)
+    assert (loaded.transform(frame[:9]) != transformer.transform(frame[:9])).nnz == 0
+    weighted = HammingNeighbors(FrozenEstimator(StructHashHasher(8, random_state=0).fit(few.X, few.y))).fit(few.X)
+    assert_same_neighbors(copy(weighted), weighted, few.X_query)
+
+
+def test_vectors_and_pipelines_are_passed_again(few, tmp_path):
+    path = tmp_path / "index"
+    index = HammingNeighbors(make_pipeline(StandardScaler(), ITQ), rerank="cosine", candidates=20).fit(few.X)
+    save(index, path)
+    assert_same_neighbors(load(path, hasher=index.hasher_, vectors=few.X), index, few.X_query)
+    assert load(path, hasher=index.hasher_, vectors=few.X).vectors_ is few.X
+    other = clone(index.hasher_).set_params(itqhasher__nbits=8).fit(few.X)
+    for options, message in [
+        ({}, r"`hasher` must be given, as load\(path, hasher=.*Pipeline of 20 bits"),
+        ({"hasher": other}, "of 20 bits.* of 8 bits"),
+        ({"hasher": index.hasher_}, r"`vectors` must be given, as load\(path, vectors="),
+        ({"hasher": index.hasher_, "vectors": few.X[:9]}, r"`vectors` must be numbers of shape \(120, 64\)"),
+        ({"hasher": index.hasher_, "vectors": few.X, "device": "cpu"}, "`device` must be None"),
+    ]:
+        with pytest.raises(ValueError, match=message) as caught:
+            load(path, **options)
+        assert not isinstance(caught.value, InvalidFileError)
+    save(HammingNeighbors(ITQ).fit(few.X), path)
+    with pytest.raises(ValueError, match=r"`vectors` must be None: the index in .* needs none"):
+        load(path, vectors=few.X)
+    save(clone(ITQ).fit(few.X), path)
+    with pytest.raises(ValueError, match=r"`check_codes` must be None: the hasher in .* needs none"):
+        load(path, check_codes=True)
+
+
+def is_open(path):
+    return str(path) in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are read from /proc")
+def test_codes_are_mapped_until_the_index_changes(tmp_path):
+    path, rng = tmp_path / "index", np.random.default_rng(0)
+    bits = rng.integers(0, 2, (3000, 1024), dtype=np.uint8)
+    index = HammingNeighbors().fit(bits)
+    save(index, path)
+    load(path)  # imports
+    tracemalloc.start()
+    loaded = load(path)
+    loaded.kneighbors(bits[:1])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.5 * index.codes_.nbytes
+    assert is_open(path)
+    before = path.read_bytes()
+    loaded.codes_[:] = 0  # changes neither the file nor what others read
+    assert path.read_bytes() == before
+    changed = load(path).add(bits[:1])
+    del loaded
+    assert not is_open(path)
+    assert_same_neighbors(changed, HammingNeighbors().fit(np.vstack([bits, bits[:1]])), bits[:3])
+    loaded = load(path)
+    save(loaded.remove([0]), path)  # replaces the file
+    save(load(path), path)
+    assert_same_neighbors(load(path), loaded, bits[:3])
+    assert not is_open(path)
+
+
+@pytest.fixture
+def edited(tmp_path, few):
+    """Writes an index whose header and tensors a function has changed, with right checksums."""
+    path = tmp_path / "index"
+
+    def write(change, index=None):
+        save(HammingNeighbors(ITQ).fit(few.X, ids=np.arange(120) + 1) if index is None else index, path)
+        tree = unpack_model(path.read_bytes())
+        change(tree["header"], tree["tensors"])
+        path.write_bytes(pack_index(tree))
+        return path
+
+    return write
+
+
+def put(*keys, value):
+    def change(header, tensors):
+        for key in keys[:-1]:
+            header = header[key]
+        header[keys[-1]] = value
+
+    return change
+
+
+def tensor(name, function):
+    return lambda header, tensors: tensors.update({name: np.ascontiguousarray(function(tensors[name]))})
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (put("class", value="ITQHasher"), "its checksum is not that of its content"),
+        (lambda header, tensors: header.pop("mapped"), r"lacks \['mapped'\]"),
+        (put("mapped", value={}), "`mapped` must name the codes"),
+        (put("mapped", value={"hasher_.mean_": ""}), "`mapped` must name the codes"),
+        (put("nbits", value=21), r"`nbits` and `n_features_in_` must be .*20"),
+        (put("nbits", value="20"), "`nbits` must be an int"),
+        (put("fitted", "n_features_in_", value=9), "`n_features_in_` must be"),
+        (put("fitted", "n_features_in_", value=2**40), "`n_features_in_` must be an int"),
+        (put("fitted", "codes_", value=1), "'codes_' is not an attribute of a fitted HammingNeighbors"),
+        (put("fitted", "feature_names_in_", value=["a"]), "`feature_names_in_` must be 64 strings"),
+        (put("params", "hasher", value=None), "'hasher' is not a parameter"),
+        (put("params", "n_neighbors", value=0), "n_neighbors"),
+        (put("params", "candidates", value=9), "`candidates` must be None unless"),
+        (put("frozen", value=1), "`frozen` must be a bool"),
+        (put("hasher", value="ITQHasher"), "`hasher` must be a hasher"),
+        (put("hasher", value=None), "`nbits` and `n_features_in_` must be"),
+        (put("hasher", "class", value="__all__"), "is damaged"),
+        (put("hasher", "fitted", "mean_", value=None), "`mean_` must be"),
+        (tensor("codes_", lambda codes: codes[:, :0]), "`codes_` must be words of 20 bits"),
+        (tensor("codes_", lambda codes: codes[:0]), "`codes_` must be words of 20 bits"),
+        (tensor("codes_", lambda codes: codes.view(np.uint8)), "KeyError"),
+        (tensor("codes_", lambda codes: ~codes), "`codes_` must have zeros after the last bit"),
+        (tensor("ids_", lambda ids: ids[:9]), "`ids_` must be 120 ints"),
+        (tensor("ids_", lambda ids: ids * 0), "`ids_` must differ"),
+    ],
+)
+def test_forged_indexes_are_refused(edited, change, match):
+    with pytest.raises(InvalidFileError, match=match) as caught:
+        load(edited(change))
+    assert str(caught.value).startswith(str(caught.value.path))
+
+
+def test_a_flipped_bit_of_the_codes(tmp_path, few, monkeypatch):
+    path = tmp_path / "index"
+    index = HammingNeighbors(ITQ).fit(few.X)
+    save(index, path)
+    data = bytearray(path.read_bytes())
+    data[8 + int.from_bytes(data[:8], "little")] ^= 1  # the codes come first
+    path.write_bytes(bytes(data))
+    for check_codes in (None, True):
+        with pytest.raises(InvalidFileError, match="the checksum of its codes is not that"):
+            load(path, check_codes=check_codes)
+    assert (load(path, check_codes=False).codes_ != index.codes_).sum() == 1
+    monkeypatch.setattr(indexes_module, "MAX_CHECKED", index.codes_.nbytes - 1)
+    assert (load(path).codes_ != index.codes_).sum() == 1
+
+
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path, few, monkeypatch):
+    path, other = tmp_path / "index", HammingNeighbors(ITQ).fit(few.X[:50])
+    save(HammingNeighbors(ITQ).fit(few.X), path)
+    read_arrays = indexes_module.map_tensors
+    monkeypatch.setattr(indexes_module, "map_tensors", lambda *a: (save(other, path), read_arrays(*a))[1])
+    with pytest.raises(InvalidFileError, match="was replaced while it was read"):
+        load(path)
+
+
+def test_what_cannot_be_saved(tmp_path, few):
+    with pytest.raises(NotFittedError):
+        save(HammingNeighbors(ITQ), tmp_path / "index")
+
+    class Mine(HammingNeighbors):
+        pass
+
+    with pytest.raises(TypeError, match=r"must be one of .*HammingNeighborsTransformer .* Got a .*Mine instead"):
+        save(Mine(ITQ).fit(few.X), tmp_path / "index")
+    index = HammingNeighbors(ITQ).fit(few.X)
+    index.ids_ = index.ids_[:3]
+    with pytest.raises(ValueError, match=r"`hasher` cannot be saved in .*`ids_` must be"):
+        save(index, tmp_path / "index")
+    assert not any(tmp_path.iterdir())
