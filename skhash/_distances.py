@@ -2,7 +2,8 @@
 
 Plain Hamming distances count the bits that differ. Weighted ones add up the weights of these bits, on the integer grid
 of :func:`skhash.codes.quantize_weights`. A real query q has the distance -<q, s> from the signs s of a code, with q
-rounded to 30 bits. All sums are of integers: equal distances are equal, and shards merge exactly.
+rounded to 30 bits. All sums are of integers: equal distances are equal, and shards merge exactly. Factors of the items
+turn these sums into estimates of the distance of the vectors themselves.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -34,6 +35,22 @@ class Neighbors(NamedTuple):
 def item_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Packed codes as 64-bit words, padded, the words of an item side by side, shape (n, n_words)."""
     return np.ascontiguousarray(as_words(packed).T)
+
+
+class Estimates(NamedTuple):
+    """Terms of estimated distances: ``constant(q) + offset(x) - slope(x) * score(q, x)``.
+
+    Parameters
+    ----------
+    slopes, offsets : ndarray of shape (n_items,), float64
+        Terms of the items.
+    constants : ndarray of shape (n_queries,), float64
+        Terms of the queries.
+    """
+
+    slopes: npt.NDArray[np.float64]
+    offsets: npt.NDArray[np.float64]
+    constants: npt.NDArray[np.float64]
 
 
 class Distance(Protocol):
@@ -127,19 +144,83 @@ class TableDistance:
         return tables
 
 
+class EstimatedDistance:
+    """Distances of vectors, estimated from the scores of real queries.
+
+    Parameters
+    ----------
+    scores : TableDistance
+        Minus the scores.
+    estimates : Estimates
+        Terms of the items of the whole database, and of the queries.
+    """
+
+    def __init__(self, scores: TableDistance, estimates: Estimates) -> None:
+        self.scores, self.estimates, self.n_queries = scores, estimates, scores.n_queries
+        self.units = np.ones((scores.n_queries, 1))
+
+    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Distance`."""
+        from skhash._kernels import nearest_by_estimates
+
+        tables = self.scores._tables(part)
+        found = _empty_neighbors(len(tables), k, np.float64)
+        slopes, offsets, constants = self.estimates
+        units = self.scores.units[part, 0]
+        terms = slopes, offsets, constants[part]
+        nearest_by_estimates(tables, units, *terms, database.view(np.uint8), first, last, *found)
+        return found
+
+    def to_items(
+        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
+    ) -> npt.NDArray[Any]:
+        """See :class:`Distance`."""
+        slopes, offsets, constants = self.estimates
+        sums = self.scores.to_items(part, database, indices) * self.scores.units[part]
+        distances: npt.NDArray[Any] = constants[part, None] + offsets[indices] + slopes[indices] * sums
+        return distances
+
+
 def weighted_distance(bits: npt.NDArray[np.uint8], bit_weights: npt.ArrayLike) -> TableDistance:
     """Sum of the weights of the bits that differ, from the bits of the queries."""
     weights, unit = quantize_weights(bit_weights, bits.shape[1])
     return TableDistance(weights * bits, weights * (1 - bits.astype(np.int64)), np.full((len(bits), 1), unit))
 
 
-def real_distance(activations: npt.NDArray[np.floating]) -> TableDistance:
-    """Minus the inner product of real queries and the signs of a code."""
+def real_distance(activations: npt.NDArray[np.floating], estimates: Estimates | None = None) -> Distance:
+    """Minus the inner product of real queries and the signs of a code, or with `estimates` the estimated distance."""
     values = np.asarray(activations, dtype=np.float64)
     largest = np.abs(values).sum(axis=1, keepdims=True)
     units = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - 30)  # sums stay below 2**31
     whole = np.rint(values / units).astype(np.int32)
-    return TableDistance(whole, -whole, units)
+    scores = TableDistance(whole, -whole, units)
+    return scores if estimates is None else EstimatedDistance(scores, estimates)
+
+
+def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.float64], metric: str) -> Estimates:
+    """Terms of the estimated distance of items with `factors`.
+
+    The inner product of the centered vectors is estimated as ``norm**2 / along * score``.
+
+    Parameters
+    ----------
+    factors : ndarray of shape (n_items, 2)
+        Norm of each centered item, and its inner product with its code; where the latter is 0, so is the estimate.
+    constants : ndarray of shape (n_queries,)
+        What each query adds to its distances.
+    metric : "cosine", "inner" or "euclidean"
+        Of squared Euclidean distances, of half of them (``1 - cosine`` on vectors of norm 1), or of minus the inner
+        product.
+
+    Returns
+    -------
+    Estimates
+        In float64.
+    """
+    norms, along = factors.astype(np.float64).T
+    slopes = np.divide(norms**2, along, out=np.zeros(len(norms)), where=along > 0)
+    of_score, of_norm = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}[metric]
+    return Estimates(of_score * slopes, of_norm * norms**2, constants)
 
 
 def _empty_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike) -> Neighbors:

@@ -317,6 +317,46 @@ def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
+def nearest_by_estimates(
+    tables, units, slopes, offsets, constants, database, first, last, nearest_distances, nearest_indices, n_ties
+):
+    """Do what `nearest_by_tables` does for estimates, ``constant + offset + slope * (sum * unit)``.
+
+    Parameters
+    ----------
+    tables : int32 array of shape (n_queries, n_bytes, 256)
+        As there.
+    units, constants : float64 array of shape (n_queries,)
+        Terms of the queries.
+    slopes, offsets : float64 array of shape (n_items,)
+        Terms of the items.
+    database, first, last, nearest_distances, nearest_indices, n_ties
+        As there; the distances are float64.
+    """
+    n_queries, n_bytes, _ = tables.shape
+    k = nearest_distances.shape[1]
+    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK))
+    indices = np.empty(distances.shape, np.int64)
+    bounds = np.full(n_queries, np.inf)
+    states = np.zeros((n_queries, 2), np.int64)
+    block = np.empty(BLOCK)
+    for start in range(first, last, BLOCK):
+        size = min(BLOCK, last - start)
+        for q in range(n_queries):
+            table = tables[q]
+            for i in range(size):
+                item = start + i
+                total = table[0, database[item, 0]]
+                for byte in range(1, n_bytes):
+                    total += table[byte, database[item, byte]]
+                block[i] = constants[q] + offsets[item] + slopes[item] * (total * units[q])
+            bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
+    for q in range(n_queries):
+        found = nearest_distances[q], nearest_indices[q]
+        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def table_distances(tables, database, indices, distances):
     """Distances of chosen items by `tables` as in `nearest_by_tables`, into `distances` of the shape of `indices`."""
     for q in range(len(tables)):

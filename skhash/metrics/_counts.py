@@ -119,7 +119,7 @@ def _count_keys(queries, database, weights, unit, chunk, levels_of_pairs, pairs)
     return RelevanceHistogram(counts, levels, distances, indptr)
 
 
-def count_real(queries, database, activations, candidates, pairs):
+def count_real(queries, database, activations, candidates, pairs, estimates=None):
     """Histograms of successive chunks of queries by real queries.
 
     Parameters
@@ -132,13 +132,16 @@ def count_real(queries, database, activations, candidates, pairs):
         How many items, the first by Hamming distance, the real queries order; the others follow.
     pairs : PairLevels
         Levels of the pairs.
+    estimates : Estimates, default=None
+        Terms that turn the scores of the real queries into distances.
 
     Yields
     ------
     RelevanceHistogram
         Ragged.
     """
-    items, by_code, real = item_words(database), HammingDistance(item_words(queries)), real_distance(activations)
+    items, by_code = item_words(database), HammingDistance(item_words(queries))
+    real = real_distance(activations, estimates)
     n_items, everything = len(items), np.arange(len(items))[None]
     for chunk in memory_chunks(len(queries), 64 * n_items):
         n_queries = len(queries[chunk])
@@ -152,8 +155,8 @@ def count_real(queries, database, activations, candidates, pairs):
                 return
             shortlist = by_code.nearest(some, items, 0, n_items, candidates).indices
             first = real.to_items(some, items, shortlist)
-            # whole numbers: the rest comes after the largest distance of a real query
-            distances[part] = by_code.to_items(some, items, all_items) + 2.0**32
+            rest = 2.0 + by_code.to_items(some, items, all_items)  # after the largest distance of a real query
+            distances[part] = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
             np.put_along_axis(distances[part], shortlist, first.astype(float), axis=1)
 
         run_in_slices(rank, n_queries)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._distances import Estimates, estimates_of
 from skhash.codes import as_packed
 
 
@@ -32,6 +33,23 @@ def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
     if hasher.database_y_ is None:
         raise ValueError(f"{type(hasher).__name__} was fitted without y, and its database has no targets: fit with y.")
     return hasher.database_codes_, hasher.database_y_
+
+
+def item_factors(estimator: Any, X: Any) -> Any:
+    """Factors of items, shape (n_items, 2), from `encode_factors` of a hasher with ``factors=True``; else None."""
+    hasher = find_hasher(estimator)
+    return hasher.encode_factors(hasher_input(estimator, X)) if getattr(hasher, "factors", False) else None
+
+
+def real_queries(
+    estimator: Any, X: Any, factors: npt.NDArray[np.float32] | None
+) -> tuple[npt.NDArray[np.floating], Estimates | None]:
+    """Real queries, and with factors of the items the terms of the estimated distances."""
+    hasher, samples = find_hasher(estimator), hasher_input(estimator, X)
+    if factors is None:
+        return hasher.project_queries(samples), None
+    activations, constants = hasher._queries_for_factors(samples)
+    return activations, estimates_of(factors, constants, hasher.metric)
 
 
 def find_hasher(estimator: Any) -> Any:

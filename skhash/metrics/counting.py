@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._distances import Estimates
 from skhash._validation.numeric import numeric
 from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._arrays import memory_chunks
@@ -94,6 +95,7 @@ def iter_histograms(
     nbits: int | None = None,
     query_activations: npt.NDArray[np.floating] | None = None,
     candidates: int | None = None,
+    estimates: Estimates | None = None,
 ) -> Iterator[RelevanceHistogram]:
     """Histograms of successive chunks of queries.
 
@@ -116,6 +118,8 @@ def iter_histograms(
         Real queries, which rank items by their inner product with the signs of the bits.
     candidates : int, default=None
         Number of items, the first by Hamming distance, that real queries put in order; None for all.
+    estimates : Estimates, default=None
+        Terms that turn the scores of real queries into distances, from the factors of the items.
 
     Yields
     ------
@@ -134,7 +138,7 @@ def iter_histograms(
     check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
     pairs = PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
     if query_activations is not None:
-        yield from count_real(queries, database, query_activations, candidates, pairs)
+        yield from count_real(queries, database, query_activations, candidates, pairs, estimates)
     elif bit_weights is None:
         yield from count_plain(queries, database, nbits, pairs)
     else:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._distances import Estimates
 from skhash.metrics._queries import NO_RELEVANT_ITEM, mean_over_queries
 from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import RelevanceHistogram
@@ -42,6 +43,8 @@ class Ranking:
     candidates : int, default=None
         Real queries order the first items by Hamming distance, this many; the others follow by
         Hamming distance. None orders all items.
+    estimates : Estimates, default=None
+        Terms that turn the scores of real queries into distances, from the factors of the items.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class Ranking:
     exclude_self: bool = False
     query_activations: npt.NDArray[np.floating] | None = None
     candidates: int | None = None
+    estimates: Estimates | None = None
 
     @property
     def has_weights(self) -> bool:
@@ -95,6 +99,7 @@ class Ranking:
             nbits=self.nbits,
             query_activations=self.query_activations if weighted else None,
             candidates=self.candidates if weighted else None,
+            estimates=self.estimates,
         )
 
 

@@ -9,7 +9,14 @@ import numpy as np
 
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.codes import check_same_nbits, is_count
-from skhash.metrics._estimators import find_hasher, hasher_input, packed_codes, training_database
+from skhash.metrics._estimators import (
+    find_hasher,
+    hasher_input,
+    item_factors,
+    packed_codes,
+    real_queries,
+    training_database,
+)
 from skhash.metrics._queries import EMPTY, check_cutoff, check_option
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
@@ -40,7 +47,7 @@ class RetrievalScorer:
         bits; False ranks by the plain distance. A radius counts bits, whatever the weights.
     query : "code" or "real", default="code"
         Rank by the codes of the queries, or by their activations, as
-        :class:`skhash.neighbors.HammingNeighbors` does.
+        :class:`skhash.neighbors.HammingNeighbors` does, with the factors of a hasher that has them.
     candidates : int, default=None
         Number of items, the first by Hamming distance, that real queries put in order; None for all.
 
@@ -215,6 +222,7 @@ class RetrievalScorer:
             database, database_y = queries, query_y
         else:
             database, database_y = training_database(hasher)
+        activations, estimates = self._real_queries(estimator, hasher, X)
         affinity = self._affinity(hasher, database_y)
         if isinstance(affinity, ClassAffinity) and len(np.unique(database_y)) == 1:
             warnings.warn(
@@ -232,9 +240,20 @@ class RetrievalScorer:
             affinity,
             bit_weights=getattr(hasher, "bit_weights_", None) if self.weighted else None,
             exclude_self=isinstance(self.database, str) and self.database == "fold",
-            query_activations=hasher.project_queries(hasher_input(estimator, X)) if self.query == "real" else None,
+            query_activations=activations,
             candidates=self.candidates,
+            estimates=estimates,
         )
+
+    def _real_queries(self, estimator: Any, hasher: Any, X: Any) -> tuple[Any, Any]:
+        """Real queries, and the terms of the distances that they estimate if the hasher has factors."""
+        if self.query != "real":
+            return None, None
+        if isinstance(self.database, str) and self.database == "fit":
+            factors = getattr(hasher, "database_factors_", None)
+        else:
+            factors = item_factors(estimator, X if isinstance(self.database, str) else self.database[0])
+        return real_queries(estimator, X, factors)
 
     def _affinity(self, hasher: Any, database_y: Any) -> Callable[[Any, Any], Any]:
         if self._n_neighbors[0] is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._distances import Distance, HammingDistance, Neighbors, real_distance, weighted_distance
+from skhash._distances import Distance, Estimates, HammingDistance, Neighbors, real_distance, weighted_distance
 from skhash.codes import unpack
 from skhash.metrics._arrays import memory_chunks
 from skhash.neighbors._search import nearest, within
@@ -41,6 +41,8 @@ class Stages:
         The distance of original vectors.
     excludes_self : bool
         Whether the queries are the items, each of which is no neighbor of itself.
+    estimates : Estimates, default=None
+        Terms that turn the scores of real queries into distances.
     """
 
     items: npt.NDArray[np.uint64]
@@ -53,6 +55,7 @@ class Stages:
     candidates: int | None
     metric: str | None
     excludes_self: bool
+    estimates: Estimates | None = None
 
     @property
     def is_shortlisted(self) -> bool:
@@ -90,7 +93,7 @@ class Stages:
         return weighted_distance(unpack(packed, self.nbits), self.bit_weights)
 
     def _real(self) -> Distance:
-        return real_distance(np.asarray(self.activations))
+        return real_distance(np.asarray(self.activations), self.estimates)
 
     def _ranked(self, distance: Distance, k: int) -> Neighbors:
         """The k nearest items of a stage that ranks all of them, in real distances."""

@@ -2,6 +2,7 @@ r"""Nearest neighbors among binary codes, in up to three stages.
 
     1. Hamming      d(q, x) = sum_i w_i [bit_i(q) != bit_i(x)]     w = 1, or the bit weights of the hasher
     2. real query   s(q, x) = <f(q), 2 bits(x) - 1>                f = ``project_queries``, the query is not binarized
+       with factors   |q|^2 + |x|^2 - 2 |x|^2 s(q, x) / <x, code>  of centered vectors, as RaBitQ estimates it
     3. original     cosine or Euclidean distance, or inner product, of the original vectors
 
 Stage 1 ranks all items, or picks `candidates` of them for the stages after it. All three are exact and deterministic:
@@ -22,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
-from skhash.metrics._estimators import find_hasher, hasher_input, packed_codes
+from skhash.metrics._estimators import find_hasher, item_factors, packed_codes, real_queries
 from skhash.neighbors._checks import (
     check_mode,
     checked_count,
@@ -48,7 +49,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         Number of neighbors.
     query : "code" or "real", default="code"
         Compare the codes of queries and items, or the activations of a query with the codes of items, which
-        loses less. Needs a hasher.
+        loses less. Needs a hasher. If it has ``factors=True``, real queries estimate the distance of the vectors.
     candidates : int, default=None
         Number of items that the first stage picks by Hamming distance for "real" queries or for `rerank`, and by
         real queries where both are set. None: the next stage ranks all items.
@@ -69,6 +70,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         Codes of the items: packed bits, padded to 8 bytes.
     ids_ : int64 ndarray of shape (n_samples,)
         Identifiers of the items.
+    factors_ : float32 ndarray of shape (n_samples, 2) or None
+        Factors of the items, of a hasher that has them, for "real" queries.
     vectors_ : array of shape (n_samples, n_features) or None
         Original vectors that `rerank` reads, by reference.
     n_samples_fit_ : int
@@ -162,6 +165,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         packed, nbits = self._encode(hasher, X, reset=True)
         new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
         kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None
+        self.factors_ = item_factors(hasher, X) if self.query == "real" else None
         self.hasher_, self._nbits = hasher, nbits
         self.codes_, self.ids_, self.vectors_ = item_words(packed), new_ids, kept
         self.n_samples_fit_ = len(packed)
@@ -199,9 +203,11 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         packed, nbits = self._encode(self.hasher_, X, reset=False)
         check_same_nbits(nbits, self._nbits, "X", "the items of the index")
         new_ids = checked_ids(ids, len(packed), self.ids_)
+        factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
         if self.vectors_ is not None:
             more = checked_vectors(X if vectors is None else vectors, len(packed))
             self.vectors_ = np.concatenate([self.vectors_, more])
+        self.factors_ = factors
         self.codes_ = np.concatenate([self.codes_, item_words(packed)])
         self.ids_ = np.concatenate([self.ids_, new_ids])
         self.n_samples_fit_ = len(self.codes_)
@@ -240,6 +246,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
         self.codes_, self.ids_ = self.codes_[kept], self.ids_[kept]
         self.vectors_ = None if self.vectors_ is None else self.vectors_[kept]
+        self.factors_ = None if self.factors_ is None else self.factors_[kept]
         self.n_samples_fit_ = len(self.codes_)
         return self
 
@@ -263,8 +270,10 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), float64
-            Ascending: Hamming distances; for "real" queries minus the score; after `rerank` the distance, or
-            minus the inner product. Only with ``return_distance=True``.
+            Ascending: Hamming distances; for "real" queries minus the score, or with factors an estimate of the
+            squared Euclidean distance, of 1 - cosine, or of minus the inner product, as the `metric` of the
+            hasher says; after `rerank` the distance, or minus the inner product. Only with
+            ``return_distance=True``.
         ids : ndarray of shape (n_queries, n_neighbors), int64
             Identifiers of the items; of equal distances the first item first.
         n_ties : ndarray of shape (n_queries,), int64
@@ -379,7 +388,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     def _stages(self, X: Any) -> Stages:
         """The stages of the search for queries."""
-        codes, activations, vectors = self.codes_, None, self.vectors_
+        codes, activations, estimates, vectors = self.codes_, None, None, self.vectors_
         if X is None and self.query == "real":
             raise ValueError(
                 "`X` must be given with query='real': the index has the codes of its items alone. Got None."
@@ -389,7 +398,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             check_same_nbits(nbits, self._nbits, "X", "the items of the index")
             codes = item_words(packed)
             if self.query == "real":
-                activations = find_hasher(self.hasher_).project_queries(hasher_input(self.hasher_, X))
+                activations, estimates = real_queries(self.hasher_, X, self.factors_)
             if self.vectors_ is not None:
                 vectors = checked_vectors(X, len(codes), self.vectors_.shape[1])
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
@@ -404,6 +413,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             self.candidates,
             self.rerank,
             excludes_self=X is None,
+            estimates=estimates,
         )
 
 

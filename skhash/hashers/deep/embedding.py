@@ -29,6 +29,7 @@ from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._early_stopping import compute_activations
+from skhash.hashers.deep._factors import FactorsMixin
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._local_order import local_order
@@ -100,7 +101,7 @@ class _EmbeddingObjective(Objective):
         return _neighbor_loss(similarities, scores, self.temperature) / n_queries
 
 
-class EmbeddingHasher(DeepHasher):
+class EmbeddingHasher(FactorsMixin, DeepHasher):
     """Codes that keep the neighbors of vectors, learned from the vectors alone.
 
     Items become codes. Queries stay real: :meth:`project_queries` is a linear map of its own, and
@@ -119,11 +120,16 @@ class EmbeddingHasher(DeepHasher):
         value looks at the nearest items only.
     affinity : None, "auto" or callable, default=None
         Which samples are relevant, for :meth:`score` only; None is "auto". See :mod:`skhash.affinity`.
+    factors : bool, default=False
+        Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
+        beside its code: see :meth:`encode_factors`. Without a backbone only.
     {shared parameters}
 
     Attributes
     ----------
     {shared attributes}
+    database_factors_ : ndarray of shape (n_samples, 2), dtype float32
+        Factors of the training samples, with ``factors=True``.
 
     Notes
     -----
@@ -143,6 +149,9 @@ class EmbeddingHasher(DeepHasher):
     Neyshabur, Srebro, Salakhutdinov, Makarychev, Yadollahpour: The Power of Asymmetry in Binary
     Hashing. NIPS 2013 (two maps; the loss and the start are ours).
 
+    Gao, Long: RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for
+    Approximate Nearest Neighbor Search. SIGMOD 2024 (the factors).
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -159,6 +168,7 @@ class EmbeddingHasher(DeepHasher):
         "metric": [StrOptions({"cosine", "inner", "euclidean"})],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "affinity": [StrOptions({"auto"}), callable, None],
+        "factors": ["boolean"],
     }
     del _parameter_constraints["augment"]
 
@@ -174,6 +184,7 @@ class EmbeddingHasher(DeepHasher):
         metric: Literal["cosine", "inner", "euclidean"] = "cosine",
         temperature: float = 0.25,
         affinity: Affinity | None = None,
+        factors: bool = False,
         backbone: Backbone = None,
         n_epochs: int | None = None,
         batch_size: int | None = None,
@@ -199,6 +210,7 @@ class EmbeddingHasher(DeepHasher):
         self.metric = metric
         self.temperature = temperature
         self.affinity = affinity
+        self.factors = factors
         self.backbone = backbone
         self.n_epochs = n_epochs
         self.batch_size = batch_size

@@ -1,0 +1,142 @@
+r"""Factors of items, from which real queries estimate the distance of the vectors (RaBitQ; Gao, Long, SIGMOD 2024).
+
+Let x be a centered item, s(x) the signs of its code, and <f(q), s> the score of a centered query q. The estimate
+
+    <q, x> ~ <f(q), s(x)> |P x|^2 / <f(x), s(x)>
+
+is exact for q = x, up to the part of x outside of the span of f. P projects on this span. The factors are
+
+    norm(x) = |x|,   along(x) = <f(x), s(x)> |x|^2 / |P x|^2
+
+so that <q, x> ~ score * norm^2 / along. With as many bits as features P x = x, and this is the estimator of RaBitQ.
+"""
+
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from skhash._validation.schema import OPTIONAL, Array
+from skhash.hashers.deep._binarize import sign
+from skhash.hashers.deep._early_stopping import compute_activations
+from skhash.hashers.deep._query_encoder import QueryEncoder
+
+
+class FactorsMixin:
+    """Mixin of hashers with a :class:`QueryEncoder`, whose items can have factors; it goes before the base class."""
+
+    database_factors_: Annotated[npt.NDArray[np.float32], Array("n_database 2"), OPTIONAL]
+    backbone: Any
+    factors: bool
+    input_shape_: tuple[int, ...]
+    metric: str
+    store_database: bool
+    _module: Any
+    _thread_limits: Any
+    _validate_samples: Any
+
+    def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
+        """Two numbers per item, from which real queries estimate the distance of the vectors.
+
+        They are stored beside the code, and are 8 bytes of an item.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            Items.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), dtype float32
+            Norm of the centered vector, and its inner product with its code: a query q has with an item x
+            about the inner product ``score * norm**2 / product``, both centered, where
+            ``score = project_queries(q) @ (2 * bits - 1)``. With fewer bits than features the product is divided
+            by the share of the squared norm that the bits see. A product of 0 stands for an estimate of 0.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        ValueError
+            If `X` does not match the training samples, or the hasher has a backbone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import EmbeddingHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=2, random_state=0).fit(X)
+        >>> norm, product = hasher.encode_factors(X[:1])[0]
+        >>> score = hasher.project_queries(X[:1])[0] @ (2.0 * hasher.transform(X[:1])[0] - 1)
+        >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=1e-3))
+        True
+        """
+        X = self._validate_samples(X)
+        self._check_factors()
+        with self._thread_limits():
+            encoder: QueryEncoder = self._module()
+            basis = _basis(encoder.queries.weight)
+            factors: npt.NDArray[np.float32] = compute_activations(
+                encoder, X, lambda batch: _factors(encoder, batch, basis)
+            )
+        return factors
+
+    def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
+        """Real queries for items with factors, and what each query adds to its estimated distances.
+
+        Distances are squared Euclidean ones, half of these for "cosine", and minus the inner product for "inner".
+        The inner product with the mean belongs to the latter: queries are not centered then.
+        """
+        X = self._validate_samples(X)
+        with self._thread_limits():
+            encoder: QueryEncoder = self._module()
+            queries = compute_activations(encoder, X, encoder.query)
+            features = compute_activations(encoder, X, encoder.features).astype(np.float64)
+            scale = encoder.scale.item()
+            if self.metric != "inner":
+                constants = (features**2).sum(axis=1) * scale**2
+                return queries, constants / 2 if self.metric == "cosine" else constants
+            mean = encoder.mean if encoder.offset is None else encoder.mean + encoder.offset
+            center = torch.broadcast_to(mean, self.input_shape_).flatten() / encoder.scale
+            queries = queries + (encoder.queries.weight.detach() @ center).cpu().numpy()
+            shift = center.cpu().double().numpy()
+            return queries, -(features @ shift + shift @ shift) * scale**2
+
+    def _check_factors(self) -> None:
+        """Raise ValueError for a backbone: the estimates are those of linear maps."""
+        if self.backbone is not None:
+            raise ValueError(
+                f"`backbone` must be None for factors, which linear maps have. Got {self.backbone!r} instead."
+            )
+
+    def _check_options(self, X: Any) -> None:
+        super()._check_options(X)  # type: ignore[misc]
+        if self.factors:
+            self._check_factors()
+
+    def _store_database(self, X: Any, targets: Any) -> None:
+        super()._store_database(X, targets)  # type: ignore[misc]
+        self.__dict__.pop("database_factors_", None)  # of an earlier fit
+        if self.factors and self.store_database:
+            self.database_factors_ = self.encode_factors(X)
+
+
+def _basis(weight: torch.Tensor) -> torch.Tensor | None:
+    """Orthonormal basis of the span of a map, shape (width, rank); None if it is the whole space."""
+    _, values, directions = torch.linalg.svd(weight.detach(), full_matrices=False)
+    rank = int((values > 1e-6 * values[0]).sum())
+    return None if rank == weight.shape[1] else directions[:rank].T
+
+
+@torch.no_grad()
+def _factors(encoder: QueryEncoder, X: torch.Tensor, basis: torch.Tensor | None) -> torch.Tensor:
+    """Factors of a batch of samples, shape (n, 2)."""
+    features, queries = encoder.features(X), encoder.query(X)
+    # signs that agree make it the 1-norm, which is at least the 2-norm: where they do not, it is no less than that
+    along = (queries * sign(encoder(X))).sum(1).maximum(queries.norm(dim=1))
+    squared = features.square().sum(1)
+    inside = squared if basis is None else (features @ basis).square().sum(1)
+    along = torch.where(inside > 1e-10 * squared, along * squared / inside.clamp_min(1e-30), 0.0)
+    return torch.stack([squared.sqrt() * encoder.scale, along], 1)

@@ -1,0 +1,191 @@
+"""Factors of EmbeddingHasher: rankings and distances against the formula of RaBitQ, computed pair by pair."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skhash import EmbeddingHasher
+from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
+from skhash.neighbors import HammingNeighbors
+from skhash.persistence import load, save
+
+METRICS = ["cosine", "inner", "euclidean"]
+OPTIONS = {"factors": True, "n_epochs": 3, "learning_rate": 1e-3, "batch_size": 100, "random_state": 0}
+
+
+def plain_distances(hasher, items, queries):
+    """Distance of each pair as RaBitQ estimates it, with o = (x - c) / |x - c| and the unit code s / sqrt(nbits)."""
+    if hasher.metric == "cosine":
+        items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
+    encoder = hasher._module()
+    A = encoder.queries.weight.detach().double().numpy() / encoder.scale.item()
+    a, c = encoder.queries.bias.detach().double().numpy(), encoder.mean.double().numpy()
+    _, values, vectors = np.linalg.svd(A, full_matrices=False)
+    seen = vectors[values > 1e-6 * values[0]]  # with fewer bits than features, codes see a part of the space
+    codes = (2.0 * hasher.transform(items) - 1) / np.sqrt(hasher.nbits)
+    distances = np.empty((len(queries), len(items)))
+    for j, (x, code) in enumerate(zip(items, codes, strict=True)):
+        norm = np.linalg.norm(seen @ (x - c))
+        o_bar_o = (A @ (x - c) + a) / norm @ code
+        for i, q in enumerate(queries):
+            product = norm * ((A @ (q - c) + a) @ code) / o_bar_o
+            squared = np.linalg.norm(x - c) ** 2 + np.linalg.norm(q - c) ** 2 - 2 * product
+            of_mean = norm * (A @ c @ code) / o_bar_o  # <c, x - c>
+            of_metric = {"euclidean": squared, "cosine": squared / 2, "inner": -(product + of_mean + q @ c)}
+            distances[i, j] = of_metric[hasher.metric]
+    return distances
+
+
+@pytest.fixture(scope="module", params=METRICS)
+def fitted(request, digits):
+    """Hashers of 300 digits: with fewer bits than features, and with more."""
+    X = digits.X[:300] + 2.0
+    hashers = [EmbeddingHasher(nbits, metric=request.param, **OPTIONS).fit(X, X) for nbits in (24, 70)]
+    return hashers, X, digits.X_query[:30] + 2.0
+
+
+def test_search_ranks_by_the_distances_of_rabitq(fitted):
+    hashers, X, queries = fitted
+    for hasher in hashers:
+        expected = plain_distances(hasher, X, queries)
+        index = HammingNeighbors(FrozenEstimator(hasher), query="real", n_neighbors=len(X)).fit(X)
+        distances, found = index.kneighbors(queries)
+        atol = 1e-4 * np.abs(expected).max()
+        assert_allclose(distances, np.sort(expected, axis=1), atol=atol)
+        assert_allclose(np.take_along_axis(expected, found, axis=1), distances, atol=atol)
+        ranks = np.argsort(expected, axis=1, kind="stable")
+        assert (ranks[:, :10] == found[:, :10]).mean() > 0.99
+        first = index.kneighbors(queries, n_neighbors=7, return_ties=True)
+        assert_array_equal(first[0], distances[:, :7])
+        assert_array_equal(first[1], found[:, :7])
+        assert_array_equal(first[2], 1)
+
+
+def test_scorers_rank_by_these_distances(fitted, digits):
+    hashers, X, queries = fitted
+    hasher, y, query_y = hashers[0], digits.y[:300], digits.y_query[:30]
+    expected = average_precision(histogram_from_distances(plain_distances(hasher, X, queries), query_y, y))
+    scorer = RetrievalScorer(database=(X, y), query="real")
+    assert scorer(hasher, queries, query_y) == pytest.approx(expected, abs=1e-6)
+    plain = EmbeddingHasher(**hasher.get_params()).set_params(factors=False)
+    plain.__dict__.update({name: value for name, value in vars(hasher).items() if name not in plain.__dict__})
+    assert scorer(plain, queries, query_y) != scorer(hasher, queries, query_y)
+    # the database of fit has the factors of fit
+    fit, given = (
+        RetrievalScorer("neighbor_recall_at_10", database, query="real")(hasher, queries, queries)
+        for database in ("fit", (X, X))
+    )
+    assert fit == given
+    X, y = X[:60], y[:60]
+    fold = RetrievalScorer(database="fold", query="real")(hasher, X, y)
+    own = plain_distances(hasher, X, X)
+    assert fold == pytest.approx(average_precision(histogram_from_distances(own, y, y, exclude_self=True)), abs=1e-4)
+
+
+def test_a_shortlist_is_ordered_by_these_distances(fitted):
+    hashers, X, queries = fitted
+    hasher = hashers[0]
+    expected = plain_distances(hasher, X, queries)
+    index = HammingNeighbors(FrozenEstimator(hasher), query="real", n_neighbors=20, candidates=20).fit(X)
+    distances, found = index.kneighbors(queries)
+    by_code = HammingNeighbors(FrozenEstimator(hasher), n_neighbors=20).fit(X).kneighbors(queries)[1]
+    assert_array_equal(np.sort(found), np.sort(by_code))
+    assert_allclose(distances, np.take_along_axis(expected, found, axis=1), atol=1e-4 * np.abs(expected).max())
+    # in a scorer the other items follow, by their codes
+    everything = RetrievalScorer("neighbor_recall_at_20", (X, X), query="real")(hasher, queries, queries)
+    short = [
+        RetrievalScorer("neighbor_recall_at_20", (X, X), query="real", candidates=n)(hasher, queries, queries)
+        for n in (20, 300)
+    ]
+    by_code = RetrievalScorer("neighbor_recall_at_20", (X, X))(hasher, queries, queries)
+    assert short[1] == everything
+    assert short[0] <= everything
+    assert by_code > 0
+
+
+def test_items_are_added_and_removed_with_their_factors(fitted):
+    hashers, X, queries = fitted
+    hasher = FrozenEstimator(hashers[0])
+    whole = HammingNeighbors(hasher, query="real").fit(X)
+    grown = HammingNeighbors(hasher, query="real").fit(X[:100]).add(X[100:])
+    for index in (grown, pickle.loads(pickle.dumps(grown))):
+        for a, b in zip(index.kneighbors(queries), whole.kneighbors(queries), strict=True):
+            assert_array_equal(a, b)
+    gone = whole.kneighbors(queries[:1])[1][0, :3]
+    kept = np.setdiff1d(np.arange(300), gone)
+    rest = HammingNeighbors(hasher, query="real").fit(X[kept], ids=kept)
+    assert_array_equal(grown.remove(gone).kneighbors(queries)[1], rest.kneighbors(queries)[1])
+
+
+def test_a_query_has_its_own_vector_at_its_own_distance(fitted):
+    hashers, X, _ = fitted
+    hasher = hashers[1]  # the estimate is exact for the item itself
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    expected = {"cosine": 0.0 * X[:, 0], "euclidean": 0.0 * X[:, 0], "inner": -(X**2).sum(axis=1)}[hasher.metric]
+    distances = np.diag(plain_distances(hasher, X[:50], X[:50]))
+    if hasher.metric != "inner":  # whose mean is estimated
+        assert_allclose(distances, expected[:50], atol=1e-3 * np.var(unit if hasher.metric == "cosine" else X) * 64)
+    norms, products = hasher.encode_factors(X).T
+    centered = (unit if hasher.metric == "cosine" else X) - hasher._module().mean.numpy()
+    assert_allclose(norms, np.linalg.norm(centered, axis=1), rtol=1e-5)
+    own = (hasher.project_queries(X) * (2.0 * hasher.transform(X) - 1)).sum(axis=1)
+    assert_allclose(products, own, rtol=1e-4)
+
+
+def test_factors_find_more_neighbors(digits):
+    X, scores = digits.X[:400] * np.random.default_rng(0).uniform(0.3, 1.7, (400, 1)), []
+    for factors in (False, True):
+        hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=1, factors=factors, random_state=0).fit(X, X)
+        scores.append(RetrievalScorer("neighbor_recall_at_10", query="real")(hasher, X[:100] * 1.05, X[:100] * 1.05))
+    assert scores[1] > scores[0] + 0.05
+
+
+def test_factors_are_stored_and_persist(fitted, tmp_path):
+    hashers, X, queries = fitted
+    hasher = hashers[0]
+    assert_array_equal(hasher.database_factors_, hasher.encode_factors(X))
+    assert hasher.database_factors_.dtype == np.float32
+    save(hasher, tmp_path / "hasher.skhash")
+    loaded = load(tmp_path / "hasher.skhash")
+    assert_array_equal(loaded.database_factors_, hasher.database_factors_)
+    assert_array_equal(loaded.encode_factors(queries), hasher.encode_factors(queries))
+    small = clone(hasher).set_params(store_database=False).fit(X)
+    assert not hasattr(small, "database_factors_")
+    assert not hasattr(clone(hasher).set_params(factors=False).fit(X), "database_factors_")
+    refitted = clone(hasher).fit(X).set_params(factors=False).fit(X)
+    assert not hasattr(refitted, "database_factors_")
+
+
+def test_pipelines_have_factors(digits):
+    X, queries = digits.X[:200], digits.X_query[:10]
+    double = FunctionTransformer(lambda values: 2 * values)
+    options = OPTIONS | {"metric": "euclidean"}
+    piped = HammingNeighbors(make_pipeline(double, EmbeddingHasher(16, **options)), query="real").fit(X)
+    plain = HammingNeighbors(EmbeddingHasher(16, **options), query="real").fit(2 * X)
+    assert_allclose(piped.kneighbors(queries)[0], plain.kneighbors(2 * queries)[0])
+    assert HammingNeighbors(EmbeddingHasher(16, **options)).fit(X).factors_ is None  # codes do not need them
+
+
+def test_far_and_equal_samples_have_finite_factors(digits):
+    X = digits.X[:60]
+    far = EmbeddingHasher(8, metric="euclidean", **OPTIONS).fit(X + 1e6)
+    near = EmbeddingHasher(8, metric="euclidean", **OPTIONS).fit(X)
+    assert_allclose(far.encode_factors(X + 1e6), near.encode_factors(X), rtol=1e-2, atol=1e-2)
+    mean = near.encode_factors(X.mean(axis=0, keepdims=True))
+    assert np.isfinite(mean).all()
+    index = HammingNeighbors(FrozenEstimator(near), query="real", n_neighbors=1).fit(X.mean(axis=0, keepdims=True))
+    assert_allclose(index.kneighbors(X[:1])[0], [[((X[0] - X.mean(axis=0)) ** 2).sum()]], rtol=1e-4)
+
+
+def test_a_backbone_has_no_factors(digits):
+    with pytest.raises(ValueError, match="`backbone` must be None for factors"):
+        EmbeddingHasher(8, factors=True, backbone="mlp").fit(digits.X[:50])
+    hasher = EmbeddingHasher(8, backbone="mlp", n_epochs=1).fit(digits.X[:50])
+    with pytest.raises(ValueError, match="Got 'mlp' instead"):
+        hasher.encode_factors(digits.X[:5])
