@@ -10,6 +10,9 @@ from skhash import __version__
 from skhash.registry import GROUPS, METHODS
 
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
+#: where codes can be exported to
+EXPORTS = ("faiss", "usearch", "lancedb", "pgvector", "sqlite-vec", "duckdb", "parquet", "ubinary", "binary")
+_DATA = "samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists"
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
 
@@ -47,6 +50,9 @@ def parser(**jobs: Callable[[argparse.Namespace, str], int]) -> argparse.Argumen
         description="Write report.html again from the finished results of a comparison, without fitting anything.",
     )
     report.add_argument("folder", metavar="FOLDER", help="the folder of --out")
+    _add_encode(commands)
+    _add_search(commands)
+    _add_export(commands)
     for name, job in jobs.items():
         commands.choices[name].set_defaults(job=job)
     return top
@@ -91,6 +97,58 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="write results.json, results.md and report.html there; a stopped run continues where it stopped",
     )
     job.add_argument("--fresh", action="store_true", help="discard the results of an earlier run in FOLDER")
+
+
+def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "encode",
+        help="encode the samples of a file with a saved hasher",
+        description="Encode the samples of a file with a saved hasher, batch by batch.",
+    )
+    job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save")
+    job.add_argument("data", metavar="DATA", help=_DATA)
+    job.add_argument("--out", metavar="CODES", required=True, help="an .npz file with codes and nbits, to write")
+    _add_column(job)
+
+
+def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "search",
+        help="find the nearest items of queries by their codes",
+        description="Find the nearest items of queries, exactly. The items are those of a saved index, or DATA.",
+    )
+    job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save: a hasher, or an index")
+    job.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="?",
+        help=f"items: {_DATA}; or codes from skhash encode. Not with an index",
+    )
+    job.add_argument("queries", metavar="QUERIES", help="queries: a file like DATA")
+    job.add_argument("--k", type=_count, metavar="N", help="number of items for each query (default 10)")
+    job.add_argument(
+        "--query", choices=["code", "real"], help="compare the codes of queries (default), or their real activations"
+    )
+    job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, to write")
+    _add_column(job)
+
+
+def _add_export(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "export",
+        help="write codes into a store, such as FAISS or PostgreSQL",
+        description="Write codes into a store. FAISS, usearch, Parquet and the formats of sentence-transformers are "
+        "files (the last two .npy), sqlite-vec and DuckDB a new table in a file, LanceDB a new table in a folder, "
+        "pgvector a new table of a database, whose address is postgresql://...",
+    )
+    job.add_argument("codes", metavar="CODES", help="codes from skhash encode, or a Parquet file of codes")
+    job.add_argument("--to", choices=EXPORTS, metavar="STORE", required=True, help=", ".join(EXPORTS))
+    job.add_argument("--out", metavar="PLACE", required=True, help="file, folder or address")
+    job.add_argument("--table", metavar="NAME", help="name of the new table (default codes)")
+
+
+def _add_column(job: argparse.ArgumentParser) -> None:
+    job.add_argument("--column", metavar="NAME", help="column of a Parquet file that holds the samples as lists")
 
 
 def check(options: argparse.Namespace) -> None:

@@ -3,13 +3,22 @@
 import shutil
 import time
 from threading import RLock
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from skhash.comparison.progress import Progress
-from skhash.comparison.watching import Plan, Step
+from skhash.comparison.watching import Plan
 
 #: seconds between two lines about a fit where there is no terminal
 _SECONDS = 60.0
+
+
+class Shown(Protocol):
+    """What is in progress; its string is a line."""
+
+    @property
+    def position(self) -> int:
+        """Its number among all that is in progress."""
+        ...
 
 
 class LiveLine:
@@ -27,7 +36,7 @@ class LiveLine:
         self.file = file
         self._is_terminal = file.isatty()
         self._shown = ""
-        self._steps: dict[int, Step] = {}
+        self._steps: dict[int, Shown] = {}
         self._written = time.monotonic()
         self._lock = RLock()  # steps from other processes come in threads
 
@@ -37,7 +46,7 @@ class LiveLine:
     def __exit__(self, *error: Any) -> None:
         self._replace("")
 
-    def show(self, event: Plan | Step) -> None:
+    def show(self, event: Plan | Shown) -> None:
         """Show the plan, or the latest step of the first of the fits in progress."""
         with self._lock:
             if isinstance(event, Plan):

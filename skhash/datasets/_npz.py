@@ -6,6 +6,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from numpy.lib import format as npy
 
 from skhash.exceptions import InvalidFileError
 
+_WANTED = "an array named X, and y if there are labels"
 _HOW = "Write it with numpy.savez(path, X=X, y=y)."
 #: what zipfile and numpy raise for damaged bytes; RuntimeError is an encrypted member
 _DAMAGE = (
@@ -21,28 +23,37 @@ _DAMAGE = (
 )
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]:
-    """Arrays X, y and scale of an .npz file, as far as it has them.
+def read_npz(
+    path: str | os.PathLike[str],
+    known: Sequence[str] = ("X", "y", "scale"),
+    wanted: str = _WANTED,
+    how: str = _HOW,
+) -> dict[str, npt.NDArray[np.generic]]:
+    """Arrays of an .npz file with known names, as far as it has them.
 
     Parameters
     ----------
     path : path-like
         The file.
+    known : sequence of str, default=("X", "y", "scale")
+        Names of the arrays to read. The file must have the first one.
+    wanted, how : str
+        What the file must hold and how to write it, for the message of an error.
 
     Returns
     -------
     dict of str to ndarray
-        X, and y and scale if they are in the file.
+        The known arrays that are in the file.
 
     Raises
     ------
     InvalidFileError
-        If the file is damaged, encrypted, holds Python objects, or has no X.
+        If the file is damaged, encrypted, holds Python objects, or lacks the first array.
     """
     try:
         archive = zipfile.ZipFile(path)
     except _DAMAGE as error:
-        raise InvalidFileError(path, f"must be an .npz archive of arrays: {_reason(error)}. {_HOW}") from error
+        raise InvalidFileError(path, f"must be an .npz archive of arrays: {_reason(error)}. {how}") from error
     with archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if len(set(names)) < len(names):
@@ -52,7 +63,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]
             try:
                 if member.comment:  # a damaged length, which hides the arrays after it; numpy writes no comments
                     raise ValueError("it has a comment")
-                if name in ("X", "y", "scale"):
+                if name in known:
                     arrays[name] = _read_member(archive, member)
                 else:
                     archive.open(member).close()  # a damaged name would hide an array; here it disagrees with its copy
@@ -62,10 +73,9 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]
             except _PickledError:
                 reason = f"must hold plain arrays. Got Python objects in {name}, which only pickle can load"
                 raise InvalidFileError(path, f"{reason}: write {name}.astype(str), or numbers, instead.") from None
-    if "X" not in arrays:
+    if known[0] not in arrays:
         found = ", ".join(names) or "no array"
-        reason = f"must hold an array named X, and y if there are labels. Got {found} instead"
-        raise InvalidFileError(path, f"{reason}. {_HOW}")
+        raise InvalidFileError(path, f"must hold {wanted}. Got {found} instead. {how}")
     return arrays
 
 

@@ -1,4 +1,4 @@
-"""The command line: compare methods, list them, write a report again."""
+"""The command line: compare methods, list them, write a report again; encode, search and export codes."""
 
 import os
 import sys
@@ -39,8 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         from skhash import _options
 
-        options = _options.parser(compare=_compare, report=_report, methods=_methods).parse_args(arguments)
-        out = getattr(options, "out", None)
+        jobs = {"encode": _encode, "search": _search, "export": _export}
+        options = _options.parser(compare=_compare, report=_report, methods=_methods, **jobs).parse_args(arguments)
+        out = options.out if options.job is _compare else None
         status: int = options.job(options, shlex.join(["skhash", *arguments]))
         return status
     except BrokenPipeError:  # the reader, such as head, has closed the pipe
@@ -130,3 +131,21 @@ def _methods(options: "argparse.Namespace", command: str) -> int:
 
     print("\n".join(_options.method_lines()))
     return 0
+
+
+def _encode(options: "argparse.Namespace", command: str) -> int:
+    from skhash.cli import _encoding
+
+    return _encoding.run(options)
+
+
+def _search(options: "argparse.Namespace", command: str) -> int:
+    from skhash.cli import _searching
+
+    return _searching.run(options)
+
+
+def _export(options: "argparse.Namespace", command: str) -> int:
+    from skhash.cli import _exporting
+
+    return _exporting.run(options)

@@ -1,0 +1,56 @@
+"""The command ``skhash encode``."""
+
+import argparse
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from skhash._files import atomic_write
+from skhash.base import ENCODE_BATCH_SIZE
+from skhash.cli._progress import Part
+from skhash.cli._samples import Samples, open_samples
+from skhash.comparison._live import LiveLine
+from skhash.persistence import load
+
+
+def run(options: argparse.Namespace) -> int:
+    """Encode a file."""
+    if not options.out.endswith(".npz"):
+        raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
+    samples = open_samples(options.data, options.column)
+    hasher = load_hasher(options.model)
+    nbits = int(hasher._n_features_out)
+    with atomic_write(options.out) as file, zipfile.ZipFile(file, "w") as archive:
+        with archive.open("codes.npy", "w", force_zip64=True) as member:
+            header = {"descr": "|u1", "fortran_order": False, "shape": (samples.n, -(-nbits // 8))}
+            npy.write_array_header_1_0(member, header)
+            for codes in encode_batches(hasher, samples, options.data):
+                member.write(codes.tobytes())
+        with archive.open("nbits.npy", "w") as member:
+            npy.write_array(member, np.array(nbits), allow_pickle=False)
+    print(f"{samples.n:,} codes of {nbits} bits: {options.out}")
+    return 0
+
+
+def load_hasher(path: str) -> Any:
+    """Load a file of a hasher, not of an index."""
+    hasher = load(path)
+    if not hasattr(hasher, "encode"):
+        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {type(hasher).__name__}.")
+    return hasher
+
+
+def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[npt.NDArray[np.uint8]]:
+    """Packed codes of samples, in the batches of ``encode``, with progress on stderr."""
+    n_done, started = 0, time.monotonic()
+    with LiveLine(sys.stderr) as line:
+        for batch in samples.batches(ENCODE_BATCH_SIZE):
+            yield hasher.encode(batch)
+            n_done += len(batch)
+            line.show(Part(f"Encoding {name}", n_done, samples.n, started))

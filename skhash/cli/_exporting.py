@@ -1,0 +1,80 @@
+"""The command ``skhash export``."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skhash import stores
+from skhash._files import atomic_write
+from skhash.cli._samples import read_codes
+from skhash.stores._codes import library
+
+_WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write codes into a store."""
+    if options.table is not None and options.to not in _WITH_TABLES:
+        raise ValueError(f"--table must be used with {', '.join(_WITH_TABLES)}. Got it with {options.to}.")
+    stored = read_codes(options.codes)
+    more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
+    if options.to in _WITH_TABLES:
+        _to_table(options.to, stored.codes, options.out, options.table or "codes", more)
+    elif options.to == "parquet":
+        stores.to_parquet(stored.codes, options.out, **more)
+    else:
+        content = _content(options.to, stored.codes, more)
+        with atomic_write(options.out) as file:
+            if isinstance(content, np.ndarray) and options.to in ("ubinary", "binary"):
+                np.save(file, content)
+            else:
+                file.write(content)
+    print(f"{len(stored.codes):,} codes of {stored.nbits} bits: {options.out}")
+    return 0
+
+
+def _content(store: str, codes: Any, more: dict[str, Any]) -> Any:
+    """What the file of a store holds."""
+    if store == "faiss":
+        return library("faiss", "faiss-cpu").serialize_index_binary(stores.to_faiss(codes, **more))
+    if store == "usearch":
+        return stores.to_usearch(codes, **more).save()
+    precision: Any = store
+    return stores.to_sentence_transformers(codes, precision, nbits=more["nbits"])
+
+
+def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, Any]) -> None:
+    """Write codes into a new table."""
+    if store == "lancedb":
+        stores.to_lancedb(codes, library("lancedb").connect(place), table, **more)
+    elif store == "pgvector":
+        with library("psycopg", "psycopg[binary]").connect(place) as connection:
+            stores.to_pgvector(codes, connection, table, **more)
+    elif store == "duckdb":
+        duckdb = library("duckdb")
+        with _no_new_file(place), duckdb.connect(place) as connection:
+            stores.to_duckdb(codes, connection, table, **more)
+    else:
+        apsw = library("apsw")
+        with _no_new_file(place):
+            connection = apsw.Connection(place)
+            try:
+                stores.to_sqlite_vec(codes, connection, table, **more)
+            finally:
+                connection.close()
+
+
+@contextmanager
+def _no_new_file(path: str) -> Iterator[None]:
+    """Context manager that removes a database file which its body has made, if the body fails."""
+    existed = Path(path).exists()
+    try:
+        yield
+    except BaseException:
+        if not existed:
+            Path(path).unlink(missing_ok=True)
+        raise

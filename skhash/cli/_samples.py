@@ -1,0 +1,157 @@
+"""Samples and codes of files, for the command line."""
+
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.datasets._npz import read_npz
+from skhash.datasets.splitting import check_arrays
+from skhash.exceptions import InvalidFileError
+from skhash.stores import StoredCodes, from_parquet
+from skhash.stores._codes import check_codes, library
+
+_KINDS = ".npy, .npz or .parquet"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of a file, read batch by batch.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    batches : callable
+        Takes the size of a batch, and yields arrays of shape (n_batch, n_features, ...).
+    """
+
+    n: int
+    batches: Callable[[int], Iterator[npt.NDArray[Any]]]
+
+
+def open_samples(path: str, column: str | None = None) -> Samples:
+    """Open a file of samples.
+
+    Parameters
+    ----------
+    path : str
+        An .npy file, which is mapped; an .npz file with X, which is read; or a Parquet file.
+    column : str, default=None
+        Column of the Parquet file; None takes the only one with lists of numbers.
+
+    Returns
+    -------
+    Samples
+        The samples.
+    """
+    _check_exists(path)
+    samples = _open(path, column)
+    if not samples.n:
+        raise InvalidFileError(path, "has no samples.")
+    return samples
+
+
+def read_codes(path: str) -> StoredCodes:
+    """Codes from ``skhash encode`` or a Parquet file."""
+    _check_exists(path)
+    if Path(path).suffix == ".parquet":
+        return from_parquet(path)
+    if Path(path).suffix != ".npz":
+        raise ValueError(f"Files of codes must be .npz or .parquet. Got {path} instead.")
+    how = "Write it with skhash encode."
+    arrays = read_npz(path, ("codes", "nbits"), "arrays named codes and nbits", how)
+    try:
+        if arrays.get("nbits", np.empty(0)).shape != ():
+            raise ValueError(f"`nbits` must be an int. {how}")
+        return check_codes(arrays["codes"], arrays["nbits"].item(), None)
+    except ValueError as error:
+        raise InvalidFileError(path, f"has no codes: {error}") from error
+
+
+def is_codes(path: str) -> bool:
+    """Whether a file holds codes and not samples."""
+    _check_exists(path)
+    if Path(path).suffix == ".parquet":
+        return "code" in library("pyarrow.parquet", "pyarrow").read_schema(path).names
+    names: list[str] = []
+    if Path(path).suffix == ".npz":
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:  # the reader says what is wrong
+            names = archive.namelist()
+    return "codes.npy" in names
+
+
+def _open(path: str, column: str | None) -> Samples:
+    kind = Path(path).suffix
+    if column is not None and kind != ".parquet":
+        raise ValueError(f"--column must be used with a Parquet file. Got {path}.")
+    if kind == ".parquet":
+        return _open_parquet(path, column)
+    if kind == ".npz":
+        arrays = read_npz(path)
+        try:
+            X, scale = check_arrays(arrays["X"], None, arrays.get("scale", 1.0))
+        except (ValueError, TypeError) as error:
+            raise InvalidFileError(path, f"cannot be used: {error}") from error
+        return _of_array(X, scale if "scale" in arrays else None)
+    if kind != ".npy":
+        raise ValueError(f"Files of samples must be {_KINDS}. Got {path} instead.")
+    try:
+        X = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
+    if X.ndim < 2 or X.dtype.kind not in "biuf":
+        raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
+    return _of_array(X, None)
+
+
+def _of_array(X: npt.NDArray[Any], scale: Any) -> Samples:
+    def batches(size: int) -> Iterator[npt.NDArray[Any]]:
+        for start in range(0, len(X), size):
+            batch = np.asarray(X[start : start + size])
+            yield batch if scale is None else batch * scale
+
+    return Samples(len(X), batches)
+
+
+def _open_parquet(path: str, column: str | None) -> Samples:
+    arrow, parquet = library("pyarrow"), library("pyarrow.parquet", "pyarrow")
+    try:
+        schema = parquet.read_schema(path)
+        n = parquet.read_metadata(path).num_rows
+    except arrow.ArrowException as error:
+        raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
+    lists = [field.name for field in schema if hasattr(field.type, "value_type") and _is_number(field.type.value_type)]
+    if column is None and len(lists) != 1:
+        raise ValueError(f"--column must name the column of {path}. Got none, and it has {', '.join(lists) or 'none'}.")
+    if column is not None and column not in lists:
+        raise ValueError(f"--column must be a column of lists of numbers, {', '.join(lists)}. Got {column!r} instead.")
+    name = lists[0] if column is None else column
+
+    def batches(size: int) -> Iterator[npt.NDArray[Any]]:
+        width = None
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(size, columns=[name]):
+                values, n_values = batch.column(0), len(batch)
+                flat = values.flatten()
+                width = len(values[0]) if width is None and values[0].is_valid else width
+                if values.null_count or flat.null_count or not width or len(flat) != n_values * width:
+                    raise InvalidFileError(path, f"must have lists of one length without gaps in {name}.")
+                yield flat.to_numpy(zero_copy_only=False).reshape(n_values, width)
+
+    return Samples(n, batches)
+
+
+def _is_number(kind: Any) -> bool:
+    types = library("pyarrow").types
+    return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def _check_exists(path: str) -> None:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no file {path}.")

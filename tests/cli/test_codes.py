@@ -1,0 +1,271 @@
+"""``skhash encode``, ``search`` and ``export``, through `main`."""
+
+import csv
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.frozen import FrozenEstimator
+
+from skhash import ITQHasher, LSHHasher, StructHashHasher
+from skhash.cli import main
+from skhash.cli._progress import Part
+from skhash.neighbors import HammingNeighbors
+from skhash.persistence import save
+from skhash.stores import from_duckdb, from_faiss, from_lancedb, from_parquet, from_sqlite_vec, from_usearch
+
+
+@pytest.fixture(scope="module")
+def files(digits, tmp_path_factory):
+    """A saved hasher, items and queries in files."""
+    folder = tmp_path_factory.mktemp("files")
+    save(ITQHasher(12, random_state=0).fit(digits.X), folder / "itq")
+    np.save(folder / "items.npy", digits.X)
+    np.savez(folder / "items.npz", X=(2 * digits.X).astype(np.uint8), scale=0.5)
+    np.save(folder / "queries.npy", digits.X_query[:15])
+    assert main(["encode", f"{folder}/itq", f"{folder}/items.npy", "--out", f"{folder}/codes.npz"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def itq(digits):
+    return ITQHasher(12, random_state=0).fit(digits.X)
+
+
+# --- encode
+
+
+@pytest.mark.parametrize("name", ["items.npy", "items.npz"])
+def test_codes_are_those_of_encode(name, files, itq, digits, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
+    out = tmp_path / "codes.npz"
+    assert main(["encode", f"{files}/itq", f"{files}/{name}", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"500 codes of 12 bits: {out}\n"
+    with np.load(out) as found:
+        assert_array_equal(found["codes"], itq.encode(digits.X))
+        assert (found["codes"].dtype, int(found["nbits"])) == (np.uint8, 12)
+
+
+def test_parquet_has_a_column_of_lists(files, itq, digits, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, out = str(tmp_path / "items.parquet"), str(tmp_path / "codes.npz")
+    columns = {"n": range(500), "a": list(digits.X), "b": list(digits.X[::-1])}
+    parquet.write_table(arrow.table(columns), path, row_group_size=90)
+    assert main(["encode", f"{files}/itq", path, "--column", "b", "--out", out]) == 0
+    assert_array_equal(np.load(out)["codes"], itq.encode(digits.X[::-1]))
+    parquet.write_table(arrow.table({"n": range(500), "a": list(digits.X)}), path)
+    assert main(["encode", f"{files}/itq", path, "--out", out]) == 0
+    assert_array_equal(np.load(out)["codes"], itq.encode(digits.X))
+
+
+def test_progress_says_what_is_left():
+    assert str(Part("Encoding x", 0, 2000, 0.0, 0.0)) == "Encoding x: 0 of 2,000 samples"
+    assert str(Part("Encoding x", 500, 2000, 0.0, 10.0)) == "Encoding x: 500 of 2,000 samples; about 30 s left"
+    assert str(Part("Encoding x", 2000, 2000, 0.0, 40.0)) == "Encoding x: 2,000 of 2,000 samples"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_stopped_command_leaves_the_old_file(error, files, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "codes.npz"
+    out.write_bytes(b"old")
+    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
+
+    def fail(label, n_done, *more):
+        if n_done > 300:
+            raise error("no space")
+        return Part(label, n_done, *more)
+
+    monkeypatch.setattr("skhash.cli._encoding.Part", fail)
+    assert main(["encode", f"{files}/itq", f"{files}/items.npy", "--out", str(out)]) == {OSError: 1}.get(error, 130)
+    message = {KeyboardInterrupt: "skhash: Interrupted.\n", OSError: "skhash: error: no space\n"}[error]
+    assert capsys.readouterr().err == message
+    assert out.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["codes.npz"]
+
+
+# --- search
+
+
+@pytest.mark.parametrize("query", ["code", "real"])
+@pytest.mark.parametrize("data", ["items.npy", "codes.npz"])
+def test_neighbors_are_those_of_the_class(data, query, files, itq, digits, tmp_path, capsys):
+    expected = HammingNeighbors(FrozenEstimator(itq), query=query).fit(digits.X).kneighbors(digits.X_query[:15], 4)
+    command = ["search", f"{files}/itq", f"{files}/{data}", f"{files}/queries.npy", "--k", "4", "--query", query]
+    assert main([*command, "--out", str(tmp_path / "found.npz")]) == 0
+    found = np.load(tmp_path / "found.npz")
+    assert_array_equal(found["distances"], expected[0])
+    assert_array_equal(found["ids"], expected[1])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split("  ")[0] == "query"
+    assert lines[1].split()[:3] == ["0", str(expected[1][0, 0]), f"({expected[0][0, 0]:.4g})"]
+    assert lines[11:] == ["... and 5 more queries", "", f"File: {tmp_path / 'found.npz'}"]
+
+    assert main([*command, "--out", str(tmp_path / "found.csv")]) == 0
+    with open(tmp_path / "found.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["query", "rank", "id", "distance"]
+    numbers = np.array(rows[1:], dtype=float)
+    assert_array_equal(numbers[:, :2], [(q, rank) for q in range(15) for rank in (1, 2, 3, 4)])
+    assert_array_equal(numbers[:, 2].reshape(15, 4), expected[1])
+    assert_array_equal(numbers[:, 3].reshape(15, 4), expected[0])
+
+
+def test_weights_of_bits_count(files, digits, tmp_path):
+    hasher = StructHashHasher(8, n_relevant=5, n_irrelevant=5, random_state=0).fit(digits.X[:60], digits.y[:60])
+    save(hasher, tmp_path / "hasher")
+    command = ["search", f"{tmp_path}/hasher", f"{files}/items.npy", f"{files}/queries.npy"]
+    assert main([*command, "--out", str(tmp_path / "found.npz")]) == 0
+    expected = HammingNeighbors(FrozenEstimator(hasher)).fit(digits.X).kneighbors(digits.X_query[:15])
+    assert_array_equal(np.load(tmp_path / "found.npz")["distances"], expected[0])
+    assert len(set(hasher.bit_weights_)) > 1
+
+
+# --- export
+
+
+def test_formats_of_sentence_transformers(files, tmp_path):
+    packed = np.load(files / "codes.npz")["codes"]
+    for name, shift in (("ubinary", 0), ("binary", 128)):
+        out = tmp_path / f"{name}.npy"
+        assert main(["export", f"{files}/codes.npz", "--to", name, "--out", str(out)]) == 0
+        assert_array_equal(np.load(out).astype(int) + shift, packed)
+
+
+def test_parquet_files_are_files_of_codes(files, tmp_path):
+    pytest.importorskip("pyarrow")
+    packed = np.load(files / "codes.npz")["codes"]
+    out = str(tmp_path / "codes.parquet")
+    assert main(["export", f"{files}/codes.npz", "--to", "parquet", "--out", out]) == 0
+    stored = from_parquet(out)
+    assert stored.nbits == 12
+    assert_array_equal(stored.codes, packed)
+    assert main(["export", out, "--to", "ubinary", "--out", str(tmp_path / "again.npy")]) == 0
+    assert_array_equal(np.load(tmp_path / "again.npy"), packed)
+    assert main(["search", f"{files}/itq", out, f"{files}/queries.npy"]) == 0
+
+
+def test_faiss_file(files, tmp_path):
+    faiss = pytest.importorskip("faiss")
+    packed = np.load(files / "codes.npz")["codes"]
+    out = str(tmp_path / "index")
+    assert main(["export", f"{files}/codes.npz", "--to", "faiss", "--out", out]) == 0
+    assert_array_equal(from_faiss(faiss.read_index_binary(out), nbits=12).codes, packed)
+
+
+def test_usearch_file(files, tmp_path):
+    usearch = pytest.importorskip("usearch.index")
+    packed, out = np.load(files / "codes.npz")["codes"], str(tmp_path / "index")
+    assert main(["export", f"{files}/codes.npz", "--to", "usearch", "--out", out]) == 0
+    assert_array_equal(from_usearch(usearch.Index.restore(out)).codes, packed)
+
+
+@pytest.mark.parametrize("store", ["duckdb", "sqlite-vec", "lancedb"])
+def test_tables(store, files, tmp_path, capsys):
+    library = pytest.importorskip({"sqlite-vec": "apsw"}.get(store, store))
+    out = str(tmp_path / "db")
+    command = ["export", f"{files}/codes.npz", "--to", store, "--out", out]
+    assert main([*command, "--table", "mine"]) == 0
+    assert capsys.readouterr().out == f"500 codes of 12 bits: {out}\n"
+    assert main([*command, "--table", "mine"]) == 2
+    assert "exists" in capsys.readouterr().err
+    assert main(command) == 0
+    packed = np.load(files / "codes.npz")["codes"]
+    if store == "duckdb":
+        with library.connect(out) as connection:
+            assert_array_equal(from_duckdb(connection, "mine").codes, packed)
+    elif store == "sqlite-vec":
+        assert_array_equal(from_sqlite_vec(library.Connection(out), "mine", nbits=12).codes, packed)
+    else:
+        assert_array_equal(from_lancedb(library.connect(out), "mine").codes, packed)
+
+
+@pytest.mark.parametrize("store", ["duckdb", "sqlite-vec"])
+def test_a_failed_export_leaves_no_file(store, files, tmp_path, monkeypatch, capsys):
+    pytest.importorskip({"sqlite-vec": "apsw"}.get(store, store))
+
+    def fail(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"skhash.stores.{store.replace('-', '_')}.quoted", fail)
+    assert main(["export", f"{files}/codes.npz", "--to", store, "--out", str(tmp_path / "db")]) == 130
+    assert capsys.readouterr().err == "skhash: Interrupted.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["encode", "{itq}", "{items}", "--out", "codes.txt"], "--out must be an .npz file. Got codes.txt instead."),
+        (["encode", "{itq}", "nowhere.npy", "--out", "x.npz"], "There is no file nowhere.npy."),
+        (["encode", "nowhere", "{items}", "--out", "x.npz"], "nowhere"),
+        (["encode", "{itq}", "{itq}", "--out", "x.npz"], "Files of samples must be .npy, .npz or .parquet."),
+        (["encode", "{itq}", "{items}", "--column", "a", "--out", "x.npz"], "--column must be used with a Parquet"),
+        (["encode", "{itq}", "{narrow}", "--out", "{folder}/x.npz"], "X has 3 features, but ITQHasher is expecting 64"),
+        (["search", "{itq}", "{items}"], "DATA must be given: {itq} is a hasher, which has no items."),
+        (["search", "{itq}", "{items}", "{items}", "--out", "x"], "--out must be a .csv or .npz file. Got x instead."),
+        (["search", "{itq}", "{items}", "{items}", "--k", "501"], "Expected n_neighbors <= n_samples_fit"),
+        (["search", "{lsh}", "{codes}", "{items}"], "must have the same number of bits. Got 12 and 16 instead."),
+        (["export", "{items}", "--to", "faiss", "--out", "x"], "Files of codes must be .npz or .parquet."),
+        (["export", "{codes}", "--to", "faiss", "--table", "t", "--out", "x"], "--table must be used with lancedb"),
+    ],
+)
+def test_errors_of_the_user_get_one_line(arguments, message, files, digits, tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "narrow.npy", np.zeros((5, 3)))
+    save(LSHHasher(16, random_state=0).fit(digits.X), tmp_path / "lsh")
+    names = {"itq": files / "itq", "items": files / "items.npy", "codes": files / "codes.npz", "folder": tmp_path}
+    names |= {"narrow": tmp_path / "narrow.npy", "lsh": tmp_path / "lsh"}
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert main([word.format(**names) for word in arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("skhash: error: ")
+    assert message.format(**names) in error
+    assert error.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {"X": np.ones((3, 64))},
+            "must hold arrays named codes and nbits. Got X instead. Write it with skhash encode.",
+        ),
+        ({"codes": np.ones((3, 2), np.uint8)}, "has no codes: `nbits` must be an int. Write it with skhash encode."),
+        ({"codes": np.ones((3, 2), np.uint8), "nbits": 17}, "has no codes: `codes` must hold packed codes of 17 bits"),
+        ({"codes": np.ones((3, 2), np.uint8), "nbits": 12}, "has no codes: `codes` must have zeros after bit 12"),
+    ],
+)
+def test_a_file_without_codes_gives_one_line_and_status_1(content, message, tmp_path, capsys):
+    np.savez(tmp_path / "codes.npz", **content)
+    assert main(["export", f"{tmp_path}/codes.npz", "--to", "ubinary", "--out", f"{tmp_path}/x.npy"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"skhash: error: {tmp_path / 'codes.npz'} {message}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.npy", np.ones(3), "must hold numbers of shape (n, n_features). Got float64 of shape (3,)."),
+        ("x.npy", np.array([["a", "b"]]), "must hold numbers of shape (n, n_features). Got <U1 of shape (1, 2)."),
+        ("x.npy", np.ones((0, 64)), "has no samples."),
+        ("x.npy", None, "cannot be read"),
+        ("x.npz", None, "must be an .npz archive of arrays"),
+    ],
+)
+def test_a_damaged_file_gives_one_line_and_status_1(name, content, message, files, tmp_path, capsys):
+    path = tmp_path / name
+    if content is None:
+        path.write_bytes(b"\x93NUMPY damaged")
+    else:
+        np.save(path, content)
+    assert main(["encode", f"{files}/itq", str(path), "--out", f"{tmp_path}/codes.npz"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"skhash: error: {path} {message}")
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [path]
