@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
     queries = open_samples(options.queries, options.column)
     index = _open_index(options, queries)
-    k = options.k or min(10, index.n_samples_fit_)
+    k = options.k or min(index.n_neighbors, index.n_samples_fit_)
     distances, ids = _search(index, queries, k, options.queries)
     print(_table(distances, ids))
     if options.out is not None:

@@ -111,6 +111,23 @@ def test_neighbors_are_those_of_the_class(data, query, files, itq, digits, tmp_p
     assert_array_equal(numbers[:, 3].reshape(15, 4), expected[0])
 
 
+def test_an_index_has_its_items(files, itq, digits, tmp_path, capsys):
+    index = HammingNeighbors(FrozenEstimator(itq), n_neighbors=3).fit(digits.X, ids=np.arange(500) + 1000)
+    save(index, tmp_path / "index")
+    command = ["search", f"{tmp_path}/index", f"{files}/queries.npy", "--k", "3", "--out", f"{tmp_path}/found.npz"]
+    for query in ("code", "real"):
+        assert main([*command, "--query", query]) == 0
+        expected = index.set_params(query=query).kneighbors(digits.X_query[:15])
+        found = np.load(tmp_path / "found.npz")
+        assert_array_equal(found["distances"], expected[0])
+        assert_array_equal(found["ids"], expected[1])
+    capsys.readouterr()
+    assert main(["search", f"{tmp_path}/index", f"{files}/items.npy", f"{files}/queries.npy"]) == 2
+    assert "DATA must not be given with an index, which has its items." in capsys.readouterr().err
+    assert main(["encode", f"{tmp_path}/index", f"{files}/items.npy", "--out", f"{tmp_path}/x.npz"]) == 2
+    assert "MODEL must be the file of a hasher. Got " in capsys.readouterr().err
+
+
 def test_weights_of_bits_count(files, digits, tmp_path):
     hasher = StructHashHasher(8, n_relevant=5, n_irrelevant=5, random_state=0).fit(digits.X[:60], digits.y[:60])
     save(hasher, tmp_path / "hasher")
