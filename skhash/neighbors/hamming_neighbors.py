@@ -165,7 +165,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         packed, nbits = self._encode(hasher, X, reset=True)
         new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
         kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None
-        self.factors_ = item_factors(hasher, X) if self.query == "real" else None
+        self.factors_ = item_factors(hasher, X)
         self.hasher_, self._nbits = hasher, nbits
         self.codes_, self.ids_, self.vectors_ = item_words(packed), new_ids, kept
         self.n_samples_fit_ = len(packed)

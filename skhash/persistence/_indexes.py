@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skhash._files import qualified_name
+from skhash._validation.schema import Array
 from skhash.codes import MAX_NBITS, is_count
 from skhash.metrics._estimators import find_hasher
 from skhash.neighbors import HammingNeighbors
@@ -20,7 +21,7 @@ from skhash.persistence._hashers import decode_hasher, encode_hasher, is_hasher
 from skhash.persistence._mapping import digest, map_tensors
 from skhash.persistence._reading import ArgumentError, short
 
-_FITTED = ("n_features_in_", "feature_names_in_", OUTPUT)
+_FITTED = ("n_features_in_", "feature_names_in_", "factors_", OUTPUT)
 
 
 def mapped_arrays(index: HammingNeighbors) -> dict[str, npt.NDArray[Any]]:
@@ -40,7 +41,9 @@ def encode_index(index: HammingNeighbors, encoder: Encoder) -> dict[str, Any]:
         hasher = {"$given": qualified_name(index.hasher_)}
     return {
         "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},
-        "fitted": {name: encoder.encode(vars(index)[name], name) for name in _FITTED if name in vars(index)},
+        "fitted": {
+            name: encoder.encode(vars(index)[name], name) for name in _FITTED if vars(index).get(name) is not None
+        },
         "hasher": hasher,
         "frozen": isinstance(index.hasher_, FrozenEstimator),
         "mapped": {name: digest(array) for name, array in mapped_arrays(index).items()},
@@ -71,6 +74,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Hammi
     index._check_options()
     index.__dict__.update(fitted)
     index.hasher_, index._nbits, index.vectors_ = hasher, header["nbits"], None
+    index.factors_ = fitted.get("factors_")
     arrays = _map_arrays(index, header, decoder)
     check_index(index)
     is_checked = decoder.given["check_codes"]
@@ -114,6 +118,10 @@ def check_index(index: HammingNeighbors) -> None:
         raise ValueError(f"`codes_` must be words of {nbits} bits. Got {codes.dtype} of shape {codes.shape} instead.")
     if ids.dtype != np.int64 or ids.shape != (len(codes),):
         raise ValueError(f"`ids_` must be {len(codes)} ints. Got {ids.dtype} of shape {ids.shape} instead.")
+    if getattr(find_hasher(index.hasher_), "factors", False):
+        Array(f"{len(codes)} 2", minimum=0).check("factors_", index.factors_, {})
+    elif index.factors_ is not None:
+        raise ValueError("`factors_` must be missing unless the hasher has factors.")
 
 
 def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:

@@ -162,6 +162,20 @@ def test_factors_are_stored_and_persist(fitted, tmp_path):
     assert not hasattr(refitted, "database_factors_")
 
 
+def test_an_index_is_saved_with_its_factors(fitted, tmp_path):
+    hashers, X, queries = fitted
+    index = HammingNeighbors(FrozenEstimator(hashers[0]), query="real").fit(X)
+    save(index, tmp_path / "index.skhash")
+    loaded = load(tmp_path / "index.skhash")
+    for a, b in zip(loaded.kneighbors(queries), index.kneighbors(queries), strict=True):
+        assert_array_equal(a, b)
+    assert_array_equal(loaded.add(queries).factors_, index.add(queries).factors_)
+    for factors in (None, index.factors_[:-1], index.factors_ * np.nan):  # of another index
+        index.factors_ = factors
+        with pytest.raises(ValueError, match="factors_"):
+            save(index, tmp_path / "index.skhash")
+
+
 def test_pipelines_have_factors(digits):
     X, queries = digits.X[:200], digits.X_query[:10]
     double = FunctionTransformer(lambda values: 2 * values)
@@ -169,7 +183,8 @@ def test_pipelines_have_factors(digits):
     piped = HammingNeighbors(make_pipeline(double, EmbeddingHasher(16, **options)), query="real").fit(X)
     plain = HammingNeighbors(EmbeddingHasher(16, **options), query="real").fit(2 * X)
     assert_allclose(piped.kneighbors(queries)[0], plain.kneighbors(2 * queries)[0])
-    assert HammingNeighbors(EmbeddingHasher(16, **options)).fit(X).factors_ is None  # codes do not need them
+    later = HammingNeighbors(EmbeddingHasher(16, **options)).fit(2 * X).set_params(query="real")
+    assert_array_equal(later.kneighbors(2 * queries)[0], plain.kneighbors(2 * queries)[0])
 
 
 def test_far_and_equal_samples_have_finite_factors(digits):
