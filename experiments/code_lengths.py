@@ -44,22 +44,30 @@ def load(name, n_items):
     return HeldOut(queries, queries, items, items, np.arange(len(items)))
 
 
-def resplit(recalls, target, n_splits):
-    """Choices of random validation queries, and their recall on the other queries."""
+def resplit(recalls, targets, n_splits):
+    """Choices of random validation queries for each target, and their recall on the other queries."""
     sizes, rng = {nbits: -(-nbits // 8) for nbits in recalls}, np.random.default_rng(0)
-    chosen = {"bound": [], "means": []}
+    chosen = {(target, name): [] for target in targets for name in ("bound", "means")}
     for _ in range(n_splits):
         order = rng.permutation(N_QUERIES)
         validation = {nbits: values[:, order[:N_VALIDATION]] for nbits, values in recalls.items()}
         table = measured_table(validation, CANDIDATES, sizes, 0.95)
         tables = {"bound": table, "means": [replace(code, lower_bound=code.recall) for code in table]}
-        for name, measured in tables.items():
-            code = smallest_code(measured, target)
+        for target, name in chosen:
+            code = smallest_code(tables[name], target)
             if code is None:
                 raise SystemExit(f"No code reaches {target}: pass longer --bits.")
             test = recalls[code.nbits][CANDIDATES.index(code.candidates), order[N_VALIDATION:]].mean()
-            chosen[name].append((code.nbits, code.candidates, float(test)))
+            chosen[target, name].append((code.nbits, code.candidates, float(test)))
     return chosen
+
+
+def summary(codes, target):
+    """How often a target is met, and the choice that is made most often."""
+    tests = [test for *_, test in codes]
+    (nbits, candidates), _ = Counter(code[:2] for code in codes).most_common(1)[0]
+    result = {"n_met": sum(test >= target for test in tests), "nbits": nbits, "candidates": candidates}
+    return result | {"mean": float(np.mean(tests)), "lowest": min(tests)}
 
 
 def main():
@@ -68,7 +76,7 @@ def main():
     parser.add_argument("--method", default="itq", choices=METHODS)
     parser.add_argument("--bits", default="32,64,128,256,512")
     parser.add_argument("--queries", default="code,real", help="code, real, or both")
-    parser.add_argument("--targets", default="0.8,0.9,0.95")
+    parser.add_argument("--targets", default="0.7,0.8,0.9")
     parser.add_argument("--items", type=int, help="largest number of items; all by default")
     parser.add_argument("--splits", type=int, default=100)
     options = parser.parse_args()
@@ -77,21 +85,12 @@ def main():
     hashers = {nbits: METHODS[options.method](nbits).fit(data.items) for nbits in map(int, options.bits.split(","))}
     for query in options.queries.split(","):
         recalls = {nbits: measure(hasher, CANDIDATES, query) for nbits, hasher in hashers.items()}
-        for target in map(float, options.targets.split(",")):
-            result = {"set": options.set, "method": options.method, "query": query, "target": target}
-            result |= {"n_items": len(data.items), "n_splits": options.splits}
-            for name, codes in resplit(recalls, target, options.splits).items():
-                tests = [test for *_, test in codes]
-                (nbits, candidates), _ = Counter(code[:2] for code in codes).most_common(1)[0]
-                result[name] = {"n_met": sum(test >= target for test in tests), "nbits": nbits}
-                result[name] |= {"candidates": candidates, "mean": np.mean(tests), "lowest": min(tests)}
-                print(
-                    f"{options.set} {options.method} {query}, target {target:g}, {name}: met in "
-                    f"{result[name]['n_met']} of {options.splits}, most often {nbits} bits and {candidates} "
-                    f"candidates, test recall {np.mean(tests):.4f}, lowest {min(tests):.4f}",
-                    flush=True,
-                )
-            store(RESULTS / "code_lengths.json", [result], ("set", "method", "query", "target", "n_items"))
+        targets = [float(target) for target in options.targets.split(",")]
+        for (target, name), codes in resplit(recalls, targets, options.splits).items():
+            result = {"set": options.set, "method": options.method, "query": query, "n_items": len(data.items)}
+            result |= {"target": target, "chosen_by": name, "n_splits": options.splits} | summary(codes, target)
+            print(", ".join(f"{key} {value}" for key, value in result.items()), flush=True)
+            store(RESULTS / "code_lengths.json", [result], ("set", "method", "query", "n_items", "target", "chosen_by"))
 
 
 if __name__ == "__main__":
