@@ -125,7 +125,9 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help=f"items: {_DATA}; or codes from skhash encode. Not with an index",
     )
     job.add_argument("queries", metavar="QUERIES", help="queries: a file like DATA")
-    job.add_argument("--k", type=_count, metavar="N", help="number of items for each query (default 10, or that of the index)")
+    job.add_argument(
+        "--k", type=_count, metavar="N", help="number of items for each query (default 10, or that of the index)"
+    )
     job.add_argument(
         "--query", choices=["code", "real"], help="compare the codes of queries (default), or their real activations"
     )

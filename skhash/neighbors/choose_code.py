@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
 from skhash.codes import MAX_NBITS, is_count
-from skhash.metrics._estimators import find_hasher, hasher_input
+from skhash.metrics._estimators import find_hasher, item_factors
 from skhash.metrics._queries import check_option
 from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall, Metric
@@ -140,9 +140,8 @@ def choose_code(
 
 def _bytes_per_item(hasher: Any, held_out: HeldOut, nbits: int, rerank: str | None) -> int:
     """Bytes of the packed code of an item, of its factors, and of the vector that is re-ranked."""
-    size = -(-nbits // 8)
-    if getattr(find_hasher(hasher), "factors", False):
-        size += find_hasher(hasher).encode_factors(hasher_input(hasher, _safe_indexing(held_out.items, [0]))).nbytes
+    factors = item_factors(hasher, _safe_indexing(held_out.items, [0]))
+    size = -(-nbits // 8) + (0 if factors is None else factors.nbytes)
     return size + (held_out.item_vectors[:1].nbytes if rerank else 0)
 
 

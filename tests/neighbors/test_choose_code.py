@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.neighbors import NearestNeighbors
@@ -147,19 +147,15 @@ def test_queries_have_a_map_of_their_own():
     assert chosen.table[0].recall == pytest.approx(expected_recall(-scores, truth, 10), abs=1e-6)
 
 
-class Factors(LSHHasher):
-    """LSH with two factors per item."""
-
-    factors = True
-
-    def encode_factors(self, X):
-        return np.zeros((len(X), 2), np.float32)
-
-
-def test_factors_are_counted():
-    assert choose(Factors(random_state=0), nbits=12, candidates=300).bytes_per_item == 2 + 8
-    piped = make_pipeline(StandardScaler(), Factors(random_state=0))
-    assert choose(piped, nbits=12, candidates=300, rerank="euclidean").bytes_per_item == 2 + 8 + 64 * 8
+def test_factors_are_counted_and_ranked_by():
+    plain = EmbeddingHasher(n_epochs=1, metric="euclidean", random_state=0)
+    factors = clone(plain).set_params(factors=True)
+    chosen, without = (choose(hasher, query="real", nbits=32, candidates=(10, 100)) for hasher in (factors, plain))
+    assert (chosen.bytes_per_item, without.bytes_per_item) == (4 + 8, 4)
+    assert chosen.table[0].recall > without.table[0].recall
+    piped = make_pipeline(StandardScaler(), factors)
+    options = {"query": "real", "nbits": 12, "candidates": 300, "rerank": "euclidean"}
+    assert choose(piped, **options).bytes_per_item == 2 + 8 + 64 * 8
 
 
 def test_an_unreachable_target_says_what_was_found():
