@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from skhash import __version__
-from skhash.registry import GROUPS, METHODS
+from skhash.registry import BASELINES, GROUPS, METHODS
 
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
@@ -72,15 +72,28 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "datasets",
         nargs="*",
         metavar="DATASET",
-        help="data sets (default digits), or your own .npz files with X and y",
+        help="data sets (default digits), or your own .npz files with X and y, or .npy files with X",
+    )
+    job.add_argument(
+        "--task",
+        choices=("relevance", "neighbors"),
+        help="find what is relevant by labels (default), or keep the 10 nearest neighbors of the vectors",
     )
     job.add_argument(
         "--protocol",
         metavar="NAME",
         help="how samples are split; each data set has a default",
     )
-    job.add_argument("--methods", metavar="NAME", help="methods or groups of methods (default talr,itq,lsh)", **several)
+    job.add_argument(
+        "--methods",
+        metavar="NAME",
+        help="methods or groups of methods (default talr,itq,lsh; for neighbors itq,embedding,baselines)",
+        **several,
+    )
     job.add_argument("--bits", metavar="N", help="numbers of bits (default 16,32,64)", **several)
+    job.add_argument(
+        "--bytes", metavar="N", help="numbers of bytes in place of bits (default for neighbors 8,16,32,64)", **several
+    )
     job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
     job.add_argument(
         "--tune",
@@ -167,14 +180,25 @@ def check(options: argparse.Namespace) -> None:
     from skhash.datasets.loading import is_dataset
 
     datasets = list(options.datasets)
-    for name, default in (("methods", "talr,itq,lsh"), ("bits", "16,32,64")):
+    if options.bits and options.bytes:
+        raise ValueError("--bits or --bytes must be given, and not both.")
+    is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
+    defaults = {"methods": "talr,itq,lsh", "bits": "16,32,64", "bytes": ""}
+    if is_neighbors:
+        defaults = {"methods": "itq,embedding,baselines", "bits": "", "bytes": "8,16,32,64"}
+    if options.bits or options.bytes:
+        defaults |= {"bits": "", "bytes": ""}
+    for name, default in defaults.items():
         words = getattr(options, name) or [default]
         datasets += [word for word in words if is_dataset(word)]
         setattr(options, name, _split([word for word in words if not is_dataset(word)]))
     options.datasets = [name for word in datasets or ["digits"] for name in _split_paths(word)]
-    if wrong := [text for text in options.bits if not _is_count(text)]:
-        raise ValueError(f"--bits must be ints >= 1, such as 16,32,64. Got {', '.join(map(repr, wrong))} instead.")
-    options.bits = [int(text) for text in options.bits]
+    for name, example in (("bits", "16,32,64"), ("bytes", "8,16,32")):
+        if wrong := [text for text in getattr(options, name) if not _is_count(text)]:
+            raise ValueError(
+                f"--{name} must be ints >= 1, such as {example}. Got {', '.join(map(repr, wrong))} instead."
+            )
+    options.bits = [int(text) for text in options.bits] + [8 * int(text) for text in options.bytes]
     if options.fresh and options.out is None:
         raise ValueError("--fresh needs --out FOLDER, whose results it discards.")
     if options.tune_metric is not None and options.tune is None:
@@ -197,13 +221,15 @@ def _lists() -> str:
     lines = ["data sets: digits, mnist, usps, cifar_gist, mirflickr; all but digits need a"]
     lines += ["download, or a file in the folder that SKHASH_DATA names", "", "protocols:"]
     lines += [
-        fill(f"{name:14}{protocol.description}", 79, initial_indent="  ", subsequent_indent=16 * " ")
+        fill(f"{name:18}{protocol.description}", 79, initial_indent="  ", subsequent_indent=20 * " ")
         for name, protocol in PROTOCOLS.items()
     ]
     lines += ["", _METHODS_HEAD]
     lines += [f"  {line}" for line in method_lines()]
     lines += ["", "groups of methods:"]
     lines += [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()]
+    lines += ["", "baselines, for --task neighbors:"]
+    lines += [f"  {name:14}{variant.method.use_for}" for name, variant in BASELINES.items()]
     return "\n".join(lines)
 
 
@@ -217,7 +243,7 @@ def _split_paths(word: str) -> list[str]:
     if Path(word).is_file():
         return [word]
     parts = [part.strip() for part in word.split(",") if part.strip()]
-    return [name for part in parts for name in ([part] if part.endswith(".npz") else part.split())]
+    return [name for part in parts for name in ([part] if part.endswith((".npz", ".npy")) else part.split())]
 
 
 def _is_count(text: str) -> bool:

@@ -371,6 +371,30 @@ VARIANTS: dict[str, Variant] = {
     for suffix, parameters in method.variants.items()
 }
 
+
+def _baseline(name: str, class_name: str, place: int, use_for: str, paper: str = "") -> Method:
+    style = len(METHODS) + place
+    return Method(name, f"baseline.{class_name}", style, learns_from="samples", paper=paper, use_for=use_for)
+
+
+_AXES = "the first features or principal components as numbers of"
+#: what is deployed without learning to hash, by name: a comparison of neighbors adds it
+BASELINES: dict[str, Variant] = {
+    method.name: Variant(method, parameters)
+    for method, parameters in (
+        (_baseline("sign", "SignMap", 0, "one bit per feature: whether it is positive"), {"center": False}),
+        (_baseline("centered-sign", "SignMap", 1, "one bit per feature: whether it is above its mean"), {}),
+        (_baseline("rotated-sign", "SignMap", 2, "signs behind a random rotation"), {"rotate": True}),
+        (_baseline("float32", "Truncation", 3, f"{_AXES} 4 bytes"), {"dtype": "float32"}),
+        (_baseline("float16", "Truncation", 4, f"{_AXES} 2 bytes"), {"dtype": "float16"}),
+        (_baseline("int8", "Truncation", 5, f"{_AXES} 1 byte"), {"dtype": "uint8"}),
+        (_baseline("rabitq", "RaBitQ", 6, "rotated signs and 8 bytes of factors", "Gao and Long, SIGMOD 2024"), {}),
+        (_baseline("pq", "FaissPQ", 7, "FAISS's product quantization, 8 bits per part", "Jegou et al., PAMI 2011"), {}),
+        (_baseline("opq", "FaissPQ", 8, "pq behind a learned rotation", "Ge et al., CVPR 2013"), {"rotate": True}),
+        (_baseline("faiss-lsh", "FaissLSH", 9, "FAISS's LSH: a random rotation and medians"), {}),
+    )
+}
+
 #: names that stand for several methods, and what these have in common
 GROUPS: dict[str, str] = {
     "all": "every method",
@@ -378,6 +402,7 @@ GROUPS: dict[str, str] = {
     "shallow": "no network below the hash layer",
     "supervised": "fit needs y",
     "unsupervised": "fit needs no y",
+    "baselines": "what is deployed, for --task neighbors",
 }
 
 #: name of a hasher class to its dotted path, in alphabetical order

@@ -76,9 +76,9 @@ def _compare(options: "argparse.Namespace", command: str) -> int:
     from skhash._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
     from skhash.comparison._groups import by_dataset
+    from skhash.comparison._layouts import layout_of
     from skhash.comparison._live import LiveLine
     from skhash.comparison._page import check_libraries, missing_parts
-    from skhash.comparison.tables import LEGEND
 
     check(options)
     if options.out:
@@ -87,6 +87,7 @@ def _compare(options: "argparse.Namespace", command: str) -> int:
     with live:
         results, _ = compare(
             options.datasets,
+            task=options.task,
             protocol=options.protocol,
             methods=options.methods,
             nbits=options.bits,
@@ -101,7 +102,9 @@ def _compare(options: "argparse.Namespace", command: str) -> int:
             command=command,
         )
     for part in by_dataset(results).values():
-        print("\n".join(["", part[0].description, "", markdown_table(part), "", LEGEND, *absences(part)]))
+        print(
+            "\n".join(["", part[0].description, "", markdown_table(part), "", layout_of(part).legend, *absences(part)])
+        )
     if options.out:
         folder = write_report(options.out, results)
         print("\nFiles:", ", ".join(str(folder / name) for name in ("results.json", "results.md", "report.html")))

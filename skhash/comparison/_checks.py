@@ -9,7 +9,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from skhash.codes import MAX_NBITS
-from skhash.comparison.evaluation import METRICS
+from skhash.comparison._layouts import LAYOUTS
 from skhash.metrics import Metric
 
 if TYPE_CHECKING:
@@ -101,12 +101,17 @@ def check_record(record: "Record") -> None:
         Metric.parse(settings.tuning.metric)  # raises for an unknown name
     if not 1 <= result.nbits <= MAX_NBITS or result.seed < 0:
         raise ValueError(f"`nbits` must be from 1 to {MAX_NBITS:,}, and `seed` must be >= 0.")
-    if result.ap is None:
+    if result.task not in LAYOUTS:
+        raise ValueError(f"`task` must be one of {', '.join(LAYOUTS)}. Got {result.task!r} instead.")
+    layout = LAYOUTS[result.task]
+    if result[layout.headline] is None:
         if result.error is None and result.not_applicable is None:
-            raise ValueError("`ap` must be a number, since the fit did not fail.")
+            raise ValueError(f"`{layout.headline}` must be a number, since the fit did not fail.")
         return
-    for name in METRICS:
+    for name in layout.metrics:
         value = result[name]
+        if value is None and name in layout.optional:
+            continue
         if value is None or not -_ROUNDING <= value <= 1 + _ROUNDING:
             raise ValueError(f"`{name}` must be from 0 to 1. Got {value} instead.")
     if result.fit_seconds is None or result.codes_per_second is None:

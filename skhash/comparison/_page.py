@@ -9,11 +9,12 @@ from typing import Any
 
 from skhash.comparison import _pictures
 from skhash.comparison._groups import by_dataset, by_method, ranked_methods
-from skhash.comparison.leaders import HEADS, MARKED, find_leaders
+from skhash.comparison._layouts import LAYOUTS, Layout, is_done, layout_of, mean_and_spread, tie_range
+from skhash.comparison.leaders import find_leaders
 from skhash.comparison.methods import METHODS
 from skhash.comparison.provenance import Provenance
 from skhash.comparison.results import Result
-from skhash.comparison.tables import COLUMNS, absences, mean_and_spread, summarize, tie_range
+from skhash.comparison.tables import absences, heads_of, summarize
 from skhash.datasets import PROTOCOLS
 
 N_DIGITS = 12  # of a hash, as shown
@@ -24,8 +25,8 @@ from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 
 data = load_dataset({source!r}, protocol={protocol!r}, random_state={seed})
-hasher = make_hasher({method!r}, {nbits}, {seed}, data.affinity{given})
-codes = hasher.fit(data.X_train, data.y_train).encode(data.X_database)
+hasher = make_hasher({method!r}, {nbits}, {seed}, {affinity}{given})
+codes = hasher.fit({samples}).encode(data.X_database)
 print(hashlib.sha256(codes).hexdigest()[:{n_digits}])  # {digest}"""
 
 
@@ -46,11 +47,12 @@ def render_page(results: Sequence[Result], about: Provenance) -> str:
         css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
         title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
         n_methods=len({result.method for result in results}),
-        nbits=_enumerate(sorted({result.nbits for result in results})),
+        sizes=_sizes(results),
         n_seeds=len(seeds),
         seeds=_enumerate(seeds),
-        columns=COLUMNS,
-        marked=MARKED,
+        marked=layout_of(results).marked,
+        tasks=sorted({result.task for result in results}),
+        note=LAYOUTS["neighbors"].note,
         datasets=[_section(dataset, protocol, part, can_draw) for (dataset, protocol), part in groups.items()],
         snippet=_snippet(results),
     )
@@ -72,25 +74,36 @@ def _section(dataset: str, protocol: str, results: Sequence[Result], can_draw: b
     """Section of one data set."""
     from markupsafe import Markup  # a requirement of jinja2
 
-    done = [result for result in results if result.ap is not None]
-    order = ranked_methods(results)
+    layout = layout_of(results)
+    done = [result for result in results if is_done(result)]
+    order = ranked_methods(results, layout.headline)
     ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
     n_shown = _pictures.N_SHOWN
     return {
         "name": f"{dataset}, protocol {protocol}",
         "anchor": re.sub(r"[^\w-]+", "-", f"{dataset}-{protocol}"),
         "description": results[0].description,
-        "nbits": sorted({result.nbits for result in results}),
+        "unit": layout.unit,
+        "sizes": [layout.size(nbits) for nbits in sorted({result.nbits for result in results})],
+        "headline": layout.heads[layout.headline],
+        "marked": layout.marked,
+        "columns": heads_of(results),
         "absences": absences(ranked),
-        "matrices": [_matrix(metric, results) for metric in ("ap", "ndcg")] if done else [],
+        "matrices": [_matrix(metric, results, layout) for metric in layout.matrices] if done else [],
         "pictures": _pictures.draw_pictures(done) if can_draw and done else {},
-        "n_shown": n_shown if len({result.method for result in done}) > n_shown else None,
+        "n_shown": n_shown if layout.unit == "bits" and len({result.method for result in done}) > n_shown else None,
         "cells": summarize(ranked, Markup("<b>{}</b>").format),
-        "fits": [_fit(result) for result in ranked if result.ap is not None],
+        "fits": [_fit(result, layout) for result in ranked if is_done(result)],
     }
 
 
-def _matrix(metric: str, results: Sequence[Result]) -> dict[str, Any]:
+def _sizes(results: Sequence[Result]) -> str:
+    """Sizes of the results of all data sets, with their unit."""
+    layout = layout_of(results)
+    return f"{_enumerate(map(layout.size, sorted({result.nbits for result in results})))} {layout.unit}"
+
+
+def _matrix(metric: str, results: Sequence[Result], layout: Layout) -> dict[str, Any]:
     """Table of a metric: one line per method, the best first, and one column per number of bits."""
     groups = by_method(results)
     n_seeds = len({result.seed for result in results})
@@ -102,33 +115,36 @@ def _matrix(metric: str, results: Sequence[Result]) -> dict[str, Any]:
     for method in ranked_methods(results, metric):
         cells = []
         for bits, names in leaders.items():
-            cell = _cell(metric, groups.get((method, bits), []), n_seeds)
+            cell = _cell(metric, groups.get((method, bits), []), n_seeds, layout.matrices[metric])
             cells.append(cell | {"kind": "best"} if method in names else cell)
         lines.append({"method": method, "cells": cells})
-    return {"name": HEADS[metric] + (" and its tie range" if metric == "ap" else ""), "lines": lines}
+    return {
+        "name": layout.heads[metric] + (" and its tie range" if layout.matrices[metric] else ""),
+        "lines": lines,
+    }
 
 
-def _cell(metric: str, results: Sequence[Result], n_seeds: int) -> dict[str, Any]:
+def _cell(metric: str, results: Sequence[Result], n_seeds: int, has_range: bool) -> dict[str, Any]:
     """Text of a cell, the small text below it, and its class."""
-    done = [result for result in results if result.ap is not None]
+    done = [result for result in results if result[metric] is not None]
     if not done:
         text = "failed" if any(result.error for result in results) else "n/a" if results else ""
         return {"text": text, "small": [], "kind": "none"}
     small = []
-    if metric == "ap":
-        small.append(tie_range(done))
+    if has_range:
+        small.append(tie_range(done, metric))
     if len(done) < n_seeds:
         small.append(f"{len(done)} of {n_seeds} seeds")
     return {"text": mean_and_spread([result[metric] for result in done]), "small": small, "kind": ""}
 
 
-def _fit(result: Result) -> dict[str, Any]:
+def _fit(result: Result, layout: Layout) -> dict[str, Any]:
     """Parameters and codes of one fit."""
     return {
         "method": result.method,
-        "nbits": result.nbits,
+        "size": layout.size(result.nbits),
         "seed": result.seed,
-        "ap": f"{result.ap:.4f}",
+        "headline": f"{result[layout.headline]:.4f}",
         "codes": (result.codes_sha256 or "")[:N_DIGITS],
         "candidates": result.n_candidates,
         "tuning_seconds": f"{result.tuning_seconds:.1f}",
@@ -149,6 +165,8 @@ def _snippet(results: Sequence[Result]) -> str | None:
         protocol=result.protocol,
         method=result.method,
         nbits=result.nbits,
+        affinity="data.affinity" if result.task == "relevance" else "'auto'",
+        samples="data.X_train, data.y_train" if result.task == "relevance" else "data.X_train",
         seed=result.seed,
         given=given and f", {given}",
         n_digits=N_DIGITS,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skhash.comparison._groups import ranked_methods
-from skhash.comparison.leaders import HEADS
+from skhash.comparison._layouts import layout_of
 from skhash.comparison.results import Result
 
 WIDTH, HEIGHT = 5.2, 3.8  # inches; small, so that the text is large enough on a phone
@@ -29,12 +29,14 @@ def draw_pictures(results: Sequence[Result]) -> dict[str, list[Picture]]:
     """Pictures in groups, by the title of the group, of the results of one data set that all have metrics."""
     from skhash.displays import MetricByBitsDisplay
 
-    groups = {}
+    if results[0].task == "neighbors":
+        return {"By bytes": list(_draw_recalls(results))}
+    groups, heads = {}, layout_of(results).heads
     all_nbits = sorted({result.nbits for result in results})
     if len(all_nbits) > 1:
         draw = partial(MetricByBitsDisplay.from_results, _best_methods(results))
         groups["By number of bits"] = [
-            _picture(HEADS[metric], partial(draw, metric=metric)) for metric in ("ap", "ndcg")
+            _picture(heads[metric], partial(draw, metric=metric)) for metric in ("ap", "ndcg")
         ]
     for nbits in all_nbits:
         column = _best_methods([result for result in results if result.nbits == nbits])
@@ -68,11 +70,26 @@ def _draw_column(results: Sequence[Result]) -> Iterator[Picture]:
     yield _picture("Precision among the first N", PrecisionAtNDisplay(ranks, at_rank, names).plot)
 
 
-def _picture(title: str, draw: Callable[..., Any], height: float = HEIGHT, **labels: str) -> Picture:
+def _draw_recalls(results: Sequence[Result]) -> Iterator[Picture]:
+    """Recall against bytes, of real queries and of codes as queries."""
+    from skhash.displays import RecallByBytesDisplay
+
+    layout = layout_of(results)
+    for metric in layout.matrices:
+        names = ranked_methods([result for result in results if result[metric] is not None], metric)
+        chosen = [result for name in names for result in results if result.method == name]
+        if chosen:
+            draw = partial(RecallByBytesDisplay.from_results, chosen, metric=metric)
+            yield _picture(f"{layout.heads[metric]} against bytes", draw, HEIGHT + 0.6, WIDTH + 0.6)
+
+
+def _picture(
+    title: str, draw: Callable[..., Any], height: float = HEIGHT, width: float = WIDTH, **labels: str
+) -> Picture:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     ax = figure.add_subplot()
     draw(ax=ax)
     ax.set(**labels)

@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 
 from skhash import hashers
-from skhash.affinity import ClassAffinity, label_matrix
+from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
+from skhash.comparison._baselines import import_faiss, why_not
+from skhash.comparison._neighbors import N_NEIGHBORS, Vectors, evaluate_method, with_truth
 from skhash.comparison._settings import Settings, Tuning, versions
 from skhash.comparison.evaluation import evaluate_hasher
-from skhash.comparison.methods import METHODS, make_hasher
+from skhash.comparison.methods import METHODS, make_hasher, variant_of
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tuning import best_candidate, tune
 from skhash.datasets import Protocol, load_dataset, split
+from skhash.registry import BASELINES
+
+#: parameters for neighbors by Euclidean distance, on samples of unit length by cosine
+NEIGHBOR_PARAMETERS = {"embedding": {"metric": "euclidean"}}
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class DataSource:
         The split in a sentence.
     digest : str
         Hash of the arrays of the split of seed 0.
+    task : "relevance" or "neighbors", default="relevance"
+        What is compared.
     """
 
     source: str
@@ -46,6 +54,7 @@ class DataSource:
     protocol_name: str
     description: str
     digest: str
+    task: str = "relevance"
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ class Task:
     @property
     def n_fits(self) -> int:
         """Number of fits: of the candidates, and the last one."""
-        return 1 if self.tuning is None or not METHODS[self.method].method.search_space else self.tuning.budget + 1
+        return 1 if self.tuning is None or not variant_of(self.method).method.search_space else self.tuning.budget + 1
 
     @property
     def label(self) -> str:
@@ -88,7 +97,10 @@ class Task:
     @property
     def settings(self) -> Settings:
         """Everything that decides the metrics."""
-        variant = METHODS[self.method]
+        variant = variant_of(self.method)
+        parameters = dict(variant.parameters)
+        if variant.method.class_name.startswith("Faiss"):
+            parameters["faiss"] = import_faiss().__version__
         return Settings(
             dataset=self.data.dataset,
             protocol=self.data.protocol_name,
@@ -98,7 +110,7 @@ class Task:
             nbits=self.nbits,
             seed=self.seed,
             class_name=variant.method.class_name,
-            method_parameters=variant.parameters,
+            method_parameters=parameters,
             tuning=self.tuning,
             versions=versions(),
         )
@@ -108,6 +120,13 @@ class Task:
 def load(source: str, protocol: str | Protocol | None, seed: int) -> Any:
     """Split of a data set. Each process caches the last one."""
     return load_dataset(source, protocol=protocol, random_state=seed)
+
+
+@lru_cache(maxsize=1)
+def load_vectors(source: str, protocol: str | Protocol | None, seed: int) -> Vectors:
+    """Items and queries of a split, and the nearest neighbors. Each process caches the last ones."""
+    data = load(source, protocol, seed)
+    return with_truth(data.X_database, data.X_query)
 
 
 def identify(source: str, protocol: str | Protocol | None) -> DataSource:
@@ -124,7 +143,14 @@ def identify(source: str, protocol: str | Protocol | None) -> DataSource:
     if isinstance(data.affinity, ClassAffinity) and len(np.unique(data.y_database)) == 1:
         raise ValueError(f"`dataset` must have at least two classes. Got a single class in {source!r}.")
     digest = joblib.hash([data.X_query, data.y_query, data.X_database, data.y_database, data.train_index])
-    return DataSource(source, protocol, data.name, str(data.protocol), data.DESCR, digest)
+    task = task_of(data.affinity)
+    return DataSource(source, protocol, data.name, str(data.protocol), data.DESCR, digest, task)
+
+
+def task_of(affinity: Any) -> str:
+    """What is compared under a protocol with this affinity."""
+    is_neighbors = isinstance(affinity, NeighborAffinity) and affinity == NeighborAffinity(N_NEIGHBORS)
+    return "neighbors" if is_neighbors else "relevance"
 
 
 @cache
@@ -141,10 +167,12 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
     why, so that other methods go on. The metrics are None then.
     """
     _warm_up()
-    getattr(hashers, METHODS[task.method].method.class_name)  # deep ones import torch
+    if task.method in METHODS:
+        getattr(hashers, METHODS[task.method].method.class_name)  # deep ones import torch
     start = time.perf_counter()
     failure = None
     result = Result(
+        task=task.data.task,
         source=task.data.source,
         dataset=task.data.dataset,
         protocol=task.data.protocol_name,
@@ -152,12 +180,14 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
         method=task.method,
         nbits=task.nbits,
         seed=task.seed,
-        parameters=dict(METHODS[task.method].parameters),
+        parameters=dict(variant_of(task.method).parameters),
     )
     try:
         data = load(task.data.source, task.data.protocol, task.seed)
-        reason = why_not_applicable(task.method, data)
-        if reason is None:
+        reason = _why_not(task, data)
+        if reason is None and task.data.task == "neighbors":
+            result = replace(result, **_evaluate_neighbors(task, watcher))
+        elif reason is None:
             chosen, result = _tune(task, data, store, result, watcher)
             result = replace(result, **_evaluate(task, data, chosen, watcher))
         else:
@@ -168,6 +198,13 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
     result = replace(result, seconds=time.perf_counter() - start)
     store.write_record(Record(task.settings, result, datetime.now(UTC).isoformat(), task.command, failure))
     return result
+
+
+def _why_not(task: Task, data: Any) -> str | None:
+    """Reason why a task cannot be done. None if it can."""
+    if task.method in BASELINES:
+        return why_not(task.method, task.nbits, data.X_database[0].size, len(data.X_database))
+    return why_not_applicable(task.method, data)
 
 
 def why_not_applicable(method: str, data: Any) -> str | None:
@@ -208,6 +245,12 @@ def _tune(task: Task, data: Any, store: Store, result: Result, watcher: Any) -> 
 def _make_watched(task: Task, data: Any, watcher: Any, **parameters: Any) -> BaseHasher:
     hasher = make_hasher(task.method, task.nbits, task.seed, data.affinity, **parameters)
     return hasher if watcher is None else hasher.set_callbacks(watcher)
+
+
+def _evaluate_neighbors(task: Task, watcher: Any) -> dict[str, Any]:
+    vectors = load_vectors(task.data.source, task.data.protocol, task.seed)
+    parameters = dict(NEIGHBOR_PARAMETERS.get(task.method, {}))
+    return evaluate_method(task.method, task.nbits, task.seed, vectors, watcher, **parameters)
 
 
 def _evaluate(task: Task, data: Any, chosen: dict[str, Any], watcher: Any) -> dict[str, Any]:

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-#: metric to its head in tables
-HEADS = {"ap": "AP_T", "ndcg": "NDCG_T", "precision_at_100": "P@100", "precision_radius_2": "P@radius 2"}
 #: what the mark of a leader in a table means
-MARKED = "the best mean at this number of bits, or at most two standard errors below it (paired by seed)"
+MARKED = "the best mean at this number of {unit}, or at most two standard errors below it (paired by seed)"
 
 
 def find_leaders(results: Sequence[Mapping[str, Any]], metric: str = "ap") -> list[str]:

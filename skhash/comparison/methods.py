@@ -6,29 +6,31 @@ from typing import Any
 from skhash import hashers
 from skhash._validation.names import with_nearest
 from skhash.base import BaseHasher
-from skhash.registry import GROUPS, VARIANTS
+from skhash.registry import BASELINES, GROUPS, VARIANTS, Variant
 
 #: methods and their variants, by their names on the command line
 METHODS = VARIANTS
 
 
-def expand_methods(names: Iterable[str]) -> list[str]:
+def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     """Names of methods, with groups replaced by their methods.
 
     Parameters
     ----------
     names : iterable of str
-        Keys of `METHODS` and of `GROUPS`.
+        Keys of `METHODS` and of `GROUPS`, and for neighbors of `BASELINES`.
+    task : "relevance" or "neighbors", default="relevance"
+        What is compared. Neighbors are kept without labels: groups leave out methods that need y.
 
     Returns
     -------
     list of str
-        Keys of `METHODS`, each once.
+        Keys of `METHODS` and `BASELINES`, each once.
 
     Raises
     ------
     ValueError
-        If names are unknown. The message names all of them.
+        If names are unknown, or do not suit the task. The message names all of them.
 
     Examples
     --------
@@ -37,18 +39,36 @@ def expand_methods(names: Iterable[str]) -> list[str]:
     (['lsh', 'talr'], True)
     """
     names = list(names) if isinstance(names, Iterable) else [names]
-    if unknown := [name for name in names if name not in METHODS and name not in GROUPS]:
+    known = [*METHODS, *BASELINES, *GROUPS]
+    if unknown := [name for name in names if name not in known]:
         raise ValueError(
             "`methods` must be names of methods or groups, which `skhash methods` lists. "
-            f"Got {with_nearest(map(str, unknown), [*METHODS, *GROUPS])} instead."
+            f"Got {with_nearest(map(str, unknown), known)} instead."
         )
+    suitable = [name for name in (*METHODS, *BASELINES) if _suits(name, task)]
+    needs = "need no labels" if task == "neighbors" else "be hashers, or the task must be 'neighbors'"
+    if unsuitable := [name for name in names if name not in GROUPS and name not in suitable]:
+        raise ValueError(f"`methods` must {needs} for the task {task!r}. Got {', '.join(unsuitable)} instead.")
     found: list[str] = []
     for name in names:
-        found += [name] if name in METHODS else [m for m in METHODS if name == "all" or name in _groups_of(m)]
+        found += [m for m in suitable if name in (m, "all") or (name in GROUPS and name in _groups_of(m))]
     return list(dict.fromkeys(found))
 
 
-def _groups_of(method: str) -> tuple[str, str]:
+def variant_of(method: str) -> Variant:
+    """Registered parameters and class of a method or a baseline."""
+    return METHODS[method] if method in METHODS else BASELINES[method]
+
+
+def _suits(method: str, task: str) -> bool:
+    if task != "neighbors":
+        return method in METHODS
+    return method in BASELINES or "unsupervised" in _groups_of(method)
+
+
+def _groups_of(method: str) -> tuple[str, ...]:
+    if method in BASELINES:
+        return ("baselines",)
     hasher = make_hasher(method, 8, 0, "auto")
     return (
         "shallow" if getattr(hasher, "backbone", None) is None else "deep",

@@ -3,13 +3,14 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._tasks import Task
-from skhash.comparison.methods import METHODS
+from skhash.comparison.methods import variant_of
 from skhash.comparison.results import Result
 from skhash.comparison.watching import Step, format_seconds
 
 #: median seconds of a fit of each family in the tables of the documentation; only their ratios count
-_USUAL_SECONDS = {"deep": 35.0, "structhash": 50.0, "shallow": 1.0}
+_USUAL_SECONDS = {"deep": 35.0, "structhash": 50.0, "shallow": 1.0, "baseline": 1.0}
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ def _outcome(result: Result) -> str:
         return f"failed: {result.error}"
     if result.not_applicable:
         return f"not applicable: {result.not_applicable}"
-    text = f"AP_T {result.ap:.3f}, NDCG_T {result.ndcg:.3f}, fitted in {result.fit_seconds:.1f} s"
+    heads = LAYOUTS[result.task].matrices
+    metrics = [f"{LAYOUTS[result.task].heads[name]} {result[name]:.3f}" for name in heads if result[name] is not None]
+    text = f"{', '.join(metrics)}, fitted in {result.fit_seconds:.1f} s"
     if result.n_candidates > 1:
         text += f" after {result.n_candidates} candidates in {result.tuning_seconds:.1f} s"
     return text
@@ -113,7 +116,7 @@ def _beyond_fit(result: Result | None) -> float:
 
 def _similar(task: Task) -> Iterator[tuple[Hashable, float]]:
     """Keys of the tasks that take about as long, the most similar first, and the usual time if the methods differ."""
-    usual = _USUAL_SECONDS[METHODS[task.method].method.family]
+    usual = _USUAL_SECONDS[variant_of(task.method).method.family]
     yield (task.data, task.method, task.nbits), 1.0
     yield (task.data, task.method), 1.0
     yield (None, task.method), 1.0

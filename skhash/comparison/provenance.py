@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._settings import Tuning, versions
-from skhash.comparison.leaders import HEADS
 from skhash.comparison.methods import METHODS
 from skhash.comparison.store import Record
 from skhash.metrics import Metric
@@ -89,5 +89,5 @@ def _is_tunable(record: Record) -> bool:
 def _describe_tuning(tuning: Tuning | None) -> str:
     if tuning is None:
         return "the defaults of every method"
-    metric = HEADS.get(tuning.metric) or Metric.parse(tuning.metric).label()
+    metric = LAYOUTS["relevance"].heads.get(tuning.metric) or Metric.parse(tuning.metric).label()
     return _TUNED.format(budget=tuning.budget, metric=metric)

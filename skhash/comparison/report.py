@@ -8,12 +8,14 @@ from typing import Any
 
 from skhash._files import atomic_write, write_json
 from skhash.comparison._groups import by_dataset
+from skhash.comparison._layouts import layout_of
 from skhash.comparison._page import render_page
 from skhash.comparison.methods import METHODS
 from skhash.comparison.provenance import Provenance, provenance
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
-from skhash.comparison.tables import LEGEND, NOTE, absences, markdown_table
+from skhash.comparison.tables import absences, markdown_table
+from skhash.registry import BASELINES
 
 
 def write_results(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]]) -> None:
@@ -155,7 +157,7 @@ def _newest(records: Sequence[Record]) -> list[Record]:
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.finished):
         groups.setdefault((record.settings.dataset, record.settings.protocol), []).append(record)
-    order = {method: i for i, method in enumerate(METHODS)}
+    order = {method: i for i, method in enumerate((*METHODS, *BASELINES))}
     chosen = []
     for group in groups.values():
         latest = [record for record in group if record.settings.shared == group[-1].settings.shared]
@@ -173,9 +175,9 @@ def _markdown_report(results: Sequence[Result]) -> str:
     """Markdown section for each data set: split, table, what the marks mean, methods without results."""
     sections = []
     for (dataset, protocol), part in by_dataset(results).items():
-        n_seeds = len({result.seed for result in part})
+        n_seeds, layout = len({result.seed for result in part}), layout_of(part)
         remarks = "\n".join(f"- {sentence}" for sentence in absences(part))
-        note = f"Means over {n_seeds} seeds, ± their standard deviation; {NOTE}. \\{LEGEND}"
+        note = f"Means over {n_seeds} seeds, ± their standard deviation; {layout.note}. \\{layout.legend}"
         parts = (f"# {dataset}, protocol {protocol}", part[0].description, markdown_table(part), remarks, note)
         sections.append("\n\n".join(filter(None, parts)) + "\n")
     return "\n".join(sections)

@@ -6,6 +6,7 @@ from typing import Any
 
 from skhash._files import with_current_names
 from skhash.comparison._checks import check_fields
+from skhash.comparison._layouts import LAYOUTS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -13,11 +14,13 @@ class Result(Mapping[str, Any]):
     """Result of one fit: what was fitted, the metrics, and how it was obtained.
 
     It can be read like an entry of ``results.json``, too: ``result["ap"]``, ``dict(result)``.
-    The metrics and what follows them up to `curves` are None if the fit failed or the method
-    does not apply.
+    The metrics and what follows them up to `curves` are None if the fit failed or the method does
+    not apply. As a dict it has only the metrics of its task.
 
     Parameters
     ----------
+    task : "relevance" or "neighbors", default="relevance"
+        What was compared.
     source : str, default=None
         Name or file of the data set.
     dataset, protocol, description : str, default=""
@@ -29,7 +32,16 @@ class Result(Mapping[str, Any]):
     seed : int
         Seed of the split and of the method.
     ap, ap_worst, ap_best, ndcg, precision_at_100, precision_radius_2 : float, default=None
-        Metrics.
+        Metrics of relevance.
+    neighbor_recall_at_10, neighbor_recall_at_10_worst, neighbor_recall_at_10_best : float, default=None
+        Share of the ten nearest vectors of a query that are among the ten nearest codes; None for
+        methods that do not encode queries.
+    neighbor_recall_at_10_of_50 : float, default=None
+        Share of them among the fifty nearest codes.
+    real_neighbor_recall_at_10, ..._worst, ..._best, real_neighbor_recall_at_10_of_50 : float, default=None
+        The same for queries that are not encoded.
+    bytes_per_item : int, default=None
+        Bytes that the method stores of an item, factors included.
     fit_seconds, codes_per_second : float, default=None
         Time of the fit, and speed of encoding the database.
     codes_sha256 : str, default=None
@@ -55,6 +67,7 @@ class Result(Mapping[str, Any]):
     (0.5, 0.5, True)
     """
 
+    task: str = "relevance"
     source: str | None = None
     dataset: str = ""
     protocol: str = ""
@@ -68,6 +81,15 @@ class Result(Mapping[str, Any]):
     ndcg: float | None = None
     precision_at_100: float | None = None
     precision_radius_2: float | None = None
+    neighbor_recall_at_10: float | None = None
+    neighbor_recall_at_10_worst: float | None = None
+    neighbor_recall_at_10_best: float | None = None
+    neighbor_recall_at_10_of_50: float | None = None
+    real_neighbor_recall_at_10: float | None = None
+    real_neighbor_recall_at_10_worst: float | None = None
+    real_neighbor_recall_at_10_best: float | None = None
+    real_neighbor_recall_at_10_of_50: float | None = None
+    bytes_per_item: int | None = None
     fit_seconds: float | None = None
     codes_per_second: float | None = None
     codes_sha256: str | None = None
@@ -85,10 +107,12 @@ class Result(Mapping[str, Any]):
         return getattr(self, name)
 
     def __iter__(self) -> Iterator[str]:
-        return (field.name for field in fields(self))
+        own = LAYOUTS[self.task].fields if self.task in LAYOUTS else frozenset()
+        others = frozenset().union(*(layout.fields for layout in LAYOUTS.values())) - own
+        return (field.name for field in fields(self) if field.name not in others)
 
     def __len__(self) -> int:
-        return len(fields(self))
+        return sum(1 for _ in self)
 
     def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
         """Entry of ``results.json``.

@@ -7,22 +7,26 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from skhash.codes import MAX_NBITS, is_count
+from skhash.comparison._baselines import import_faiss
+from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._settings import Tuning
-from skhash.comparison._tasks import Task, identify, load, run_task
-from skhash.comparison.methods import expand_methods
+from skhash.comparison._tasks import Task, identify, load, load_vectors, run_task, task_of
+from skhash.comparison.methods import expand_methods, variant_of
 from skhash.comparison.progress import Progress, estimate_seconds_left
 from skhash.comparison.report import write_results
 from skhash.comparison.results import Result
 from skhash.comparison.store import Store
 from skhash.comparison.watching import FitWatcher, Line, Plan, Step, open_line
-from skhash.datasets import Protocol
+from skhash.datasets import PROTOCOLS, Protocol
 from skhash.datasets.loading import check_names
+from skhash.datasets.protocols import check_protocol
 from skhash.metrics import Metric
 
 
 def compare(
     dataset: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "digits",
     *,
+    task: str | None = None,
     protocol: str | Protocol | None = None,
     methods: Iterable[str] = ("talr", "itq", "lsh"),
     nbits: Iterable[int] = (32,),
@@ -41,14 +45,17 @@ def compare(
     Parameters
     ----------
     dataset : str, path or list of these, default="digits"
-        Names or .npz files, as in :func:`skhash.datasets.load_dataset`.
+        Names or files, as in :func:`skhash.datasets.load_dataset`.
+    task : "relevance" or "neighbors", default=None
+        Whether methods find what is relevant, or keep the ten nearest neighbors of the given
+        vectors, which needs no labels. None is that of the protocol.
     protocol : str or Protocol, default=None
-        Protocol of all data sets. None takes the default of each.
+        Protocol of all data sets. None takes the default of each, or "neighbors" for that task.
     methods : iterable of str, default=("talr", "itq", "lsh")
         Keys of `METHODS`, or groups: "all", "deep" (with a network below the hash layer),
-        "shallow", "supervised", "unsupervised".
+        "shallow", "supervised", "unsupervised"; for neighbors also "baselines" or their names.
     nbits : iterable of int, default=(32,)
-        Numbers of bits.
+        Numbers of bits; for neighbors, of all that is stored of an item.
     n_seeds : int, default=3
         Number of seeds 0, 1, ... Each decides a split and the random draws of the methods.
     report : callable, default=None
@@ -99,7 +106,7 @@ def compare(
         raise ValueError(f"`n_jobs` must be an int >= 1. Got {n_jobs!r} instead.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
     tuning = None if tune is None else Tuning(tune, tune_metric)
-    tasks = _plan(dataset, protocol, methods, nbits, n_seeds, tuning, command)
+    tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, tuning, command)
     results: dict[int, Result] = {}
     steps: dict[int, Step] = {}
 
@@ -126,6 +133,7 @@ def compare(
 
 def _plan(
     datasets: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    task: str | None,
     protocol: str | Protocol | None,
     methods: Iterable[str],
     nbits: Iterable[int],
@@ -134,16 +142,21 @@ def _plan(
     command: str | None,
 ) -> list[Task]:
     """Tasks of a comparison by data set, seed, number of bits and method, after a look at every data set."""
-    methods = expand_methods(methods)
+    task, protocol = _check_task(task, protocol)
+    methods = expand_methods(methods, task)
     if not isinstance(nbits, Iterable):
         raise TypeError(f"`nbits` must be a list of ints. Got {nbits!r} instead. Pass [{nbits!r}].")
     nbits = list(dict.fromkeys(nbits))
     if not methods:
-        raise ValueError("`methods` must name at least one method. Got none.")
+        raise ValueError(f"`methods` must name at least one method for the task {task!r}. Got none.")
     if not nbits or not all(is_count(number, MAX_NBITS) for number in nbits):
         raise ValueError(f"`nbits` must hold ints from 1 to {MAX_NBITS}. Got {nbits} instead.")
     if not is_count(n_seeds):
         raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds!r} instead.")
+    if tuning is not None and task == "neighbors":
+        raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {tuning.budget} instead.")
+    if any(variant_of(method).method.class_name.startswith("Faiss") for method in methods):
+        import_faiss()
     if tuning is not None:
         Metric.parse(tuning.metric)
         if not is_count(tuning.budget) or tuning.budget < 2:
@@ -166,6 +179,19 @@ def _plan(
         for bits in nbits
         for method in methods
     ]
+
+
+def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str, str | Protocol | None]:
+    """Task and protocol, each of which may follow from the other."""
+    if task not in (None, *LAYOUTS):
+        raise ValueError(f"`task` must be None or one of {', '.join(LAYOUTS)}. Got {task!r} instead.")
+    if task == "neighbors" and protocol is None:
+        protocol = "neighbors"
+    found = "relevance" if protocol is None else task_of(check_protocol(protocol).affinity)
+    if task not in (None, found):
+        names = ", ".join(name for name, known in PROTOCOLS.items() if task_of(known.affinity) == task)
+        raise ValueError(f"`protocol` must be one of {names} for the task {task!r}. Got {str(protocol)!r} instead.")
+    return found, protocol
 
 
 def _run_tasks(
@@ -196,6 +222,7 @@ def _run_tasks(
                 yield position, result, False
     finally:
         load.cache_clear()
+        load_vectors.cache_clear()
 
 
 @contextmanager

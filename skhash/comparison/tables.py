@@ -3,67 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from skhash.comparison._groups import by_dataset, by_method
-from skhash.comparison.leaders import HEADS, MARKED, find_leaders
-
-COLUMNS = ("method", "bits", "AP_T", "tie range", *list(HEADS.values())[1:], "fit s", "codes/s")
-NOTE = "the tie range is AP with the relevant items of each tie last and first"
-LEGEND = f"* {MARKED}."
-
-Results = Sequence[Mapping[str, Any]]
-
-
-def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
-    """Mean of values over the seeds, and after ± their standard deviation.
-
-    Parameters
-    ----------
-    values : sequence of float
-        One per seed.
-    digits : int, default=3
-        Number of decimal digits.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Examples
-    --------
-    >>> from skhash.comparison import mean_and_spread
-    >>> mean_and_spread([0.25, 0.75]), mean_and_spread([0.5])
-    ('0.500 ± 0.354', '0.500')
-    """
-    deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{deviation}"
-
-
-def tie_range(results: Results, metric: str = "ap", digits: int = 3) -> str:
-    """Means of a metric over the seeds in the worst and in the best order of ties.
-
-    Parameters
-    ----------
-    results : sequence of Result or of dict
-        Each with the metric's name followed by "_worst" and by "_best".
-    metric : str, default="ap"
-        The metric.
-    digits : int, default=3
-        Number of decimal digits.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Examples
-    --------
-    >>> from skhash.comparison import tie_range
-    >>> tie_range([{"ap_worst": 0.25, "ap_best": 0.5}, {"ap_worst": 0.35, "ap_best": 0.7}])
-    '0.300 to 0.600'
-    """
-    return " to ".join(f"{_mean(results, f'{metric}_{order}'):.{digits}f}" for order in ("worst", "best"))
+from skhash.comparison._layouts import Layout, Results, is_done, layout_of
+from skhash.comparison.leaders import find_leaders
 
 
 def _with_asterisk(text: str) -> str:
@@ -95,50 +37,41 @@ def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> 
     [['pca', '8']]
     """
     lines = []
-    leaders = _leaders(results)
+    layout = layout_of(results)
+    leaders = _leaders(results, layout)
     for (method, bits), group in by_method(results).items():
-        done = [result for result in group if result["ap"] is not None]
+        done = [result for result in group if is_done(result)]
         if done:
-            cells = _cells(done)
-            for column, metric in enumerate(COLUMNS[2:]):
-                if (method, bits, metric) in leaders:
-                    cells[column] = mark(cells[column])
+            cells = [column.text(done) for column in layout.columns]
+            for place, column in enumerate(layout.columns):
+                if column.has_leaders and (method, bits, column.metric) in leaders:
+                    cells[place] = mark(cells[place])
         else:
             why = "failed" if any(result.get("error") for result in group) else "not applicable"
-            cells = [why, *[""] * (len(COLUMNS) - 3)]
-        lines.append([method, str(bits), *cells])
+            cells = [why, *[""] * (len(layout.columns) - 1)]
+        lines.append([method, layout.size(bits), *cells])
     return lines
 
 
-def _leaders(results: Results) -> set[tuple[str, int, str]]:
-    """Method, number of bits and head of the column of each cell of a leader."""
+def heads_of(results: Results) -> tuple[str, ...]:
+    """Heads of the table of the results of one data set."""
+    layout = layout_of(results)
+    return ("method", layout.unit, *(column.head for column in layout.columns))
+
+
+def _leaders(results: Results, layout: Layout) -> set[tuple[str, int, str]]:
+    """Method, number of bits and metric of each cell of a leader."""
     if len({result["method"] for result in results}) == 1:
         return set()
     columns: dict[int, list[Mapping[str, Any]]] = {}
     for result in results:
         columns.setdefault(result["nbits"], []).append(result)
     return {
-        (method, bits, head)
+        (method, bits, metric)
         for bits, column in columns.items()
-        for metric, head in HEADS.items()
+        for metric in layout.heads
         for method in find_leaders(column, metric)
     }
-
-
-def _cells(results: Results) -> list[str]:
-    return [
-        mean_and_spread([result["ap"] for result in results]),
-        tie_range(results),
-        mean_and_spread([result["ndcg"] for result in results]),
-        f"{_mean(results, 'precision_at_100'):.3f}",
-        f"{_mean(results, 'precision_radius_2'):.3f}",
-        f"{_mean(results, 'fit_seconds'):.1f}",
-        f"{_mean(results, 'codes_per_second'):,.0f}",
-    ]
-
-
-def _mean(results: Results, name: str) -> float:
-    return float(np.mean([result[name] for result in results]))
 
 
 def markdown_table(results: Results) -> str:
@@ -165,7 +98,7 @@ def markdown_table(results: Results) -> str:
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
-    return lay_out([COLUMNS, *summarize(results)])
+    return lay_out([heads_of(results), *summarize(results)])
 
 
 def lay_out(cells: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Read the arrays of an .npz file, whole and without running code, or name the file and what is wrong with it."""
+"""Read the arrays of a NumPy file, whole and without running code, or name the file and what is wrong with it."""
 
 import lzma
 import math
@@ -77,6 +77,31 @@ def read_npz(
         found = ", ".join(names) or "no array"
         raise InvalidFileError(path, f"must hold {wanted}. Got {found} instead. {how}")
     return arrays
+
+
+def read_npy(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]:
+    """Array of an .npy file, as X.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    dict of str to ndarray
+        X.
+
+    Raises
+    ------
+    InvalidFileError
+        If the file is damaged, or holds Python objects.
+    """
+    try:
+        return {"X": np.load(path, mmap_mode="r", allow_pickle=False)}  # takes no memory that is not there
+    except _DAMAGE as error:
+        how = "Write it with numpy.save(path, X)."
+        raise InvalidFileError(path, f"must be an .npy file of numbers: {_reason(error)}. {how}") from error
 
 
 class _PickledError(Exception):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation.names import with_nearest
-from skhash.datasets._npz import read_npz
+from skhash.datasets._npz import read_npy, read_npz
 from skhash.datasets.protocols import Protocol, check_protocol
 from skhash.datasets.splitting import check_arrays, split_arrays
 from skhash.exceptions import InvalidFileError
@@ -39,7 +39,7 @@ def load_dataset(
         "digits", "mnist", "usps", "cifar10_gist512" (also "cifar_gist",
         "cifar10"), "mirflickr25k_tags1386" (also "mirflickr"); or an .npz file of
         your own, by path or by its name in one of the two folders. It holds X,
-        and optionally y and ``scale`` (real value = X * scale).
+        and optionally y and ``scale`` (real value = X * scale). An .npy file holds X alone.
     protocol : str or Protocol, default=None
         A name in `PROTOCOLS`. None takes the default of the data set: "5k" for mnist, usps
         and cifar10_gist512, "mirflickr" for MIRFlickr, "holdout" for digits and your own
@@ -82,7 +82,7 @@ def load_dataset(
     path = _find_file(name, data_home)
     if path is None:
         check_names([name])
-    arrays = _fetch(name, data_home) if path is None else read_npz(path)
+    arrays = _fetch(name, data_home) if path is None else _read(path)
     try:
         X, scale = check_arrays(arrays["X"], arrays.get("y"), arrays.get("scale", 1.0))
     except (ValueError, TypeError) as error:
@@ -90,7 +90,7 @@ def load_dataset(
     if protocol is None:
         protocol = _DEFAULT_PROTOCOLS.get(name, "holdout" if "y" in arrays else "labelme")
     try:
-        label = Path(name).name.removesuffix(".npz")
+        label = Path(name).name.removesuffix(".npz").removesuffix(".npy")
         return split_arrays(X, arrays.get("y"), scale, check_protocol(protocol), random_state, label)
     except (ValueError, TypeError) as error:
         reason = f"does not suit protocol {str(protocol)!r}: {error}"
@@ -106,7 +106,7 @@ def check_names(names: Iterable[str | os.PathLike[str]]) -> None:
     unknown = [text for text in texts if not is_dataset(text) and _find_file(text, None) is None]
     if unknown:
         raise ValueError(
-            f"`name` must be one of {', '.join(known)}, or an .npz file (by path, or in SKHASH_DATA). "
+            f"`name` must be one of {', '.join(known)}, or an .npz or .npy file (by path, or in SKHASH_DATA). "
             f"Got {with_nearest(unknown, known)} instead."
         )
 
@@ -118,7 +118,11 @@ def _check_type(name: object) -> None:
 
 def is_dataset(name: str) -> bool:
     """Whether this is the name of a data set, or ends as a file of arrays does."""
-    return name in _DEFAULT_PROTOCOLS or name in _ALIASES or name.endswith(".npz")
+    return name in _DEFAULT_PROTOCOLS or name in _ALIASES or name.endswith(_ENDINGS)
+
+
+def _read(path: Path) -> Arrays:
+    return read_npy(path) if path.suffix == ".npy" else read_npz(path)
 
 
 def _fetch(name: str, data_home: Any) -> Arrays:
@@ -131,7 +135,7 @@ def _fetch(name: str, data_home: Any) -> Arrays:
 
 
 def _find_file(name: str, data_home: Any) -> Path | None:
-    is_file_name = name.endswith(".npz")
+    is_file_name = name.endswith(_ENDINGS)
     folders = ["." if is_file_name else None, data_home, os.environ.get("SKHASH_DATA")]
     paths = (Path(folder, name if is_file_name else f"{name}.npz").expanduser() for folder in folders if folder)
     return next((path for path in paths if path.is_file()), None)
@@ -168,6 +172,7 @@ def _how_to_provide(name: str) -> str:
     return f"Put {name}.npz (arrays X and y) into a folder and set SKHASH_DATA to that folder."
 
 
+_ENDINGS = (".npz", ".npy")
 _DEFAULT_PROTOCOLS = {
     "digits": "holdout",
     "mnist": "5k",

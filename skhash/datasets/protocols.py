@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skhash._validation.names import with_nearest
-from skhash.affinity import DistanceAffinity, SharedLabelsAffinity
+from skhash.affinity import DistanceAffinity, NeighborAffinity, SharedLabelsAffinity
 from skhash.datasets import _draws
 
 
@@ -42,6 +42,11 @@ class Protocol:
         Recommended ``k`` of the metrics. None ranks the whole database.
     unit_length : bool, default=False
         Center X on the training mean, then scale each sample to unit length.
+    max_query : int, default=None
+        Largest number of queries, if `n_query` is a share. None sets no limit.
+    normalize : bool, default=False
+        Scale each sample to unit length, without centering: the nearest samples are then those
+        with the largest cosine.
 
     Examples
     --------
@@ -61,6 +66,8 @@ class Protocol:
     relevance: str | None = None
     cutoff: int | None = None
     unit_length: bool = False
+    max_query: int | None = None
+    normalize: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -101,6 +108,7 @@ class Protocol:
         n_samples = n if self.n_samples is None or n < self.n_samples + 1000 else self.n_samples
         shrink = 1 if self.n_samples is None else min(1, n / self.n_samples)
         n_query = round(self.n_query * n_samples) if isinstance(self.n_query, float) else int(self.n_query * shrink)
+        n_query = n_query if self.max_query is None else min(n_query, self.max_query)
         n_train = n_samples - n_query if self.n_train is None else int(self.n_train * shrink)
         if n_query < 1 or n_train < 2 or n_query + n_train > n_samples:
             raise ValueError(
@@ -151,8 +159,25 @@ _MIRFLICKR = Protocol(
     draw_query=_draws.first,
     affinity=SharedLabelsAffinity(),
 )
+_NEIGHBORS = Protocol(
+    "neighbors",
+    "500 random queries, at most 20 %; training on the whole database, without labels",
+    0.2,
+    affinity=NeighborAffinity(10),
+    relevance="the 10 nearest samples",
+    max_query=500,
+)
+_COSINE = Protocol(
+    "neighbors-cosine",
+    "as neighbors, on samples of unit length",
+    0.2,
+    affinity=NeighborAffinity(10),
+    relevance="the 10 samples with the largest cosine",
+    max_query=500,
+    normalize=True,
+)
 
 #: protocols by name
 PROTOCOLS: dict[str, Protocol] = {
-    protocol.name: protocol for protocol in (_HOLDOUT, _5K, _STRUCT, _LABELME, _MIRFLICKR)
+    protocol.name: protocol for protocol in (_HOLDOUT, _5K, _STRUCT, _LABELME, _MIRFLICKR, _NEIGHBORS, _COSINE)
 }

@@ -34,7 +34,7 @@ def split(
     X : array-like of shape (n_samples, ...)
         Features.
     y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-        Class labels or a 0/1 matrix of labels. "labelme" ignores it.
+        Class labels or a 0/1 matrix of labels. "labelme" and "neighbors" ignore it.
     protocol : str or Protocol, default="holdout"
         A name in `PROTOCOLS`, or a protocol of your own.
     random_state : int, RandomState instance or None, default=0
@@ -53,7 +53,7 @@ def split(
         database; ``name``, ``protocol`` (a `Protocol`) and ``DESCR``, one
         sentence to print beside the results. The database is in random order.
         If all of it is for training, ``X_train`` is ``X_database``; under
-        "labelme" each ``y_...`` is the ``X_...`` itself.
+        "labelme" and "neighbors" each ``y_...`` is the ``X_...`` itself.
 
     Raises
     ------
@@ -85,7 +85,8 @@ def split_arrays(
 
     if y is None and protocol.requires_y:
         raise ValueError(
-            f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' needs no y."
+            f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' "
+            "and 'neighbors' need no y."
         )
     if protocol.requires_y and isinstance(protocol.affinity, str):
         labels_for_affinity(y)
@@ -94,8 +95,11 @@ def split_arrays(
     X_query, X_database = _real_values(X, query, factor), _real_values(X, database, factor)
     if protocol.unit_length:
         mean = X_database[train].mean(axis=0, dtype=np.float64)
-        _center_to_unit_length(X_query, mean)
-        _center_to_unit_length(X_database, mean)
+        X_query -= mean
+        X_database -= mean
+    if protocol.unit_length or protocol.normalize:
+        _to_unit_length(X_query)
+        _to_unit_length(X_database)
     X_train = X_database if len(train) == len(database) else X_database[train]
 
     if protocol.requires_y:
@@ -180,7 +184,6 @@ def _real_values(X: npt.NDArray[Any], indices: _draws.Indices, scale: npt.NDArra
     return values
 
 
-def _center_to_unit_length(values: npt.NDArray[Any], mean: npt.NDArray[np.float64]) -> None:
-    values -= mean
+def _to_unit_length(values: npt.NDArray[Any]) -> None:
     length = np.linalg.norm(values, axis=1, keepdims=True)
     values /= np.where(length > 0, length, 1)

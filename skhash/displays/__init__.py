@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # type checkers read imports, not the dict below; a test comp
     from skhash.displays.precision_at_n import PrecisionAtNDisplay as PrecisionAtNDisplay
     from skhash.displays.precision_recall import PrecisionRecallDisplay as PrecisionRecallDisplay
     from skhash.displays.quantization import QuantizationDisplay as QuantizationDisplay
+    from skhash.displays.recall_by_bytes import RecallByBytesDisplay as RecallByBytesDisplay
     from skhash.displays.recall_by_candidates import RecallByCandidatesDisplay as RecallByCandidatesDisplay
     from skhash.displays.retrieved_images import RetrievedImagesDisplay as RetrievedImagesDisplay
     from skhash.displays.tie_range import TieRangeDisplay as TieRangeDisplay
@@ -29,6 +30,7 @@ _MODULES = {
     "PrecisionAtNDisplay": "precision_at_n",
     "PrecisionRecallDisplay": "precision_recall",
     "QuantizationDisplay": "quantization",
+    "RecallByBytesDisplay": "recall_by_bytes",
     "RecallByCandidatesDisplay": "recall_by_candidates",
     "RetrievedImagesDisplay": "retrieved_images",
     "TieRangeDisplay": "tie_range",

@@ -4,7 +4,7 @@ import pytest
 
 from skhash.comparison import METRICS, Result
 
-KEYS = ["source", "dataset", "protocol", "description", "method", "nbits", "seed", *METRICS, "fit_seconds"]
+KEYS = ["task", "source", "dataset", "protocol", "description", "method", "nbits", "seed", *METRICS, "fit_seconds"]
 KEYS += ["codes_per_second", "codes_sha256", "parameters", "n_candidates", "tuning_seconds", "not_applicable", "error"]
 KEYS += ["seconds"]
 

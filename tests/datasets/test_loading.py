@@ -9,6 +9,7 @@ from _helpers import indices_of, make
 from sklearn.datasets import load_digits
 
 from skhash.datasets import PROTOCOLS, load_dataset
+from skhash.exceptions import InvalidFileError
 
 DATA = os.environ.get("SKHASH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="SKHASH_DATA names no folder with the real .npz files")
@@ -196,3 +197,15 @@ def test_facts_of_mirflickr():
     shared = data.affinity(data.y_train, data.y_train)
     shares = [(shared == level).mean() for level in range(4)]
     np.testing.assert_allclose(shares, [0.44, 0.30, 0.15, 0.08], atol=0.01)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an array", b"objects"])
+def test_a_damaged_npy_file_is_named(content, tmp_path):
+    path = tmp_path / "mine.npy"
+    path.write_bytes(content)
+    if content == b"objects":
+        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(
+        InvalidFileError, match=r"mine\.npy must be an \.npy file of numbers: .*Write it with numpy\.save"
+    ):
+        load_dataset(path)

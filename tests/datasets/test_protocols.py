@@ -20,9 +20,15 @@ def test_labelme_sizes(n, sizes):
 
 
 def test_protocols_say_what_they_are():
-    assert list(PROTOCOLS) == ["holdout", "5k", "struct", "labelme", "mirflickr"]
+    assert list(PROTOCOLS) == ["holdout", "5k", "struct", "labelme", "mirflickr", "neighbors", "neighbors-cosine"]
     assert all(name == protocol.name == str(protocol) for name, protocol in PROTOCOLS.items())
-    assert [name for name, protocol in PROTOCOLS.items() if not protocol.requires_y] == ["labelme"]
+    assert [name for name, protocol in PROTOCOLS.items() if not protocol.requires_y] == [
+        "labelme",
+        "neighbors",
+        "neighbors-cosine",
+    ]
     assert PROTOCOLS["5k"].sizes(70_000) == (70_000, 1_000, 5_000)
+    assert PROTOCOLS["neighbors"].sizes(1_000) == (1_000, 200, 800)
+    assert PROTOCOLS["neighbors"].sizes(70_000) == (70_000, 500, 69_500)
     assert PROTOCOLS["struct"].sizes(9_298) == (9_298, 2_000, 2_000)
     assert PROTOCOLS["mirflickr"].sizes(20_015) == (20_015, 2_000, 5_000)

@@ -27,6 +27,7 @@ MADE = {
     "PrecisionAtNDisplay": ([1, 2], CURVE),
     "MetricByBitsDisplay": ([8, 16], [CURVE], [CURVE], ["itq"]),
     "RecallByCandidatesDisplay": ([10, 20], [CURVE], [64], [8]),
+    "RecallByBytesDisplay": ([8, 16], [CURVE], ["itq"]),
     "QuantizationDisplay": (CURVE, CURVE, CURVE, PAIR),
     "BitBalanceDisplay": (CURVE, PAIR),
     "CodeMapDisplay": (PAIR, ["cat", "dog"]),

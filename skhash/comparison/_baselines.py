@@ -1,0 +1,323 @@
+"""What people deploy without learning to hash: signs, fewer or shorter numbers, RaBitQ, and FAISS's PQ, OPQ and LSH.
+
+Each baseline is built for a number of bits per item, factors included, and compares by the Euclidean distance.
+Signs and FAISS's LSH have `encode` and `project_queries` as hashers have, and are searched as these are. The others
+learn by `fit`, store items by `add`, and find the k nearest of these by `search`, in any order.
+Names, parameters and meanings are in :data:`skhash.registry.BASELINES`.
+"""
+
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.codes import binarize, pack
+from skhash.engine import evenly_spaced
+from skhash.hashers.shallow._linear import orthonormal_map, principal_map
+from skhash.registry import BASELINES
+
+Floats = npt.NDArray[np.float32]
+Found = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+
+N_TRAINING = 10_240  # items that principal components and codebooks learn from at most
+N_CENTROIDS = 256  # of each part of PQ
+_FACTOR_BITS = 64  # of RaBitQ: the squared norm, and the scale of its signs
+
+
+class Index(Protocol):
+    """Items that a method stores in its bytes, and the search for the nearest."""
+
+    def fit(self, items: Floats) -> Self:
+        """Learn what does not depend on a single item."""
+        ...
+
+    def add(self, items: Floats) -> None:
+        """Store items."""
+        ...
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """Distances and indices of the k nearest items, in any order."""
+        ...
+
+
+class SignMap:
+    """Signs of the features, of their differences to the mean, or of a rotation of these.
+
+    Parameters
+    ----------
+    nbits : int
+        Number of bits, at most n_features: the first features, or a random map to as many directions.
+    random_state : int
+        Draws the rotation.
+    center : bool, default=True
+        Whether to subtract the mean.
+    rotate : bool, default=False
+        Whether to rotate.
+    axes : "features" or "components", default="features"
+        What is rotated: the features, or as many principal components as there are bits.
+    """
+
+    def __init__(
+        self, nbits: int, random_state: int, center: bool = True, rotate: bool = False, axes: str = "features"
+    ) -> None:
+        self.nbits, self.random_state = nbits, random_state
+        self.center, self.rotate, self.axes = center, rotate, axes
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the mean and the map."""
+        self.mean_ = items.mean(axis=0) if self.center else np.float32(0)
+        self.map_ = None
+        if self.rotate:
+            rng = np.random.RandomState(self.random_state)
+            self.map_ = _rotation(items, self.nbits, rng, self.axes)
+        return self
+
+    def project_queries(self, X: Floats) -> Floats:
+        """Values whose signs are the bits."""
+        centered = X - self.mean_
+        return centered[:, : self.nbits] if self.map_ is None else centered @ self.map_
+
+    def encode(self, X: Floats) -> npt.NDArray[np.uint8]:
+        """Packed codes."""
+        return pack(binarize(self.project_queries(X)))
+
+
+class Truncation:
+    """The first features, or the first principal components, as shorter numbers.
+
+    Parameters
+    ----------
+    nbits : int
+        Number of bits of an item.
+    random_state : int
+        Not used.
+    dtype : "float32", "float16" or "uint8"
+        Type of the numbers; "uint8" divides the range of each feature or component into 255 steps.
+    axes : "features" or "components", default="features"
+        Which numbers are stored.
+    """
+
+    def __init__(self, nbits: int, random_state: int, dtype: str, axes: str = "features") -> None:
+        self.dtype, self.axes = np.dtype(dtype), axes
+        self.n_stored = nbits // (8 * self.dtype.itemsize)
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the components, and the range of each number."""
+        self.mean_ = items.mean(axis=0)
+        self.map_ = None if self.axes == "features" else _components(items, self.n_stored)
+        values = self._values(items)
+        self.low_, self.step_ = values.min(axis=0), np.ptp(values, axis=0) / 255
+        self.step_[self.step_ == 0] = 1
+        return self
+
+    def add(self, items: Floats) -> None:
+        """Store the items as the search reads them: rounded to the type."""
+        values = self._values(items)
+        if self.dtype == np.uint8:
+            codes = np.rint((values - self.low_) / self.step_).clip(0, 255)
+            self.stored_ = codes * self.step_ + self.low_
+        else:
+            self.stored_ = values.astype(self.dtype).astype(np.float32)
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """Nearest items, see :class:`Index`."""
+        values = self._values(queries)
+        return _smallest(np.square(self.stored_).sum(axis=1) - 2 * (values @ self.stored_.T), k)
+
+    def _values(self, X: Floats) -> Floats:
+        return X[:, : self.n_stored] if self.map_ is None else (X - self.mean_) @ self.map_
+
+
+class RaBitQ:
+    """Signs of randomly rotated differences to the mean, with two factors of 4 bytes for each item.
+
+    It estimates the squared Euclidean distance without bias. If there are fewer bits than features, the principal
+    components are rotated. The estimate is that of FAISS's IndexRaBitQ with unrounded queries (``qb=0``).
+
+    Parameters
+    ----------
+    nbits : int
+        Number of bits of an item: 64 for the factors, the others for signs.
+    random_state : int
+        Draws the rotation.
+    """
+
+    def __init__(self, nbits: int, random_state: int) -> None:
+        self.n_signs, self.random_state = nbits - _FACTOR_BITS, random_state
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the mean and the map."""
+        self.mean_ = items.mean(axis=0)
+        self.map_ = _rotation(items, self.n_signs, np.random.RandomState(self.random_state), "components")
+        return self
+
+    def add(self, items: Floats) -> None:
+        """Store signs and factors."""
+        rotated = (items - self.mean_) @ self.map_
+        self.signs_ = np.where(rotated >= 0, np.float32(1), np.float32(-1))
+        self.square_ = np.square(rotated).sum(axis=1)
+        total = np.abs(rotated).sum(axis=1)
+        self.scale_ = np.divide(self.square_, total, out=np.zeros_like(total), where=total > 0)
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """Nearest items, see :class:`Index`."""
+        rotated = (queries - self.mean_) @ self.map_
+        return _smallest(self.square_ - 2 * self.scale_ * (rotated @ self.signs_.T), k)
+
+
+class FaissPQ:
+    """FAISS's product quantization with 8 bits per part, behind its learned rotation (OPQ) if asked.
+
+    Zeros pad the features to a multiple of the number of parts. OPQ keeps up to eight dimensions per part.
+
+    Parameters
+    ----------
+    nbits : int
+        Number of bits of an item.
+    random_state : int
+        Seed of k-means.
+    rotate : bool, default=False
+        Whether to learn a rotation.
+    """
+
+    def __init__(self, nbits: int, random_state: int, rotate: bool = False) -> None:
+        self.n_parts, self.random_state, self.rotate = nbits // 8, random_state, rotate
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the rotation and the codebooks."""
+        faiss = import_faiss()
+        self.mean_ = items.mean(axis=0)
+        per_part = -(-items.shape[1] // self.n_parts)
+        self.n_dimensions = self.n_parts * (min(8, per_part) if self.rotate else per_part)
+        self.index_ = index = faiss.IndexPQ(self.n_dimensions, self.n_parts, 8)
+        clusters = index.pq.cp
+        clusters.seed, clusters.min_points_per_centroid = 1 + self.random_state, 1  # no warning about few items
+        if self.rotate:
+            rotation = faiss.OPQMatrix(items.shape[1], self.n_parts, self.n_dimensions)
+            rotation.niter, rotation.max_train_points = 10, N_TRAINING
+            rotation.pq = faiss.ProductQuantizer(self.n_dimensions, self.n_parts, 8)
+            rotation.pq.cp.min_points_per_centroid = 1
+            self.rotation_ = rotation
+            rotation.train(self._centered(_spread(items)))
+        index.train(self._values(_spread(items)))
+        return self
+
+    def add(self, items: Floats) -> None:
+        """Store codes."""
+        self.index_.reset()
+        self.index_.add(self._values(items))
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """Nearest items, see :class:`Index`."""
+        found: Found = self.index_.search(self._values(queries), k)
+        return found
+
+    def _centered(self, X: Floats) -> Floats:
+        return np.ascontiguousarray(X - self.mean_, dtype=np.float32)
+
+    def _values(self, X: Floats) -> Floats:
+        if self.rotate:
+            rotated: Floats = self.rotation_.apply(self._centered(X))
+            return rotated
+        return np.pad(self._centered(X), ((0, 0), (0, self.n_dimensions - X.shape[1])))
+
+
+class FaissLSH:
+    """FAISS's LSH: signs of a random rotation, each compared with its median over the items.
+
+    Parameters
+    ----------
+    nbits : int
+        Number of bits.
+    random_state : int
+        Draws the rotation.
+    """
+
+    def __init__(self, nbits: int, random_state: int) -> None:
+        self.nbits, self.random_state = nbits, random_state
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the medians."""
+        self.mean_ = items.mean(axis=0)
+        self.index_ = import_faiss().IndexLSH(items.shape[1], self.nbits, True, True)
+        self.index_.rrot.init(self.random_state)
+        self.index_.train(self._centered(items))
+        return self
+
+    def project_queries(self, X: Floats) -> Floats:
+        """Values whose signs are the bits."""
+        medians = import_faiss().vector_to_array(self.index_.thresholds)
+        values: Floats = self.index_.rrot.apply(self._centered(X)) - medians
+        return values
+
+    def encode(self, X: Floats) -> npt.NDArray[np.uint8]:
+        """Packed codes."""
+        return pack(binarize(self.project_queries(X)))
+
+    def _centered(self, X: Floats) -> Floats:
+        return np.ascontiguousarray(X - self.mean_, dtype=np.float32)
+
+
+def make_baseline(name: str, nbits: int, seed: int, **parameters: Any) -> Any:
+    """Baseline of a name, not fitted."""
+    variant = BASELINES[name]
+    return globals()[variant.method.class_name](nbits, seed, **variant.parameters, **parameters)
+
+
+def settings_of(name: str) -> list[dict[str, Any]]:
+    """Settings among which held-out items choose; a single one has nothing to choose."""
+    has_axes = name in ("rotated-sign", "float32", "float16", "int8")
+    return [{"axes": axes} for axes in ("features", "components")] if has_axes else [{}]
+
+
+def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
+    """Reason why a baseline cannot store items in a number of bits. None if it can."""
+    if nbits % 8:
+        return "its size is a whole number of bytes"
+    baseline = make_baseline(name, nbits, 0)
+    if isinstance(baseline, FaissLSH):
+        return None  # it draws more directions than features
+    unit, size = "bits", nbits
+    if isinstance(baseline, Truncation):
+        unit, size = f"{baseline.dtype} numbers", baseline.n_stored
+    elif isinstance(baseline, RaBitQ):
+        unit, size = "signs beside its 8 bytes of factors", baseline.n_signs
+    elif isinstance(baseline, FaissPQ):
+        unit, size = "parts", baseline.n_parts
+        if n_items < N_CENTROIDS:
+            return f"it learns from at least {N_CENTROIDS} items, and there are {n_items}"
+    if size < 1:
+        return f"{nbits // 8} bytes leave no {unit}"
+    return None if size <= n_features else f"{nbits // 8} bytes hold {size} {unit}, more than the {n_features} features"
+
+
+def import_faiss() -> Any:
+    """Module of FAISS, or an error with the command that installs it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("pq, opq and faiss-lsh need FAISS, which is not installed: pip install faiss-cpu") from error
+    return faiss
+
+
+def _spread(items: Floats) -> Floats:
+    return items[evenly_spaced(len(items), N_TRAINING)]
+
+
+def _components(items: Floats, n: int) -> Floats:
+    """Map of centered items to their first principal components."""
+    centered = _spread(items).astype(np.float64)
+    return principal_map(centered - centered.mean(axis=0), n, np.random.RandomState(0)).astype(np.float32)
+
+
+def _rotation(items: Floats, n: int, rng: np.random.RandomState, axes: str) -> Floats:
+    """Map to n randomly rotated features or principal components."""
+    if axes == "features" or n == items.shape[1]:
+        return orthonormal_map(items.shape[1], n, rng).astype(np.float32)
+    return _components(items, n) @ orthonormal_map(n, n, rng).astype(np.float32)
+
+
+def _smallest(distances: Floats, k: int) -> Found:
+    """The k smallest distances of each query, and their items."""
+    items = np.argpartition(distances, k - 1, axis=1)[:, :k]
+    return np.take_along_axis(distances, items, axis=1), items

@@ -1,0 +1,219 @@
+"""Which method keeps the nearest neighbors: one method, fitted on the database of a split, and its recall.
+
+Every search is exact for what the method stores. It returns all items that are tied at the last place that counts, and
+the metrics average over the orders of ties, by the same histogram as everywhere.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import gen_batches
+
+from skhash._distances import HammingDistance, item_words, real_distance
+from skhash.affinity import NeighborAffinity
+from skhash.comparison._baselines import Floats, Found, make_baseline, settings_of
+from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
+from skhash.comparison.methods import make_hasher
+from skhash.metrics import histogram_from_distances, neighbor_recall
+from skhash.neighbors._search import nearest
+from skhash.registry import BASELINES
+
+N_NEIGHBORS, N_CANDIDATES = 10, 50
+_N_HELD_OUT = 200  # items that choose a setting of a baseline
+_BATCH = 50  # queries; all items may be tied, and are returned then
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Items, queries, and the indices of the nearest items of each query.
+
+    Parameters
+    ----------
+    items : float32 ndarray of shape (n_items, n_features)
+        Items.
+    queries : float32 ndarray of shape (n_queries, n_features)
+        Queries.
+    truth : int64 ndarray of shape (n_queries, n_neighbors)
+        Their nearest items.
+    """
+
+    items: Floats
+    queries: Floats
+    truth: npt.NDArray[np.int64]
+
+    @cached_property
+    def held_out(self) -> "Vectors":
+        """Some items as queries, and the other items: they choose the setting of a baseline."""
+        order = np.random.default_rng(0).permutation(len(self.items))
+        n_queries = min(_N_HELD_OUT, len(order) // 5)
+        return with_truth(self.items[order[n_queries:]], self.items[order[:n_queries]])
+
+
+def with_truth(items: Floats, queries: Floats) -> Vectors:
+    """Items and queries with their nearest items."""
+    items, queries = (np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32) for X in (items, queries))
+    affinity = NeighborAffinity(min(N_NEIGHBORS, len(items)))
+    found = [np.nonzero(affinity(queries[part], items))[1] for part in gen_batches(len(queries), _BATCH)]
+    return Vectors(items, queries, np.concatenate(found).reshape(len(queries), -1))
+
+
+class HasherIndex:
+    """Codes of a hasher, or of anything that encodes and has real queries.
+
+    Parameters
+    ----------
+    hasher : object
+        With `fit`, `encode` and `project_queries`.
+    """
+
+    def __init__(self, hasher: Any) -> None:
+        self.hasher = hasher
+
+    def fit(self, items: Floats) -> "HasherIndex":
+        """Fit the hasher."""
+        self.hasher.fit(items)
+        return self
+
+    def add(self, items: Floats) -> None:
+        """Store the codes of items."""
+        self.codes = self.hasher.encode(items)
+        self._words = item_words(self.codes)
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """Nearest items of real queries."""
+        found = nearest(real_distance(self.hasher.project_queries(queries)), self._words, k)
+        return found.distances, found.indices
+
+    def search_codes(self, queries: Floats, k: int) -> Found:
+        """Nearest items by Hamming distance."""
+        found = nearest(HammingDistance(item_words(self.hasher.encode(queries))), self._words, k)
+        return found.distances, found.indices
+
+
+def evaluate_method(
+    method: str, nbits: int, seed: int, vectors: Vectors, watcher: Any = None, **parameters: Any
+) -> dict[str, Any]:
+    """Recall of the nearest neighbors of a method that is fitted on the items.
+
+    Parameters
+    ----------
+    method : str
+        A hasher that needs no labels, or a baseline.
+    nbits : int
+        Number of bits of an item.
+    seed : int
+        Seed of the method.
+    vectors : Vectors
+        Items, queries and truth.
+    watcher : callback, default=None
+        A callback of the fit of a hasher.
+    **parameters
+        Further parameters of the hasher.
+
+    Returns
+    -------
+    dict
+        Fields of a :class:`~skhash.comparison.Result`.
+    """
+    if method in BASELINES:
+        parameters = _choose_setting(method, nbits, seed, vectors)
+    index = _make_index(method, nbits, seed, watcher, **parameters)
+    start = time.perf_counter()
+    index.fit(vectors.items)
+    fit_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    index.add(vectors.items)
+    values = {
+        "fit_seconds": fit_seconds,
+        "codes_per_second": len(vectors.items) / (time.perf_counter() - start),
+        "bytes_per_item": -(-nbits // 8),
+        "parameters": {**(BASELINES[method].parameters if method in BASELINES else {}), **parameters},
+        **dict(zip(REAL_METRICS, search_recalls(index.search, vectors), strict=True)),
+    }
+    if isinstance(index, HasherIndex):
+        values |= dict(zip(CODE_METRICS, search_recalls(index.search_codes, vectors), strict=True))
+        values["codes_sha256"] = hashlib.sha256(index.codes.tobytes()).hexdigest()
+    return values
+
+
+def search_recalls(search: Any, vectors: Vectors) -> tuple[float, float, float, float]:
+    """Recall among the first 10 in the mean, worst and best order of ties, and in the mean among the first 50.
+
+    Parameters
+    ----------
+    search : callable
+        ``search(queries, k)`` returns distances and indices of the k nearest items, in any order.
+    vectors : Vectors
+        Items, queries and truth.
+
+    Returns
+    -------
+    tuple of four floats
+        Means over the queries.
+    """
+    n_items, parts = len(vectors.items), []
+    for part in gen_batches(len(vectors.queries), _BATCH):
+        distances, items = _with_ties(search, vectors.queries[part], n_items)
+        parts.append(_recalls(distances, items, vectors.truth[part]))
+    average, worst, best, of_candidates = np.concatenate(parts, axis=1).mean(axis=1).tolist()
+    return average, worst, best, of_candidates
+
+
+def _with_ties(search: Any, queries: Floats, n_items: int) -> Found:
+    """The nearest items of each query, and at least those that are tied with the last that counts."""
+    place, k = min(N_CANDIDATES, n_items), min(N_CANDIDATES + 14, n_items)
+    while True:
+        distances, items = search(queries, k)
+        last = np.partition(distances, place - 1, axis=1)[:, place - 1]
+        if k == n_items or (last < distances.max(axis=1)).all():
+            return distances, items
+        k = min(4 * k, n_items)
+
+
+def _recalls(
+    distances: npt.NDArray[Any], items: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """The four recalls of each query, from its nearest items with all ties."""
+    n_queries, n_found = items.shape
+    is_true = (items[:, :, None] == truth[:, None]).any(axis=2)
+    n_missing = truth.shape[1] - is_true.sum(axis=1, keepdims=True)
+    beyond = np.arange(truth.shape[1]) < n_missing  # true neighbors that are not found rank behind all found items
+    levels = np.concatenate([is_true, beyond], axis=1).astype(np.uint8)
+    behind = np.repeat(distances.max(axis=1, keepdims=True) + 1.0, beyond.shape[1], axis=1)
+    H = histogram_from_distances(
+        np.concatenate([distances, behind], axis=1),
+        np.arange(n_queries),
+        np.arange(n_found + beyond.shape[1]),
+        affinity=lambda a, b: levels[np.ix_(a, b)],
+    )
+    k = truth.shape[1]
+    orders = [neighbor_recall(H, k, ties=ties, average=False) for ties in ("average", "worst", "best")]
+    return np.stack([*orders, neighbor_recall(H, k, candidates=max(k, N_CANDIDATES), average=False)])
+
+
+def _choose_setting(name: str, nbits: int, seed: int, vectors: Vectors) -> dict[str, Any]:
+    """Setting of a baseline with the best recall of held-out items among the others."""
+    settings = settings_of(name)
+    if len(settings) == 1:
+        return settings[0]
+    held_out = vectors.held_out
+    scores = []
+    for setting in settings:
+        index = _make_index(name, nbits, seed, **setting).fit(held_out.items)
+        index.add(held_out.items)
+        scores.append(search_recalls(index.search, held_out)[0])
+    return settings[int(np.argmax(scores))]
+
+
+def _make_index(method: str, nbits: int, seed: int, watcher: Any = None, **parameters: Any) -> Any:
+    """Index of a method, not fitted."""
+    if method not in BASELINES:
+        hasher = make_hasher(method, nbits, seed, "auto", **parameters)
+        return HasherIndex(hasher if watcher is None else hasher.set_callbacks(watcher))
+    baseline = make_baseline(method, nbits, seed, **parameters)
+    return HasherIndex(baseline) if hasattr(baseline, "encode") else baseline

@@ -1,0 +1,255 @@
+"""The comparison of neighbors: recalls, baselines, and whole runs."""
+
+import json
+from dataclasses import replace
+
+import faiss
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skhash import ITQHasher
+from skhash.affinity import NeighborAffinity
+from skhash.cli import main
+from skhash.codes import hamming_distances
+from skhash.comparison import compare, expand_methods, rebuild_page
+from skhash.comparison._baselines import make_baseline, why_not
+from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
+from skhash.comparison._neighbors import HasherIndex, evaluate_method, search_recalls, with_truth
+from skhash.datasets import PROTOCOLS
+from skhash.metrics import RetrievalScorer
+from skhash.registry import BASELINES
+
+QUICK = ["--task", "neighbors", "--methods", "lsh,int8", "--bytes", "8", "--seeds", "1"]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """700 correlated vectors of 24 features, 60 of them queries; some items are equal."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((700, 24)) @ rng.standard_normal((24, 24)) + 3
+    X[600:650] = X[550:600]
+    return with_truth(X[60:], X[:60])
+
+
+def recalls_by_brute_force(distances, truth):
+    """Means over 300 random orders of the ties, the worst and the best order, and the mean among 50."""
+    is_true = np.zeros(distances.shape, dtype=bool)
+    np.put_along_axis(is_true, truth, True, axis=1)
+    rng = np.random.default_rng(0)
+
+    def first(k, order):
+        return np.take_along_axis(is_true, np.lexsort((order, distances), axis=1)[:, :k], axis=1).sum(axis=1).mean()
+
+    orders = rng.random((300, *distances.shape))
+    k = truth.shape[1]
+    values = [np.mean([first(k, order) for order in orders]), first(k, is_true), first(k, ~is_true)]
+    return np.array([*values, np.mean([first(50, order) for order in orders])]) / k
+
+
+def distances_from(search, vectors):
+    """Distances of all pairs, by a search that returns all items."""
+    distances, items = search(vectors.queries, len(vectors.items))
+    result = np.empty(distances.shape)
+    np.put_along_axis(result, items, distances, axis=1)
+    return result
+
+
+def fitted(name, nbits, vectors, **parameters):
+    baseline = make_baseline(name, nbits, 0, **parameters)
+    index = HasherIndex(baseline) if hasattr(baseline, "encode") else baseline
+    index.fit(vectors.items)
+    index.add(vectors.items)
+    return index
+
+
+def test_truth_is_the_nearest_vectors(vectors):
+    squared = np.square(vectors.queries[:, None].astype(float) - vectors.items).sum(axis=2)
+    expected = np.sort(np.argsort(squared, axis=1, kind="stable")[:, :10], axis=1)
+    assert_array_equal(vectors.truth, expected)
+
+
+@pytest.mark.parametrize("nbits", [3, 16])  # three bits tie hundreds of items, beyond the fiftieth
+def test_recalls_are_means_over_the_orders_of_ties(vectors, nbits):
+    index = fitted("rotated-sign", nbits, vectors)
+    expected = recalls_by_brute_force(distances_from(index.search_codes, vectors), vectors.truth)
+    found = search_recalls(index.search_codes, vectors)
+    assert_allclose(found[1:3], expected[1:3], rtol=1e-12)
+    assert_allclose(np.array(found)[[0, 3]], expected[[0, 3]], atol=0.004)
+
+
+def test_recalls_of_a_hasher_are_those_of_the_scorer(vectors):
+    values = evaluate_method("itq", 12, 0, vectors)
+    hasher = ITQHasher(12, random_state=0).fit(vectors.items)
+    names = [name for name in CODE_METRICS if name in values]
+    for metrics, query in ((CODE_METRICS, "code"), (REAL_METRICS, "real")):
+        scorer = RetrievalScorer(names, (vectors.items, vectors.items), affinity=NeighborAffinity(10), query=query)
+        expected = scorer(hasher, vectors.queries, vectors.queries)
+        assert_allclose([values[name] for name in metrics], list(expected.values()), rtol=1e-12)
+    assert values["bytes_per_item"] == 2
+
+
+def test_rabitq_estimates_the_distances_of_faiss(vectors):
+    ours = fitted("rabitq", 64 + 24, vectors)
+    rotated = [np.ascontiguousarray((X - ours.mean_) @ ours.map_) for X in (vectors.items, vectors.queries)]
+    index = faiss.IndexRaBitQ(24)
+    index.qb = 0
+    index.train(rotated[0])
+    index.add(rotated[0])
+    assert index.code_size == (64 + 24) // 8
+    theirs, items = index.search(rotated[1], len(vectors.items))
+    offset = np.square(rotated[1]).sum(axis=1, keepdims=True)
+    distances = np.take_along_axis(distances_from(ours.search, vectors), items, axis=1) + offset
+    assert_allclose(np.maximum(distances, 0), theirs, rtol=1e-3, atol=1e-2)  # FAISS shows no negative estimates
+
+
+@pytest.mark.parametrize("rotate", [False, True])
+def test_pq_compares_queries_with_decoded_items(vectors, rotate):
+    index = fitted("opq" if rotate else "pq", 32, vectors)
+    values = index._values(vectors.queries), index.index_.reconstruct_n(0, len(vectors.items))
+    expected = np.square(values[0][:, None] - values[1]).sum(axis=2)
+    assert_allclose(distances_from(index.search, vectors), expected, rtol=1e-3, atol=1e-2)
+    assert index.index_.code_size == 4
+
+
+def test_lsh_of_faiss_has_its_hamming_distances(vectors):
+    ours = fitted("faiss-lsh", 32, vectors)
+    index = ours.hasher.index_
+    index.add(ours.hasher._centered(vectors.items))
+    theirs, items = index.search(ours.hasher._centered(vectors.queries), len(vectors.items))
+    codes = ours.hasher.encode(vectors.queries), ours.hasher.encode(vectors.items)
+    assert_array_equal(np.take_along_axis(hamming_distances(*codes, nbits=32), items, axis=1), theirs)
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("float32", 2), ("float16", 4), ("int8", 8)])
+def test_truncation_keeps_as_many_numbers_as_fit(vectors, name, numbers):
+    for axes in ("features", "components"):
+        index = fitted(name, 64, vectors, axes=axes)
+        assert index.stored_.shape == (len(vectors.items), numbers)
+        error = np.abs(index.stored_ - index._values(vectors.items))
+        assert (error <= {"float32": 0, "float16": 0.01, "int8": index.step_.max() / 2 + 1e-4}[name]).all()
+    assert_array_equal(fitted("float32", 64, vectors).stored_, vectors.items[:, :2])
+
+
+def test_a_baseline_has_its_better_setting(vectors):
+    scores = {
+        axes: search_recalls(fitted("int8", 32, vectors, axes=axes).search, vectors)[0]
+        for axes in ("features", "components")
+    }
+    values = evaluate_method("int8", 32, 0, vectors)
+    assert values["parameters"] == {"dtype": "uint8", "axes": "components"}
+    assert values[REAL_METRICS[0]] == max(scores.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "nbits", "reason"),
+    [
+        ("rabitq", 64, "8 bytes leave no signs beside its 8 bytes of factors"),
+        ("sign", 32, "4 bytes hold 32 bits, more than the 24 features"),
+        ("float32", 16, "2 bytes leave no float32 numbers"),
+        ("pq", 8, "it learns from at least 256 items, and there are 200"),
+        ("int8", 12, "its size is a whole number of bytes"),
+        ("faiss-lsh", 32, None),
+    ],
+)
+def test_what_a_baseline_cannot_store_is_said(name, nbits, reason):
+    assert why_not(name, nbits, 24, 200) == reason
+
+
+def test_groups_of_the_task():
+    assert expand_methods(["baselines"], "neighbors") == list(BASELINES)
+    everything = expand_methods(["all"], "neighbors")
+    assert {"itq", "embedding", *BASELINES} < set(everything)
+    assert not {"talr", "sdh"} & set(everything)
+    assert expand_methods(["baselines"]) == []
+
+
+def test_vectors_without_labels_from_a_plain_array(tmp_path):
+    X = np.random.default_rng(0).standard_normal((300, 16)).astype(np.float32)
+    np.save(tmp_path / "mine.npy", X)
+    np.savez(tmp_path / "same.npz", X=X, y=np.arange(300) % 3)
+    options = {"methods": ["lsh", "centered-sign"], "nbits": [16], "n_seeds": 1}
+    results, description = compare(tmp_path / "mine.npy", task="neighbors", **options)
+    labeled = compare(tmp_path / "same.npz", protocol="neighbors", **options)[0]
+    assert [result.task for result in results + labeled] == ["neighbors"] * 4
+    assert "60 queries against 240 database samples" in description
+    for ours, theirs in zip(results, labeled, strict=True):
+        assert ours["real_neighbor_recall_at_10"] == theirs["real_neighbor_recall_at_10"] > 0.2
+        assert "ap" not in ours
+
+
+def test_cosine_neighbors_are_those_of_vectors_of_unit_length(tmp_path):
+    X = np.random.default_rng(0).standard_normal((300, 16)) * np.arange(1, 301)[:, None]
+    np.save(tmp_path / "mine.npy", X)
+    results = compare(tmp_path / "mine.npy", protocol="neighbors-cosine", methods=["lsh"], nbits=[16], n_seeds=1)[0]
+    np.save(tmp_path / "mine.npy", X / np.linalg.norm(X, axis=1, keepdims=True))
+    scaled = compare(tmp_path / "mine.npy", task="neighbors", methods=["lsh"], nbits=[16], n_seeds=1)[0]
+    assert results[0][CODE_METRICS[0]] == pytest.approx(scaled[0][CODE_METRICS[0]], abs=0.002)
+
+
+def test_an_interrupted_run_continues(tmp_path, monkeypatch):
+    options = {"task": "neighbors", "methods": ["lsh", "float16", "int8"], "nbits": [64], "n_seeds": 1}
+    expected = compare(**options)[0]
+
+    def interrupt(name, *args, **parameters):
+        if name == "int8":
+            raise KeyboardInterrupt
+        return make_baseline(name, *args, **parameters)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("skhash.comparison._neighbors.make_baseline", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            compare(**options, folder=tmp_path)
+    reused = []
+    results, _ = compare(**options, folder=tmp_path, report=lambda progress: reused.append(progress.reused))
+    assert reused == [True, True, False]
+    assert [result[REAL_METRICS[0]] for result in results] == [result[REAL_METRICS[0]] for result in expected]
+
+
+def test_the_report_shows_the_winner_and_the_picture(tmp_path, capsys):
+    assert main(["compare", *QUICK, "--bytes", "16", "--out", str(tmp_path)]) == 0
+    output = capsys.readouterr()
+    assert "R@10, codes" in output.out
+    winner = next(line for line in output.out.splitlines() if line.startswith("| int8") and "| 16 " in line)
+    assert "*" in winner
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert [row["bytes_per_item"] for row in rows] == [8, 8, 16, 16]
+    page = (tmp_path / "report.html").read_text()
+    assert "R@10 against bytes" in page
+    assert "8 and 16 bytes" in page
+    assert "AP_T" not in page
+    (tmp_path / "report.html").unlink()
+    assert rebuild_page(tmp_path).read_text().count("<figure>") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "talr,sdh"], "`methods` must need no labels for the task 'neighbors'. Got talr, sdh instead."),
+        (["--methods", "pqq"], "Got 'pqq' (did you mean 'pq'?) instead"),
+        (["--protocol", "5k"], "`protocol` must be one of neighbors, neighbors-cosine for the task 'neighbors'."),
+        (["--tune", "2"], "`tune` must be None for the task 'neighbors'. Got 2 instead."),
+        (["--bytes", "x"], "--bytes must be ints >= 1, such as 8,16,32. Got 'x' instead."),
+        (["--bytes", "8", "--bits", "64"], "--bits or --bytes must be given, and not both."),
+    ],
+)
+def test_bad_options_give_one_line(arguments, message, capsys):
+    assert main(["compare", "--task", "neighbors", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_baselines_need_the_task(capsys):
+    assert main(["compare", "--methods", "pq"]) == 2
+    assert "`methods` must be hashers, or the task must be 'neighbors'" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"`task` must be None or one of relevance, neighbors\. Got 'n' instead"):
+        compare(task="n")
+    with pytest.raises(ValueError, match=r"`protocol` must be one of holdout.* for the task 'relevance'"):
+        compare(task="relevance", protocol=replace(PROTOCOLS["neighbors"], name="own"))
+
+
+def test_a_missing_faiss_is_said_before_any_work(monkeypatch, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+    assert main(["compare", "--task", "neighbors", "--methods", "int8,pq"]) == 1
+    assert capsys.readouterr().err.endswith("need FAISS, which is not installed: pip install faiss-cpu\n")
