@@ -117,6 +117,13 @@ class TableDistance:
 
     def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
+        zeros, ones = self.zeros[part], self.ones[part]
+        if len(zeros) > 1 and k <= (last - first) // 8:  # else most of a scan is empty, or most items are candidates
+            from skhash._scans import scan, scan_tables
+
+            found = _empty_neighbors(len(zeros), k, zeros.dtype)
+            scan(*scan_tables(zeros, ones, database.shape[1]), database, first, last, *found)
+            return found
         from skhash._kernels import nearest_by_tables
 
         tables = self._tables(part)

@@ -23,6 +23,7 @@ ROOMS = [
         "_files",
         "_threads",
         "_kernels",
+        "_scans",
         "_validation",
         "_targets",
         "codes",

@@ -1,0 +1,179 @@
+"""Exact search by tables for many queries at once.
+
+A distance that is a sum over the bits of a code is a sum over its groups of four bits, with 16 values each. The sums of
+16 queries are rounded to 16-bit integers and kept side by side, so that one vector instruction adds one group for all
+of them. An item whose rounded sum cannot be among the nearest is skipped; the others, a few of a thousand, are computed
+exactly. The result is that of `nearest_by_tables`, in about a tenth of its time.
+"""
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from skhash._kernels import SUB_BLOCK, _finish, _keep_nearest
+
+LANES = 16  # queries that are scanned together
+GROUPS = 16  # groups of four bits in a word
+BLOCK = 512  # items whose sums stay in the first-level cache
+_SUMS, _WORD = ir.VectorType(ir.IntType(16), LANES), ir.IntType(64)
+
+
+def _add_groups(typingctx, word, table, sums):
+    """Add the 16-bit terms of the groups of a word to the sums of all lanes; addresses of `table` and `sums`."""
+
+    def codegen(context, builder, signature, args):
+        word, table, sums = args
+        sums = builder.inttoptr(sums, _SUMS.as_pointer())
+        total = builder.load(sums, align=2)
+        for group in range(GROUPS):
+            value = builder.and_(builder.lshr(word, _WORD(4 * group)), _WORD(15))
+            place = builder.add(builder.mul(value, _WORD(2 * LANES)), _WORD(2 * LANES * 16 * group))
+            term = builder.inttoptr(builder.add(table, place), _SUMS.as_pointer())
+            total = builder.add(total, builder.load(term, align=2))
+        builder.store(total, sums, align=2)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), codegen
+
+
+def _lanes_at_most(typingctx, sums, limits):
+    """Bits of the lanes whose sum is at most their limit; addresses of both."""
+
+    def codegen(context, builder, signature, args):
+        a, b = (builder.load(builder.inttoptr(address, _SUMS.as_pointer()), align=2) for address in args)
+        return builder.zext(builder.bitcast(builder.icmp_signed("<=", a, b), ir.IntType(LANES)), _WORD)
+
+    return types.uint64(types.uint64, types.uint64), codegen
+
+
+add_groups: Any = intrinsic(_add_groups)
+lanes_at_most: Any = intrinsic(_lanes_at_most)
+
+
+def scan_tables(zeros, ones, n_words):
+    """Tables of a scan, from what a bit of 0 and a bit of 1 add to the distance from each query.
+
+    Parameters
+    ----------
+    zeros, ones : int32 or int64 array of shape (n_queries, nbits)
+        Terms of the bits.
+    n_words : int
+        Number of 64-bit words of a code.
+
+    Returns
+    -------
+    exact : int32 or int64 array of shape (n_queries, 16 * n_words, 16)
+        What each value of each group of four bits adds.
+    rounded : int16 array of shape (ceil(n_queries / LANES), 16 * n_words, 16, LANES)
+        The same in the units of each query, less the middle of each group, so that no sum overflows.
+    middles, units : float64 array of shape (n_queries,)
+        A distance is about ``middle + unit * sum``, by at most ``8 * n_words`` units.
+    """
+    n_queries, nbits = zeros.shape
+    n_groups = GROUPS * n_words
+    terms = np.zeros((2, n_queries, 64 * n_words), zeros.dtype)
+    terms[0, :, :nbits], terms[1, :, :nbits] = zeros, ones
+    # groups in the order of the words, whose lowest four bits are the last four bits of a byte
+    terms = terms.reshape(2, n_queries, 8 * n_words, 2, 4)[:, :, :, ::-1].reshape(2, n_queries, n_groups, 4)
+    patterns = np.unpackbits(np.arange(16, dtype=np.uint8)[:, None], axis=1)[:, 4:].astype(zeros.dtype)
+    exact = terms[1] @ patterns.T + terms[0] @ (1 - patterns.T)
+    low, high = exact.min(axis=2).astype(np.float64), exact.max(axis=2).astype(np.float64)
+    units = (high - low).sum(axis=1) / 2 / (2.0**15 - 2 - n_groups / 2)
+    units[units == 0] = 1.0
+    middle = (high + low) / 2
+    rounded = np.zeros((-(-n_queries // LANES) * LANES, n_groups, 16), np.int16)
+    rounded[:n_queries] = np.rint((exact - middle[..., None]) / units[:, None, None])
+    lanes = rounded.reshape(-1, LANES, n_groups, 16).transpose(0, 2, 3, 1)
+    return exact, np.ascontiguousarray(lanes), middle.sum(axis=1), units
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _limit(bound, middle, unit, n_groups):
+    """Largest rounded sum of an item that may be as near as `bound`."""
+    return np.int16(min(max(np.floor((bound - middle) / unit) + n_groups / 2 + 1, -(2.0**15)), 2.0**15 - 1))
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _exact_distance(table, words):
+    total = table[0, 0] * 0
+    for w in range(len(words)):
+        word = words[w]
+        for group in range(GROUPS):
+            total += table[w * GROUPS + group, (word >> np.uint64(4 * group)) & np.uint64(15)]
+    return total
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _add_candidate(distance, item, bound, k, distances, indices, state):
+    """Add an item to the candidates of one query, as `_offer` adds those of a block; the new bound."""
+    if distance > bound:
+        return bound
+    if distance == bound:
+        state[1] += 1
+        return bound
+    size = state[0]
+    distances[size], indices[size] = distance, item
+    state[0] = size + 1
+    if size + 1 < len(distances):
+        return bound
+    state[0], nearest, left_out = _keep_nearest(distances, indices, size + 1, k)
+    state[1] = left_out + (state[1] if nearest == bound else 0)
+    return nearest
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def scan(exact, rounded, middles, units, database, first, last, nearest_distances, nearest_indices, n_ties):
+    """Do what `nearest_by_tables` does, with the tables of `scan_tables`.
+
+    Parameters
+    ----------
+    exact, rounded, middles, units : array
+        Tables of the queries.
+    database : uint64 array of shape (n_items, n_words)
+        Database codes.
+    first, last : int
+        Items to search; at least k of them.
+    nearest_distances : array of shape (n_queries, k), of the dtype of `exact`
+        Receives the distances, ascending.
+    nearest_indices, n_ties : array
+        As there.
+    """
+    n_queries, n_words, k = len(exact), database.shape[1], nearest_distances.shape[1]
+    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), exact.dtype)
+    indices = np.empty(distances.shape, np.int64)
+    bounds = np.full(n_queries, np.iinfo(exact.dtype).max, exact.dtype)
+    states = np.zeros((n_queries, 2), np.int64)
+    limits = np.full((len(rounded), LANES), np.int16(-(2**15)))  # of lanes without a query
+    limits.reshape(-1)[:n_queries] = 2**15 - 1
+    sums = np.empty((BLOCK, LANES), np.int16)
+    row, table_size = np.uint64(2 * LANES), np.uint64(2 * LANES * 16 * GROUPS)  # bytes of an item, of a word
+    for start in range(first, last, BLOCK):
+        size = min(BLOCK, last - start)
+        for part in range(len(rounded)):
+            sums[:] = 0
+            for w in range(n_words):
+                table = np.uint64(rounded[part].ctypes.data) + np.uint64(w) * table_size
+                for i in range(size):
+                    add_groups(database[start + i, w], table, np.uint64(sums.ctypes.data) + np.uint64(i) * row)
+            for i in range(size):
+                lanes = lanes_at_most(
+                    np.uint64(sums.ctypes.data) + np.uint64(i) * row, np.uint64(limits[part].ctypes.data)
+                )
+                lane = 0
+                while lanes != 0:
+                    if lanes & np.uint64(1):
+                        q, item = part * LANES + lane, start + i
+                        distance = _exact_distance(exact[q], database[item])
+                        bound = _add_candidate(distance, item, bounds[q], k, distances[q], indices[q], states[q])
+                        if bound < bounds[q]:
+                            bounds[q] = bound
+                            limits[part, lane] = _limit(bound, middles[q], units[q], n_words * GROUPS)
+                    lanes >>= np.uint64(1)
+                    lane += 1
+    for q in range(n_queries):
+        found = nearest_distances[q], nearest_indices[q]
+        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
