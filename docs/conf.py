@@ -65,10 +65,22 @@ autodoc_typehints = "none"
 autosummary_context = {
     # methods of scikit-learn, torch and Python are documented there
     "not_ours": "BaseEstimator, TransformerMixin, ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, "
-    "Module, Mapping, BaseException",
+    "Module, Mapping, tuple, BaseException",
     "excluded": "set_fit_request, set_partial_fit_request, set_output, get_metadata_routing, add_note, with_traceback",
 }
 numpydoc_show_class_members = False
+
+
+def setup(app):
+    """Leave out the fields of named tuples, which the class lists as its parameters."""
+    app.connect(
+        "autodoc-skip-member",
+        lambda app, what, name, member, skip, options: (
+            True if (getattr(member, "__doc__", None) or "").startswith("Alias for field number") else None
+        ),
+    )
+
+
 numpydoc_validation_checks = {
     "all",
     "ES01",  # one line describes many functions completely
@@ -127,7 +139,7 @@ html_static_path = ["_static"]
 html_css_files = ["skhash.css"]
 html_show_sourcelink = False
 html_copy_source = False
-SINGLE_PAGES = ("start", "glossary", "results", "results/*", "comparators", "contributing")
+SINGLE_PAGES = ("start", "glossary", "results", "results/*", "comparators", "contributing", "security")
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,

@@ -1,7 +1,8 @@
 """Keep tables and pictures readable at the width of a phone.
 
 A value and its standard deviation stay on one line, "0.850 ± 0.006", and so do the ends of a range,
-"0.827 to 0.873". A picture of several panels side by side gets a box in which it scrolls.
+"0.827 to 0.873". A table of text with three or more columns is read downwards there, so each cell repeats the
+head of its column. A picture of several panels side by side gets a box in which it scrolls.
 """
 
 import re
@@ -13,6 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.ext.autosummary import autosummary_table
 from sphinx.util.images import get_image_size
 
+NUMBER = re.compile(r"\s*[-+]?[\d.]")
 SPREAD = re.compile(r"(?<=\d) (±|to) (?=\d)")
 PANORAMA = 1.8  # width over height
 
@@ -32,6 +34,22 @@ def open_signatures(app: Sphinx, doctree: nodes.document) -> None:
                 text.parent.replace(text, nodes.Text(text.replace(", ", ",\u200b ")))
 
 
+def label_cells(app: Sphinx, doctree: nodes.document) -> None:
+    """Put the head of the column before each cell of a table of text; the style sheet shows it on a phone."""
+    for table in doctree.findall(nodes.table):
+        rows = [list(row) for row in table.findall(nodes.row)]
+        heads = [entry.astext() for entry in rows[0]] if next(table.findall(nodes.thead), None) else []
+        others = [entry for row in rows[1:] for entry in row[1:]]
+        n_numbers = sum(bool(NUMBER.match(entry.astext())) for entry in others)
+        if len(heads) < 3 or "methods" in table["classes"] or 2 * n_numbers >= len(others):
+            continue
+        table["classes"].append("stacked")
+        for row in rows[1:]:
+            for head, entry in zip(heads, row, strict=False):
+                if len(entry):
+                    entry[0].insert(0, nodes.inline("", f"{head}: ", classes=["cell-head"]))
+
+
 def box_panoramas(app: Sphinx, doctree: nodes.document) -> None:
     """Put a picture that is much wider than high into a container of class "wide-picture"."""
     for picture in list(doctree.findall(lambda node: node.tagname in ("image", "imgsgnode"))):
@@ -44,6 +62,6 @@ def box_panoramas(app: Sphinx, doctree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Apply the changes to each page after it is read."""
-    for change in (hold_spreads, open_signatures, box_panoramas):
+    for change in (hold_spreads, open_signatures, label_cells, box_panoramas):
         app.connect("doctree-read", change)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

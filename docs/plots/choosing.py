@@ -25,7 +25,7 @@ def _histogram(name, nbits):
 
 def methods():
     """Plot AP_T against the number of bits, without and with labels."""
-    _, panels = plt.subplots(1, 2, figsize=(5.6, 3.4), sharey=True, layout="constrained")
+    _, panels = plt.subplots(1, 2, figsize=(5.6, 3.9), sharey=True, layout="constrained")
     for axes, names, title in zip(panels, (UNSUPERVISED, SUPERVISED), ("no labels", "labels"), strict=True):
         for name, color in names.items():
             values = [average_precision(_histogram(name, nbits)) for nbits in NBITS]
@@ -33,7 +33,7 @@ def methods():
         axes.set_xscale("log", base=2)
         axes.set_xticks(NBITS, NBITS)
         axes.set(title=title, xlabel="bits", ylim=(0, 1))
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.25))
     panels[0].set_ylabel("AP_T")
 
 

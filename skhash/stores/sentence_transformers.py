@@ -29,7 +29,7 @@ def to_sentence_transformers(
     Returns
     -------
     ndarray of shape (n, ceil(nbits / 8)), dtype uint8 or int8
-        uint8 for "ubinary", int8 for "binary".
+        Packed codes: uint8 for "ubinary", int8 for "binary".
 
     Raises
     ------
