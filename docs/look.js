@@ -24,16 +24,17 @@
     if (!place.width || !place.height || read_aloud(element) || !element.checkVisibility()) continue;
     const around = [...above(element)];
     const box = around.find(b => scrolls(b) || hides(b));
-    if (box && hides(box) && place.right > box.getBoundingClientRect().right + 1)
-      faults.add(`cut: ${name(element)}`);
-    if (!box && place.right > root.clientWidth + 1 && ![...element.children].some(
-      child => child.getBoundingClientRect().right > root.clientWidth + 1))
-      faults.add(`sticks out: ${name(element)}`);
+    const block = around.find(b => style(b).display !== "inline" && style(b).display !== "contents");
+    if (box && hides(box) && place.right > box.getBoundingClientRect().right + 1) faults.add(`cut: ${name(element)}`);
+    else if (!around.some(scrolls) && block && place.right > block.getBoundingClientRect().right + 1
+        && style(element).position === "static") faults.add(`sticks out: ${name(element)}`);
     if (element.clientWidth && element.scrollWidth > element.clientWidth + 1) {
       // on a phone, code, tables, formulas and panoramas may scroll in their own box
-      if (scrolls(element) ? desk && !element.matches("div.math") : style(element).overflowX === "visible"
-          && style(element).display !== "inline" && !around.some(scrolls) && element.innerText)
-        faults.add(`${scrolls(element) ? "scrolls" : "overflows"}: ${name(element)}`);
+      if (scrolls(element)) {
+        if (desk && !element.matches("div.math")) faults.add(`scrolls: ${name(element)}`);
+      } else if (style(element).overflowX === "visible" && !element.children.length && !around.some(scrolls)) {
+        faults.add(`overflows: ${name(element)}`); // a word that is too long
+      }
     }
   }
 

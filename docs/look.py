@@ -1,8 +1,8 @@
 """Look at the built pages in a browser: ``python look.py _build/html FOLDER [PAGE ...]``.
 
-Needs ``chromium``. Each page is opened at the width of a desk (1280 pixels) and of a phone (390), light and
-dark, and its faults are printed, with the name of the element: a page that scrolls sideways, what sticks out of
-its box or is cut, a picture that is missing, and text of little contrast or in tiny letters. The pages of whole
+Needs ``chromium`` and ``bash``. Each page is opened at the width of a desk (1280 pixels) and of a phone (390),
+light and dark, and its faults are printed, with the name of the element: a page that scrolls sideways, what sticks
+out of its box or is cut, a picture that is missing, and text of little contrast or in tiny letters. The pages of whole
 source files are left out. At 1280 pixels, no
 block of code and no table may scroll. If pages are given, only they are checked, and a screenshot of each is
 stored in FOLDER.
@@ -40,7 +40,12 @@ class Browser:
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
         self._process = subprocess.Popen(
-            ["sh", "-c", f'exec chromium {FLAGS} --user-data-dir="$0" 3<&{commands} 4>&{answers} 2>/dev/null', profile],
+            [
+                "bash",
+                "-c",
+                f'exec chromium {FLAGS} --user-data-dir="$0" 3<&{commands} 4>&{answers} 2>/dev/null',
+                profile,
+            ],
             pass_fds=(commands, answers),
         )
         os.close(commands), os.close(answers)
