@@ -39,15 +39,8 @@ class Browser:
     def __init__(self, profile: str) -> None:
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
-        self._process = subprocess.Popen(
-            [
-                "bash",
-                "-c",
-                f'exec chromium {FLAGS} --user-data-dir="$0" 3<&{commands} 4>&{answers} 2>/dev/null',
-                profile,
-            ],
-            pass_fds=(commands, answers),
-        )
+        command = f'exec chromium {FLAGS} --user-data-dir="$0" 3<&{commands} 4>&{answers} 2>/dev/null'
+        self._process = subprocess.Popen(["bash", "-c", command, profile], pass_fds=(commands, answers))
         os.close(commands), os.close(answers)
         self._buffer, self._count, self._session, self._loaded = b"", 0, {}, False
         (tab,) = (t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page")
