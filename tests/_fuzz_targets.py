@@ -18,6 +18,7 @@ from sklearn.frozen import FrozenEstimator
 
 import skhash
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
+from skhash.cli._samples import read_codes
 from skhash.codes import pack
 from skhash.datasets import PROTOCOLS, load_dataset
 from skhash.datasets._npz import read_npz
@@ -197,4 +198,26 @@ def pack_dataset(tree):
 
 DATASETS = Target("data sets", ".npz", datasets, read_dataset, unpack_dataset, pack_dataset)
 
-TARGETS = (MODELS, INDEXES, DATASETS, CHECKPOINTS, *COMPARISON)
+
+# --- codes of the command line
+
+
+def code_files():
+    """Archives of codes of several lengths, with factors and without."""
+    rng = np.random.default_rng(0)
+    files = {}
+    for nbits in (6, 12, 64):
+        codes = pack(rng.integers(0, 2, (N_SAMPLES, nbits), dtype=np.uint8))
+        factors = {"factors": rng.normal(size=(N_SAMPLES, 2)).astype(np.float32)} if nbits == 12 else {}
+        files[f"{nbits} bits"] = pack_dataset({"codes": codes, "nbits": np.array(nbits)} | factors)
+    return files
+
+
+def read_code_file(path):
+    """Codes and factors of the file."""
+    return read_codes(str(path))
+
+
+CODES = Target("codes", ".npz", code_files, read_code_file, unpack_dataset, pack_dataset)
+
+TARGETS = (MODELS, INDEXES, DATASETS, CODES, CHECKPOINTS, *COMPARISON)

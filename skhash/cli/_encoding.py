@@ -16,6 +16,7 @@ from skhash.base import ENCODE_BATCH_SIZE
 from skhash.cli._progress import Part
 from skhash.cli._samples import Samples, open_samples
 from skhash.comparison._live import LiveLine
+from skhash.metrics._estimators import item_factors
 from skhash.persistence import load
 
 
@@ -30,10 +31,14 @@ def run(options: argparse.Namespace) -> int:
         with archive.open("codes.npy", "w", force_zip64=True) as member:
             header = {"descr": "|u1", "fortran_order": False, "shape": (samples.n, -(-nbits // 8))}
             npy.write_array_header_1_0(member, header)
-            for codes in encode_batches(hasher, samples, options.data):
+            factors = []
+            for codes, more in encode_batches(hasher, samples, options.data):
                 member.write(codes.tobytes())
-        with archive.open("nbits.npy", "w") as member:
-            npy.write_array(member, np.array(nbits), allow_pickle=False)
+                factors.append(more)
+        arrays = {"nbits": np.array(nbits)} | ({} if factors[0] is None else {"factors": np.concatenate(factors)})
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
     print(f"{samples.n:,} codes of {nbits} bits: {options.out}")
     return 0
 
@@ -46,11 +51,11 @@ def load_hasher(path: str) -> Any:
     return hasher
 
 
-def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[npt.NDArray[np.uint8]]:
-    """Packed codes of samples, in the batches of ``encode``, with progress on stderr."""
+def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:
+    """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
     n_done, started = 0, time.monotonic()
     with LiveLine(sys.stderr) as line:
         for batch in samples.batches(ENCODE_BATCH_SIZE):
-            yield hasher.encode(batch)
+            yield hasher.encode(batch), item_factors(hasher, batch)
             n_done += len(batch)
             line.show(Part(f"Encoding {name}", n_done, samples.n, started))

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     """Write codes into a store."""
     if options.table is not None and options.to not in _WITH_TABLES:
         raise ValueError(f"--table must be used with {', '.join(_WITH_TABLES)}. Got it with {options.to}.")
-    stored = read_codes(options.codes)
+    stored = read_codes(options.codes).stored
     more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
     if options.to in _WITH_TABLES:
         _to_table(options.to, stored.codes, options.out, options.table or "codes", more)

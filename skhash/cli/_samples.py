@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,21 @@ class Samples:
     batches: Callable[[int], Iterator[npt.NDArray[Any]]]
 
 
+class Items(NamedTuple):
+    """Codes of a file, and the factors that some hashers store beside them.
+
+    Parameters
+    ----------
+    stored : StoredCodes
+        The codes.
+    factors : float32 ndarray of shape (n, 2) or None
+        The factors.
+    """
+
+    stored: StoredCodes
+    factors: npt.NDArray[Any] | None
+
+
 def open_samples(path: str, column: str | None = None) -> Samples:
     """Open a file of samples.
 
@@ -57,21 +72,28 @@ def open_samples(path: str, column: str | None = None) -> Samples:
     return samples
 
 
-def read_codes(path: str) -> StoredCodes:
+def read_codes(path: str) -> Items:
     """Codes from ``skhash encode`` or a Parquet file."""
     _check_exists(path)
     if Path(path).suffix == ".parquet":
-        return from_parquet(path)
+        return Items(from_parquet(path), None)
     if Path(path).suffix != ".npz":
         raise ValueError(f"Files of codes must be .npz or .parquet. Got {path} instead.")
     how = "Write it with skhash encode."
-    arrays = read_npz(path, ("codes", "nbits"), "arrays named codes and nbits", how)
+    arrays = read_npz(path, ("codes", "nbits", "factors"), "arrays named codes and nbits", how)
+    nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")
     try:
-        if arrays.get("nbits", np.empty(0)).shape != ():
+        if nbits.shape != ():
             raise ValueError(f"`nbits` must be an int. {how}")
-        return check_codes(arrays["codes"], arrays["nbits"].item(), None)
-    except ValueError as error:
+        stored = check_codes(arrays["codes"], nbits.item(), None)
+        if factors is not None:
+            if factors.shape != (len(stored.codes), 2) or factors.dtype != np.float32:
+                raise ValueError(f"`factors` must be float32 of shape ({len(stored.codes)}, 2). {how}")
+            if not np.isfinite(factors).all():
+                raise ValueError(f"`factors` must be finite. {how}")
+    except (ValueError, TypeError) as error:
         raise InvalidFileError(path, f"has no codes: {error}") from error
+    return Items(stored, factors)
 
 
 def is_codes(path: str) -> bool:

@@ -15,12 +15,11 @@ from skhash._files import atomic_write
 from skhash.base import ENCODE_BATCH_SIZE
 from skhash.cli._encoding import encode_batches
 from skhash.cli._progress import Part
-from skhash.cli._samples import Samples, is_codes, open_samples, read_codes
+from skhash.cli._samples import Items, Samples, is_codes, open_samples, read_codes
 from skhash.codes import check_same_nbits
 from skhash.comparison._live import LiveLine
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load
-from skhash.stores import StoredCodes
 from skhash.stores._codes import check_codes
 
 #: queries and items of the table that is printed
@@ -51,21 +50,25 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
         return loaded if options.query is None else loaded.set_params(query=options.query)
     if options.data is None:
         raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")
-    items = _codes_of(loaded, options)
-    check_same_nbits(items.nbits, int(loaded._n_features_out), options.data, options.model)
+    (codes, nbits, ids), factors = _items(loaded, options)
+    check_same_nbits(nbits, int(loaded._n_features_out), options.data, options.model)
     index = HammingNeighbors(FrozenEstimator(loaded), query=options.query or "code")
     index.fit(next(queries.batches(1)))  # of the kind of the queries; the codes replace this item
-    index.codes_, index.ids_, index.n_samples_fit_ = item_words(items.codes), items.ids, len(items.ids)
+    if index.factors_ is not None and factors is None and index.query == "real":
+        raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
+    index.codes_, index.ids_, index.n_samples_fit_ = item_words(codes), ids, len(ids)
+    index.factors_ = factors
     return index
 
 
-def _codes_of(hasher: Any, options: argparse.Namespace) -> StoredCodes:
-    """Codes of the items."""
+def _items(hasher: Any, options: argparse.Namespace) -> Items:
+    """Codes and factors of the items."""
     if options.column is None and is_codes(options.data):
         return read_codes(options.data)
     samples = open_samples(options.data, options.column)
-    codes = [*encode_batches(hasher, samples, options.data)]
-    return check_codes(np.concatenate(codes), int(hasher._n_features_out), None)
+    codes, factors = zip(*encode_batches(hasher, samples, options.data), strict=True)
+    stored = check_codes(np.concatenate(codes), int(hasher._n_features_out), None)
+    return Items(stored, None if factors[0] is None else np.concatenate(factors))
 
 
 def _search(

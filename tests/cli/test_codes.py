@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.frozen import FrozenEstimator
 
-from skhash import ITQHasher, LSHHasher, StructHashHasher
+from skhash import EmbeddingHasher, ITQHasher, LSHHasher, StructHashHasher
 from skhash.cli import main
 from skhash.cli._progress import Part
 from skhash.neighbors import HammingNeighbors
@@ -109,6 +109,23 @@ def test_neighbors_are_those_of_the_class(data, query, files, itq, digits, tmp_p
     assert_array_equal(numbers[:, :2], [(q, rank) for q in range(15) for rank in (1, 2, 3, 4)])
     assert_array_equal(numbers[:, 2].reshape(15, 4), expected[1])
     assert_array_equal(numbers[:, 3].reshape(15, 4), expected[0])
+
+
+@pytest.mark.parametrize("query", ["code", "real"])
+def test_factors_are_stored_beside_the_codes(query, files, digits, tmp_path, capsys):
+    hasher = EmbeddingHasher(16, factors=True, n_epochs=1, random_state=0).fit(digits.X)
+    save(hasher, tmp_path / "hasher")
+    codes, found = f"{tmp_path}/codes.npz", f"{tmp_path}/found.npz"
+    assert main(["encode", f"{tmp_path}/hasher", f"{files}/items.npy", "--out", codes]) == 0
+    assert_array_equal(np.load(codes)["factors"], hasher.encode_factors(digits.X))
+    expected = HammingNeighbors(FrozenEstimator(hasher), query=query).fit(digits.X).kneighbors(digits.X_query[:15])
+    command = ["search", f"{tmp_path}/hasher", codes, f"{files}/queries.npy", "--query", query, "--out", found]
+    assert main(command) == 0
+    assert_array_equal(np.load(found)["distances"], expected[0])
+    assert_array_equal(np.load(found)["ids"], expected[1])
+    np.savez(codes, codes=hasher.encode(digits.X), nbits=16)
+    assert main(command) == {"code": 0, "real": 2}[query]
+    assert ("must have factors for real queries" in capsys.readouterr().err) == (query == "real")
 
 
 def test_an_index_has_its_items(files, itq, digits, tmp_path, capsys):
@@ -254,6 +271,10 @@ def test_errors_of_the_user_get_one_line(arguments, message, files, digits, tmp_
         ),
         ({"codes": np.ones((3, 2), np.uint8)}, "has no codes: `nbits` must be an int. Write it with skhash encode."),
         ({"codes": np.ones((3, 2), np.uint8), "nbits": 17}, "has no codes: `codes` must hold packed codes of 17 bits"),
+        (
+            {"codes": np.ones((3, 1), np.uint8), "nbits": 8, "factors": np.ones(3)},
+            "has no codes: `factors` must be float32 of shape (3, 2).",
+        ),
         ({"codes": np.ones((3, 2), np.uint8), "nbits": 12}, "has no codes: `codes` must have zeros after bit 12"),
     ],
 )
