@@ -119,10 +119,10 @@ class TableDistance:
         """See :class:`Distance`."""
         zeros, ones = self.zeros[part], self.ones[part]
         if len(zeros) > 1 and k <= (last - first) // 8:  # else most of a scan is empty, or most items are candidates
-            from skhash._scans import scan, scan_tables
+            from skhash._scans import nearest_by_scan
 
             found = _empty_neighbors(len(zeros), k, zeros.dtype)
-            scan(*scan_tables(zeros, ones, database.shape[1]), database, first, last, *found)
+            nearest_by_scan(zeros, ones, database, first, last, *found)
             return found
         from skhash._kernels import nearest_by_tables
 

@@ -177,3 +177,9 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
     for q in range(n_queries):
         found = nearest_distances[q], nearest_indices[q]
         n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
+
+
+def nearest_by_scan(zeros, ones, database, first, last, *found):
+    """Do what `scan` does, from the terms that `scan_tables` takes."""
+    exact, rounded, middles, units = scan_tables(zeros, ones, database.shape[1])
+    scan(exact, rounded, middles, units, database, first, last, *found)
