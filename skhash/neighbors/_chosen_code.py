@@ -61,7 +61,8 @@ class ChosenCode:
     candidates : int
         Number of first items of the search, which hold the nearest vectors.
     bytes_per_item : int
-        Bytes of an item: its packed code, its factors, and the vector that is re-ranked.
+        Bytes of an item: its packed code, its factors, and the vector that is re-ranked. An index of
+        :class:`HammingNeighbors` pads the code to a multiple of 8 bytes.
     recall : float
         Mean recall of the held-out queries.
     interval : tuple of float
