@@ -5,8 +5,8 @@
 Hamming distances beside IndexBinaryFlat, whose distances must be equal; real queries, 32 at once and one, beside the
 scans of IndexRaBitQ and IndexPQFastScan of the same number of bytes, which approximate their scores. All of them
 alternate in one process, and the fastest run counts, so that other work on the machine slows all of them alike. Two
-bounds stand beside: to read the codes once for each query from memory, and to count the bits of words in the cache, with
-nothing else. A search reads the codes once for several queries, so that it may exceed the first.
+bounds stand beside: to read the codes once for each query from memory, and to count the bits of words in the cache,
+with nothing else. A search reads the codes once for several queries, so that it may exceed the first.
 """
 
 import argparse
