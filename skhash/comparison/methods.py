@@ -88,7 +88,7 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     seed : int
         Its `random_state`.
     affinity : "auto" or callable
-        Its affinity.
+        Its affinity, unless it makes a method learn from labels that learns from samples alone.
     **parameters
         Further parameters of the hasher.
 
@@ -115,4 +115,6 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     variant = METHODS[method]
     options = {"store_database": False} | dict(variant.parameters) | parameters
     hasher: BaseHasher = getattr(hashers, variant.method.class_name)(nbits, affinity=affinity, **options)
+    if variant.method.learns_from == "samples" and hasher._supervised:  # with an affinity it learns from labels
+        hasher.set_params(affinity=None)
     return hasher.set_params(random_state=seed) if hasattr(hasher, "random_state") else hasher

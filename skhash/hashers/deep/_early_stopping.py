@@ -47,19 +47,24 @@ class EarlyStopping:
     ) -> None:
         self.held_out, self.held_out_targets = held_out, held_out_targets
         self.train, self.train_targets = train, train_targets
+        self.database, self.database_targets = train, train_targets
         self.affinity, self.metric, self.n_iter_no_change = affinity, metric, n_iter_no_change
         self.best: tuple[float, int] = (-np.inf, 0)
 
     def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
         """Add the metric after an epoch to its entry of the history; return whether it is the best so far."""
-        codes, database = (_binarize_and_pack(compute_activations(encoder, X)) for X in (self.held_out, self.train))
-        nbits = encoder.hash.out_features
-        ranking = Ranking(codes, database, nbits, self.held_out_targets, self.train_targets, self.affinity)
-        entry["validation"] = evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
+        entry["validation"] = self.measure(encoder)
         if entry["validation"] <= self.best[0]:
             return False
         self.best = (entry["validation"], entry["epoch"])
         return True
+
+    def measure(self, encoder: Encoder) -> float:
+        """Metric of the held-out samples."""
+        codes, database = (_binarize_and_pack(compute_activations(encoder, X)) for X in (self.held_out, self.database))
+        nbits = encoder.hash.out_features
+        ranking = Ranking(codes, database, nbits, self.held_out_targets, self.database_targets, self.affinity)
+        return evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
 
     def should_stop(self, n_epochs: int) -> bool:
         """Whether the last epochs brought no better value."""

@@ -15,6 +15,7 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 """
 
 import math
+from functools import partial
 from numbers import Real
 from os import PathLike
 from typing import Any, Literal
@@ -35,6 +36,7 @@ from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._local_order import local_order
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._relevance import RelevanceMixin, RelevanceObjective
 
 N_START = 10_000  # samples that the start is learned from
 N_EVALUATIONS = 25  # about as many epochs of a fit are measured
@@ -101,7 +103,7 @@ class _EmbeddingObjective(Objective):
         return _neighbor_loss(similarities, scores, self.temperature) / n_queries
 
 
-class EmbeddingHasher(FactorsMixin, DeepHasher):
+class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     """Codes that keep the neighbors of vectors, learned from the vectors alone.
 
     Items become codes. Queries stay real: :meth:`project_queries` is a linear map of its own, and
@@ -119,7 +121,8 @@ class EmbeddingHasher(FactorsMixin, DeepHasher):
         Temperature of the similarities of a query, in units of their standard deviation. A small
         value looks at the nearest items only.
     affinity : None, "auto" or callable, default=None
-        Which samples are relevant, for :meth:`score` only; None is "auto". See :mod:`skhash.affinity`.
+        Learn which samples are relevant from `y`, instead of the neighbors of the vectors; see
+        :mod:`skhash.affinity`. None learns neighbors, and takes "auto" for :meth:`score`.
     factors : bool, default=False
         Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
         beside its code: see :meth:`encode_factors`. Without a backbone only.
@@ -130,6 +133,8 @@ class EmbeddingHasher(FactorsMixin, DeepHasher):
     {shared attributes}
     database_factors_ : ndarray of shape (n_samples, 2), dtype float32
         Factors of the training samples, with ``factors=True``.
+    n_labeled_ : int
+        Number of labeled samples, with an affinity.
 
     Notes
     -----
@@ -137,7 +142,14 @@ class EmbeddingHasher(FactorsMixin, DeepHasher):
     out: they are items like the others, and no queries. The validation metric of `history_` is the share
     of their ten nearest vectors that are among the ten best items by real queries, measured about 25
     times. The start is kept if no epoch is better by more than chance, so learning pays from some
-    thousand samples on. `y` is stored for :meth:`score`; learning does not use it.
+    thousand samples on. Without an affinity `y` is stored for :meth:`score`; learning does not use it.
+
+    With an affinity, few labels are enough. Unlabeled samples have the class -1, as in
+    :mod:`sklearn.semi_supervised`, or no label at all in a matrix of labels; for another affinity they
+    are relevant to no sample, as those without judged pairs in a
+    :class:`~skhash.affinity.PrecomputedAffinity`. They still say where the vectors are. Learning starts
+    from a ridge regression of the levels of all pairs of labeled samples, rotated as in ITQ, and the
+    AP of held-out labeled samples, ranked by their codes, decides about the penalty and the epochs.
 
     {defaults}
 
@@ -269,10 +281,12 @@ class EmbeddingHasher(FactorsMixin, DeepHasher):
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)
-        if self.learning_rate is None and _are_many(len(X), self.settings_["batch_size"]):
+        if self.learning_rate is None and not self._supervised and _are_many(len(X), self.settings_["batch_size"]):
             self.settings_["learning_rate"] *= 3
 
     def _objective(self) -> Objective:
+        if self._supervised:
+            return RelevanceObjective(self.affinity_, partial(_neighbor_loss, temperature=self.temperature))
         return _EmbeddingObjective(self.metric, self.temperature)
 
     def _augmentation(self) -> None:
@@ -289,12 +303,14 @@ class EmbeddingHasher(FactorsMixin, DeepHasher):
             encoder.queries.weight.copy_(start)
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> Any:
+        if self._supervised:
+            return super()._hold_out(X, targets, order)
         indices = choose_queries(len(X), self.validation_fraction, order)
         every = math.ceil(self.settings_["n_epochs"] / N_EVALUATIONS)
         return HeldOutQueries(X, targets, indices, self.metric, self.n_iter_no_change, every)
 
     def _fit_loop(self, trainer: Trainer, early_stopping: Any, *others: Any) -> None:
-        if early_stopping is not None:
+        if early_stopping is not None and not self._supervised:
             trainer.objective.held_out = early_stopping.indices
             if not self.history_:
                 early_stopping.begin(trainer.encoder)

@@ -1,0 +1,126 @@
+r"""The start of EmbeddingHasher where relevance is learned: a ridge regression of the levels of all pairs.
+
+With the labeled samples x in the rows of X, centered, and their levels L, centered over rows and columns, the
+estimate of a level is a bilinear function of two samples,
+
+    L_ij ~ x_i' M x_j,   M = P L P',   P = (X'X + c I)^-1 X'
+
+which regresses on one sample and then on the other. The eigenvectors of M, times the roots of its largest eigenvalues,
+map samples to vectors whose inner products are these estimates. A rotation as in ITQ brings them near the corners of
+the cube.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._targets import n_targets, take_targets
+from skhash.affinity import ClassAffinity, level_indices
+from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.metrics._arrays import memory_chunks
+
+#: candidates for the penalty c, in units of the mean eigenvalue of X'X
+PENALTIES = (1.0, 0.1, 0.3, 3.0, 10.0)
+UNLABELED = -1
+
+
+def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
+    """Indices of the labeled samples, ascending.
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    targets : array of shape (n_samples, ...)
+        What it compares.
+
+    Returns
+    -------
+    ndarray of int64
+        Of classes, those that are not -1; otherwise those relevant to any sample, itself included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.affinity import ClassAffinity, SharedLabelsAffinity
+    >>> from skhash.hashers.deep._relevance_start import labeled_indices
+    >>> labeled_indices(ClassAffinity(), np.array([2, -1, 0])).tolist()
+    [0, 2]
+    >>> labeled_indices(SharedLabelsAffinity(), np.array([[0, 1], [0, 0], [1, 1]])).tolist()
+    [0, 2]
+    """
+    n = n_targets(targets)
+    if isinstance(affinity, ClassAffinity):
+        is_number = np.asarray(targets).dtype.kind in "if"
+        labeled = (np.asarray(targets).reshape(n) != UNLABELED) if is_number else np.ones(n, dtype=bool)
+        return np.flatnonzero(labeled)
+    labeled = np.zeros(n, dtype=bool)
+    for chunk in memory_chunks(n, 32 * n):
+        labeled[chunk] = level_indices(affinity, take_targets(targets, chunk), targets)[0].any(axis=1)
+    return np.flatnonzero(labeled)
+
+
+def levels_of(affinity: Any, targets_a: Any, targets_b: Any) -> npt.NDArray[np.float64]:
+    """Levels of all pairs of targets, shape (len a, len b)."""
+    indices, levels = level_indices(affinity, targets_a, targets_b)
+    return np.asarray(levels, dtype=np.float64)[indices]
+
+
+def relevance_map(
+    features: npt.NDArray[np.float64],
+    labeled: npt.NDArray[np.float64],
+    levels: npt.NDArray[np.float64],
+    penalty: float,
+    nbits: int,
+    rng: np.random.RandomState,
+) -> npt.NDArray[np.float64]:
+    """Linear map of centered samples to activations with mean square 1.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, width)
+        Samples that the rotation suits.
+    labeled : ndarray of shape (n_labeled, width)
+        Labeled samples.
+    levels : ndarray of shape (n_labeled, n_labeled)
+        Levels of their pairs.
+    penalty : float
+        Penalty of the regression, in units of the mean eigenvalue of its normal equations.
+    nbits : int
+        Number of bits.
+    rng : numpy.random.RandomState
+        Draws the first rotation.
+
+    Returns
+    -------
+    ndarray of shape (width, nbits)
+        The map; zero if the levels are all equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.deep._relevance_start import relevance_map
+    >>> X = np.array([[1.0, 3.0], [1.0, -3.0], [-1.0, 3.0], [-1.0, -3.0]])
+    >>> same = np.equal.outer(X[:, 0], X[:, 0]).astype(
+    ...     float
+    ... )  # relevant by the first feature
+    >>> np.abs(relevance_map(X, X, same, 0.1, 1, np.random.RandomState(0))).round(
+    ...     3
+    ... ).tolist()
+    [[1.0], [0.0]]
+    """
+    width = labeled.shape[1]
+    moments = labeled.T @ labeled
+    moments[np.diag_indices(width)] += penalty * max(np.trace(moments) / width, 1e-12)
+    regression = np.linalg.solve(moments, labeled.T)
+    centered = levels - levels.mean(axis=0) - levels.mean(axis=1)[:, None] + levels.mean()
+    metric = regression @ centered @ regression.T
+    values, vectors = np.linalg.eigh((metric + metric.T) / 2)
+    n_kept = min(nbits, width)
+    start = np.zeros((width, nbits))
+    start[:, :n_kept] = (vectors * np.sqrt(values.clip(0)))[:, : -n_kept - 1 : -1]
+    start /= max(float(np.abs(start).max()), 1e-300)
+    start = start @ quantizing_rotation(features @ start, 50, rng)
+    scaled: npt.NDArray[np.float64] = start / max(float(np.sqrt(np.mean((features @ start) ** 2))), 1e-12)
+    return scaled

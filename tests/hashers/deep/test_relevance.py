@@ -1,0 +1,190 @@
+"""EmbeddingHasher with an affinity: its start against regressions of scikit-learn, its loss, few labels."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from _helpers import StopAfter, draw
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+from skhash import EmbeddingHasher, ITQHasher
+from skhash.affinity import ClassAffinity, NeighborAffinity, PrecomputedAffinity, SharedLabelsAffinity
+from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._relevance import RelevanceObjective
+from skhash.hashers.deep._relevance_start import labeled_indices, relevance_map
+from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
+from skhash.persistence import load, save
+
+OPTIONS = {"n_epochs": 3, "learning_rate": 1e-3, "random_state": 0}
+
+
+@pytest.mark.parametrize("penalty", [0.1, 3.0])
+def test_the_start_is_two_ridge_regressions(penalty):
+    X, labeled = draw(50, 6).numpy(), draw(20, 6, seed=1).numpy()
+    levels = np.random.default_rng(0).integers(0, 4, (20, 20)).astype(float)
+    levels += levels.T
+    centered = levels - levels.mean(0) - levels.mean(1)[:, None] + levels.mean()
+    ridge = Ridge(alpha=penalty * np.trace(labeled.T @ labeled) / 6, fit_intercept=False)
+    by_item = ridge.fit(labeled, centered).coef_.T  # (6, 20): for each sample, a linear function of the other
+    metric = ridge.fit(labeled, by_item.T).coef_
+    values, vectors = np.linalg.eigh(metric)
+    expected = vectors * values.clip(0) @ vectors.T
+    found = relevance_map(X, labeled, levels, penalty, 6, np.random.RandomState(0))
+    scale = np.trace(found @ found.T) / np.trace(expected)
+    assert_allclose(found @ found.T, scale * expected, atol=1e-9 * scale)
+    assert np.mean((X @ found) ** 2) == pytest.approx(1)
+    few = relevance_map(X, labeled, levels, penalty, 2, np.random.RandomState(0))
+    largest = (vectors[:, -2:] * values[-2:].clip(0)) @ vectors[:, -2:].T
+    assert_allclose(few @ few.T / np.trace(few @ few.T), largest / np.trace(largest), atol=1e-9)
+    assert relevance_map(X, labeled, levels, penalty, 9, np.random.RandomState(0)).shape == (6, 9)
+
+
+def test_equal_levels_have_no_map():
+    X = draw(9, 3).numpy()
+    assert not relevance_map(X, X, np.ones((9, 9)), 1.0, 2, np.random.RandomState(0)).any()
+
+
+@pytest.mark.parametrize(
+    ("affinity", "y", "expected"),
+    [
+        (ClassAffinity(), np.array([3, -1, 3, 0, -1]), [0, 2, 3]),
+        (ClassAffinity(), np.array(["-1", "a", "a"]), [0, 1, 2]),
+        (SharedLabelsAffinity(), np.array([[0, 1], [0, 0], [1, 0]]), [0, 2]),
+        (SharedLabelsAffinity(), sparse.csr_matrix([[0, 1], [0, 0], [1, 0]]), [0, 2]),
+        (PrecomputedAffinity(sparse.csr_matrix(([2.0], ([1], [3])), (4, 4)).maximum(0)), np.arange(4), [1]),
+    ],
+)
+def test_which_samples_are_labeled(affinity, y, expected):
+    assert_array_equal(labeled_indices(affinity, y), expected)
+
+
+def test_the_loss_takes_labeled_samples_alone():
+    X, y = draw(17, 5).float(), np.array([0, 1, -1, 1, 0, 0, 1, 2, -1, 0, 1, 0, 2, -1, 1, 0, 1])
+    torch.manual_seed(0)
+    encoder = QueryEncoder(5, 4)
+    seen = []
+
+    def loss(similarities, scores):
+        seen.append((similarities, scores))
+        return (similarities * scores).sum()
+
+    objective = RelevanceObjective(ClassAffinity(), loss)
+    value = objective(encoder, X, y, np.arange(17)).item()
+    labeled = [i for i in range(17) if y[i] != -1]
+    queries, items = labeled[:2], labeled[2:]
+    codes = [[1.0 if a >= 0 else -1.0 for a in row] for row in encoder(X).tolist()]
+    total = 0.0
+    for asked in (encoder.query(X).tolist(), codes):
+        for q in queries:
+            total += sum((y[q] == y[i]) * sum(a * b for a, b in zip(asked[q], codes[i], strict=True)) for i in items)
+    assert value == pytest.approx(total / (2 * len(queries)), rel=1e-5)
+    assert seen[0][0].shape == (2, 12)
+    hidden = objective(encoder, X, np.full(17, -1), np.arange(17))
+    assert hidden.item() == 0
+    alone = np.arange(17)  # no query has a relevant item
+    assert objective(encoder, X, alone, np.arange(17)).item() == 0
+
+
+@pytest.fixture(scope="module")
+def quarter(digits):
+    """Digits with a quarter of the labels, and a hasher that learns from them."""
+    y = digits.y.copy()
+    y[len(y) // 4 :] = -1
+    return EmbeddingHasher(32, affinity="auto", **OPTIONS).fit(digits.X, y), y
+
+
+def ap(hasher, digits, query="code"):
+    scorer = RetrievalScorer(database=(digits.X, digits.y), affinity=ClassAffinity(), query=query)
+    return scorer(hasher, digits.X_query, digits.y_query)
+
+
+def test_few_labels_beat_the_vectors_themselves(digits, quarter):
+    hasher, y = quarter
+    unit, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (digits.X, digits.X_query))
+    of_vectors = average_precision(histogram_from_distances(-queries @ unit.T, digits.y_query, digits.y))
+    assert ap(hasher, digits) > of_vectors + 0.03
+    assert ap(hasher, digits, "real") > of_vectors + 0.03
+    assert ap(hasher, digits) > ap(ITQHasher(32, random_state=0).fit(digits.X), digits) + 0.1
+    assert hasher.n_labeled_ == (y != -1).sum()
+    assert isinstance(hasher.affinity_, ClassAffinity)
+
+
+def test_training_goes_on_from_the_start(digits):
+    options = {"affinity": "auto", "metric": "euclidean", "batch_size": 200, "random_state": 0}
+    start = EmbeddingHasher(16, n_epochs=1, learning_rate=1e-9, **options).fit(digits.X, digits.y)
+    learned = EmbeddingHasher(16, n_epochs=30, learning_rate=1e-3, **options).fit(digits.X, digits.y)
+    assert max(entry["validation"] for entry in learned.history_) > start.history_[0]["validation"]
+    spoiled = EmbeddingHasher(16, n_epochs=2, learning_rate=10.0, **options).fit(digits.X, digits.y)
+    assert_array_equal(spoiled.encode(digits.X_query), start.encode(digits.X_query))  # the start is kept
+
+
+def test_shared_labels_levels_and_judged_pairs(digits):
+    X, y = digits.X[:300], digits.y[:300]
+    labels = np.stack([y % 2 == 0, y < 5, y > 7, y % 3 == 0], axis=1).astype(int)
+    labels[100:] = 0
+    shared = EmbeddingHasher(16, affinity="auto", **OPTIONS).fit(X, labels)
+    assert shared.n_labeled_ == labels.any(axis=1).sum()
+    same = np.equal.outer(y[:100], y[:100])
+    i, j = np.nonzero(np.triu(same, 1))
+    judged = sparse.csr_matrix((np.ones(2 * len(i)), (np.r_[i, j], np.r_[j, i])), (300, 300))
+    pairs = EmbeddingHasher(16, affinity=PrecomputedAffinity(judged), **OPTIONS).fit(X, np.arange(300))
+    assert pairs.n_labeled_ == 100
+    itq = ITQHasher(16, random_state=0).fit(X)
+    assert ap(pairs, digits) > ap(itq, digits) + 0.05
+    graded = EmbeddingHasher(16, affinity=lambda a, b: np.maximum(2.5 - np.abs(np.subtract.outer(a, b)), 0), **OPTIONS)
+    assert graded.fit(X, y).n_labeled_ == 300
+
+
+def test_relevance_of_the_vectors_needs_no_labels(digits):
+    hasher = EmbeddingHasher(16, affinity=NeighborAffinity(20), **OPTIONS).fit(digits.X)
+    itq = ITQHasher(16, random_state=0).fit(digits.X)
+    assert ap(hasher, digits) > ap(itq, digits) - 0.05
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y to be passed"),
+        ([-1] * 59 + [1], "at least two labeled samples. Got 1 instead"),
+        ([-1] * 40 + [2] * 20, "at least two classes"),
+        (np.r_[np.full(30, -1), np.arange(30)], "at least one class of two samples"),
+    ],
+)
+def test_targets_that_teach_nothing(digits, y, message):
+    with pytest.raises(ValueError, match=message):
+        EmbeddingHasher(8, affinity="auto", **OPTIONS).fit(digits.X[:60], y)
+
+
+def test_copies_files_and_streams(digits, quarter, tmp_path):
+    hasher, y = quarter
+    codes = hasher.encode(digits.X_query)
+    save(hasher, tmp_path / "hasher.skhash")
+    for copy in (pickle.loads(pickle.dumps(hasher)), load(tmp_path / "hasher.skhash"), clone(hasher).fit(digits.X, y)):
+        assert_array_equal(copy.encode(digits.X_query), codes)
+        assert copy.n_labeled_ == hasher.n_labeled_
+    assert not hasattr(clone(hasher).set_params(affinity=None).fit(digits.X[:60]), "n_labeled_")
+    stream = clone(hasher).partial_fit(digits.X[:200], y[:200])
+    with pytest.warns(UserWarning, match="mix the samples of a stream"):
+        stream.partial_fit(digits.X[200:250], y[200:250])
+    assert len(stream.history_) == 2
+
+
+def test_resumes_to_the_codes_of_an_uninterrupted_run(digits, quarter, tmp_path):
+    y, options = quarter[1], OPTIONS | {"n_epochs": 4, "batch_size": 50}
+    whole = EmbeddingHasher(16, affinity="auto", **options).fit(digits.X, y)
+    stopped = EmbeddingHasher(16, affinity="auto", checkpoint=tmp_path, **options)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.set_callbacks(StopAfter(2)).fit(digits.X, y)
+    resumed = EmbeddingHasher(16, affinity="auto", checkpoint=tmp_path, **options).fit(digits.X, y, resume=True)
+    assert resumed.history_ == whole.history_
+    assert_array_equal(resumed.encode(digits.X_query), whole.encode(digits.X_query))
+
+
+def test_without_held_out_samples(digits, quarter):
+    hasher = EmbeddingHasher(16, affinity="auto", early_stopping=False, **OPTIONS).fit(digits.X, quarter[1])
+    assert ap(hasher, digits) > ap(ITQHasher(16, random_state=0).fit(digits.X), digits) + 0.1
+    assert all("validation" not in entry for entry in hasher.history_)
