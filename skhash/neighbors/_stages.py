@@ -9,6 +9,7 @@ import numpy.typing as npt
 from skhash._distances import Distance, Estimates, HammingDistance, Neighbors, real_distance, weighted_distance
 from skhash.codes import unpack
 from skhash.metrics._arrays import memory_chunks
+from skhash.neighbors._approximate import ApproximateIndex
 from skhash.neighbors._search import nearest, within
 from skhash.neighbors.merging import smallest
 
@@ -43,6 +44,8 @@ class Stages:
         Whether the queries are the items, each of which is no neighbor of itself.
     estimates : Estimates, default=None
         Terms that turn the scores of real queries into distances.
+    approximate : ApproximateIndex, default=None
+        Searches by Hamming distance instead of reading all items.
     """
 
     items: npt.NDArray[np.uint64]
@@ -56,6 +59,7 @@ class Stages:
     metric: str | None
     excludes_self: bool
     estimates: Estimates | None = None
+    approximate: ApproximateIndex | None = None
 
     @property
     def is_shortlisted(self) -> bool:
@@ -79,7 +83,10 @@ class Stages:
         self, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """All items within a Hamming distance, by position or by distance."""
-        distances, positions = within(self._hamming(), self.items, radius)
+        if self.approximate is not None:
+            distances, positions = self.approximate.within(self.codes, radius)
+        else:
+            distances, positions = within(self._hamming(), self.items, radius)
         for query, (d, found) in enumerate(zip(distances, positions, strict=True)):
             kept = found != query if self.excludes_self else np.ones(len(found), dtype=bool)
             order = np.argsort(d[kept], kind="stable") if sort_results else slice(None)
@@ -97,7 +104,10 @@ class Stages:
 
     def _ranked(self, distance: Distance, k: int) -> Neighbors:
         """The k nearest items of a stage that ranks all of them, in real distances."""
-        found = nearest(distance, self.items, k + self.excludes_self)
+        if self.approximate is not None and isinstance(distance, HammingDistance):
+            found = self.approximate.nearest(distance.queries, k + self.excludes_self)
+        else:
+            found = nearest(distance, self.items, k + self.excludes_self)
         if self.excludes_self:
             found = _without_self(found)
         return Neighbors(found.distances * distance.units, found.indices, found.n_ties)

@@ -5,8 +5,8 @@ r"""Nearest neighbors among binary codes, in up to three stages.
        with factors   |q|^2 + |x|^2 - 2 |x|^2 s(q, x) / <x, code>  of centered vectors, as RaBitQ estimates it
     3. original     cosine or Euclidean distance, or inner product, of the original vectors
 
-Stage 1 ranks all items, or picks `candidates` of them for the stages after it. All three are exact and deterministic:
-of equal distances the lowest index comes first.
+Stage 1 ranks all items, or picks `candidates` of them for the stages after it. All three are deterministic: of equal
+distances the lowest index comes first. All three are exact, unless an index of FAISS takes the place of stage 1.
 """
 
 from numbers import Integral
@@ -24,6 +24,7 @@ from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.metrics._estimators import find_hasher, item_factors, packed_codes, real_queries
+from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
 from skhash.neighbors._checks import (
     check_mode,
     checked_count,
@@ -37,7 +38,7 @@ from skhash.neighbors._stages import RERANKS, Stages
 
 
 class HammingNeighbors(RadiusMixin, BaseEstimator):
-    """Exact nearest neighbors among binary codes, in the manner of :class:`sklearn.neighbors.NearestNeighbors`.
+    """Nearest neighbors among binary codes, in the manner of :class:`sklearn.neighbors.NearestNeighbors`.
 
     Parameters
     ----------
@@ -57,8 +58,9 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         Order the candidates by this distance of the original vectors.
     nbits : int, default=None
         Number of bits of packed codes, for ``hasher=None``.
-    backend : "exact", default="exact"
-        How items are searched.
+    backend : "exact", "faiss-hnsw", "faiss-ivf" or "faiss-multihash", default="exact"
+        How Hamming distances are searched: all items, or approximately by an index of FAISS (``pip install
+        faiss-cpu``), for plain bits. A query for which FAISS finds too few items is searched exactly.
     n_jobs : int, default=None
         Number of threads; None and -1 use as many as scikit-learn's own compiled code.
 
@@ -103,7 +105,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         "candidates": [Interval(Integral, 1, None, closed="left"), None],
         "rerank": [StrOptions(set(RERANKS)), None],
         "nbits": [Interval(Integral, 1, MAX_NBITS, closed="both"), None],
-        "backend": [StrOptions({"exact"})],
+        "backend": [StrOptions(set(BACKENDS))],
         "n_jobs": [Integral, None],
     }
 
@@ -116,7 +118,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         candidates: int | None = None,
         rerank: Literal["cosine", "euclidean", "inner"] | None = None,
         nbits: int | None = None,
-        backend: Literal["exact"] = "exact",
+        backend: Backend = "exact",
         n_jobs: int | None = None,
     ) -> None:
         self.hasher = hasher
@@ -165,10 +167,12 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         packed, nbits = self._encode(hasher, X, reset=True)
         new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
         kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None
+        codes = item_words(packed)
+        approximate = build_approximate(self.backend, codes, nbits, hasher)
         self.factors_ = item_factors(hasher, X)
         self.hasher_, self._nbits = hasher, nbits
-        self.codes_, self.ids_, self.vectors_ = item_words(packed), new_ids, kept
-        self.n_samples_fit_ = len(packed)
+        self.codes_, self.ids_, self.vectors_ = codes, new_ids, kept
+        self.n_samples_fit_, self._approximate = len(packed), approximate
         return self
 
     def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
@@ -356,6 +360,12 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
                 f"`candidates` must be None unless query='real' or `rerank` orders them. Got {self.candidates} instead."
             )
 
+        if self.backend != "exact" and self.candidates is None and (self.query == "real" or self.rerank is not None):
+            raise ValueError(
+                f"`candidates` must be set with backend={self.backend!r} where query='real' or `rerank` orders them. "
+                "Got None, which ranks all items."
+            )
+
     def _encode(self, hasher: Any, X: Any, reset: bool) -> tuple[npt.NDArray[np.uint8], int]:
         """Packed codes and number of bits of samples."""
         if hasher is not None:
@@ -379,10 +389,10 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             )
         with n_threads(self.n_jobs):
             search = self._stages(X)
-            if return_ties and search.is_shortlisted:
+            if return_ties and (search.is_shortlisted or search.approximate is not None):
                 raise ValueError(
-                    "`return_ties` must be False after a shortlist, which does not rank all items. Got True with "
-                    f"candidates={self.candidates} and rerank={self.rerank!r}."
+                    "`return_ties` must be False unless all items are ranked. Got True with "
+                    f"candidates={self.candidates}, rerank={self.rerank!r} and backend={self.backend!r}."
                 )
             return search.nearest(k)
 
@@ -414,7 +424,18 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             self.rerank,
             excludes_self=X is None,
             estimates=estimates,
+            approximate=self._approximate_index(),
         )
+
+    def _approximate_index(self) -> ApproximateIndex | None:
+        """The index of the backend, built again if the items have changed or were loaded from a file."""
+        index: ApproximateIndex | None = vars(self).get("_approximate")
+        if index is None or index.codes is not self.codes_ or index.backend != self.backend:
+            index = self._approximate = build_approximate(self.backend, self.codes_, self._nbits, self.hasher_)
+        return index
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_approximate"}
 
 
 def _without_database(estimator: Any) -> Any:

@@ -7,6 +7,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import StrOptions
+from skhash.neighbors._approximate import Backend
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 
 
@@ -33,8 +34,8 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Order the candidates by this distance of the original vectors.
     nbits : int, default=None
         Number of bits of packed codes, for ``hasher=None``.
-    backend : "exact", default="exact"
-        How items are searched.
+    backend : "exact", "faiss-hnsw", "faiss-ivf" or "faiss-multihash", default="exact"
+        How Hamming distances are searched.
     n_jobs : int, default=None
         Number of threads.
 
@@ -74,7 +75,7 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         candidates: int | None = None,
         rerank: Literal["cosine", "euclidean", "inner"] | None = None,
         nbits: int | None = None,
-        backend: Literal["exact"] = "exact",
+        backend: Backend = "exact",
         n_jobs: int | None = None,
     ) -> None:
         self.mode = mode

@@ -1,0 +1,153 @@
+"""Approximate search of the codes by an index of FAISS, which is imported when it is needed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._compat import openmp_n_threads
+from skhash._distances import HammingDistance, Neighbors
+from skhash._threads import is_forked
+from skhash.metrics._estimators import find_hasher
+from skhash.neighbors._search import nearest
+
+Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]
+BACKENDS = ("exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash")
+
+HNSW_LINKS, HNSW_CANDIDATES = 32, 128  # of each item in the graph, and of a search
+IVF_MIN_LIST = 39  # items for each list, the smallest number for which FAISS trains without a warning
+IVF_SHARE = 1 / 16  # of the lists that a search reads, at least 8
+MAX_HASHES, MULTIHASH_FLIPS = 16, 2  # hash tables, and differing bits of each that a search tries
+
+
+class ApproximateIndex:
+    """An index of FAISS over codes.
+
+    It is built in one thread: the same codes give the same index. A query for which it finds too few items is searched
+    exactly.
+
+    Parameters
+    ----------
+    backend : str
+        One of BACKENDS other than "exact".
+    codes : uint64 ndarray of shape (n_items, n_words)
+        Codes of the items.
+    nbits : int
+        Number of bits.
+    """
+
+    def __init__(self, backend: str, codes: npt.NDArray[np.uint64], nbits: int) -> None:
+        self.backend, self.codes, self._n_bytes = backend, codes, -(-nbits // 8)
+        self._faiss = _import_faiss(backend)
+        packed = self._packed(codes)
+        with _threads(self._faiss, 1):
+            self._index = self._empty_index(nbits, len(codes))
+            if not self._index.is_trained:
+                self._index.train(packed)
+            self._index.add(packed)
+
+    def nearest(self, queries: npt.NDArray[np.uint64], k: int) -> Neighbors:
+        """About the k nearest items, those that are found in the order of an exact search; no ties."""
+        with _threads(self._faiss, openmp_n_threads()):
+            distances, indices = self._index.search(self._packed(queries), k)
+        order = np.lexsort((indices, distances), axis=1)
+        distances, indices = np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
+        short = np.flatnonzero((indices < 0).any(axis=1))
+        if len(short):
+            exact = nearest(HammingDistance(queries[short]), self.codes, k)
+            distances[short], indices[short] = exact.distances, exact.indices
+        return Neighbors(distances, indices, np.zeros(len(queries), dtype=np.int64))
+
+    def within(
+        self, queries: npt.NDArray[np.uint64], radius: float
+    ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
+        """About all items within a distance, in the order of the index."""
+        if self.backend == "faiss-hnsw":
+            raise ValueError(
+                "`backend` must be 'exact', 'faiss-ivf' or 'faiss-multihash' for a search within a radius, which the "
+                "HNSW index of FAISS does not have. Got 'faiss-hnsw' instead."
+            )
+        below = int(min(radius, 8 * self._n_bytes)) + 1  # FAISS finds what is nearer than a bound
+        with _threads(self._faiss, openmp_n_threads()):
+            limits, distances, indices = self._index.range_search(self._packed(queries), below)
+        bounds = limits[1:-1].astype(np.int64)
+        found = list(zip(np.split(distances, bounds), np.split(indices, bounds), strict=True))
+        orders = [np.argsort(items) for _, items in found]
+        return (
+            [near[order].astype(np.float64) for (near, _), order in zip(found, orders, strict=True)],
+            [items[order].astype(np.int64) for (_, items), order in zip(found, orders, strict=True)],
+        )
+
+    def _empty_index(self, nbits: int, n_items: int) -> Any:
+        faiss, width = self._faiss, 8 * self._n_bytes
+        if self.backend == "faiss-hnsw":
+            index = faiss.IndexBinaryHNSW(width, HNSW_LINKS)
+            index.hnsw.efSearch = HNSW_CANDIDATES
+        elif self.backend == "faiss-ivf":
+            n_lists = max(1, min(int(4 * n_items**0.5), n_items // IVF_MIN_LIST))
+            self._quantizer = faiss.IndexBinaryFlat(width)  # the index does not own it
+            index = faiss.IndexBinaryIVF(self._quantizer, width, n_lists)
+            index.nprobe = min(n_lists, max(8, int(n_lists * IVF_SHARE)))
+        else:
+            hash_bits = min(nbits, max(4, n_items.bit_length()))
+            index = faiss.IndexBinaryMultiHash(width, min(MAX_HASHES, nbits // hash_bits), hash_bits)
+            index.nflip = MULTIHASH_FLIPS
+        return index
+
+    def _packed(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+        """Codes in bytes, without those that pad a word."""
+        return np.ascontiguousarray(words.view(np.uint8)[:, : self._n_bytes])
+
+
+def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, hasher: Any) -> ApproximateIndex | None:
+    """Index of a backend, None for an exact search.
+
+    Parameters
+    ----------
+    backend : str
+        One of BACKENDS.
+    codes : uint64 ndarray of shape (n_items, n_words)
+        Codes of the items.
+    nbits : int
+        Number of bits.
+    hasher : estimator or None
+        The fitted hasher.
+
+    Returns
+    -------
+    ApproximateIndex or None
+        The index.
+
+    Raises
+    ------
+    ImportError
+        If FAISS is not installed.
+    ValueError
+        If the bits have weights.
+    """
+    if backend == "exact":
+        return None
+    if getattr(find_hasher(hasher), "bit_weights_", None) is not None:
+        raise ValueError(f"`backend` must be 'exact' for weighted bits, which FAISS does not have. Got {backend!r}.")
+    return ApproximateIndex(backend, codes, nbits)
+
+
+def _import_faiss(backend: str) -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError(f"backend={backend!r} needs FAISS, which is not installed: pip install faiss-cpu") from error
+    return faiss
+
+
+@contextmanager
+def _threads(faiss: Any, n: int) -> Iterator[None]:
+    """Context manager in which FAISS takes n threads; one in a forked process, where OpenMP may wait without end."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1 if is_forked() else n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
