@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from skhash import __version__
-from skhash.registry import BASELINES, GROUPS, METHODS
+from skhash.registry import FOR_NEIGHBORS, GROUPS, METHODS
 
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
@@ -228,8 +228,8 @@ def _lists() -> str:
     lines += [f"  {line}" for line in method_lines()]
     lines += ["", "groups of methods:"]
     lines += [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()]
-    lines += ["", "baselines, for --task neighbors:"]
-    lines += [f"  {name:14}{variant.method.use_for}" for name, variant in BASELINES.items()]
+    lines += ["", "more methods, for --task neighbors:"]
+    lines += [f"  {name:19}{variant.method.use_for}" for name, variant in FOR_NEIGHBORS.items()]
     return "\n".join(lines)
 
 

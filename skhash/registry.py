@@ -373,27 +373,30 @@ VARIANTS: dict[str, Variant] = {
 
 
 def _baseline(name: str, class_name: str, place: int, use_for: str, paper: str = "") -> Method:
-    style = len(METHODS) + place
+    style = len(METHODS) + place  # distinct from those of methods, and in the colors of a picture
     return Method(name, f"baseline.{class_name}", style, learns_from="samples", paper=paper, use_for=use_for)
 
 
-_AXES = "the first features or principal components as numbers of"
-#: what is deployed without learning to hash, by name: a comparison of neighbors adds it
+_AXES = "first features or principal components"
+#: what is deployed without learning to hash, by name
 BASELINES: dict[str, Variant] = {
     method.name: Variant(method, parameters)
     for method, parameters in (
-        (_baseline("sign", "SignMap", 0, "one bit per feature: whether it is positive"), {"center": False}),
-        (_baseline("centered-sign", "SignMap", 1, "one bit per feature: whether it is above its mean"), {}),
-        (_baseline("rotated-sign", "SignMap", 2, "signs behind a random rotation"), {"rotate": True}),
-        (_baseline("float32", "Truncation", 3, f"{_AXES} 4 bytes"), {"dtype": "float32"}),
-        (_baseline("float16", "Truncation", 4, f"{_AXES} 2 bytes"), {"dtype": "float16"}),
-        (_baseline("int8", "Truncation", 5, f"{_AXES} 1 byte"), {"dtype": "uint8"}),
-        (_baseline("rabitq", "RaBitQ", 6, "rotated signs and 8 bytes of factors", "Gao and Long, SIGMOD 2024"), {}),
+        (_baseline("sign", "SignMap", 12, "whether each feature is positive"), {"center": False}),
+        (_baseline("centered-sign", "SignMap", 2, f"whether {_AXES} are above their mean"), {}),
+        (_baseline("rotated-sign", "SignMap", 13, "signs behind a random rotation"), {"rotate": True}),
+        (_baseline("float32", "Truncation", 3, f"{_AXES}, 4 bytes each"), {"dtype": "float32"}),
+        (_baseline("float16", "Truncation", 4, f"{_AXES}, 2 bytes each"), {"dtype": "float16"}),
+        (_baseline("int8", "Truncation", 5, f"{_AXES}, 1 byte each"), {"dtype": "uint8"}),
+        (_baseline("rabitq", "RaBitQ", 1, "rotated signs and 8 bytes of factors", "Gao and Long, SIGMOD 2024"), {}),
         (_baseline("pq", "FaissPQ", 7, "FAISS's product quantization, 8 bits per part", "Jegou et al., PAMI 2011"), {}),
-        (_baseline("opq", "FaissPQ", 8, "pq behind a learned rotation", "Ge et al., CVPR 2013"), {"rotate": True}),
-        (_baseline("faiss-lsh", "FaissLSH", 9, "FAISS's LSH: a random rotation and medians"), {}),
+        (_baseline("opq", "FaissPQ", 0, "pq behind a learned rotation", "Ge et al., CVPR 2013"), {"rotate": True}),
+        (_baseline("faiss-lsh", "FaissLSH", 8, "FAISS's LSH: a random rotation and medians"), {}),
     )
 }
+
+#: methods that only a comparison of neighbors has, since Hamming distances do not see what they store
+FOR_NEIGHBORS: dict[str, Variant] = {"embedding-factors": Variant(METHODS["embedding"], {"factors": True})} | BASELINES
 
 #: names that stand for several methods, and what these have in common
 GROUPS: dict[str, str] = {

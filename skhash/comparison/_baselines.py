@@ -21,7 +21,7 @@ Found = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 N_TRAINING = 10_240  # items that principal components and codebooks learn from at most
 N_CENTROIDS = 256  # of each part of PQ
-_FACTOR_BITS = 64  # of RaBitQ: the squared norm, and the scale of its signs
+FACTOR_BITS = 64  # of RaBitQ and of EmbeddingHasher: two numbers per item
 
 
 class Index(Protocol):
@@ -54,7 +54,7 @@ class SignMap:
     rotate : bool, default=False
         Whether to rotate.
     axes : "features" or "components", default="features"
-        What is rotated: the features, or as many principal components as there are bits.
+        What has signs, or is rotated: the features, or as many principal components as there are bits.
     """
 
     def __init__(
@@ -70,6 +70,8 @@ class SignMap:
         if self.rotate:
             rng = np.random.RandomState(self.random_state)
             self.map_ = _rotation(items, self.nbits, rng, self.axes)
+        elif self.axes == "components":
+            self.map_ = _components(items, self.nbits)
         return self
 
     def project_queries(self, X: Floats) -> Floats:
@@ -143,7 +145,7 @@ class RaBitQ:
     """
 
     def __init__(self, nbits: int, random_state: int) -> None:
-        self.n_signs, self.random_state = nbits - _FACTOR_BITS, random_state
+        self.n_signs, self.random_state = nbits - FACTOR_BITS, random_state
 
     def fit(self, items: Floats) -> Self:
         """Learn the mean and the map."""
@@ -266,12 +268,14 @@ def make_baseline(name: str, nbits: int, seed: int, **parameters: Any) -> Any:
 
 def settings_of(name: str) -> list[dict[str, Any]]:
     """Settings among which held-out items choose; a single one has nothing to choose."""
-    has_axes = name in ("rotated-sign", "float32", "float16", "int8")
+    has_axes = name in ("centered-sign", "rotated-sign", "float32", "float16", "int8")
     return [{"axes": axes} for axes in ("features", "components")] if has_axes else [{}]
 
 
 def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
-    """Reason why a baseline cannot store items in a number of bits. None if it can."""
+    """Reason why a method that only neighbors have cannot store items in a number of bits. None if it can."""
+    if name not in BASELINES:
+        return None if nbits > FACTOR_BITS else f"{nbits // 8} bytes leave no bits beside its 8 bytes of factors"
     if nbits % 8:
         return "its size is a whole number of bytes"
     baseline = make_baseline(name, nbits, 0)

@@ -16,10 +16,11 @@ from sklearn.utils import gen_batches
 
 from skhash._distances import HammingDistance, item_words, real_distance
 from skhash.affinity import NeighborAffinity
-from skhash.comparison._baselines import Floats, Found, make_baseline, settings_of
+from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
-from skhash.comparison.methods import make_hasher
+from skhash.comparison.methods import make_hasher, variant_of
 from skhash.metrics import histogram_from_distances, neighbor_recall
+from skhash.metrics._estimators import item_factors, real_queries
 from skhash.neighbors._search import nearest
 from skhash.registry import BASELINES
 
@@ -82,11 +83,11 @@ class HasherIndex:
     def add(self, items: Floats) -> None:
         """Store the codes of items."""
         self.codes = self.hasher.encode(items)
-        self._words = item_words(self.codes)
+        self._words, self._factors = item_words(self.codes), item_factors(self.hasher, items)
 
     def search(self, queries: Floats, k: int) -> Found:
-        """Nearest items of real queries."""
-        found = nearest(real_distance(self.hasher.project_queries(queries)), self._words, k)
+        """Nearest items of real queries, by the distances that factors estimate if there are any."""
+        found = nearest(real_distance(*real_queries(self.hasher, queries, self._factors)), self._words, k)
         return found.distances, found.indices
 
     def search_codes(self, queries: Floats, k: int) -> Found:
@@ -132,7 +133,7 @@ def evaluate_method(
         "fit_seconds": fit_seconds,
         "codes_per_second": len(vectors.items) / (time.perf_counter() - start),
         "bytes_per_item": -(-nbits // 8),
-        "parameters": {**(BASELINES[method].parameters if method in BASELINES else {}), **parameters},
+        "parameters": {**variant_of(method).parameters, **parameters},
         **dict(zip(REAL_METRICS, search_recalls(index.search, vectors), strict=True)),
     }
     if isinstance(index, HasherIndex):
@@ -213,7 +214,8 @@ def _choose_setting(name: str, nbits: int, seed: int, vectors: Vectors) -> dict[
 def _make_index(method: str, nbits: int, seed: int, watcher: Any = None, **parameters: Any) -> Any:
     """Index of a method, not fitted."""
     if method not in BASELINES:
-        hasher = make_hasher(method, nbits, seed, "auto", **parameters)
+        n_factors = FACTOR_BITS if variant_of(method).parameters.get("factors") else 0
+        hasher = make_hasher(method, nbits - n_factors, seed, "auto", **parameters)
         return HasherIndex(hasher if watcher is None else hasher.set_callbacks(watcher))
     baseline = make_baseline(method, nbits, seed, **parameters)
     return HasherIndex(baseline) if hasattr(baseline, "encode") else baseline

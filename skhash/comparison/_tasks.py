@@ -22,10 +22,7 @@ from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tuning import best_candidate, tune
 from skhash.datasets import Protocol, load_dataset, split
-from skhash.registry import BASELINES
-
-#: parameters for neighbors by Euclidean distance, on samples of unit length by cosine
-NEIGHBOR_PARAMETERS = {"embedding": {"metric": "euclidean"}}
+from skhash.registry import FOR_NEIGHBORS
 
 
 @dataclass(frozen=True)
@@ -167,8 +164,7 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
     why, so that other methods go on. The metrics are None then.
     """
     _warm_up()
-    if task.method in METHODS:
-        getattr(hashers, METHODS[task.method].method.class_name)  # deep ones import torch
+    getattr(hashers, variant_of(task.method).method.class_name, None)  # deep ones import torch; baselines are not there
     start = time.perf_counter()
     failure = None
     result = Result(
@@ -202,7 +198,7 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
 
 def _why_not(task: Task, data: Any) -> str | None:
     """Reason why a task cannot be done. None if it can."""
-    if task.method in BASELINES:
+    if task.method in FOR_NEIGHBORS:
         return why_not(task.method, task.nbits, data.X_database[0].size, len(data.X_database))
     return why_not_applicable(task.method, data)
 
@@ -249,7 +245,7 @@ def _make_watched(task: Task, data: Any, watcher: Any, **parameters: Any) -> Bas
 
 def _evaluate_neighbors(task: Task, watcher: Any) -> dict[str, Any]:
     vectors = load_vectors(task.data.source, task.data.protocol, task.seed)
-    parameters = dict(NEIGHBOR_PARAMETERS.get(task.method, {}))
+    parameters = {"metric": "euclidean"} if variant_of(task.method).method.name == "embedding" else {}
     return evaluate_method(task.method, task.nbits, task.seed, vectors, watcher, **parameters)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from skhash import hashers
 from skhash._validation.names import with_nearest
 from skhash.base import BaseHasher
-from skhash.registry import BASELINES, GROUPS, VARIANTS, Variant
+from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, VARIANTS, Variant
 
 #: methods and their variants, by their names on the command line
 METHODS = VARIANTS
@@ -18,14 +18,15 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     Parameters
     ----------
     names : iterable of str
-        Keys of `METHODS` and of `GROUPS`, and for neighbors of `BASELINES`.
+        Keys of `METHODS` and of `GROUPS`, and for neighbors of
+        :data:`skhash.registry.FOR_NEIGHBORS`.
     task : "relevance" or "neighbors", default="relevance"
         What is compared. Neighbors are kept without labels: groups leave out methods that need y.
 
     Returns
     -------
     list of str
-        Keys of `METHODS` and `BASELINES`, each once.
+        Names of methods, each once.
 
     Raises
     ------
@@ -39,13 +40,13 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     (['lsh', 'talr'], True)
     """
     names = list(names) if isinstance(names, Iterable) else [names]
-    known = [*METHODS, *BASELINES, *GROUPS]
+    known = [*METHODS, *FOR_NEIGHBORS, *GROUPS]
     if unknown := [name for name in names if name not in known]:
         raise ValueError(
             "`methods` must be names of methods or groups, which `skhash methods` lists. "
             f"Got {with_nearest(map(str, unknown), known)} instead."
         )
-    suitable = [name for name in (*METHODS, *BASELINES) if _suits(name, task)]
+    suitable = [name for name in (*METHODS, *FOR_NEIGHBORS) if _suits(name, task)]
     needs = "need no labels" if task == "neighbors" else "be hashers, or the task must be 'neighbors'"
     if unsuitable := [name for name in names if name not in GROUPS and name not in suitable]:
         raise ValueError(f"`methods` must {needs} for the task {task!r}. Got {', '.join(unsuitable)} instead.")
@@ -57,7 +58,7 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
 
 def variant_of(method: str) -> Variant:
     """Registered parameters and class of a method or a baseline."""
-    return METHODS[method] if method in METHODS else BASELINES[method]
+    return METHODS[method] if method in METHODS else FOR_NEIGHBORS[method]
 
 
 def _suits(method: str, task: str) -> bool:
@@ -108,11 +109,11 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     >>> make_hasher("itq", 16, 0, "auto")
     ITQHasher(nbits=16, random_state=0, store_database=False)
     """
-    if method not in METHODS:
+    if method in BASELINES or method not in (*METHODS, *FOR_NEIGHBORS):
         raise ValueError(
             f"`method` must be a method of `skhash methods`. Got {with_nearest([method], METHODS)} instead."
         )
-    variant = METHODS[method]
+    variant = variant_of(method)
     options = {"store_database": False} | dict(variant.parameters) | parameters
     hasher: BaseHasher = getattr(hashers, variant.method.class_name)(nbits, affinity=affinity, **options)
     if variant.method.learns_from == "samples" and hasher._supervised:  # with an affinity it learns from labels

@@ -15,7 +15,7 @@ from skhash.comparison.provenance import Provenance, provenance
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tables import absences, markdown_table
-from skhash.registry import BASELINES
+from skhash.registry import FOR_NEIGHBORS
 
 
 def write_results(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]]) -> None:
@@ -157,7 +157,7 @@ def _newest(records: Sequence[Record]) -> list[Record]:
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.finished):
         groups.setdefault((record.settings.dataset, record.settings.protocol), []).append(record)
-    order = {method: i for i, method in enumerate((*METHODS, *BASELINES))}
+    order = {method: i for i, method in enumerate((*METHODS, *FOR_NEIGHBORS))}
     chosen = []
     for group in groups.values():
         latest = [record for record in group if record.settings.shared == group[-1].settings.shared]

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from skhash.metrics import Metric
-from skhash.registry import BASELINES, METHODS
+from skhash.registry import FOR_NEIGHBORS, METHODS
 
 #: Petroff's sequence of ten colors that color-blind readers can distinguish (Accessible Color Sequences, 2021).
 COLORS = ("#3F90DA", "#FFA90E", "#BD1F01", "#94A4A2", "#832DB6", "#A96B59", "#E76300", "#B9AC70", "#717581", "#92DADD")
@@ -18,7 +18,10 @@ _REGISTERED = {
     (method.name + variant).replace("-", ""): (method.style, line)
     for method in METHODS.values()
     for variant, line in _LINES.items()
-} | {(name.replace("-", "")): (variant.method.style, "-") for name, variant in BASELINES.items()}
+} | {
+    name.replace("-", ""): (variant.method.style, "--" if name.endswith("-factors") else "-")
+    for name, variant in FOR_NEIGHBORS.items()
+}
 
 
 def pyplot():

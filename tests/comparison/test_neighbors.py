@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skhash import ITQHasher
+from skhash import EmbeddingHasher, ITQHasher
 from skhash.affinity import NeighborAffinity
 from skhash.cli import main
 from skhash.codes import hamming_distances
@@ -18,6 +18,7 @@ from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
 from skhash.comparison._neighbors import HasherIndex, evaluate_method, search_recalls, with_truth
 from skhash.datasets import PROTOCOLS
 from skhash.metrics import RetrievalScorer
+from skhash.neighbors import HammingNeighbors
 from skhash.registry import BASELINES
 
 QUICK = ["--task", "neighbors", "--methods", "lsh,int8", "--bytes", "8", "--seeds", "1"]
@@ -87,6 +88,17 @@ def test_recalls_of_a_hasher_are_those_of_the_scorer(vectors):
         expected = scorer(hasher, vectors.queries, vectors.queries)
         assert_allclose([values[name] for name in metrics], list(expected.values()), rtol=1e-12)
     assert values["bytes_per_item"] == 2
+
+
+def test_factors_count_as_bytes_and_rank_as_in_the_index(vectors):
+    values = evaluate_method("embedding-factors", 64 + 16, 0, vectors, metric="euclidean", n_epochs=1)
+    hasher = EmbeddingHasher(16, metric="euclidean", factors=True, n_epochs=1, random_state=0)
+    search = HammingNeighbors(hasher, n_neighbors=10, query="real").fit(vectors.items)
+    found = search.kneighbors(vectors.queries, return_distance=False)
+    recall = np.mean([np.isin(*pair).mean() for pair in zip(found, vectors.truth, strict=True)])
+    assert values[REAL_METRICS[0]] == pytest.approx(recall, abs=0.01)  # ties are averaged there
+    assert (values["bytes_per_item"], values["parameters"]["factors"]) == (10, True)
+    assert why_not("embedding-factors", 64, 24, 640) == "8 bytes leave no bits beside its 8 bytes of factors"
 
 
 def test_rabitq_estimates_the_distances_of_faiss(vectors):
@@ -159,7 +171,7 @@ def test_what_a_baseline_cannot_store_is_said(name, nbits, reason):
 def test_groups_of_the_task():
     assert expand_methods(["baselines"], "neighbors") == list(BASELINES)
     everything = expand_methods(["all"], "neighbors")
-    assert {"itq", "embedding", *BASELINES} < set(everything)
+    assert {"itq", "embedding", "embedding-factors", *BASELINES} < set(everything)
     assert not {"talr", "sdh"} & set(everything)
     assert expand_methods(["baselines"]) == []
 
