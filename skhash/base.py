@@ -149,6 +149,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
         """Activations of validated samples, of shape (n_samples, nbits)."""
 
+    def _project_few(self, X: Any) -> npt.NDArray[np.floating] | None:
+        """Activations of few validated samples, without threads to limit; None for many, or if there is no such way."""
+        return None
+
     def _check_options(self, X: Any) -> None:
         """Raise ValueError for parameters that do not fit each other or the samples."""
 
@@ -376,6 +380,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _map_batches(self, X: Any, function: Callable[[Any], Any]) -> Any:
         """Concatenate a function of the activations of validated samples over batches."""
+        if (few := self._project_few(X)) is not None:
+            return function(check_activations(few, self))
         with self._thread_limits():
             batches = (self._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
             parts = [function(check_activations(activations, self)) for activations in batches]

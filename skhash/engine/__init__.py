@@ -5,6 +5,7 @@ from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.checkpoint import Checkpoint
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, evenly_spaced
 from skhash.engine.encoder import Encoder
+from skhash.engine.few import FewEncoder
 from skhash.engine.identity import Identity, fingerprint
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import full_precision, resolve_device, seeded
@@ -17,6 +18,7 @@ __all__ = [
     "Checkpoint",
     "DatasetArray",
     "Encoder",
+    "FewEncoder",
     "Identity",
     "Objective",
     "Schedule",

@@ -24,6 +24,7 @@ from skhash.engine import (
     ArraySubset,
     DatasetArray,
     Encoder,
+    FewEncoder,
     Objective,
     Schedule,
     Trainer,
@@ -35,6 +36,7 @@ from skhash.engine import (
     resolve_device,
     seeded,
 )
+from skhash.engine.few import N_MAX_PRODUCTS
 from skhash.engine.smoothing import N_MAX_DIRECTIONS
 from skhash.hashers.deep._checkpoints import TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
@@ -211,7 +213,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         is_small = getattr(getattr(X, "dtype", None), "itemsize", 8) < 4  # float32 has room for such values
         options["dtype"] = [np.float32, np.float64] if is_small else [np.float64, np.float32]
         if not is_dataset and ndim <= 2:
-            X = super()._check_input(X, **options)
+            X = validate_data(self, X, **options)
         else:
             n_min = options.get("ensure_min_samples", 1)
             options["dtype"].append(np.uint8)
@@ -421,12 +423,19 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         cached = getattr(self, "_cache", None)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
             encoder = self._rebuild_encoder(torch.device("cpu")).fold().to(device).eval()
-            self._cache = cached = (self.weights_, device, encoder)
+            is_dense = self.backbone in (None, "mlp") and len(self.input_shape_) == 1 and type(encoder) is Encoder
+            few = FewEncoder(encoder) if is_dense and device.type == "cpu" else None
+            self._cache = cached = (self.weights_, device, encoder, few)
         return cached[2]
 
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
         activations: npt.NDArray[np.floating] = compute_activations(self._module(), X)
         return activations
+
+    def _project_few(self, X: Any) -> npt.NDArray[np.floating] | None:
+        self._module()
+        few = self._cache[3] if isinstance(X, np.ndarray) else None
+        return few(X) if few is not None and len(X) * few.n_products <= N_MAX_PRODUCTS else None
 
     def _thread_limits(self) -> AbstractContextManager[None]:
         """Limit torch as well. A given backbone may use all threads, unless `deterministic` or in a forked process."""

@@ -7,11 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky
+from scipy.sparse import issparse
 from sklearn.decomposition import PCA
 
 from skhash._validation.schema import Array
 from skhash._validation.values import far_offset
 from skhash.base import BaseHasher
+
+N_MAX_PRODUCTS = 2**16  # of a feature and a weight: more take longer than to limit the threads of BLAS
 
 
 class LinearHasher(BaseHasher):
@@ -71,6 +74,12 @@ class LinearHasher(BaseHasher):
 
     def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return (X - self.mean_) @ self.projection_
+
+    def _project_few(self, X: Any) -> npt.NDArray[Any] | None:
+        if issparse(X) or X.shape[0] * self.projection_.size > N_MAX_PRODUCTS:
+            return None
+        activations: npt.NDArray[Any] = np.einsum("ij,jk->ik", X - self.mean_, self.projection_)
+        return activations
 
 
 def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,0 +1,56 @@
+"""Few samples: the same activations as those of torch, without a limit of threads."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits
+
+from skhash import ITQHasher, LSHHasher, NSHHasher, TALRHasher, base
+from skhash.engine import Encoder, FewEncoder
+from skhash.hashers.deep import _base
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:300], y[:300]
+
+
+@pytest.mark.parametrize("offset", [0, 1e9])
+@pytest.mark.parametrize("batch_norm", [False, True])
+@pytest.mark.parametrize("backbone", [None, "mlp"])
+def test_activations_are_those_of_the_encoder(backbone, batch_norm, offset):
+    torch.manual_seed(0)
+    encoder = Encoder(64, 12, backbone, 0.2, 0.5, batch_norm=batch_norm, has_offset=offset > 0)
+    encoder.set_statistics(X + offset)
+    encoder(encoder.read(X + offset, slice(None)))  # statistics of the batch norms
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.BatchNorm1d) and module.affine:
+            torch.nn.init.normal_(module.weight)
+            torch.nn.init.normal_(module.bias)
+    with torch.no_grad():
+        expected = encoder.eval()(encoder.read(X + offset, slice(None))).numpy()
+    assert_allclose(FewEncoder(encoder)(X + offset), expected, atol=2e-5)
+
+
+def test_other_layers_are_refused():
+    with pytest.raises(TypeError, match=r"^`encoder` must have dense layers only. Got Conv2d instead.$"):
+        FewEncoder(Encoder((1, 8, 8), 4, "conv"))
+
+
+@pytest.mark.parametrize(
+    "hasher",
+    [
+        ITQHasher(16, random_state=0),
+        LSHHasher(16, random_state=0),
+        TALRHasher(16, n_epochs=2, random_state=0),
+        TALRHasher(16, n_epochs=2, backbone="mlp", random_state=0),
+        NSHHasher(16, n_epochs=2, random_state=0),
+    ],
+    ids=["itq", "lsh", "linear", "mlp", "nsh"],
+)
+def test_one_sample_gets_the_code_that_it_gets_among_many(hasher, monkeypatch):
+    hasher.fit(X, y)
+    codes, activations = hasher.transform(X), hasher.project(X)
+    for module in (base, _base):
+        monkeypatch.delattr(module, "one_thread")  # not needed
+    assert (np.vstack([hasher.transform(sample[None]) for sample in X]) == codes).all()
+    assert_allclose(hasher.project(X[:3]), activations[:3], atol=1e-5)
