@@ -1,60 +1,25 @@
-"""What EmbeddingHasher does with an affinity: it learns bits that keep relevance, from labels that may be few."""
+"""What EmbeddingHasher does with an affinity: it learns bits that keep relevance, from labels that may be few.
+
+It starts from a regression (`_relevance_start`), and trains as TALR on AP. Real queries are the activations.
+"""
 
 import math
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from skhash._targets import n_targets, take_targets
 from skhash._validation.schema import OPTIONAL
 from skhash.affinity._pairs import check_pairs
 from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
-from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
 from skhash.hashers.deep._held_out_queries import SPREAD
 from skhash.hashers.deep._relevance_start import PENALTIES, labeled_indices, levels_of, relevance_map
+from skhash.hashers.deep.talr import _TALRObjective
 
 N_PAIRED = 4096  # labeled samples at most, of which all pairs are regressed
 N_ROTATED = 4096  # samples at most that the rotation is learned from
-
-
-class RelevanceObjective(Objective):
-    """Loss of a batch: a seventh of its labeled samples are queries, which rank the others by level.
-
-    The loss is the mean of that of the real queries and that of their codes.
-
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    loss : callable
-        Function of similarities and scores, (n_queries, n_items); the sum over the queries.
-    """
-
-    def __init__(self, affinity: Any, loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.affinity, self.loss = affinity, loss
-
-    def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
-        """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        labeled = labeled_indices(self.affinity, targets)
-        n_queries = -(-len(labeled) // 7)
-        queries, items = labeled[:n_queries], labeled[n_queries:]
-        activations = encoder(X)
-        codes = sign(activations)
-        total: torch.Tensor = 0.0 * activations.sum()
-        if len(items) == 0:
-            return total
-        levels = levels_of(self.affinity, take_targets(targets, queries), take_targets(targets, items))
-        has_relevant = (levels > 0).any(axis=1)  # others say nothing about the order of the items
-        similarities = torch.from_numpy(levels[has_relevant]).to(activations)
-        queries = queries[has_relevant]
-        for asked in (encoder.query(X[queries]), codes[queries]):
-            total = total + self.loss(similarities, asked @ codes[items].T) / (2 * max(len(queries), 1))
-        return total
 
 
 class HeldOutRelevance(EarlyStopping):
@@ -88,6 +53,10 @@ class HeldOutRelevance(EarlyStopping):
         others = np.setdiff1d(np.arange(len(X)), held_out)
         self.train, self.train_targets = ArraySubset(X, others), take_targets(targets, others)
 
+    def should_stop(self, n_epochs: int) -> bool:
+        """Whether the last epochs brought no better value. Training first loses what the start has, and regains it."""
+        return self.best[1] > 0 and super().should_stop(n_epochs)
+
 
 class RelevanceMixin:
     """Mixin of a hasher that learns relevance if it has an affinity, and else something that its class defines.
@@ -102,7 +71,6 @@ class RelevanceMixin:
     n_iter_no_change: int
     validation_fraction: float
     _nbits: int
-    _store_weights: Any
 
     @property
     def _supervised(self) -> bool:
@@ -115,7 +83,20 @@ class RelevanceMixin:
             labeled = labeled_indices(self.affinity_, targets)
             self.n_labeled_ = len(labeled)
             if len(labeled) < n_targets(targets):
-                check_labeled(self.affinity_, take_targets(targets, labeled))
+                _check_count(len(labeled))
+                check_pairs(self.affinity_, take_targets(targets, labeled))
+
+    def _check_next_targets(self, targets: Any) -> None:
+        super()._check_next_targets(targets)  # type: ignore[misc]
+        if self._supervised:
+            _check_count(len(labeled_indices(self.affinity_, targets)))
+
+    def _kind(self) -> str:
+        kind: str = super()._kind()  # type: ignore[misc]
+        return f"{kind}, relevance" if self._supervised else kind
+
+    def _objective(self) -> Objective:
+        return _TALRObjective(self.affinity_)
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(ArraySubset(X, np.arange(self.n_labeled_)) if self._supervised else X)  # type: ignore[misc]
@@ -126,8 +107,7 @@ class RelevanceMixin:
     def _build_trainer(self, encoder: Any, X: Any, targets: Any, *others: Any, **changes: Any) -> Trainer:
         if self._supervised:
             labeled = labeled_indices(self.affinity_, targets)
-            if len(labeled) > 1:  # else the batches of a stream teach nothing
-                X, targets = ArraySubset(X, labeled), take_targets(targets, labeled)
+            X, targets = ArraySubset(X, labeled), take_targets(targets, labeled)
         trainer: Trainer = super()._build_trainer(encoder, X, targets, *others, **changes)  # type: ignore[misc]
         return trainer
 
@@ -137,15 +117,19 @@ class RelevanceMixin:
             self._store_weights(trainer.encoder.state_dict())
         super()._fit_loop(trainer, held_out, *others)  # type: ignore[misc]
 
+    def _store_weights(self, weights: dict[str, torch.Tensor]) -> None:
+        if self._supervised:  # the map of the items is trained
+            weights = weights | {f"queries.{name}": weights[f"hash.{name}"] for name in ("weight", "bias")}
+        super()._store_weights(weights)  # type: ignore[misc]
 
-def check_labeled(affinity: Any, targets: Any) -> None:
-    """Raise ValueError unless there are relevant and irrelevant pairs of labeled samples."""
-    if n_targets(targets) < 2:
+
+def _check_count(n_labeled: int) -> None:
+    """Raise ValueError unless there is a pair of labeled samples."""
+    if n_labeled < 2:
         raise ValueError(
-            f"`y` must have at least two labeled samples. Got {n_targets(targets)} instead; unlabeled ones have the "
-            "class -1, or no label."
+            f"`y` must have at least two labeled samples. Got {n_labeled} instead; unlabeled ones have the class -1, "
+            "or no label."
         )
-    check_pairs(affinity, targets)
 
 
 def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:

@@ -15,7 +15,6 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 """
 
 import math
-from functools import partial
 from numbers import Real
 from os import PathLike
 from typing import Any, Literal
@@ -36,7 +35,7 @@ from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._local_order import local_order
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.deep._query_encoder import QueryEncoder
-from skhash.hashers.deep._relevance import RelevanceMixin, RelevanceObjective
+from skhash.hashers.deep._relevance import RelevanceMixin
 
 N_START = 10_000  # samples that the start is learned from
 N_EVALUATIONS = 25  # about as many epochs of a fit are measured
@@ -148,8 +147,11 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     :mod:`sklearn.semi_supervised`, or no label at all in a matrix of labels; for another affinity they
     are relevant to no sample, as those without judged pairs in a
     :class:`~skhash.affinity.PrecomputedAffinity`. They still say where the vectors are. Learning starts
-    from a ridge regression of the levels of all pairs of labeled samples, rotated as in ITQ, and the
-    AP of held-out labeled samples, ranked by their codes, decides about the penalty and the epochs.
+    from a ridge regression of the levels of all pairs of labeled samples, rotated as in ITQ, and goes on
+    as :class:`TALRHasher` does; real queries are the activations then. The AP of held-out labeled
+    samples, ranked by their codes, decides about the penalty and the epoch. With an affinity
+    `temperature` is not used, `input_dropout` is as said above, and the table's rows "relevance" hold;
+    otherwise ``input_dropout=None`` is 0.
 
     {defaults}
 
@@ -186,8 +188,13 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     _n_epochs_range = (8, 200)
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
-    _recipes = {"linear": (300, 1792, 1e-4, 0.0), "deep": (300, 1792, 1e-4, 0.0)}
-    _sgd_rates = {"linear": 0.01, "deep": 0.01}
+    _recipes = {
+        "linear": (300, 1792, 1e-4, 0.0),
+        "deep": (300, 1792, 1e-4, 0.0),
+        "linear, relevance": (2500, 256, 0.1, 0.5),  # as TALR
+        "deep, relevance": (1500, 256, 0.003, 0.1),
+    }
+    _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
 
     def __init__(
         self,
@@ -205,7 +212,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         lr_schedule: LRSchedule = "cosine",
         optimizer: Optimizer = "adam",
         weight_decay: float | None = None,
-        input_dropout: float | None = 0.0,
+        input_dropout: float | None = None,
         smoothing: float | None = None,
         hidden_dropout: float = 0.0,
         early_stopping: bool = True,
@@ -281,12 +288,14 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)
+        if self.input_dropout is None and not self._supervised:
+            self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised and _are_many(len(X), self.settings_["batch_size"]):
             self.settings_["learning_rate"] *= 3
 
     def _objective(self) -> Objective:
         if self._supervised:
-            return RelevanceObjective(self.affinity_, partial(_neighbor_loss, temperature=self.temperature))
+            return super()._objective()
         return _EmbeddingObjective(self.metric, self.temperature)
 
     def _augmentation(self) -> None:
