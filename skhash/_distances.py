@@ -168,13 +168,19 @@ class EstimatedDistance:
 
     def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
-        from skhash._kernels import nearest_by_estimates
-
-        tables = self.scores._tables(part)
-        found = _empty_neighbors(len(tables), k, np.float64)
         slopes, offsets, constants = self.estimates
         units = self.scores.units[part, 0]
         terms = slopes, offsets, constants[part]
+        found = _empty_neighbors(len(units), k, np.float64)
+        if len(units) > 1 and k <= (last - first) // 8:  # as for scores
+            from skhash._scans import estimates_by_scan
+
+            zeros, ones = self.scores.zeros[part], self.scores.ones[part]
+            estimates_by_scan(zeros, ones, units, *terms, database, first, last, *found)
+            return found
+        from skhash._kernels import nearest_by_estimates
+
+        tables = self.scores._tables(part)
         nearest_by_estimates(tables, units, *terms, database.view(np.uint8), first, last, *found)
         return found
 

@@ -50,7 +50,31 @@ def _lanes_at_most(typingctx, sums, limits):
     return types.uint64(types.uint64, types.uint64), codegen
 
 
+def _lanes_of_estimates(typingctx, sums, scales, starts, limits, slope, offset):
+    """Bits of the lanes with ``offset + slope * (start + scale * sum) <= limit``; addresses of all but the last two."""
+
+    def codegen(context, builder, signature, args):
+        *addresses, slope, offset = args
+        values = ir.VectorType(ir.DoubleType(), LANES)
+        sums, *terms = (
+            builder.inttoptr(a, t.as_pointer()) for a, t in zip(addresses, (_SUMS, *[values] * 3), strict=True)
+        )
+        scales, starts, limits = (builder.load(term, align=8) for term in terms)
+        total = builder.fadd(starts, builder.fmul(scales, builder.sitofp(builder.load(sums, align=2), values)))
+        slopes, offsets = (_in_all_lanes(builder, value) for value in (slope, offset))
+        near = builder.fcmp_ordered("<=", builder.fadd(offsets, builder.fmul(slopes, total)), limits)
+        return builder.zext(builder.bitcast(near, ir.IntType(LANES)), _WORD)
+
+    return types.uint64(*[types.uint64] * 4, types.float64, types.float64), codegen
+
+
+def _in_all_lanes(builder, value):
+    vector = builder.insert_element(ir.VectorType(value.type, LANES)(ir.Undefined), value, ir.IntType(32)(0))
+    return builder.shuffle_vector(vector, vector, ir.VectorType(ir.IntType(32), LANES)([0] * LANES))
+
+
 add_groups: Any = intrinsic(_add_groups)
+lanes_of_estimates: Any = intrinsic(_lanes_of_estimates)
 lanes_at_most: Any = intrinsic(_lanes_at_most)
 
 
@@ -125,6 +149,17 @@ def _add_candidate(distance, item, bound, k, distances, indices, state):
     return nearest
 
 
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _add_block(rounded, database, start, size, sums):
+    """Rounded sums of a block of items in all lanes."""
+    sums[:] = 0
+    row, table_size = np.uint64(2 * LANES), np.uint64(2 * LANES * 16 * GROUPS)  # bytes of an item, of a word
+    for w in range(database.shape[1]):
+        table = np.uint64(rounded.ctypes.data) + np.uint64(w) * table_size
+        for i in range(size):
+            add_groups(database[start + i, w], table, np.uint64(sums.ctypes.data) + np.uint64(i) * row)
+
+
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def scan(exact, rounded, middles, units, database, first, last, nearest_distances, nearest_indices, n_ties):
     """Do what `nearest_by_tables` does, with the tables of `scan_tables`.
@@ -150,15 +185,11 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
     limits = np.full((len(rounded), LANES), np.int16(-(2**15)))  # of lanes without a query
     limits.reshape(-1)[:n_queries] = 2**15 - 1
     sums = np.empty((BLOCK, LANES), np.int16)
-    row, table_size = np.uint64(2 * LANES), np.uint64(2 * LANES * 16 * GROUPS)  # bytes of an item, of a word
+    row = np.uint64(2 * LANES)  # bytes
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
         for part in range(len(rounded)):
-            sums[:] = 0
-            for w in range(n_words):
-                table = np.uint64(rounded[part].ctypes.data) + np.uint64(w) * table_size
-                for i in range(size):
-                    add_groups(database[start + i, w], table, np.uint64(sums.ctypes.data) + np.uint64(i) * row)
+            _add_block(rounded[part], database, start, size, sums)
             for i in range(size):
                 lanes = lanes_at_most(
                     np.uint64(sums.ctypes.data) + np.uint64(i) * row, np.uint64(limits[part].ctypes.data)
@@ -183,3 +214,72 @@ def nearest_by_scan(zeros, ones, database, first, last, *found):
     """Do what `scan` does, from the terms that `scan_tables` takes."""
     exact, rounded, middles, units = scan_tables(zeros, ones, database.shape[1])
     scan(exact, rounded, middles, units, database, first, last, *found)
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def scan_estimates(
+    exact, rounded, lanes, units, slopes, offsets, constants, database, first, last, nearest_distances, *found
+):
+    """Do what `nearest_by_estimates` does, with the tables of `scan_tables`.
+
+    Parameters
+    ----------
+    exact, rounded : array
+        Tables of the queries.
+    lanes : float64 array of shape (2, len(rounded), LANES)
+        Scales and starts: the score of an item is at least ``start + scale * sum``.
+    units, slopes, offsets, constants : array
+        As there.
+    database : uint64 array of shape (n_items, n_words)
+        Database codes.
+    first, last, nearest_distances, nearest_indices, n_ties
+        As there.
+    """
+    n_queries, k = len(exact), nearest_distances.shape[1]
+    nearest_indices, n_ties = found
+    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK))
+    indices = np.empty(distances.shape, np.int64)
+    bounds = np.full(n_queries, np.inf)
+    states = np.zeros((n_queries, 2), np.int64)
+    limits = np.full((len(rounded), LANES), -np.inf)  # of lanes without a query
+    limits.reshape(-1)[:n_queries] = np.inf
+    largest = np.abs(offsets[first:last]).max()
+    sums = np.empty((BLOCK, LANES), np.int16)
+    row = np.uint64(2 * LANES)  # bytes
+    for start in range(first, last, BLOCK):
+        size = min(BLOCK, last - start)
+        for part in range(len(rounded)):
+            _add_block(rounded[part], database, start, size, sums)
+            terms = np.uint64(lanes[0, part].ctypes.data), np.uint64(lanes[1, part].ctypes.data)
+            limit = np.uint64(limits[part].ctypes.data)
+            for i in range(size):
+                item = start + i
+                place = np.uint64(sums.ctypes.data) + np.uint64(i) * row
+                near = lanes_of_estimates(place, terms[0], terms[1], limit, slopes[item], offsets[item])
+                lane = 0
+                while near != 0:
+                    if near & np.uint64(1):
+                        q = part * LANES + lane
+                        total = _exact_distance(exact[q], database[item])
+                        distance = constants[q] + offsets[item] + slopes[item] * (total * units[q])
+                        bound = _add_candidate(distance, item, bounds[q], k, distances[q], indices[q], states[q])
+                        if bound < bounds[q]:
+                            bounds[q] = bound
+                            rounding = 1e-12 * (abs(bound) + abs(constants[q]) + largest)
+                            limits[part, lane] = bound - constants[q] + rounding
+                    near >>= np.uint64(1)
+                    lane += 1
+    for q in range(n_queries):
+        nearest = nearest_distances[q], nearest_indices[q]
+        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *nearest)
+
+
+def estimates_by_scan(zeros, ones, units, slopes, offsets, constants, database, first, last, *found):
+    """Do what `scan_estimates` does, from the terms that `scan_tables` takes."""
+    exact, rounded, middles, steps = scan_tables(zeros, ones, database.shape[1])
+    lanes = np.zeros((2, len(rounded), LANES))
+    lanes.reshape(2, -1)[:, : len(exact)] = (
+        units * steps,
+        units * (middles - (database.shape[1] * GROUPS / 2 + 1) * steps),
+    )
+    scan_estimates(exact, rounded, lanes, units, slopes, offsets, constants, database, first, last, *found)
