@@ -2,7 +2,7 @@
 
     python experiments/neighbors.py                                    # digits
     export SKHASH_DATA=FOLDER
-    python experiments/neighbors.py --set fashion_mnist --items 10000
+    python experiments/neighbors.py --set fashion_mnist --items 10000 --bytes 8,16,32
 
 It is ``skhash compare SET --task neighbors``, with an upper limit for the number of items. FOLDER has the file
 fashion_mnist.npz with the images in X. The results are in experiments/results/neighbors.json; `--folder` keeps each
@@ -24,7 +24,7 @@ KEPT = ("dataset", "description", "method", "nbits", "seed", "bytes_per_item")
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="digits")
-    parser.add_argument("--bytes", default="8,16,32,64")
+    parser.add_argument("--bytes", default="8,16,32")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--items", type=int, help="largest number of items; all by default")
     parser.add_argument("--folder", help="keeps finished fits")
