@@ -160,3 +160,8 @@ def test_without_held_out_samples(digits, quarter):
     hasher = EmbeddingHasher(16, affinity="auto", early_stopping=False, **OPTIONS).fit(digits.X, quarter[1])
     assert ap(hasher, digits) > ap(ITQHasher(16, random_state=0).fit(digits.X), digits) + 0.1
     assert all("validation" not in entry for entry in hasher.history_)
+
+
+def test_hidden_layers(digits):
+    hasher = EmbeddingHasher(16, affinity="auto", backbone="mlp", n_epochs=5, batch_size=100, random_state=0)
+    assert hasher.fit(digits.X, digits.y).score(digits.X_query, digits.y_query) > 0.6
