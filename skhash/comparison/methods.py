@@ -19,7 +19,7 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     ----------
     names : iterable of str
         Keys of `METHODS` and of `GROUPS`, and for neighbors of
-        :data:`skhash.registry.FOR_NEIGHBORS`.
+        ``registry.FOR_NEIGHBORS``.
     task : "relevance" or "neighbors", default="relevance"
         What is compared. Neighbors are kept without labels: groups leave out methods that need y.
 
