@@ -229,7 +229,10 @@ def _lists() -> str:
     lines += ["", "groups of methods:"]
     lines += [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()]
     lines += ["", "more methods, for --task neighbors:"]
-    lines += [f"  {name:19}{variant.method.use_for}" for name, variant in FOR_NEIGHBORS.items()]
+    lines += [
+        fill(f"{name:18}{variant.method.use_for}", 79, initial_indent="  ", subsequent_indent=20 * " ")
+        for name, variant in FOR_NEIGHBORS.items()
+    ]
     return "\n".join(lines)
 
 
