@@ -178,7 +178,7 @@ def batch_tensor(
     >>> batch_tensor(images, slice(0, 1), torch.device("cpu")).max()
     tensor(1.)
     """
-    batch = X[indices]
+    batch = np.ascontiguousarray(X[indices])  # torch reads no array that runs backwards
     is_image = batch.dtype == np.uint8 and batch.ndim > 2
     if offset is not None:
         batch = (batch / 255 if is_image else batch) - offset

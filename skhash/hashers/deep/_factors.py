@@ -59,7 +59,8 @@ class FactorsMixin:
         sklearn.exceptions.NotFittedError
             If the hasher is not fitted.
         ValueError
-            If `X` does not match the training samples, or the hasher has a backbone.
+            If `X` does not match the training samples, or the hasher has a backbone, or its codes have
+            the digits of the norm instead (see the notes of the class).
 
         Examples
         --------
@@ -67,7 +68,9 @@ class FactorsMixin:
         >>> from sklearn.datasets import load_digits
         >>> from skhash import EmbeddingHasher
         >>> X, y = load_digits(return_X_y=True)
-        >>> hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=2, random_state=0).fit(X)
+        >>> hasher = EmbeddingHasher(
+        ...     64, metric="euclidean", factors=True, n_epochs=2, random_state=0
+        ... ).fit(X)
         >>> norm, product = hasher.encode_factors(X[:1])[0]
         >>> score = hasher.project_queries(X[:1])[0] @ (2.0 * hasher.transform(X[:1])[0] - 1)
         >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=1e-3))
@@ -77,6 +80,10 @@ class FactorsMixin:
         self._check_factors()
         with self._thread_limits():
             encoder: QueryEncoder = self._module()
+            if encoder.reconstructs:
+                raise ValueError(
+                    "`factors` must be True when the hasher is fitted, for codes that suit them. Got False."
+                )
             basis = _basis(encoder.queries.weight)
             factors: npt.NDArray[np.float32] = compute_activations(
                 encoder, X, lambda batch: _factors(encoder, batch, basis)

@@ -40,6 +40,8 @@ class HeldOutQueries:
     ----------
     best : tuple of (float, int)
         The best value so far, and its epoch. Before the first epoch, what it must exceed.
+    codes : tensor of shape (n_samples, nbits) or None
+        Codes of all samples as -1 and 1, if training does not change them.
     """
 
     def __init__(
@@ -55,11 +57,14 @@ class HeldOutQueries:
         self.indices, self.metric = indices, metric
         self.n_iter_no_change, self.every = n_iter_no_change, every
         self.best: tuple[float, int] = (-math.inf, 0)
+        self.codes: torch.Tensor | None = None
         self._neighbors: torch.Tensor | None = None
 
-    def begin(self, encoder: QueryEncoder) -> None:
-        """Measure the start, which is kept unless an epoch is better by more than chance."""
-        self.best = (self.recall(encoder) + SPREAD / math.sqrt(max(len(self.indices), 1)), 0)
+    def begin(self, encoder: QueryEncoder) -> float:
+        """Return the recall of the start, which is kept unless an epoch is better by more than chance."""
+        recall = self.recall(encoder)
+        self.best = (recall + SPREAD / math.sqrt(max(len(self.indices), 1)), 0)
+        return recall
 
     def improves(self, encoder: QueryEncoder, entry: dict[str, Any]) -> bool:
         """Add the recall to the entry of an epoch that is measured; return whether it is the best so far."""
@@ -82,8 +87,7 @@ class HeldOutQueries:
             return 0.0
         if self._neighbors is None:
             self._neighbors = self._nearest(self._similarities(encoder))
-        codes = torch.from_numpy(compute_activations(encoder, self.train))
-        codes = torch.where(codes >= 0, 1.0, -1.0)
+        codes = compute_codes(encoder, self.train) if self.codes is None else self.codes
         queries = encoder.query(encoder.read(self.train, self.indices)).cpu()
         found = self._nearest(queries @ codes.T)
         return float((found[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
@@ -101,6 +105,11 @@ class HeldOutQueries:
         """Indices of the nearest items of each held-out sample, without itself."""
         scores[torch.arange(len(scores)), torch.from_numpy(self.indices)] = -math.inf
         return scores.topk(min(N_NEIGHBORS, scores.shape[1] - 1), 1).indices
+
+
+def compute_codes(encoder: QueryEncoder, X: Any) -> torch.Tensor:
+    """Codes of samples as -1 and 1, on the CPU."""
+    return torch.where(torch.from_numpy(compute_activations(encoder, X)) >= 0, 1.0, -1.0)
 
 
 def choose_queries(n: int, fraction: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:

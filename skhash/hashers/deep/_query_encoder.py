@@ -6,13 +6,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
+from torch.nn.functional import linear
 
 from skhash.engine import Encoder, batch_tensor
 from skhash.engine.smoothing import Smoothing
+from skhash.hashers.deep._reconstruction import Reconstruction
 
 
 class QueryEncoder(Encoder):
-    """Encoder with a second linear layer, for queries.
+    """Encoder with a second linear layer, for queries, and perhaps codes that reconstruct the items.
 
     Parameters
     ----------
@@ -36,12 +38,56 @@ class QueryEncoder(Encoder):
     """
 
     unit_norm: torch.Tensor
+    reconstructs: torch.Tensor
 
     def __init__(self, *args: Any, unit_norm: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
         self.queries = nn.Linear(self.hash.in_features, self.hash.out_features)
         nn.init.zeros_(self.queries.bias)
         self.unit_norm = nn.Buffer(torch.tensor(float(unit_norm)))
+        width, nbits = self.hash.in_features, self.hash.out_features
+        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # whether the next five have been learned
+        self.decoder = nn.Buffer(torch.zeros(nbits, width))
+        self.field_bias = nn.Buffer(torch.zeros(nbits))
+        self.gram = nn.Buffer(torch.zeros(nbits, nbits))
+        self.digits = nn.Buffer(torch.zeros(nbits))
+        self.middle = nn.Buffer(torch.tensor(0.0))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Activations of items, see :meth:`skhash.engine.Encoder.forward`. Codes that reconstruct have no gradient."""
+        features = self.features(X)
+        start = self.head(features)
+        if not self.reconstructs:
+            return start
+        projected, start = linear(features, self.decoder).detach().cpu(), start.detach().cpu()
+        activations = self._reconstruction().activations(projected.numpy(), start.numpy())
+        return torch.from_numpy(activations).to(X.device)
+
+    def _reconstruction(self) -> Reconstruction:
+        tensors = (self.hash.weight, self.decoder, self.field_bias, self.gram, self.digits)
+        arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
+        return Reconstruction(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], self.middle.item())
+
+    @torch.no_grad()
+    def set_reconstruction(self, model: Reconstruction, shift: torch.Tensor) -> None:
+        """Make codes that reconstruct the outputs of the backbone, and the real queries that suit them.
+
+        Parameters
+        ----------
+        model : Reconstruction
+            What has been learned from the outputs of the backbone.
+        shift : tensor of shape (width,)
+            Added to the queries.
+        """
+        for name in ("decoder", "field_bias", "gram", "digits", "middle"):
+            buffer = getattr(self, name)
+            buffer.copy_(torch.as_tensor(getattr(model, name)))
+        self.hash.weight.copy_(torch.from_numpy(model.start))
+        self.hash.bias.zero_()
+        scale = self.gram.diagonal().mean().clamp_min(1e-12)  # of the activations, about
+        self.queries.weight.copy_(self.decoder / scale)
+        self.queries.bias.copy_((self.decoder @ shift - self.digits / 2) / scale)
+        self.reconstructs.fill_(1.0)
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
         """Some samples as a tensor, see :meth:`skhash.engine.Encoder.read`."""

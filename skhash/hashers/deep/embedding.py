@@ -4,7 +4,10 @@ Two linear maps, one for items and one for queries:
 
     b = sign(W x + c),   score(q, x) = <A q + a, b>
 
-Both start from ITQ of the centered vectors, W = A. In each batch, every query q ranks the items x, by their similarity
+Both start from ITQ of the centered vectors, W = A. Without a backbone, the code b is improved from there until it
+reconstructs the item best, A is the map that suits this code (see `_reconstruction`), and only A and a are trained.
+
+In each batch, every query q ranks the items x, by their similarity
 s(q, x) and by their score, both centered per query. The loss is the cross-entropy of two distributions over the items,
 less the entropy of the first:
 
@@ -14,6 +17,7 @@ T is the temperature, and g >= 0 the least-squares fit of the scores to the logi
 straight through the sign. With many samples, each batch is a leaf of a random tree, so that near items meet in it.
 """
 
+import copy
 import math
 from numbers import Real
 from os import PathLike
@@ -30,16 +34,19 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._factors import FactorsMixin
-from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
+from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries, compute_codes
 from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._local_order import local_order
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
 
 N_START = 10_000  # samples that the start is learned from
 N_EVALUATIONS = 25  # about as many epochs of a fit are measured
 N_COORDINATES = 32  # of the tree whose leaves are local batches
+BITS_PER_DIGIT = 10  # at least so many bits of a code for each digit of the norm
+N_MIN_BITS = 32  # of codes that reconstruct: shorter ones have no room for the norm
 
 
 def _are_many(n_samples: int, batch_size: int) -> bool:
@@ -80,6 +87,7 @@ class _EmbeddingObjective(Objective):
         super().__init__()
         self.metric, self.temperature = metric, temperature
         self.held_out = np.empty(0, np.int64)
+        self.codes: torch.Tensor | None = None  # of all training samples, if training does not change them
 
     def order(self, encoder: Any, X: Any, batch_size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Order of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
@@ -98,7 +106,8 @@ class _EmbeddingObjective(Objective):
         chosen = torch.from_numpy(is_query).to(X.device)
         queries, items = X[chosen], X[~chosen]
         similarities = encoder.similarities(queries, items, self.metric)
-        scores = encoder.query(queries) @ sign(encoder(items)).T
+        codes = sign(encoder(items)) if self.codes is None else self.codes[indices[~is_query]].to(X.device)
+        scores = encoder.query(queries) @ codes.T
         return _neighbor_loss(similarities, scores, self.temperature) / n_queries
 
 
@@ -195,6 +204,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         "deep, relevance": (1500, 256, 0.003, 0.1),
     }
     _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
+    _n_digits = {"cosine": 4, "inner": 0, "euclidean": 8}
 
     def __init__(
         self,
@@ -318,10 +328,48 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         every = math.ceil(self.settings_["n_epochs"] / N_EVALUATIONS)
         return HeldOutQueries(X, targets, indices, self.metric, self.n_iter_no_change, every)
 
-    def _fit_loop(self, trainer: Trainer, early_stopping: Any, *others: Any) -> None:
-        if early_stopping is not None and not self._supervised:
-            trainer.objective.held_out = early_stopping.indices
-            if not self.history_:
-                early_stopping.begin(trainer.encoder)
-                self._store_weights(trainer.encoder.state_dict())
-        super()._fit_loop(trainer, early_stopping, *others)
+    def _fit_loop(self, trainer: Trainer, held_out: Any, *others: Any) -> None:
+        if not self._supervised:
+            self._prepare(trainer, held_out)
+        super()._fit_loop(trainer, held_out, *others)
+
+    def _prepare(self, trainer: Trainer, held_out: Any) -> None:
+        """Choose the codes that training starts from, or keeps."""
+        encoder: Any = trainer.encoder
+        if held_out is not None:
+            trainer.objective.held_out = held_out.indices
+        if not self.history_:
+            self._learn_start(encoder, trainer.X, held_out)
+        if encoder.reconstructs:
+            trainer.objective.codes = compute_codes(encoder, trainer.X)
+            if held_out is not None:
+                held_out.codes = trainer.objective.codes
+
+    def _learn_start(self, encoder: Any, X: Any, held_out: Any) -> None:
+        """Make codes that reconstruct the items. ITQ stays where held-out queries find more neighbors with it."""
+        is_plain = self.backbone is None and not self.settings_["smoothing"] and not self.factors
+        reconstructs = is_plain and self._nbits >= N_MIN_BITS
+        if held_out is None:
+            if reconstructs:
+                self._reconstruct(encoder, X, np.arange(len(X)))
+            return
+        recall = held_out.begin(encoder)
+        if reconstructs:
+            itq = copy.deepcopy(encoder.state_dict())
+            self._reconstruct(encoder, X, np.setdiff1d(np.arange(len(X)), held_out.indices))
+            if held_out.begin(encoder) < recall:
+                encoder.load_state_dict(itq)
+                held_out.begin(encoder)
+        self._store_weights(encoder.state_dict())
+
+    def _reconstruct(self, encoder: Any, X: Any, indices: npt.NDArray[np.int64]) -> None:
+        """Learn codes that reconstruct samples, from some of those at the indices."""
+        indices = indices[evenly_spaced(len(indices), N_START)]
+        features = compute_activations(encoder, X[indices], encoder.features)
+        n_digits = min(self._n_digits[self.metric], self._nbits // BITS_PER_DIGIT)
+        model = learn_reconstruction(features, encoder.hash.weight.detach().cpu().numpy(), n_digits)
+        shift = torch.zeros_like(encoder.decoder[0])
+        if self.metric == "inner":  # queries are centered, but the inner product is that of the vectors
+            mean = encoder.mean if encoder.offset is None else encoder.mean + encoder.offset
+            shift = (torch.broadcast_to(mean, self.input_shape_) / encoder.scale).flatten()
+        encoder.set_reconstruction(model, shift)

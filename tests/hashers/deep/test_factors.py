@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -140,10 +141,16 @@ def test_a_query_has_its_own_vector_at_its_own_distance(fitted):
 
 def test_factors_find_more_neighbors(digits):
     X, scores = digits.X[:400] * np.random.default_rng(0).uniform(0.3, 1.7, (400, 1)), []
-    for factors in (False, True):
-        hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=1, factors=factors, random_state=0).fit(X, X)
+    for options in ({"backbone": torch.nn.Identity()}, {"factors": True}):  # the same linear codes
+        hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=1, random_state=0, **options).fit(X, X)
         scores.append(RetrievalScorer("neighbor_recall_at_10", query="real")(hasher, X[:100] * 1.05, X[:100] * 1.05))
     assert scores[1] > scores[0] + 0.05
+
+
+def test_codes_with_the_digits_of_the_norm_have_no_factors(digits):
+    hasher = EmbeddingHasher(32, metric="euclidean", n_epochs=1, validation_fraction=1e-9).fit(digits.X[:100])
+    with pytest.raises(ValueError, match="`factors` must be True when the hasher is fitted"):
+        hasher.encode_factors(digits.X[:5])
 
 
 def test_factors_are_stored_and_persist(fitted, tmp_path):

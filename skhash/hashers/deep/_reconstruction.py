@@ -1,0 +1,163 @@
+"""Codes from which vectors are reconstructed: binary additive quantization, by alternating minimization.
+
+Let x be a centered and scaled item. Its code b of -1 and 1 reconstructs it as r(b)
+
+    r(b) = D^T b + o,   b = argmin |x - r(b)|^2
+
+The code starts from signs of a linear map, and one bit after another is set to its best value, given all others. D and
+o are the ridge regression of vectors on their codes. Both steps alternate. A query q is nearest to the items with the
+largest
+
+    <q, r(b)> - |r(b)|^2 / 2
+
+The first term is an inner product with the bits. The second one is not: the last bits of a code are the binary digits
+of the squared norm, so that both terms together are one inner product of a real query and the bits.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._threads import run_in_slices
+
+N_ROUNDS = 4
+N_SWEEPS = 10
+RIDGE = 0.01
+TAIL = 0.001  # share of the norms below, and above, the range of the digits
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """What codes and real queries are made of.
+
+    Parameters
+    ----------
+    start : ndarray of shape (nbits, width), float32
+        Linear map whose signs codes start from; 0 for digits.
+    decoder : ndarray of shape (nbits, width), float32
+        D; 0 for digits.
+    field_bias : ndarray of shape (nbits,), float32
+        -D o.
+    gram : ndarray of shape (nbits, nbits), float32
+        Inner products of the rows of D.
+    digits : ndarray of shape (nbits,), float32
+        What each bit contributes to the squared norm; 0 for bits that are no digits.
+    middle : float
+        What the digits, as -1 and 1, are added to; the sum is the squared norm of r(b) less that of o, about.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.deep._reconstruction import learn_reconstruction
+    >>> X = np.array([[3, 1], [3, -1], [-3, 1], [-3, -1]], np.float32)
+    >>> model = learn_reconstruction(X, np.eye(2, dtype=np.float32), 0)
+    >>> model.decoder.round(1).tolist()
+    [[3.0, 0.0], [0.0, 1.0]]
+    >>> model.activations(X @ model.decoder.T, X @ model.start.T) >= 0
+    array([[ True,  True],
+           [ True, False],
+           [False,  True],
+           [False, False]])
+    """
+
+    start: FloatArray
+    decoder: FloatArray
+    field_bias: FloatArray
+    gram: FloatArray
+    digits: FloatArray
+    middle: float
+
+    def activations(self, projected: FloatArray, start: FloatArray) -> FloatArray:
+        """Activations of items, whose signs are the code.
+
+        Parameters
+        ----------
+        projected : ndarray of shape (n_samples, nbits), float32
+            Inner products of the items with the rows of D.
+        start : ndarray of shape (n_samples, nbits), float32
+            Activations that the code starts from.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, nbits), float32
+            Of a bit, half of what the squared error gains by its value; of a digit, the part of the norm left to it.
+        """
+        n_content = int(np.count_nonzero(self.digits == 0))
+        bits, fields, squared = self._descend(projected, start, n_content)
+        values = np.empty_like(start)
+        values[:, :n_content] = _with_signs(fields + bits * np.diag(self.gram)[:n_content], bits)
+        rest = squared - np.float32(self.middle)
+        for i in range(n_content, len(self.digits)):
+            values[:, i] = rest
+            rest = rest - np.where(rest >= 0, self.digits[i], -self.digits[i])
+        return values
+
+    def _descend(self, projected: FloatArray, start: FloatArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Best bits, their fields, and squared norms of the reconstruction, less that of o."""
+        from skhash.hashers.deep._kernels import descend_bits
+
+        gram, bias = np.ascontiguousarray(self.gram[:n, :n]), self.field_bias[:n]
+        goals = projected[:, :n] + bias
+        bits: FloatArray = np.where(start[:, :n] >= 0, np.float32(1), np.float32(-1))
+        fields: FloatArray = goals - bits @ gram
+        run_in_slices(lambda part: descend_bits(gram, fields[part], bits[part], N_SWEEPS), len(bits), min_size=64)
+        squared: FloatArray = (bits * (goals - fields - 2 * bias)).sum(axis=1)
+        return bits, fields, squared
+
+
+def _with_signs(values: FloatArray, bits: FloatArray) -> FloatArray:
+    """Values with the signs of the bits: the descent may end before each bit has the sign of its own value."""
+    magnitudes = np.maximum(np.abs(values), np.finfo(np.float32).tiny)
+    signed: FloatArray = bits * magnitudes
+    return signed
+
+
+def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int) -> Reconstruction:
+    """Codes that reconstruct given vectors best.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, width), float32
+        Vectors.
+    start : ndarray of shape (nbits, width), float32
+        Linear map whose signs codes start from. The last `n_digits` rows become 0.
+    n_digits : int
+        Number of bits that are digits of the norm.
+
+    Returns
+    -------
+    Reconstruction
+    """
+    nbits, n_content = len(start), len(start) - n_digits
+    start = start.copy()
+    start[n_content:] = 0
+    activations = X @ start.T
+    bits = np.where(activations[:, :n_content] >= 0, np.float32(1), np.float32(-1))
+    for _ in range(N_ROUNDS):
+        model = _regression(X, bits, start)
+        bits, _, _ = model._descend(X @ model.decoder.T, activations, n_content)
+    model = _regression(X, bits, start)
+    if n_digits == 0:
+        return model
+    _, _, squared = model._descend(X @ model.decoder.T, activations, n_content)
+    low, high = np.quantile(squared, [TAIL, 1 - TAIL]).tolist()
+    digits = np.zeros(nbits, np.float32)
+    digits[n_content:] = max(high - low, 1e-6) * 0.5 ** np.arange(2, n_digits + 2)
+    return Reconstruction(start, model.decoder, model.field_bias, model.gram, digits, (low + high) / 2)
+
+
+def _regression(X: FloatArray, bits: FloatArray, start: FloatArray) -> Reconstruction:
+    """Ridge regression of vectors on their codes."""
+    n_samples, n_content = bits.shape
+    codes: Any = np.hstack([bits, np.ones((n_samples, 1), np.float32)])
+    products = (codes.T @ codes).astype(np.float64)
+    products[np.arange(n_content), np.arange(n_content)] += RIDGE * n_samples
+    solution = np.linalg.solve(products, (codes.T @ X).astype(np.float64))
+    decoder = np.zeros((len(start), X.shape[1]))
+    decoder[:n_content] = solution[:-1]
+    bias, gram = (values.astype(np.float32) for values in (-decoder @ solution[-1], decoder @ decoder.T))
+    return Reconstruction(start, decoder.astype(np.float32), bias, gram, np.zeros(len(start), np.float32), 0.0)
