@@ -64,6 +64,7 @@ COLUMNS = {
     "precision_at_100": Column("precision_at_100", "P@100", lambda rows, key: f"{_mean(rows, key):.3f}"),
     "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda rows, key: f"{_mean(rows, key):.3f}"),
     "real_recall": Column("real_neighbor_recall_at_10", "R@10", lambda rows, key: f"{_mean(rows, key):.3f}"),
+    "recall_at_10": Column("recall_at_10", "R@10", _spread),
     "fit_seconds": Column("fit_seconds", "fit s", lambda rows, key: f"{_mean(rows, key):.1f}", has_best=False),
     "codes_per_second": Column("codes_per_second", "codes/s", lambda rows, key: f"{_mean(rows, key):,.0f}", False),
 }
