@@ -101,7 +101,7 @@ SLOW_FORKS = {
         print(statuses == [0] * 10)
     """,
     "after torch with several threads": """
-        import torch, skhash
+        import pickle, torch, skhash.persistence
         from torch import nn
         from sklearn.datasets import load_digits
         X, y = load_digits(return_X_y=True)
@@ -112,9 +112,19 @@ SLOW_FORKS = {
             hasher = skhash.TALRHasher(16, backbone=backbone, n_epochs=1, random_state=0).fit(X, y)
             return hasher.encode(X).shape == (len(X), 2)
 
+        def load_and_encode():
+            from skhash.persistence import load
+            return (load("hasher.safetensors").encode(X[:1]) == codes[:1]).all()
+
+        def encode_after_pickle():
+            return (pickle.loads(pickled).encode(X[:1]) == codes[:1]).all()
+
+        hasher = skhash.TALRHasher(300, n_epochs=1, random_state=0).fit(X, y)
+        skhash.persistence.save(hasher, "hasher.safetensors")
+        codes, pickled = hasher.encode(X), pickle.dumps(hasher)
         assert fit()
         torch.randn(3_000_000).exp().sum()  # starts the threads of OpenMP
-        print([forked(fit) for _ in range(2)] == [0, 0])
+        print([forked(function) for function in (fit, fit, load_and_encode, encode_after_pickle)] == [0] * 4)
     """,
 }
 
@@ -163,8 +173,9 @@ STARTS = {
 
 @needs_fork
 @pytest.mark.parametrize("moment", [*FORKS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_FORKS)])
-def test_a_fork_while_another_thread_is(moment):
+def test_a_fork_while_another_thread_is(moment, tmp_path):
     code = textwrap.dedent((FORKS | SLOW_FORKS)[moment])
+    code = code.replace("hasher.safetensors", str(tmp_path / "hasher.safetensors"))
     assert run_python(FORKED + code).split() == ["True"]
 
 

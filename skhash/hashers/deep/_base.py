@@ -422,7 +422,8 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         device = resolve_device(self.device)
         cached = getattr(self, "_cache", None)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
-            encoder = self._rebuild_encoder(torch.device("cpu")).fold().to(device).eval()
+            with self._thread_limits():  # its first weights take OpenMP, whose threads a forked process lacks
+                encoder = self._rebuild_encoder(torch.device("cpu")).fold().to(device).eval()
             is_dense = self.backbone in (None, "mlp") and len(self.input_shape_) == 1 and type(encoder) is Encoder
             few = FewEncoder(encoder) if is_dense and device.type == "cpu" else None
             self._cache = cached = (self.weights_, device, encoder, few)

@@ -20,7 +20,9 @@ RECIPES = [(name, kind) for name in HASHERS for kind in getattr(skhash, name)._r
 def settings(name, kind, n=40, n_features=20, **params):
     """The settings of a hasher of this kind after the first epoch of a fit."""
     X, y = np.random.default_rng(0).normal(size=(n, n_features)), np.arange(n) % 4
-    params["backbone"] = "mlp" if kind == "deep" else None
+    params["backbone"] = "mlp" if kind.startswith("deep") else None
+    if "relevance" in kind:
+        params["affinity"] = "auto"
     if kind in ("ap", "ndcg", "fastap"):
         params["objective"] = kind
     if kind == "distances":
@@ -38,6 +40,7 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     expected["n_epochs"] = min(max(n_epochs, fewest), most)
     noise = 4 * 20 / 40
     default = inspect.signature(Hasher).parameters["input_dropout"].default
+    default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
     expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
     expected["smoothing"] = 0.0
     assert settings(name, kind) == expected
@@ -51,8 +54,8 @@ def test_the_docstring_has_the_table(name):
     assert "{" not in Hasher.__doc__
     rows = [line.split() for line in Hasher.__doc__.splitlines()]
     for kind, values in Hasher._recipes.items():
-        label = ["any", "backbone"] if kind == "deep" else [kind]
-        assert [*label, *map(str, values), str(Hasher._sgd_rates[kind])] in rows
+        label = "any backbone" if kind == "deep" else kind
+        assert [*label.split(), *map(str, values), str(Hasher._sgd_rates[kind])] in rows
 
 
 @pytest.mark.parametrize(("n", "n_epochs"), [(20, 125), (4 * 40, 63), (4 * 100, 30)])
