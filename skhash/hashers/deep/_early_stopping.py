@@ -1,5 +1,7 @@
 """Early stopping: the exact metric of held-out samples decides which epoch is kept."""
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,57 @@ from skhash.base import ENCODE_BATCH_SIZE, _binarize_and_pack
 from skhash.engine import ArraySubset, Encoder, full_precision
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
+#: standard deviation of the gain over the queries, about: a mean gain below its standard error is noise
+SPREAD = 0.1
 
-class EarlyStopping:
+
+class BestEpoch(ABC):
+    """The epoch at which held-out queries have the best value. A subclass measures the value.
+
+    Parameters
+    ----------
+    train : array, ArraySubset or DatasetArray of shape (n, ...)
+        The samples that are learned from.
+    train_targets : array of shape (n, ...) or None
+        Their targets.
+    n_queries : int
+        Number of held-out queries.
+    n_iter_no_change : int
+        Number of epochs without a better value before stopping.
+
+    Attributes
+    ----------
+    best : tuple of (float, int)
+        The best value so far, and its epoch. Before the first epoch, what it must exceed.
+    """
+
+    def __init__(self, train: Any, train_targets: Any, n_queries: int, n_iter_no_change: int) -> None:
+        self.train, self.train_targets = train, train_targets
+        self.n_queries, self.n_iter_no_change = n_queries, n_iter_no_change
+        self.best: tuple[float, int] = (-math.inf, 0)
+
+    @abstractmethod
+    def measure(self, encoder: Any) -> float:
+        """Value of an encoder."""
+
+    def keep_start(self, value: float) -> None:
+        """Keep the start, which has this value, unless an epoch is better by more than chance."""
+        self.best = (value + SPREAD / math.sqrt(max(self.n_queries, 1)), 0)
+
+    def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
+        """Add the value after an epoch to its entry of the history; return whether it is the best so far."""
+        entry["validation"] = self.measure(encoder)
+        if entry["validation"] <= self.best[0]:
+            return False
+        self.best = (entry["validation"], entry["epoch"])
+        return True
+
+    def should_stop(self, n_epochs: int) -> bool:
+        """Whether the last epochs brought no better value."""
+        return n_epochs - self.best[1] >= self.n_iter_no_change
+
+
+class EarlyStopping(BestEpoch):
     """Held-out samples, ranked against the training samples after each epoch.
 
     Parameters
@@ -28,11 +79,6 @@ class EarlyStopping:
         Name of the metric.
     n_iter_no_change : int
         Number of epochs without a better value before stopping.
-
-    Attributes
-    ----------
-    best : tuple of (float, int)
-        The best value so far, and its epoch.
     """
 
     def __init__(
@@ -45,19 +91,10 @@ class EarlyStopping:
         metric: str,
         n_iter_no_change: int,
     ) -> None:
+        super().__init__(train, train_targets, len(held_out), n_iter_no_change)
         self.held_out, self.held_out_targets = held_out, held_out_targets
-        self.train, self.train_targets = train, train_targets
         self.database, self.database_targets = train, train_targets
-        self.affinity, self.metric, self.n_iter_no_change = affinity, metric, n_iter_no_change
-        self.best: tuple[float, int] = (-np.inf, 0)
-
-    def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
-        """Add the metric after an epoch to its entry of the history; return whether it is the best so far."""
-        entry["validation"] = self.measure(encoder)
-        if entry["validation"] <= self.best[0]:
-            return False
-        self.best = (entry["validation"], entry["epoch"])
-        return True
+        self.affinity, self.metric = affinity, metric
 
     def measure(self, encoder: Encoder) -> float:
         """Metric of the held-out samples."""
@@ -65,10 +102,6 @@ class EarlyStopping:
         nbits = encoder.hash.out_features
         ranking = Ranking(codes, database, nbits, self.held_out_targets, self.database_targets, self.affinity)
         return evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
-
-    def should_stop(self, n_epochs: int) -> bool:
-        """Whether the last epochs brought no better value."""
-        return n_epochs - self.best[1] >= self.n_iter_no_change
 
 
 def split_indices(

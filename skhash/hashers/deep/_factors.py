@@ -105,8 +105,7 @@ class FactorsMixin:
             if self.metric != "inner":
                 constants = (features**2).sum(axis=1) * scale**2
                 return queries, constants / 2 if self.metric == "cosine" else constants
-            mean = encoder.mean if encoder.offset is None else encoder.mean + encoder.offset
-            center = torch.broadcast_to(mean, self.input_shape_).flatten() / encoder.scale
+            center = encoder.center(self.input_shape_)
             queries = queries + (encoder.queries.weight.detach() @ center).cpu().numpy()
             shift = center.cpu().double().numpy()
             return queries, -(features @ shift + shift @ shift) * scale**2

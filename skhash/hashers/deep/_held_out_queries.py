@@ -7,16 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from skhash.hashers.deep._early_stopping import compute_activations
+from skhash.hashers.deep._early_stopping import BestEpoch, compute_activations
 from skhash.hashers.deep._query_encoder import QueryEncoder
 
 N_NEIGHBORS = 10
 N_MAX_QUERIES = 500
-#: standard deviation of the gain over the queries, about: a mean gain below its standard error is noise
-SPREAD = 0.1
 
 
-class HeldOutQueries:
+class HeldOutQueries(BestEpoch):
     """Some samples as real queries, ranked against all other samples: the recall of their nearest neighbors.
 
     The held-out samples are items like the others, but training takes no query from them.
@@ -38,8 +36,6 @@ class HeldOutQueries:
 
     Attributes
     ----------
-    best : tuple of (float, int)
-        The best value so far, and its epoch. Before the first epoch, what it must exceed.
     codes : tensor of shape (n_samples, nbits) or None
         Codes of all samples as -1 and 1, if training does not change them.
     """
@@ -53,35 +49,17 @@ class HeldOutQueries:
         n_iter_no_change: int,
         every: int = 1,
     ) -> None:
-        self.train, self.train_targets = X, targets
-        self.indices, self.metric = indices, metric
-        self.n_iter_no_change, self.every = n_iter_no_change, every
-        self.best: tuple[float, int] = (-math.inf, 0)
+        super().__init__(X, targets, len(indices), n_iter_no_change)
+        self.indices, self.metric, self.every = indices, metric, every
         self.codes: torch.Tensor | None = None
         self._neighbors: torch.Tensor | None = None
 
-    def begin(self, encoder: QueryEncoder) -> float:
-        """Return the recall of the start, which is kept unless an epoch is better by more than chance."""
-        recall = self.recall(encoder)
-        self.best = (recall + SPREAD / math.sqrt(max(len(self.indices), 1)), 0)
-        return recall
-
-    def improves(self, encoder: QueryEncoder, entry: dict[str, Any]) -> bool:
+    def improves(self, encoder: Any, entry: dict[str, Any]) -> bool:
         """Add the recall to the entry of an epoch that is measured; return whether it is the best so far."""
-        if entry["epoch"] % self.every:
-            return False
-        entry["validation"] = self.recall(encoder)
-        if entry["validation"] <= self.best[0]:
-            return False
-        self.best = (entry["validation"], entry["epoch"])
-        return True
-
-    def should_stop(self, n_epochs: int) -> bool:
-        """Whether the last epochs brought no better value."""
-        return n_epochs - self.best[1] >= self.n_iter_no_change
+        return entry["epoch"] % self.every == 0 and super().improves(encoder, entry)
 
     @torch.no_grad()
-    def recall(self, encoder: QueryEncoder) -> float:
+    def measure(self, encoder: QueryEncoder) -> float:
         """Share of the nearest neighbors that are among the nearest codes, mean over the held-out queries."""
         if len(self.indices) == 0:
             return 0.0

@@ -46,7 +46,13 @@ def itq_map(
     """
     centered = encoder.eval().features(encoder.read(X, indices)).numpy().astype(np.float64)
     encoder.train()
-    start = principal_map(centered, encoder.hash.out_features, rng)
+    return rotated(principal_map(centered, encoder.hash.out_features, rng), centered, rng)
+
+
+def rotated(
+    start: npt.NDArray[np.float64], centered: npt.NDArray[np.float64], rng: np.random.RandomState
+) -> npt.NDArray[np.float64]:
+    """A linear map of centered samples, rotated as in ITQ, and scaled to activations with mean square 1."""
     start = start @ quantizing_rotation(centered @ start, 50, rng)
     scaled: npt.NDArray[np.float64] = start / max(float(np.sqrt(np.mean((centered @ start) ** 2))), 1e-12)
     return scaled

@@ -133,6 +133,10 @@ class QueryEncoder(Encoder):
             return 2 * queries @ items.T - (items**2).sum(1)
         return self._given(queries).flatten(1) @ self._given(items).flatten(1).T
 
+    def center(self, shape: tuple[int, ...]) -> torch.Tensor:
+        """Mean of samples of some shape as they are given, flat and in units of the scale: what centering subtracts."""
+        return torch.broadcast_to(self._given(self.mean), shape).flatten() / self.scale
+
     def _given(self, X: torch.Tensor) -> torch.Tensor:
         """Samples with the offset that :meth:`read` subtracts."""
         return X if self.offset is None else X + self.offset

@@ -14,7 +14,6 @@ from skhash._validation.schema import OPTIONAL
 from skhash.affinity._pairs import check_pairs
 from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
-from skhash.hashers.deep._held_out_queries import SPREAD
 from skhash.hashers.deep._relevance_start import PENALTIES, labeled_indices, levels_of, relevance_map
 from skhash.hashers.deep.talr import _TALRObjective
 
@@ -173,4 +172,4 @@ def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutReleva
         else:
             start_from(before)
     if held_out is not None:
-        held_out.best = (best + SPREAD / math.sqrt(len(held_out.held_out)), 0)
+        held_out.keep_start(best)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from skhash._targets import n_targets, take_targets
 from skhash.affinity import ClassAffinity, level_indices
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.deep._itq_start import rotated
 from skhash.metrics._arrays import memory_chunks
 
 #: candidates for the penalty c, in units of the mean eigenvalue of X'X
@@ -121,6 +121,4 @@ def relevance_map(
     start = np.zeros((width, nbits))
     start[:, :n_kept] = (vectors * np.sqrt(values.clip(0)))[:, : -n_kept - 1 : -1]
     start /= max(float(np.abs(start).max()), 1e-300)
-    start = start @ quantizing_rotation(features @ start, 50, rng)
-    scaled: npt.NDArray[np.float64] = start / max(float(np.sqrt(np.mean((features @ start) ** 2))), 1e-12)
-    return scaled
+    return rotated(start, features, rng)

@@ -353,13 +353,15 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             if reconstructs:
                 self._reconstruct(encoder, X, np.arange(len(X)))
             return
-        recall = held_out.begin(encoder)
+        recall = held_out.measure(encoder)
         if reconstructs:
-            itq = copy.deepcopy(encoder.state_dict())
+            itq, itq_recall = copy.deepcopy(encoder.state_dict()), recall
             self._reconstruct(encoder, X, np.setdiff1d(np.arange(len(X)), held_out.indices))
-            if held_out.begin(encoder) < recall:
+            recall = held_out.measure(encoder)
+            if recall < itq_recall:
                 encoder.load_state_dict(itq)
-                held_out.begin(encoder)
+                recall = itq_recall
+        held_out.keep_start(recall)
         self._store_weights(encoder.state_dict())
 
     def _reconstruct(self, encoder: Any, X: Any, indices: npt.NDArray[np.int64]) -> None:
@@ -370,6 +372,5 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         model = learn_reconstruction(features, encoder.hash.weight.detach().cpu().numpy(), n_digits)
         shift = torch.zeros_like(encoder.decoder[0])
         if self.metric == "inner":  # queries are centered, but the inner product is that of the vectors
-            mean = encoder.mean if encoder.offset is None else encoder.mean + encoder.offset
-            shift = (torch.broadcast_to(mean, self.input_shape_) / encoder.scale).flatten()
+            shift = encoder.center(self.input_shape_)
         encoder.set_reconstruction(model, shift)

@@ -140,8 +140,8 @@ def test_recall_of_held_out_queries(digits):
     queries = encoder.query(encoder.read(X, indices)).detach().numpy()
     similarities = plain_similarities(X[indices], X, "euclidean")
     expected = plain_recall(queries, codes, similarities, 10, indices)
-    assert held_out.recall(encoder) == pytest.approx(expected)
-    held_out.begin(encoder)
+    assert held_out.measure(encoder) == pytest.approx(expected)
+    held_out.keep_start(held_out.measure(encoder))
     entry = {"epoch": 1}
     assert not held_out.improves(encoder, entry)  # it is the start
     assert entry["validation"] == pytest.approx(expected)
