@@ -92,8 +92,13 @@ def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize(("seconds", "jobs"), [(0, 1), (0.3, 1), (1, 1), (3, 1), (9, 1), (3, 2), (9, 2)])
 def test_an_interrupt_at_any_time_is_one_line(seconds, jobs, tmp_path):
-    """As Ctrl-C does: to all processes of the terminal, also while they import."""
-    start = "import sys, skhash.cli; print('ready', flush=True); sys.exit(skhash.cli.main())"
+    """As Ctrl-C does: to all processes of the terminal, also while they import, from the first import of main on."""
+    start = """
+import sys, skhash.cli
+ready = lambda event, names: event == "import" and names[0] == "skhash._options" and print("ready", flush=True)
+sys.addaudithook(ready)
+sys.exit(skhash.cli.main())
+"""
     options = ["--methods", "talr", "--bits", "8,16,24", "--seeds", "9", "--jobs", str(jobs), "--out", str(tmp_path)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     with subprocess.Popen([sys.executable, "-c", start, "compare", *options], **pipes) as process:
