@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the rest is imported inside of main, which is interrupted without a traceback
     import argparse
 
+    from skhash.comparison._live import Shown
+    from skhash.comparison.watching import Plan
+
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
 
@@ -74,6 +77,7 @@ def _report_error(error: Exception) -> int:
 
 def _compare(options: "argparse.Namespace", command: str) -> int:
     from skhash._options import check
+    from skhash.cli._interrupt import Interrupt
     from skhash.comparison import absences, compare, markdown_table, write_report
     from skhash.comparison._groups import by_dataset
     from skhash.comparison._layouts import layout_of
@@ -84,7 +88,12 @@ def _compare(options: "argparse.Namespace", command: str) -> int:
     if options.out:
         check_libraries()
     live = LiveLine(sys.stderr)
-    with live:
+    with live, Interrupt() as interrupt:
+
+        def show(event: "Plan | Shown") -> None:
+            interrupt.check()
+            live.show(event)
+
         results, _ = compare(
             options.datasets,
             task=options.task,
@@ -93,7 +102,7 @@ def _compare(options: "argparse.Namespace", command: str) -> int:
             nbits=options.bits,
             n_seeds=options.seeds,
             report=live.write,
-            watch=live.show,
+            watch=show,
             tune=options.tune,
             tune_metric=options.tune_metric or "ap",
             n_jobs=options.jobs,

@@ -13,7 +13,7 @@ from _helpers import without_times
 
 from skhash import _options
 from skhash.cli import main
-from skhash.comparison import _pictures, compare
+from skhash.comparison import _pictures, compare, run
 from skhash.datasets import PROTOCOLS
 from skhash.registry import GROUPS
 from skhash.registry import METHODS as REGISTERED
@@ -86,6 +86,20 @@ def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
     assert main(["compare", *QUICK, "--out", str(tmp_path)]) == 130
     kept = f"skhash: Interrupted. Finished results are in {tmp_path}; the same command continues from there.\n"
     assert capsys.readouterr().err.endswith(kept)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_an_interrupt_that_a_callback_from_c_ignores_is_raised_at_the_next_epoch(monkeypatch, capsys):
+    def load_kernel(*args, **options):
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        return run_task(*args, **options)
+
+    run_task = run.run_task
+    monkeypatch.setattr(run, "run_task", load_kernel)
+    assert main(["compare", "--methods", "talr", "--bits", "8", "--seeds", "1"]) == 130
+    assert capsys.readouterr().err.endswith("skhash: Interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.slow
