@@ -48,7 +48,9 @@ def average_precision(
         With a cutoff, divide by the number of all relevant items, by ``min(relevant, k)``, or
         by the number of relevant items among the first k; see Notes.
     ties : "average", "best" or "worst", default="average"
-        Exact mean over all orders inside the ties, or the relevant items first or last.
+        Exact mean over all orders inside the ties, or the highest or lowest value of an order. These
+        have the relevant items of each tie first or last, except that "retrieved" also divides by the
+        number of relevant items inside the cutoff, so that fewer of them may give a higher value.
     empty : "skip", "zero", "one" or "nan", default="skip"
         Value of a query with nothing relevant; "skip" leaves it out, with a warning.
     average : bool, default=True
@@ -89,6 +91,8 @@ def average_precision(
     check_cutoff(k)
     check_option("normalizer", normalizer, _NORMALIZERS)
     check_option("ties", ties, TIES)
+    if normalizer == "retrieved" and k is not None:
+        return over_queries(H, lambda counts, _: _over_retrieved(*tied_relevance(counts), k, ties), empty, average)
     return over_queries(H, lambda counts, _: _expected_ap(*tied_relevance(counts, ties), k, normalizer), empty, average)
 
 
@@ -103,7 +107,7 @@ def _expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "releva
         Relevant items of each tie.
     k : int, default=None
         Cutoff rank.
-    normalizer : "relevant", "min" or "retrieved", default="relevant"
+    normalizer : "relevant" or "min", default="relevant"
         As in :func:`average_precision`.
 
     Returns
@@ -115,8 +119,6 @@ def _expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "releva
     """
     xp = array_namespace(n)
     relevant = xp.sum(p, axis=-1)
-    if normalizer == "retrieved" and k is not None:
-        return _over_retrieved(n, p, k), relevant > 0
     limit = relevant if k is None or normalizer == "relevant" else xp.clip(relevant, max=k)
     return divide(xp.sum(_precision_sums(n, p, k), axis=-1), limit), relevant > 0
 
@@ -130,16 +132,17 @@ def _precision_sums(n: Any, p: Any, k: int | None = None) -> Any:
     return per_item(p, n) * bracket_term(p, tie_terms(n, p, k))
 
 
-def _over_retrieved(n: Any, p: Any, k: int) -> Any:
+def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> tuple[Any, Any]:
     """AP@k divided by the number of relevant items among the first k, for whole items only.
 
     Of the tie that the cutoff splits, r relevant items are inside the cutoff with a
-    hypergeometric probability; given r, their order is uniform again.
+    hypergeometric probability; given r, their order is uniform again. The best and the
+    worst order have the r with the highest and the lowest value.
     """
     check_whole(n, p, "normalizer='retrieved' (use 'min' as a training objective)")
     from scipy.stats import hypergeom
 
-    sums = _precision_sums(n, p, k)
+    sums = _sums_in_order(n, p, ties)
     before, relevant_before = items_before(n), items_before(p)
     inside = np.clip(k - before, 0, n)
     whole = inside == n
@@ -149,11 +152,22 @@ def _over_retrieved(n: Any, p: Any, k: int) -> Any:
         d = np.flatnonzero(cut[q])[0]
         m = inside[q, d]
         r = np.arange(max(0, m - (n[q, d] - p[q, d])), min(m, p[q, d]) + 1)
-        boundary = _precision_sums(
+        boundary = _sums_in_order(
             np.stack([np.full_like(r, before[q, d]), np.full_like(r, m)], axis=1),
             np.stack([np.full_like(r, relevant_before[q, d]), r], axis=1),
+            ties,
         )[:, 1]
-        probability = hypergeom.pmf(r, n[q, d], p[q, d], m)
-        gathered = sums[q, whole[q]].sum() + boundary
-        values[q] = probability @ divide(gathered, relevant_before[q, d] + r)
-    return values
+        of_r = divide(sums[q, whole[q]].sum() + boundary, relevant_before[q, d] + r)
+        if ties == "average":
+            values[q] = hypergeom.pmf(r, n[q, d], p[q, d], m) @ of_r
+        else:
+            values[q] = of_r.max() if ties == "best" else of_r.min()
+    return values, p.sum(axis=1) > 0
+
+
+def _sums_in_order(n: Any, p: Any, ties: str) -> Any:
+    """Sum of the precisions at the relevant ranks of each tie: mean over its orders, or of the best or worst order."""
+    if ties == "average":
+        return _precision_sums(n, p)
+    counts = np.stack([n - p, p], axis=-1)
+    return _precision_sums(*tied_relevance(counts, ties)).reshape(counts.shape).sum(axis=-1)
