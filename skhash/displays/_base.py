@@ -127,6 +127,12 @@ def tidy(ax, **settings):
     ax.set_axisbelow(True)
 
 
+def ticks_at(ax, values, form=""):
+    """Set the ticks of the horizontal axis to the values, also if it is logarithmic. `form` is that of the labels."""
+    ax.set_xticks(values, [f"{value:{form}}" for value in values])
+    ax.minorticks_off()
+
+
 def legend(ax, **options):
     """Legend beside the data if the layout makes room for it, else at the best place inside."""
     beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0}

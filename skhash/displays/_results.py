@@ -79,6 +79,32 @@ def methods_of(rows):
     return list(dict.fromkeys(row["method"] for row in rows))
 
 
+def means_by(rows, metric, key):
+    """Means of a metric for each method and each value of a key.
+
+    Parameters
+    ----------
+    rows : list of dict
+        As :func:`choose_results` returns them.
+    metric : str
+        The metric.
+    key : str
+        The key, such as "nbits".
+
+    Returns
+    -------
+    names : list of str
+        Methods, in the order of the rows.
+    values : ndarray of shape (n_values,)
+        Values of the key, ascending.
+    means, deviations : ndarray of shape (n_methods, n_values)
+        As :func:`mean_and_deviation` returns them.
+    """
+    names, values = methods_of(rows), sorted({row[key] for row in rows})
+    cells = [[mean_and_deviation(rows, metric, method=name, **{key: value}) for value in values] for name in names]
+    return names, np.array(values), *np.moveaxis(np.array(cells), -1, 0)
+
+
 def mean_and_deviation(rows, metric, **chosen):
     """Mean of a metric over the rows with the chosen values, and its standard deviation (NaN where it has none)."""
     values = [row[metric] for row in rows if all(row[name] == value for name, value in chosen.items())]

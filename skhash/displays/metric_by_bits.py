@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import legend, metric_label, one_axes, styles, tidy, with_defaults
-from skhash.displays._results import choose_results, mean_and_deviation, methods_of
+from skhash.displays._base import legend, metric_label, one_axes, styles, ticks_at, tidy, with_defaults
+from skhash.displays._results import choose_results, means_by
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,10 +101,8 @@ class MetricByBitsDisplay:
             If the results are of several data sets or protocols, or lack the metric.
         """
         rows = choose_results(results, [metric], dataset=dataset)
-        names, known = methods_of(rows), sorted({row["nbits"] for row in rows})
-        cells = [[mean_and_deviation(rows, metric, method=name, nbits=nbits) for nbits in known] for name in names]
-        mean, spread = np.moveaxis(np.array(cells), -1, 0)
-        return cls(np.array(known), mean, spread, names, metric).plot(ax=ax, **kwargs)
+        names, known, mean, spread = means_by(rows, metric, "nbits")
+        return cls(known, mean, spread, names, metric).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Plot the lines.
@@ -131,7 +129,6 @@ class MetricByBitsDisplay:
             self.errorbars_.append(ax.errorbar(nbits[known], values[known], bars, **options))
         self.lines_ = [container.lines[0] for container in self.errorbars_]
         tidy(ax, xlabel="Bits", ylabel=metric_label(self.metric), xscale="log")
-        ax.set_xticks(nbits, [f"{bits:g}" for bits in nbits])
-        ax.minorticks_off()
+        ticks_at(ax, nbits, "g")
         legend(ax)
         return self

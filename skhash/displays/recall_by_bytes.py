@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import legend, one_axes, styles, tidy, with_defaults
-from skhash.displays._results import choose_results, mean_and_deviation, methods_of
+from skhash.displays._base import legend, one_axes, styles, ticks_at, tidy, with_defaults
+from skhash.displays._results import choose_results, means_by
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,10 +95,9 @@ class RecallByBytesDisplay:
             If the results are of several data sets or protocols, or lack the metric.
         """
         rows = choose_results(results, [metric, "bytes_per_item"], dataset=dataset)
-        names, sizes = methods_of(rows), sorted({row["bytes_per_item"] for row in rows})
-        recall = [[mean_and_deviation(rows, metric, method=name, bytes_per_item=n)[0] for n in sizes] for name in names]
+        names, sizes, recall, _ = means_by(rows, metric, "bytes_per_item")
         queries = "" if metric.startswith("real_") else ", codes as queries"
-        return cls(np.array(sizes), np.array(recall), names, f"Recall of the 10 nearest{queries}").plot(ax=ax, **kwargs)
+        return cls(sizes, recall, names, f"Recall of the 10 nearest{queries}").plot(ax=ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Plot the lines.
@@ -131,7 +130,6 @@ class RecallByBytesDisplay:
             nbytes, highest, s=130, facecolors="none", edgecolors="#22262b", linewidths=1.6, zorder=4, label="the best"
         )
         tidy(ax, xlabel="Bytes per item", ylabel=self.ylabel, xscale="log", ylim=(0, 1.02))
-        ax.set_xticks(nbytes, [f"{n:g}" for n in nbytes])
-        ax.minorticks_off()
+        ticks_at(ax, nbytes, "g")
         legend(ax)
         return self

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import legend, one_axes, styles, tidy, with_defaults
+from skhash.displays._base import legend, one_axes, styles, ticks_at, tidy, with_defaults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,7 +149,6 @@ class RecallByCandidatesDisplay:
             (self.chosen_,) = ax.plot([number], [at], "o", color="0.1", fillstyle="none", markersize=13, label="chosen")
         tidy(ax, xlabel="Candidates", ylabel="Recall of the nearest vectors", xscale="log")
         if len(candidates) <= _MAX_TICKS:
-            ax.set_xticks(candidates, [str(n) for n in candidates])
-            ax.minorticks_off()
+            ticks_at(ax, candidates)
         legend(ax)
         return self
