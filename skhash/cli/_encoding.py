@@ -1,8 +1,6 @@
 """The command ``skhash encode``."""
 
 import argparse
-import sys
-import time
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +10,8 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from skhash._files import atomic_write
-from skhash.base import ENCODE_BATCH_SIZE
-from skhash.cli._progress import Part
+from skhash.cli._progress import in_batches
 from skhash.cli._samples import Samples, open_samples
-from skhash.comparison._live import LiveLine
 from skhash.metrics._estimators import item_factors
 from skhash.persistence import load
 
@@ -53,9 +49,5 @@ def load_hasher(path: str) -> Any:
 
 def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:
     """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
-    n_done, started = 0, time.monotonic()
-    with LiveLine(sys.stderr) as line:
-        for batch in samples.batches(ENCODE_BATCH_SIZE):
-            yield hasher.encode(batch), item_factors(hasher, batch)
-            n_done += len(batch)
-            line.show(Part(f"Encoding {name}", n_done, samples.n, started))
+    for batch in in_batches(samples, f"Encoding {name}"):
+        yield hasher.encode(batch), item_factors(hasher, batch)

@@ -1,8 +1,16 @@
 """Progress of work on the samples of a file."""
 
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy.typing as npt
+
+from skhash.base import ENCODE_BATCH_SIZE
+from skhash.cli._samples import Samples
+from skhash.comparison._live import LiveLine
 from skhash.comparison.watching import format_seconds
 
 
@@ -33,3 +41,13 @@ class Part:
             return text
         left = (self.now - self.started) / self.n_done * (self.n - self.n_done)
         return f"{text}; {format_seconds(left)} left"
+
+
+def in_batches(samples: Samples, label: str) -> Iterator[npt.NDArray[Any]]:
+    """Samples in the batches of ``encode``, with progress on stderr after each."""
+    n_done, started = 0, time.monotonic()
+    with LiveLine(sys.stderr) as line:
+        for batch in samples.batches(ENCODE_BATCH_SIZE):
+            yield batch
+            n_done += len(batch)
+            line.show(Part(label, n_done, samples.n, started))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skhash.datasets._npz import read_npz
+from skhash.datasets._npz import read_npy, read_npz
 from skhash.datasets.splitting import check_arrays
 from skhash.exceptions import InvalidFileError
 from skhash.stores import StoredCodes, from_parquet
@@ -123,10 +123,7 @@ def _open(path: str, column: str | None) -> Samples:
         return _of_array(X, scale if "scale" in arrays else None)
     if kind != ".npy":
         raise ValueError(f"Files of samples must be {_KINDS}. Got {path} instead.")
-    try:
-        X = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
+    X: npt.NDArray[Any] = read_npy(path)["X"]
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
     return _of_array(X, None)

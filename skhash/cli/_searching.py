@@ -2,8 +2,6 @@
 
 import argparse
 import io
-import sys
-import time
 from typing import Any
 
 import numpy as np
@@ -12,12 +10,10 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash._distances import item_words
 from skhash._files import atomic_write
-from skhash.base import ENCODE_BATCH_SIZE
 from skhash.cli._encoding import encode_batches
-from skhash.cli._progress import Part
+from skhash.cli._progress import in_batches
 from skhash.cli._samples import Items, Samples, is_codes, open_samples, read_codes
 from skhash.codes import check_same_nbits
-from skhash.comparison._live import LiveLine
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load
 from skhash.stores._codes import check_codes
@@ -75,12 +71,7 @@ def _search(
     index: HammingNeighbors, queries: Samples, k: int, name: str
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Distances and identifiers of the nearest items, with progress on stderr."""
-    found, n_done, started = [], 0, time.monotonic()
-    with LiveLine(sys.stderr) as line:
-        for batch in queries.batches(ENCODE_BATCH_SIZE):
-            found.append(index.kneighbors(batch, k))
-            n_done += len(batch)
-            line.show(Part(f"Searching {name}", n_done, queries.n, started))
+    found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {name}")]
     distances, ids = zip(*found, strict=True)
     return np.concatenate(distances), np.concatenate(ids)
 

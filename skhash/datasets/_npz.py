@@ -4,6 +4,7 @@ import lzma
 import math
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ _HOW = "Write it with numpy.savez(path, X=X, y=y)."
 #: what zipfile and numpy raise for damaged bytes; RuntimeError is an encrypted member
 _DAMAGE = (
     *(ValueError, TypeError, EOFError, OSError, RuntimeError, OverflowError, SyntaxError, KeyError, IndexError),
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
 )
 
 

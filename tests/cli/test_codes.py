@@ -37,7 +37,7 @@ def itq(digits):
 
 @pytest.mark.parametrize("name", ["items.npy", "items.npz"])
 def test_codes_are_those_of_encode(name, files, itq, digits, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
+    monkeypatch.setattr("skhash.cli._progress.ENCODE_BATCH_SIZE", 150)
     out = tmp_path / "codes.npz"
     assert main(["encode", f"{files}/itq", f"{files}/{name}", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"500 codes of 12 bits: {out}\n"
@@ -69,14 +69,14 @@ def test_progress_says_what_is_left():
 def test_a_stopped_command_leaves_the_old_file(error, files, tmp_path, monkeypatch, capsys):
     out = tmp_path / "codes.npz"
     out.write_bytes(b"old")
-    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
+    monkeypatch.setattr("skhash.cli._progress.ENCODE_BATCH_SIZE", 150)
 
     def fail(label, n_done, *more):
         if n_done > 300:
             raise error("no space")
         return Part(label, n_done, *more)
 
-    monkeypatch.setattr("skhash.cli._encoding.Part", fail)
+    monkeypatch.setattr("skhash.cli._progress.Part", fail)
     assert main(["encode", f"{files}/itq", f"{files}/items.npy", "--out", str(out)]) == {OSError: 1}.get(error, 130)
     message = {KeyboardInterrupt: "skhash: Interrupted.\n", OSError: "skhash: error: no space\n"}[error]
     assert capsys.readouterr().err == message
@@ -292,7 +292,7 @@ def test_a_file_without_codes_gives_one_line_and_status_1(content, message, tmp_
         ("x.npy", np.ones(3), "must hold numbers of shape (n, n_features). Got float64 of shape (3,)."),
         ("x.npy", np.array([["a", "b"]]), "must hold numbers of shape (n, n_features). Got <U1 of shape (1, 2)."),
         ("x.npy", np.ones((0, 64)), "has no samples."),
-        ("x.npy", None, "cannot be read"),
+        ("x.npy", None, "must be an .npy file of numbers: "),
         ("x.npz", None, "must be an .npz archive of arrays"),
     ],
 )

@@ -199,7 +199,7 @@ def test_facts_of_mirflickr():
     np.testing.assert_allclose(shares, [0.44, 0.30, 0.15, 0.08], atol=0.01)
 
 
-@pytest.mark.parametrize("content", [b"", b"not an array", b"objects"])
+@pytest.mark.parametrize("content", [b"", b"not an array", b"objects", b"\x93NUMPY\1\0\x0d\0{'descr': [], "])
 def test_a_damaged_npy_file_is_named(content, tmp_path):
     path = tmp_path / "mine.npy"
     path.write_bytes(content)
