@@ -18,6 +18,7 @@ from _helpers import StopAfter
 import skhash
 from skhash.engine import Identity
 
+N_SAMPLES, N_FEATURES = 60, 6
 OPTIONS = {"n_epochs": 3, "batch_size": 20, "random_state": 0, "device": "cpu"}
 TRAININGS = {
     "TALRHasher": partial(skhash.TALRHasher, 8, **OPTIONS),
@@ -37,8 +38,8 @@ TRAININGS = {
 def samples():
     """Samples, and their classes."""
     rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
-    return rng.normal(size=(60, 6)) + 2 * y[:, None], y
+    y = np.arange(N_SAMPLES) % 3
+    return rng.normal(size=(N_SAMPLES, N_FEATURES)) + 2 * y[:, None], y
 
 
 def checkpoints(names=tuple(TRAININGS)):

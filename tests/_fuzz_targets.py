@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from _fuzz import Target
-from _fuzz_checkpoints import CHECKPOINTS
+from _fuzz_checkpoints import CHECKPOINTS, N_FEATURES, N_SAMPLES, samples
 from _fuzz_comparison import COMPARISON
 from _fuzz_mutators import to_json
 from safetensors.numpy import load as load_tensors
@@ -26,16 +26,6 @@ from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
 from skhash.persistence._format import checksum
 from skhash.persistence._mapping import digest
-
-N_SAMPLES, N_FEATURES = 60, 6
-
-
-def samples():
-    """Samples, and their classes."""
-    rng = np.random.default_rng(0)
-    y = np.arange(N_SAMPLES) % 3
-    return rng.normal(size=(N_SAMPLES, N_FEATURES)) + 2 * y[:, None], y
-
 
 # --- models
 
@@ -64,11 +54,16 @@ def models():
         "stream": skhash.HashNetHasher(8, n_epochs=1, random_state=0, device="cpu").partial_fit(X, y).partial_fit(X, y),
         "images": skhash.TALRHasher(4, n_epochs=1, random_state=0, device="cpu").fit(images, y),
     }
+    return saved(hashers)
+
+
+def saved(estimators):
+    """Bytes of the files of estimators."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "hasher")
+        path = Path(folder, "estimator")
         files = {}
-        for name, hasher in hashers.items():
-            save(hasher, path)
+        for name, estimator in estimators.items():
+            save(estimator, path)
             files[name] = path.read_bytes()
     return files
 
@@ -121,13 +116,7 @@ def indexes():
         "real": HammingNeighbors(hasher, query="real", candidates=20).fit(X),
         "frozen": HammingNeighborsTransformer(FrozenEstimator(hasher.fit(X, y)), n_neighbors=3, n_jobs=1).fit(X),
     }
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "index")
-        files = {}
-        for name, index in fitted.items():
-            save(index, path)
-            files[name] = path.read_bytes()
-    return files
+    return saved(fitted)
 
 
 def read_index(path):

@@ -68,6 +68,13 @@ class StopAfter:
             raise KeyboardInterrupt
 
 
+def stop_and_resume(make, *data, after=2):
+    """A hasher of `make` that goes on from the checkpoint of another one, which was interrupted."""
+    with pytest.raises(KeyboardInterrupt):
+        make().set_callbacks(StopAfter(after)).fit(*data)
+    return make().fit(*data, resume=True)
+
+
 def same(a, b):
     """Whether two values are equal, in their types, too."""
     if type(a) is not type(b):
@@ -157,6 +164,13 @@ def draw(*shape, seed=0):
 def loss_of(objective, activations, y):
     """The loss of one batch whose samples are the activations themselves."""
     return objective(nn.Identity(), activations, y, np.arange(len(activations)))
+
+
+def has_right_gradients(make_objective, case):
+    """Whether the gradients of an objective are those of finite differences; `make_objective` takes the affinity."""
+    y, affinity, _ = case_of(case)
+    f = draw(len(y), NBITS, seed=5).requires_grad_()
+    return torch.autograd.gradcheck(lambda f: loss_of(make_objective(affinity), f, y), (f,))
 
 
 def finite_at_extremes(objective):

@@ -9,7 +9,6 @@ matplotlib.use("agg")
 import numpy as np
 import pytest
 from matplotlib import pyplot
-from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
 from skhash import HashNetHasher, ITQHasher, StructHashHasher
@@ -24,12 +23,9 @@ def no_figures():
 
 
 @pytest.fixture(scope="session")
-def digits():
+def digits(digits):
     """200 digits to learn from and 60 queries."""
-    X, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(X))
-    train, query = order[:200], order[200:260]
-    return Bunch(X=X[train], y=y[train], X_query=X[query], y_query=y[query])
+    return Bunch(X=digits.X[:200], y=digits.y[:200], X_query=digits.X[200:260], y_query=digits.y[200:260])
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from _helpers import StopAfter
+from _helpers import StopAfter, stop_and_resume
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
@@ -33,18 +33,12 @@ def hasher(folder, Hasher=TALRHasher, **options):
     return Hasher(nbits=16, checkpoint=folder, random_state=0, **options)
 
 
-def stop_and_resume(make, X, y, after):
-    with pytest.raises(KeyboardInterrupt):
-        make().set_callbacks(StopAfter(after)).fit(X, y)
-    return make().fit(X, y, resume=True)
-
-
 @pytest.mark.parametrize("after", [1, 4])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_resumed_fit_gives_the_codes_of_an_unbroken_one(digits, tmp_path, name, after):
     X, y = digits.X[:300], digits.y[:300]
     unbroken = hasher(None, **OPTIONS[name]).fit(X, y)
-    resumed = stop_and_resume(lambda: hasher(tmp_path, **OPTIONS[name]), X, y, after)
+    resumed = stop_and_resume(lambda: hasher(tmp_path, **OPTIONS[name]), X, y, after=after)
     assert resumed.history_ == unbroken.history_
     for weight, value in unbroken.weights_.items():
         assert_array_equal(resumed.weights_[weight], value)
@@ -53,8 +47,9 @@ def test_a_resumed_fit_gives_the_codes_of_an_unbroken_one(digits, tmp_path, name
 
 def test_stages_are_resumed(digits, tmp_path):
     X, y = digits.X[:300], digits.y[:300]
-    unbroken = hasher(None, HashNetHasher, n_stages=3, max_beta=4, last_beta=9).fit(X, y)
-    resumed = stop_and_resume(lambda: hasher(tmp_path, HashNetHasher, n_stages=3, max_beta=4, last_beta=9), X, y, 3)
+    options = {"Hasher": HashNetHasher, "n_stages": 3, "max_beta": 4, "last_beta": 9}
+    unbroken = hasher(None, **options).fit(X, y)
+    resumed = stop_and_resume(lambda: hasher(tmp_path, **options), X, y, after=3)
     assert resumed.history_ == unbroken.history_
     assert [entry["beta"] for entry in resumed.history_ if "beta" in entry] == pytest.approx([1, 4, 9])
 

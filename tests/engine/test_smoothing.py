@@ -1,9 +1,11 @@
 """Smoothing of tags: against the dense map, in the encoder, and when it is the default."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
-from _helpers import StopAfter
+from _helpers import stop_and_resume
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 from torch import nn
@@ -183,10 +185,7 @@ def test_a_resumed_fit_smooths_along_the_same_directions(tmp_path):
     X, y = tags()
     options = {"n_epochs": 4, "random_state": 0, "lr_schedule": "constant"}
     whole = TALRHasher(8, **options).fit(X, y)
-
-    with pytest.raises(KeyboardInterrupt):
-        TALRHasher(8, **options, checkpoint=tmp_path).set_callbacks(StopAfter(2)).fit(X, y)
-    resumed = TALRHasher(8, **options, checkpoint=tmp_path).fit(X, y, resume=True)
+    resumed = stop_and_resume(partial(TALRHasher, 8, **options, checkpoint=tmp_path), X, y)
     assert len(resumed.history_) == 4
     assert_array_equal(resumed.encode(X), whole.encode(X))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _helpers import every_hasher, quick
+from _helpers import StopAfter, every_hasher, quick
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
@@ -39,19 +39,6 @@ MORE_CHECKS = [
     "check_transformer_get_feature_names_out",
     "check_transformer_get_feature_names_out_pandas",
 ]
-
-
-class Interrupt:
-    """A callback that stops fit as Ctrl-C does."""
-
-    def setup(self, estimator, context): ...
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
-
-    def on_fit_task_end(self, estimator, context):
-        raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +184,7 @@ def test_fitted_state_is_plain_data(make, fitted, few):
         pytest.param(lambda hasher, X, y: hasher.fit(X[:, :5], y[1:]), id="y of another length"),
         pytest.param(lambda hasher, X, y: hasher.fit(X[:, :5] * np.nan, y), id="NaN"),
         pytest.param(lambda hasher, X, y: hasher.set_params(nbits=0).fit(X[:, :5], y), id="nbits=0"),
-        pytest.param(lambda hasher, X, y: hasher.set_callbacks(Interrupt()).fit(X[:, :5], y), id="Ctrl-C"),
+        pytest.param(lambda hasher, X, y: hasher.set_callbacks(StopAfter(1)).fit(X[:, :5], y), id="Ctrl-C"),
     ],
 )
 @every_hasher
@@ -217,7 +204,7 @@ def test_a_failed_refit_keeps_the_last_fit(make, fitted, few, refit):
 def test_an_interrupted_first_fit(make, few):
     hasher = make()
     with pytest.raises(KeyboardInterrupt):
-        hasher.set_callbacks(Interrupt()).fit(few.X, few.y)
+        hasher.set_callbacks(StopAfter(1)).fit(few.X, few.y)
     if hasattr(hasher, "n_epochs"):  # a deep one keeps its best epoch
         assert hasher.n_epochs_ == 1
         assert hasher.score(few.X_query, few.y_query) > 0.15

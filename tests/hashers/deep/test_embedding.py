@@ -1,11 +1,12 @@
 """EmbeddingHasher: its loss against plain loops, gradients, its start, held-out queries, real queries."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from _helpers import StopAfter, draw
+from _helpers import draw, stop_and_resume
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -234,9 +235,7 @@ def test_cosine_ignores_the_length_of_samples_whatever_is_set_later(digits):
 def test_resumes_to_the_codes_of_an_uninterrupted_run(digits, tmp_path):
     options = {"n_epochs": 4, "batch_size": 100, "learning_rate": 1e-3, "random_state": 0}
     whole = EmbeddingHasher(16, **options).fit(digits.X)
-    with pytest.raises(KeyboardInterrupt):
-        EmbeddingHasher(16, checkpoint=tmp_path, **options).set_callbacks(StopAfter(2)).fit(digits.X)
-    resumed = EmbeddingHasher(16, checkpoint=tmp_path, **options).fit(digits.X, resume=True)
+    resumed = stop_and_resume(partial(EmbeddingHasher, 16, checkpoint=tmp_path, **options), digits.X)
     assert resumed.history_ == whole.history_
     assert_array_equal(resumed.project_queries(digits.X_query), whole.project_queries(digits.X_query))
 

@@ -1,11 +1,23 @@
 """Greedy Hash: its loss against a loop over classes, gradients through the sign, the labels that it takes."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from _helpers import CASES, NBITS, StopAfter, case_of, draw, finite_at_extremes, half_product, loss_of, mean, softplus
+from _helpers import (
+    CASES,
+    NBITS,
+    case_of,
+    draw,
+    finite_at_extremes,
+    half_product,
+    loss_of,
+    mean,
+    softplus,
+    stop_and_resume,
+)
 from numpy.testing import assert_array_equal
 
 from skhash import GreedyHashHasher
@@ -103,12 +115,8 @@ def test_the_first_call_of_partial_fit_sees_every_class(digits):
 
 
 def test_a_resumed_fit_goes_on_with_its_classifier(digits, tmp_path):
-    def make(folder=None):
-        return GreedyHashHasher(8, n_epochs=4, batch_size=50, checkpoint=folder, random_state=0)
-
-    with pytest.raises(KeyboardInterrupt):
-        make(tmp_path).set_callbacks(StopAfter(2)).fit(digits.X, digits.y)
-    resumed = make(tmp_path).fit(digits.X, digits.y, resume=True)
+    make = partial(GreedyHashHasher, 8, n_epochs=4, batch_size=50, random_state=0)
+    resumed = stop_and_resume(partial(make, checkpoint=tmp_path), digits.X, digits.y)
     uninterrupted = make().fit(digits.X, digits.y)
     assert resumed.history_ == uninterrupted.history_
     assert_array_equal(resumed.database_codes_, uninterrupted.database_codes_)

@@ -1,11 +1,12 @@
 """OrthoHash: its loss against a loop over classes, its gradients, the codes of classes, the labels that it takes."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from _helpers import CASES, NBITS, StopAfter, case_of, cosine, draw, finite_at_extremes, loss_of, mean
+from _helpers import CASES, NBITS, case_of, cosine, draw, finite_at_extremes, loss_of, mean, stop_and_resume
 from numpy.testing import assert_array_equal
 
 from skhash import OrthoHashHasher, persistence
@@ -152,12 +153,8 @@ def test_a_loaded_hasher_learns_on_with_its_codes(digits, tmp_path):
 
 
 def test_a_resumed_fit_has_the_same_codes(digits, tmp_path):
-    def make(folder=None):
-        return OrthoHashHasher(8, n_epochs=4, batch_size=50, checkpoint=folder, random_state=0)
-
-    with pytest.raises(KeyboardInterrupt):
-        make(tmp_path).set_callbacks(StopAfter(2)).fit(digits.X, digits.y)
-    resumed = make(tmp_path).fit(digits.X, digits.y, resume=True)
+    make = partial(OrthoHashHasher, 8, n_epochs=4, batch_size=50, random_state=0)
+    resumed = stop_and_resume(partial(make, checkpoint=tmp_path), digits.X, digits.y)
     uninterrupted = make().fit(digits.X, digits.y)
     assert resumed.history_ == uninterrupted.history_
     assert_array_equal(resumed.class_codes_, uninterrupted.class_codes_)

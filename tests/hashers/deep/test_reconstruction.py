@@ -1,10 +1,11 @@
 """Codes that reconstruct vectors: the descent against brute force, the digits of the norm, and what search finds."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
-from _helpers import StopAfter
+from _helpers import stop_and_resume
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
@@ -137,9 +138,7 @@ def test_itq_stays_where_it_finds_more(digits, monkeypatch):
 def test_resumed_codes_are_those_of_an_uninterrupted_run(digits, tmp_path):
     options = {"n_epochs": 4, "batch_size": 100, "learning_rate": 1e-3, "random_state": 0}
     whole = EmbeddingHasher(32, **options).fit(digits.X)
-    with pytest.raises(KeyboardInterrupt):
-        EmbeddingHasher(32, checkpoint=tmp_path, **options).set_callbacks(StopAfter(2)).fit(digits.X)
-    resumed = EmbeddingHasher(32, checkpoint=tmp_path, **options).fit(digits.X, resume=True)
+    resumed = stop_and_resume(partial(EmbeddingHasher, 32, checkpoint=tmp_path, **options), digits.X)
     assert_array_equal(resumed.encode(digits.X), whole.encode(digits.X))
     assert_allclose(resumed.project_queries(digits.X_query), whole.project_queries(digits.X_query))
 

@@ -1,10 +1,11 @@
 """EmbeddingHasher with an affinity: its start against regressions of scikit-learn, few labels."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
-from _helpers import StopAfter, draw
+from _helpers import draw, stop_and_resume
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -146,12 +147,9 @@ def test_copies_files_and_streams(digits, quarter, tmp_path):
 
 
 def test_resumes_to_the_codes_of_an_uninterrupted_run(digits, quarter, tmp_path):
-    y, options = quarter[1], OPTIONS | {"n_epochs": 4, "batch_size": 50}
-    whole = EmbeddingHasher(16, affinity="auto", **options).fit(digits.X, y)
-    stopped = EmbeddingHasher(16, affinity="auto", checkpoint=tmp_path, **options)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.set_callbacks(StopAfter(2)).fit(digits.X, y)
-    resumed = EmbeddingHasher(16, affinity="auto", checkpoint=tmp_path, **options).fit(digits.X, y, resume=True)
+    make = partial(EmbeddingHasher, 16, affinity="auto", **OPTIONS | {"n_epochs": 4, "batch_size": 50})
+    whole = make().fit(digits.X, quarter[1])
+    resumed = stop_and_resume(partial(make, checkpoint=tmp_path), digits.X, quarter[1])
     assert resumed.history_ == whole.history_
     assert_array_equal(resumed.encode(digits.X_query), whole.encode(digits.X_query))
 

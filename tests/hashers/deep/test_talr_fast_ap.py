@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from _helpers import draw, loss_of
 from numpy.testing import assert_allclose, assert_array_equal
 from pytorch_metric_learning import losses
-from torch import nn
 from torch.nn.functional import normalize
 
 from skhash import ITQHasher, TALRHasher
@@ -21,15 +21,6 @@ from skhash.metrics import (
 from skhash.metrics.soft_histogram import soft_histogram
 
 quick = partial(TALRHasher, nbits=16, objective="fastap", n_epochs=4, batch_size=100, random_state=0)
-
-
-def draw(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def loss_of(objective, activations, y):
-    """The loss of one batch whose rows are the activations themselves."""
-    return objective(nn.Identity(), activations, y, np.arange(len(activations)))
 
 
 def plain_fastap(distances, relevant, width, n_bins):

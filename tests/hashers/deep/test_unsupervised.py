@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _helpers import Overflowing, StopAfter, digit_images
+from _helpers import Overflowing, digit_images, stop_and_resume
 from numpy.testing import assert_array_equal
 from sklearn.utils import get_tags
 from torch import nn
@@ -77,10 +77,7 @@ def test_early_stopping_needs_targets(digits, Hasher):
 
 @every_hasher
 def test_resumes_to_the_codes_of_an_uninterrupted_run(digits, unlabeled, Hasher, tmp_path):
-    make = partial(Hasher, 16, checkpoint=tmp_path, **OPTIONS)
-    with pytest.raises(KeyboardInterrupt):
-        make().set_callbacks(StopAfter(1)).fit(digits.X)
-    resumed = make().fit(digits.X, resume=True)
+    resumed = stop_and_resume(partial(Hasher, 16, checkpoint=tmp_path, **OPTIONS), digits.X, after=1)
     assert [entry["epoch"] for entry in resumed.history_] == [1, 2]
     assert resumed.history_ == unlabeled[Hasher].history_
     assert_array_equal(resumed.project(digits.X_query), unlabeled[Hasher].project(digits.X_query))
