@@ -123,7 +123,7 @@ def _open(path: str, column: str | None) -> Samples:
         return _of_array(X, scale if "scale" in arrays else None)
     if kind != ".npy":
         raise ValueError(f"Files of samples must be {_KINDS}. Got {path} instead.")
-    X: npt.NDArray[Any] = read_npy(path)["X"]
+    X = read_npy(path)["X"]
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
     return _of_array(X, None)
