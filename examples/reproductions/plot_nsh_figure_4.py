@@ -6,10 +6,10 @@ Figure 4 of Yu, Shen, Wang, Zhang and Torr (IJCAI 2022) changes one parameter at
 of bits, down to very short codes, the temperature tau_c of the contrastive loss, and the number m
 of nearest items that count as positives.
 
-The paper uses a pretrained ResNet-50 and photographs, and its values are not available. Here a
-small network learns MNIST from scratch. Without arguments this runs on scikit-learn's digits. The
-full form takes about 35 minutes on two cores (``--only length``, ``--only tau_c`` and ``--only
-positives`` run a part)::
+The paper uses a pretrained ResNet-50 and photographs, and prints no numbers. It calls the method
+not very sensitive to tau_c and m. Here a small network learns MNIST from scratch. Without arguments
+this runs on scikit-learn's digits. The full form takes about 35 minutes on two cores
+(``--only length``, ``--only tau_c`` and ``--only positives`` run a part)::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_nsh_figure_4.py --full
 """
