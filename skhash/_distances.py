@@ -85,7 +85,7 @@ class HammingDistance:
 
     def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
-        from skhash._kernels import nearest_codes
+        from skhash._hamming_kernels import nearest_codes
 
         queries = self.queries[part]
         found = _empty_neighbors(len(queries), k, np.int32)

@@ -1,120 +1,13 @@
-"""Compiled kernels on codes, imported at first use. They release the GIL: `run_in_slices` spreads them over threads."""
+"""Compiled kernels on codes, by tables over their bytes; those that count differing bits are in `_hamming_kernels`.
 
-from typing import Any
+They are imported at first use, and release the GIL: `run_in_slices` spreads them over threads.
+"""
 
 import numba as nb
 import numpy as np
-from numba.extending import intrinsic
 
 BLOCK = 1024  # database codes whose distances stay in the first-level cache
 SUB_BLOCK = 64  # distances that a search skips together when none of them is near enough
-LANES = 4  # interleaved histograms, so that equal neighbours do not wait for each other
-
-
-def _popcount(typingctx, word):
-    """Number of set bits of one machine word (a single instruction)."""
-
-    def codegen(context, builder, signature, args):
-        return builder.ctpop(args[0])
-
-    return word(word), codegen
-
-
-popcount: Any = intrinsic(_popcount)
-
-
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def _block_distances(database, start, stop, query, distances):
-    for w in range(len(query)):
-        word = query[w]
-        words = database[w, start:stop]
-        if w == 0:
-            for i in range(stop - start):
-                distances[i] = np.uint32(popcount(words[i] ^ word))
-        else:
-            for i in range(stop - start):
-                distances[i] += np.uint32(popcount(words[i] ^ word))
-
-
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def _tally(cell, offset, items, lanes):
-    whole = len(items) // LANES * LANES
-    for i in range(0, whole, LANES):
-        for lane in range(LANES):
-            lanes[lane, np.uint64(offset + cell[i + lane])] += items[i + lane]
-    for i in range(whole, len(items)):
-        lanes[0, np.uint64(offset + cell[i])] += items[i]
-
-
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def _add_lanes(lanes, counts):
-    n_distances, n_levels = counts.shape
-    for d in range(n_distances):
-        for v in range(n_levels):
-            for lane in range(LANES):
-                counts[d, v] += lanes[lane, v * n_distances + d]
-
-
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def hamming_histogram(queries, database, multiplicity, group, table, query_group, counts):
-    """Add to ``counts[q, d, level]`` the database items at distance d of query q.
-
-    Parameters
-    ----------
-    queries : uint64 array of shape (n_queries, n_words)
-        Query codes.
-    database : uint64 array of shape (n_words, n_items)
-        Distinct database codes, word-major.
-    multiplicity : int64 array of shape (n_items,)
-        How many items share each code.
-    group : uint32 array of shape (n_items,)
-        Column of `table` that holds an item's level.
-    table : uint32 array of shape (n_query_groups, n_groups)
-        Index of the affinity level.
-    query_group : int64 array of shape (n_queries,)
-        Row of `table` of each query.
-    counts : int64 array of shape (n_queries, nbits + 1, n_levels)
-        Changed in place.
-    """
-    n_items = database.shape[1]
-    n_distances, n_levels = counts.shape[1:]
-    for q in range(len(queries)):
-        lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
-        cell = np.empty(BLOCK, np.uint32)
-        level = table[query_group[q]]
-        for start in range(0, n_items, BLOCK):
-            stop = min(start + BLOCK, n_items)
-            _block_distances(database, start, stop, queries[q], cell)
-            columns = group[start:stop]
-            for i in range(stop - start):
-                cell[i] += level[np.uint64(columns[i])] * np.uint32(n_distances)
-            _tally(cell, np.uint32(0), multiplicity[start:stop], lanes)
-        _add_lanes(lanes, counts[q])
-
-
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do what `hamming_histogram` does for a database in the order of its groups, which looks no level up.
-
-    Parameters
-    ----------
-    queries, database, multiplicity, table, query_group, counts : array
-        As there.
-    bounds : int64 array of shape (n_groups + 1,)
-        Where the items of each group begin, and the end of the last.
-    """
-    n_distances, n_levels = counts.shape[1:]
-    for q in range(len(queries)):
-        lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
-        distances = np.empty(BLOCK, np.uint32)
-        level = table[query_group[q]]
-        for g in range(len(level)):
-            offset = np.uint32(level[g] * n_distances)
-            for start in range(bounds[g], bounds[g + 1], BLOCK):
-                stop = min(start + BLOCK, bounds[g + 1])
-                _block_distances(database, start, stop, queries[q], distances)
-                _tally(distances, offset, multiplicity[start:stop], lanes)
-        _add_lanes(lanes, counts[q])
 
 
 def byte_table(values):
@@ -213,68 +106,6 @@ def _finish(k, bound, distances, indices, state, nearest_distances, nearest_indi
         nearest_indices[i] = indices[order[i]]
         n_ties += distances[i] == last
     return n_ties
-
-
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def nearest_codes(queries, database, first, last, nearest_distances, nearest_indices, n_ties):
-    """Find the codes nearest to each query, among the database items from `first` to `last`.
-
-    The database streams once for all queries, in blocks that stay in the cache.
-
-    Parameters
-    ----------
-    queries : uint64 array of shape (n_queries, n_words)
-        Query codes.
-    database : uint64 array of shape (n_items, n_words)
-        Database codes.
-    first, last : int
-        Items to search; at least k of them.
-    nearest_distances : int32 array of shape (n_queries, k)
-        Receives the distances, ascending.
-    nearest_indices : int64 array of shape (n_queries, k)
-        Receives the items; the lowest index first among equal distances.
-    n_ties : int64 array of shape (n_queries,)
-        Receives how many items have the distance of the k-th one.
-    """
-    n_queries, n_words = queries.shape
-    k = nearest_distances.shape[1]
-    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), np.int32)
-    indices = np.empty(distances.shape, np.int64)
-    bounds = np.full(n_queries, 64 * n_words + 1, np.int32)
-    states = np.zeros((n_queries, 2), np.int64)
-    words, block = np.empty((n_words, BLOCK), np.uint64), np.empty(BLOCK, np.int32)
-    for start in range(first, last, BLOCK):
-        size = min(BLOCK, last - start)
-        for i in range(size):
-            for w in range(n_words):
-                words[w, i] = database[start + i, w]
-        for q in range(n_queries):
-            _word_distances(words, queries[q], block[:size])
-            bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
-    for q in range(n_queries):
-        found = nearest_distances[q], nearest_indices[q]
-        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
-
-
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def _word_distances(words, query, block):
-    """Hamming distances of a block of word-major codes, four words at a time so that sums stay in registers."""
-    n_words = len(query)
-    whole = n_words // 4 * 4
-    for w in range(0, whole, 4):
-        a, b, c, d = words[w], words[w + 1], words[w + 2], words[w + 3]
-        qa, qb, qc, qd = query[w], query[w + 1], query[w + 2], query[w + 3]
-        for i in range(len(block)):
-            n_bits = popcount(a[i] ^ qa) + popcount(b[i] ^ qb) + popcount(c[i] ^ qc) + popcount(d[i] ^ qd)
-            block[i] = np.int32(n_bits) + (block[i] if w > 0 else 0)
-    for w in range(whole, n_words):
-        a, qa = words[w], query[w]
-        if w == 0:
-            for i in range(len(block)):
-                block[i] = np.int32(popcount(a[i] ^ qa))
-        else:
-            for i in range(len(block)):
-                block[i] += np.int32(popcount(a[i] ^ qa))
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

@@ -35,7 +35,7 @@ def count_plain(queries, database, nbits, pairs):
     RelevanceHistogram
         Dense.
     """
-    from skhash._kernels import grouped_histogram, hamming_histogram
+    from skhash._hamming_kernels import grouped_histogram, hamming_histogram
 
     codes, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
     if len(queries) >= MANY and len(group) >= LONG * pairs.n_groups:

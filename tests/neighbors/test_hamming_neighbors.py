@@ -62,6 +62,14 @@ def test_equals_brute_force(n, nbits, k, n_random):
     np.testing.assert_array_equal(index.kneighbors(queries, return_distance=False), expected[1])
 
 
+@pytest.mark.parametrize("k", [1, 7, 300])
+def test_items_that_come_nearer_and_nearer(k):
+    items, queries = bits_of(2600, 64), bits_of(1, 64, 1)
+    items = items[np.argsort(-hamming_distances(queries, items)[0], kind="stable")]
+    expected = brute_force(hamming_distances(queries, items), k)
+    assert_same(HammingNeighbors(n_neighbors=k).fit(items).kneighbors(queries, return_ties=True), expected)
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_few_queries_are_searched_in_shards(monkeypatch, n_threads):
     monkeypatch.setattr(search_module, "openmp_n_threads", lambda: n_threads)

@@ -1,0 +1,285 @@
+"""Compiled kernels that count differing bits: histograms of distances, and the nearest codes."""
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+from numba.extending import intrinsic
+
+BLOCK = 1024  # codes whose distances stay in the first-level cache
+SUB_BLOCK = 256  # codes that a search skips together when none of them is near enough; divides BLOCK
+LANES = 4  # interleaved histograms, so that equal neighbors do not wait for each other
+TEAM = 4  # queries of one pass over the codes, each with histograms of its own
+TEAM_LANES = 2  # histograms of each of them
+FAR = np.int32(2**30)  # more than any distance
+
+
+def _popcount(typingctx, word):
+    """Number of set bits of one machine word (a single instruction)."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return word(word), codegen
+
+
+popcount: Any = intrinsic(_popcount)
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _block_distances(words, start, n_items, query, distances):
+    """Distances of word-major codes from `start` on, four words at a time so that sums stay in registers."""
+    n_words = len(query)
+    whole = n_words // 4 * 4
+    for w in range(0, whole, 4):
+        a, b = words[w, start : start + n_items], words[w + 1, start : start + n_items]
+        c, d = words[w + 2, start : start + n_items], words[w + 3, start : start + n_items]
+        qa, qb, qc, qd = query[w], query[w + 1], query[w + 2], query[w + 3]
+        if w == 0:
+            for i in range(n_items):
+                n_bits = popcount(a[i] ^ qa) + popcount(b[i] ^ qb) + popcount(c[i] ^ qc) + popcount(d[i] ^ qd)
+                distances[i] = np.int32(n_bits)
+        else:
+            for i in range(n_items):
+                n_bits = popcount(a[i] ^ qa) + popcount(b[i] ^ qb) + popcount(c[i] ^ qc) + popcount(d[i] ^ qd)
+                distances[i] += np.int32(n_bits)
+    for w in range(whole, n_words):
+        a, qa = words[w, start : start + n_items], query[w]
+        if w == 0:
+            for i in range(n_items):
+                distances[i] = np.int32(popcount(a[i] ^ qa))
+        else:
+            for i in range(n_items):
+                distances[i] += np.int32(popcount(a[i] ^ qa))
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _tally(cell, offset, items, lanes):
+    whole = len(items) // LANES * LANES
+    for i in range(0, whole, LANES):
+        for lane in range(LANES):
+            lanes[lane, np.uint64(offset + cell[i + lane])] += items[i + lane]
+    for i in range(whole, len(items)):
+        lanes[0, np.uint64(offset + cell[i])] += items[i]
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _add_lanes(lanes, counts):
+    n_distances, n_levels = counts.shape
+    for d in range(n_distances):
+        for v in range(n_levels):
+            for lane in range(len(lanes)):
+                counts[d, v] += lanes[lane, v * n_distances + d]
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def hamming_histogram(queries, database, multiplicity, group, table, query_group, counts):
+    """Add to ``counts[q, d, level]`` the database items at distance d of query q.
+
+    Parameters
+    ----------
+    queries : uint64 array of shape (n_queries, n_words)
+        Query codes.
+    database : uint64 array of shape (n_words, n_items)
+        Distinct database codes, word-major.
+    multiplicity : int64 array of shape (n_items,)
+        How many items share each code.
+    group : uint32 array of shape (n_items,)
+        Column of `table` that holds an item's level.
+    table : uint32 array of shape (n_query_groups, n_groups)
+        Index of the affinity level.
+    query_group : int64 array of shape (n_queries,)
+        Row of `table` of each query.
+    counts : int64 array of shape (n_queries, nbits + 1, n_levels)
+        Changed in place.
+    """
+    n_items = database.shape[1]
+    n_distances, n_levels = counts.shape[1:]
+    cell = np.empty(BLOCK, np.int32)
+    for q in range(len(queries)):
+        lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
+        level = table[query_group[q]]
+        for start in range(0, n_items, BLOCK):
+            size = min(BLOCK, n_items - start)
+            _block_distances(database, start, size, queries[q], cell)
+            columns = group[start : start + size]
+            for i in range(size):
+                cell[i] += np.int32(level[np.uint64(columns[i])] * n_distances)
+            _tally(cell, 0, multiplicity[start : start + size], lanes)
+        _add_lanes(lanes, counts[q])
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
+    """Do what `hamming_histogram` does for a database in the order of its groups, which looks no level up.
+
+    Parameters
+    ----------
+    queries, database, multiplicity, table, query_group, counts : array
+        As there.
+    bounds : int64 array of shape (n_groups + 1,)
+        Where the items of each group begin, and the end of the last.
+    """
+    if len(database) == 1:
+        _grouped_words(queries, database[0], multiplicity, bounds, table, query_group, counts)
+        return
+    n_distances, n_levels = counts.shape[1:]
+    distances = np.empty(BLOCK, np.int32)
+    for q in range(len(queries)):
+        lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
+        level = table[query_group[q]]
+        for g in range(len(level)):
+            offset = np.int64(level[g]) * n_distances
+            for start in range(bounds[g], bounds[g + 1], BLOCK):
+                size = min(BLOCK, bounds[g + 1] - start)
+                _block_distances(database, start, size, queries[q], distances)
+                _tally(distances, offset, multiplicity[start : start + size], lanes)
+        _add_lanes(lanes, counts[q])
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _grouped_words(queries, words, multiplicity, bounds, table, query_group, counts):
+    """Do what `grouped_histogram` does for codes of one word, each of which is read once for a team of queries.
+
+    A distance is counted as soon as it is known: no block of distances is written and read again.
+    """
+    n_queries, n_distances, n_levels = counts.shape
+    lanes = np.empty((TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
+    team, offsets = np.empty(TEAM, np.uint64), np.empty(TEAM, np.uint64)
+    for first in range(0, n_queries, TEAM):
+        lanes[:] = 0
+        for j in range(TEAM):
+            team[j] = queries[min(first + j, n_queries - 1), 0]  # of a last team that is small, some are not used
+        for g in range(len(bounds) - 1):
+            for j in range(TEAM):
+                offsets[j] = table[query_group[min(first + j, n_queries - 1)], g] * n_distances
+            _tally_team(words[bounds[g] : bounds[g + 1]], multiplicity[bounds[g] : bounds[g + 1]], team, offsets, lanes)
+        for j in range(min(TEAM, n_queries - first)):
+            _add_lanes(lanes[:, j], counts[first + j])
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _tally_team(words, items, team, offsets, lanes):
+    qa, qb, qc, qd = team[0], team[1], team[2], team[3]
+    a, b, c, d = offsets[0], offsets[1], offsets[2], offsets[3]
+    whole = len(words) // TEAM_LANES * TEAM_LANES
+    for i in range(0, whole, TEAM_LANES):
+        for lane in range(TEAM_LANES):
+            word, n = words[i + lane], items[i + lane]
+            lanes[lane, 0, a + popcount(word ^ qa)] += n
+            lanes[lane, 1, b + popcount(word ^ qb)] += n
+            lanes[lane, 2, c + popcount(word ^ qc)] += n
+            lanes[lane, 3, d + popcount(word ^ qd)] += n
+    for i in range(whole, len(words)):
+        word, n = words[i], items[i]
+        lanes[0, 0, a + popcount(word ^ qa)] += n
+        lanes[0, 1, b + popcount(word ^ qb)] += n
+        lanes[0, 2, c + popcount(word ^ qc)] += n
+        lanes[0, 3, d + popcount(word ^ qd)] += n
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def nearest_codes(queries, database, first, last, nearest_distances, nearest_indices, n_ties):
+    """Find the codes nearest to each query, among the database items from `first` to `last`.
+
+    The database streams once for all queries, in blocks that stay in the cache. How many items of each distance were
+    found gives the k-th distance so far, the bound. Sub-blocks without an item up to the bound are skipped.
+
+    Parameters
+    ----------
+    queries : uint64 array of shape (n_queries, n_words)
+        Query codes.
+    database : uint64 array of shape (n_items, n_words)
+        Database codes.
+    first, last : int
+        Items to search; at least k of them.
+    nearest_distances : int32 array of shape (n_queries, k)
+        Receives the distances, ascending.
+    nearest_indices : int64 array of shape (n_queries, k)
+        Receives the items; the lowest index first among equal distances.
+    n_ties : int64 array of shape (n_queries,)
+        Receives how many items have the distance of the k-th one.
+    """
+    n_queries, n_words = queries.shape
+    k = nearest_distances.shape[1]
+    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), np.int32)
+    indices = np.empty(distances.shape, np.int64)
+    counts = np.zeros((n_queries, 64 * n_words + 2), np.int64)
+    states = np.zeros((n_queries, 3), np.int64)
+    states[:, 1] = 64 * n_words + 1
+    words, block = np.empty((n_words, BLOCK), np.uint64), np.empty(SUB_BLOCK, np.int32)
+    for start in range(first, last, BLOCK):
+        size = min(BLOCK, last - start)
+        for i in range(size):
+            for w in range(n_words):
+                words[w, i] = database[start + i, w]
+        for q in range(n_queries):
+            for part in range(0, size, SUB_BLOCK):
+                _block_distances(words, part, SUB_BLOCK, queries[q], block)
+                if part + SUB_BLOCK > size:
+                    block[size - part :] = FAR  # after the last item
+                lowest = block[0]
+                for i in range(SUB_BLOCK):  # from the first on, so that the loop is vectorized
+                    lowest = min(lowest, block[i])
+                if lowest <= states[q, 1]:
+                    _offer_codes(block, lowest, start + part, k, distances[q], indices[q], counts[q], states[q])
+    for q in range(n_queries):
+        found = nearest_distances[q], nearest_indices[q]
+        n_ties[q] = _order_codes(distances[q], indices[q], counts[q], states[q], *found)
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _offer_codes(block, lowest, start, k, distances, indices, counts, state):
+    """Add the items of a sub-block that are nearer than the bound to the candidates of one query.
+
+    ``counts[d]`` is how many items are at distance d, up to the bound. ``state`` is how many candidates there are, the
+    bound, and how many items are nearer; they are fewer than k.
+    """
+    bound = np.int32(state[1])
+    if lowest == bound:
+        n_equal = np.int32(0)
+        for i in range(SUB_BLOCK):
+            n_equal += np.int32(block[i] == bound)
+        counts[bound] += n_equal
+        return
+    size, n_nearer = state[0], state[2]
+    for i in range(SUB_BLOCK):
+        distance = block[i]
+        if distance <= bound:
+            counts[distance] += 1
+        if distance < bound:
+            distances[size], indices[size] = distance, start + i
+            size += 1
+            n_nearer += 1
+            while n_nearer >= k:
+                bound -= np.int32(1)
+                n_nearer -= counts[bound]
+    if size > len(distances) - SUB_BLOCK:
+        size = _keep_codes(distances, indices, size, bound, k - n_nearer)
+    state[0], state[1], state[2] = size, bound, n_nearer
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _keep_codes(distances, indices, size, bound, n_equal):
+    """Keep the candidates nearer than the bound, and the first `n_equal` at the bound; how many are kept."""
+    kept = 0
+    for i in range(size):
+        distance = distances[i]
+        if distance < bound or (distance == bound and n_equal > 0):
+            n_equal -= distance == bound
+            distances[kept], indices[kept] = distance, indices[i]
+            kept += 1
+    return kept
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _order_codes(distances, indices, counts, state, nearest_distances, nearest_indices):
+    """Sort the candidates of one query, the lowest index first among equals; how many items tie with the last."""
+    size, bound, n_nearer = state
+    n_kept = _keep_codes(distances, indices, size, bound, len(nearest_distances) - n_nearer)
+    place = np.cumsum(counts[: bound + 1]) - counts[: bound + 1]
+    for i in range(n_kept):
+        distance = distances[i]
+        nearest_distances[place[distance]], nearest_indices[place[distance]] = distance, indices[i]
+        place[distance] += 1
+    return counts[bound]
