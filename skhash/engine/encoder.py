@@ -82,6 +82,7 @@ class Encoder(nn.Module):
         self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
         self.scale = nn.Buffer(torch.ones(()))
         self.register_buffer("offset", torch.zeros_like(self.mean) if has_offset else None)
+        self._copied_offset: tuple[Any, int, Any] = (None, 0, None)
         if n_directions and (backbone is not None or len(shape) > 1):
             raise ValueError(
                 f"`n_directions` must be 0 with a backbone or with samples that are not vectors. Got {n_directions} "
@@ -125,8 +126,18 @@ class Encoder(nn.Module):
         tensor([[0., 0.],
                 [1., 2.]])
         """
-        offset = None if self.offset is None else self.offset.cpu().double().numpy()
-        return batch_tensor(X, indices, self.mean.device, offset)
+        return batch_tensor(X, indices, self.mean.device, self._offset_on_cpu())
+
+    def _offset_on_cpu(self) -> npt.NDArray[np.float64] | None:
+        """The offset in float64. It is copied from the device once, not for every batch."""
+        if self.offset is None:
+            return None
+        values: npt.NDArray[np.float64]
+        copied, version, values = self._copied_offset
+        if copied is not self.offset or version != self.offset._version:
+            values = self.offset.cpu().double().numpy()
+            self._copied_offset = self.offset, self.offset._version, values
+        return values
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Activations of samples.

@@ -32,6 +32,7 @@ from skhash._compat import Interval, StrOptions
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._itq_start import itq_map
+from skhash.hashers.deep._log_integral import LogIntegral
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.shallow._linear import orthonormal_map
@@ -80,7 +81,7 @@ def _relaxed_dcg(n: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
     before, after = ranks[:, :-1], ranks[:, 1:]
     late = before >= 1
     integral = np.log(2.0) * (
-        _LogIntegral.apply(torch.where(late, after + 1, 2.0)) - _LogIntegral.apply(torch.where(late, before + 1, 2.0))
+        LogIntegral.apply(torch.where(late, after + 1, 2.0)) - LogIntegral.apply(torch.where(late, before + 1, 2.0))
     )
     exact = torch.diff(cumulative_discount(ranks, "log2"), dim=-1)
     value: torch.Tensor = (per_item(gain, n) * torch.where(late, integral, exact)).sum(-1)
@@ -90,22 +91,6 @@ def _relaxed_dcg(n: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
 def _simplified_dcg(n: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
     """DCG_s of the authors' code, with the discount at the middle rank of each tie."""
     return (gain / torch.log2(items_before(n) + (n + 1) / 2 + 1)).sum(-1)
-
-
-class _LogIntegral(torch.autograd.Function):
-    """li(x) for x > 1, which torch lacks; its derivative is 1 / ln x."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        from scipy.special import expi
-
-        ctx.save_for_backward(x)
-        return torch.from_numpy(expi(np.log(x.detach().cpu().numpy()))).to(x.device)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
-        return gradient / torch.log(x)
 
 
 _RELAXED = {

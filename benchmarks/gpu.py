@@ -1,0 +1,213 @@
+"""Time of training steps, fits and encoding on a GPU, as one table.
+
+    python benchmarks/gpu.py [--device cuda] [--images FILE.npz]
+    python benchmarks/gpu.py --device cpu      # small sizes, to see that it runs
+
+The vectors are random. So are the images, unless a file has some: X of shape (n, 3, 32, 32) and bytes, such as those
+of CIFAR-10, and their classes y. The last column is the AP of the codes of other samples; random images have
+classes that are easy to see.
+"""
+
+import argparse
+import platform
+import sys
+import time
+
+import numpy as np
+import torch
+from torch import nn
+
+from skhash import HashNetHasher, NSHHasher, TALRHasher
+from skhash.affinity import ClassAffinity
+from skhash.engine import Encoder, Schedule, Trainer, corrupt, seeded
+from skhash.hashers.deep.hashnet import _HashNetObjective
+from skhash.hashers.deep.nsh import _NSHObjective
+from skhash.hashers.deep.talr import _TALRObjective
+
+N_CLASSES, N_QUERIES, WIDTH, N_FEATURES = 10, 200, 512, 512
+SIZES = {  # of a GPU, and of a CPU
+    "cuda": {"vectors": 50_000, "images": 50_000, "batch": 256, "steps": 50, "epochs": 5},
+    "cpu": {"vectors": 600, "images": 300, "batch": 64, "steps": 2, "epochs": 1},
+}
+COLUMNS = ("measured", "of", "time", "per second", "peak MiB", "AP")
+
+
+class Block(nn.Module):
+    """Two convolutions beside a shortcut."""
+
+    def __init__(self, n_inputs, n_outputs, stride):
+        super().__init__()
+        self.path = nn.Sequential(
+            nn.Conv2d(n_inputs, n_outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(n_outputs),
+            nn.ReLU(),
+            nn.Conv2d(n_outputs, n_outputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(n_outputs),
+        )
+        self.shortcut = nn.Conv2d(n_inputs, n_outputs, 1, stride, bias=False)
+
+    def forward(self, X):
+        return torch.relu(self.path(X) + self.shortcut(X))
+
+
+def small_resnet():
+    """ResNet of eight layers, for images of 32 x 32."""
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3, 1, 1, bias=False),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        *(Block(n, 2 * n, 2) for n in (32, 64, 128)),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+
+
+class Bench:
+    """Runs functions on the device, and collects the lines of the table."""
+
+    def __init__(self, device):
+        self.device, self.rows = device, []
+
+    def measure(self, name, of, n, function, repeats=1, n_runs=1):
+        """Add a line with the best time of `function`, which treats `n` samples in each of `n_runs` runs."""
+        is_gpu, best = self.device.type == "cuda", np.inf
+        if is_gpu:
+            torch.cuda.reset_peak_memory_stats(self.device)
+        for _ in range(repeats):
+            start = time.perf_counter()
+            value = function()
+            if is_gpu:
+                torch.cuda.synchronize(self.device)
+            best = min(best, (time.perf_counter() - start) / n_runs)
+        peak = f"{torch.cuda.max_memory_allocated(self.device) / 2**20:.0f}" if is_gpu else "-"
+        taken = f"{best * 1e3:.2f} ms" if best < 1 else f"{best:.2f} s"
+        self.rows.append([name, of, taken, f"{n / best:,.0f}", peak, "-"])
+        return value
+
+    def __str__(self):
+        widths = [max(map(len, column)) for column in zip(COLUMNS, *self.rows, strict=True)]
+        lines = [COLUMNS, ["-" * width for width in widths], *self.rows]
+        return "\n".join("  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)) for line in lines)
+
+
+def bench_steps(bench, size):
+    """Training steps of three methods at 64 bits, with a linear map and with "mlp"."""
+    X, y = random_vectors(4 * size["batch"])
+    objectives = {
+        "TALR": lambda: _TALRObjective(ClassAffinity()),
+        "HashNet": lambda: _HashNetObjective(ClassAffinity(), 10 / 64),
+        "NSH": lambda: _NSHObjective(corrupt, WIDTH, N_FEATURES),
+    }
+    for name, objective in objectives.items():
+        for backbone in (None, "mlp"):
+            with seeded(0, bench.device):
+                encoder = Encoder(N_FEATURES, 64, backbone)
+                schedule = Schedule(1000, size["batch"], 0.001)
+                trainer = Trainer(encoder, objective(), X, y, schedule, np.random.default_rng(0), bench.device)
+                trainer.run_epoch()  # libraries choose their algorithms
+                bench.measure(
+                    f"step, {name}",
+                    f"{backbone or 'linear'}, {size['batch']} samples",
+                    size["batch"],
+                    lambda trainer=trainer: [trainer.run_epoch() for _ in range(size["steps"])],
+                    n_runs=4 * size["steps"],
+                )
+
+
+def bench_vectors(bench, size):
+    """Fits and codes of vectors."""
+    X, y = random_vectors(size["vectors"])
+    for Hasher, backbone in ((TALRHasher, None), (HashNetHasher, "mlp"), (NSHHasher, "mlp")):
+        hasher = Hasher(
+            64,
+            backbone=backbone,
+            n_epochs=size["epochs"],
+            batch_size=size["batch"],
+            device=bench.device,
+            random_state=0,
+        )
+        bench_hasher(bench, hasher, f"{backbone or 'linear'}, {len(X):,} vectors", X, y, size)
+
+
+def bench_images(bench, size, images):
+    """Fits and codes of images by "conv" and by a small ResNet, on a GPU also in mixed precision."""
+    X, y = images
+    cases = [('"conv"', "conv", False), ("ResNet", small_resnet(), False)]
+    if bench.device.type == "cuda":  # a CPU is slow at bfloat16
+        cases.append(("ResNet, bfloat16", small_resnet(), True))
+    for name, backbone, mixed in cases:
+        hasher = TALRHasher(
+            64,
+            backbone=backbone,
+            n_epochs=size["epochs"],
+            batch_size=size["batch"],
+            mixed_precision=mixed,
+            device=bench.device,
+            random_state=0,
+        )
+        bench_hasher(bench, hasher, f"{name}, {len(X):,} images", X, y, size)
+
+
+def bench_hasher(bench, hasher, of, X, y, size):
+    """Two lines: one epoch of a fit, and the codes."""
+    method = type(hasher).__name__.removesuffix("Hasher")
+    train, queries = slice(N_QUERIES, None), slice(N_QUERIES)
+    n = len(X) - N_QUERIES
+    hasher.set_params(store_database=False)
+    bench.measure(f"epoch, {method}", of, n, lambda: hasher.fit(X[train], y[train]), n_runs=size["epochs"])
+    hasher.encode(X[queries])
+    codes = bench.measure(f"encode, {method}", of, n, lambda: hasher.encode(X[train]), repeats=3)
+    bench.rows[-1][-1] = f"{average_precision_of(hasher.encode(X[queries]), y[queries], codes, y[train]):.3f}"
+
+
+def average_precision_of(query_codes, query_y, codes, y):
+    """AP of the codes, by the exact metric."""
+    from skhash.metrics import average_precision, relevance_histogram
+
+    return average_precision(relevance_histogram(query_codes, codes, query_y, y, nbits=64))
+
+
+def random_vectors(n):
+    """Noisy vectors of ten classes."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, N_CLASSES, n)
+    centers = rng.normal(size=(N_CLASSES, N_FEATURES)).astype(np.float32)
+    return centers[y] + 2 * rng.standard_normal((n, N_FEATURES), dtype=np.float32), y
+
+
+def random_images(n):
+    """Noisy images of ten colors, with the size of those of CIFAR-10."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, N_CLASSES, n)
+    colors = rng.integers(0, 128, (N_CLASSES, 3, 1, 1), dtype=np.uint8)
+    return rng.integers(0, 128, (n, 3, 32, 32), dtype=np.uint8) + colors[y], y
+
+
+def main(argv=None):
+    """Print the table; without the device one line, and the exit status 1."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="cuda", help='"cuda", "cuda:1", or "cpu" at small sizes')
+    parser.add_argument("--images", metavar="FILE.npz", help="bytes X of shape (n, 3, 32, 32), classes y")
+    args = parser.parse_args(argv)
+    device = torch.device(args.device)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        print("No CUDA device is available. Run this on a machine with one, or with --device cpu.", file=sys.stderr)
+        return 1
+    size = SIZES["cuda" if device.type == "cuda" else "cpu"]
+    if args.images is None:
+        images = random_images(size["images"])
+    else:
+        with np.load(args.images) as file:
+            chosen = np.random.default_rng(0).permutation(len(file["y"]))[: size["images"]]
+            images = file["X"][chosen], file["y"][chosen]
+    bench = Bench(device)
+    bench_steps(bench, size)
+    bench_vectors(bench, size)
+    bench_images(bench, size, images)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    print(f"{name}, torch {torch.__version__}\n\n{bench}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

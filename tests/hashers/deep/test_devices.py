@@ -1,0 +1,162 @@
+"""What a GPU would do, checked without one: every objective runs there, and copies back nothing but numbers."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+from _devices import FAKE_GPU, META, fake_device, run_step, trainer_of
+from _helpers import digit_images, quick
+from numpy.testing import assert_allclose
+from scipy.special import expi
+from torch import nn
+
+import skhash
+from skhash.affinity import DistanceAffinity
+from skhash.hashers.deep import DeepHasher, talr
+from skhash.hashers.deep._log_integral import LogIntegral, log_integral_series
+from skhash.metrics.soft_histogram import soft_histogram
+
+N = 32
+
+# hasher, options, and how many numbers of the device a step waits for. They tell whether an activation is NaN,
+# how many items a tie, or pairs a batch has, and whether the codes of an encoder reconstruct.
+CASES = [
+    ("CIBHashHasher", {}, 0),
+    ("DHNHasher", {}, 0),
+    ("DPSHHasher", {}, 0),
+    ("DTSHHasher", {}, 1),
+    ("EmbeddingHasher", {}, 4),
+    ("GreedyHashHasher", {}, 0),
+    ("HashNetHasher", {"backbone": "mlp"}, 0),
+    ("HashNetHasher", {"similarity": "continuous", "class_ratio": 2.0}, 0),
+    ("MIHashHasher", {"optimizer": "sgd"}, 1),
+    ("NSHHasher", {}, 2),
+    ("NSHHasher", {"variant": "decoding"}, 2),
+    ("NSHHasher", {"variant": "hard_sort"}, 1),
+    ("NSHHasher", {"variant": "no_softsort"}, 1),
+    ("OrthoHashHasher", {}, 0),
+    ("TBHHasher", {}, 0),
+    ("TALRHasher", {"objective": "ap"}, 2),
+    ("TALRHasher", {"objective": "ap", "k": 5, "n_bins": 4}, 2),
+    ("TALRHasher", {"objective": "ap", "relaxation": "paper"}, 1),
+    ("TALRHasher", {"objective": "ap", "relaxation": "simplified"}, 1),
+    ("TALRHasher", {"objective": "fastap", "smoothing": 0.4}, 1),
+    ("TALRHasher", {"objective": "ndcg"}, 3),
+    ("TALRHasher", {"objective": "ndcg", "affinity": DistanceAffinity()}, 3),
+    ("TALRHasher", {"objective": "ndcg", "relaxation": "paper"}, 3),
+    ("TALRHasher", {"objective": "ndcg", "relaxation": "simplified"}, 2),
+]
+
+
+@pytest.fixture(autouse=True)
+def only_what_a_gpu_has(monkeypatch):
+    """Refuse the compiled loss of CPUs, and let "meta" do without the mixed precision that it lacks."""
+    autocast = torch.autocast
+
+    def refuse(*others, **options):
+        raise AssertionError("a GPU has no compiled loss")
+
+    monkeypatch.setattr(talr, "listwise_metric", refuse)
+    monkeypatch.setattr(
+        torch,
+        "autocast",
+        lambda kind, *others, **set_: autocast(kind, *others, **set_) if kind != META else nullcontext(),
+    )
+
+
+def test_every_deep_hasher_has_a_case():
+    deep = {name for name in skhash.hashers.__all__ if issubclass(getattr(skhash, name), DeepHasher)}
+    assert deep == {name for name, *_ in CASES}
+
+
+@pytest.mark.parametrize(("name", "options", "n_numbers"), CASES)
+def test_a_step_copies_numbers_back_and_nothing_else(monkeypatch, digits, name, options, n_numbers):
+    y = digits.X[:60] if "affinity" in options else digits.y[:60]
+    trainer = trainer_of(monkeypatch, quick(name, **options), digits.X[:60], y)
+    on_meta, on_gpu = (run_step(trainer, device, N) for device in (META, FAKE_GPU))
+    for recorder in (on_meta, on_gpu):
+        assert recorder.to_cpu() == [()] * n_numbers
+        assert recorder.from_cpu()[0] == (N, 64)
+        # the samples, and at most what the affinity says of the pairs: levels and weights
+        assert len([shape for shape in recorder.from_cpu() if N in shape]) <= 3
+    counts_softly = name in ("TALRHasher", "MIHashHasher")
+    assert ("scatter_add_" in on_meta.operations) >= counts_softly
+
+
+def test_images(monkeypatch):
+    X, y = digit_images(np.uint8)
+    hasher = quick("TALRHasher", backbone="conv", augment=lambda batch: batch.flip(-1))
+    trainer = trainer_of(monkeypatch, hasher, X, y)
+    for device in (META, FAKE_GPU):
+        recorder = run_step(trainer, device, N)
+        assert recorder.to_cpu() == [(), ()]
+        assert recorder.from_cpu()[0] == (N, *X.shape[1:])
+
+
+def test_features_far_from_zero_copy_their_offset_once(monkeypatch, digits):
+    trainer = trainer_of(monkeypatch, quick("HashNetHasher"), digits.X[:60] + 1e6, digits.y[:60])
+    assert trainer.encoder.offset is not None
+    with fake_device(META) as recorder:
+        encoder = trainer.encoder.to(META)
+        encoder._offset_on_cpu()
+        recorder.copies.clear()
+        encoder._offset_on_cpu()
+        assert recorder.copies == []
+        encoder.offset.mul_(2)
+        encoder._offset_on_cpu()
+        assert recorder.to_cpu() == [(64,)]
+
+
+@pytest.mark.parametrize(("n_bins", "exclude_self", "n_levels"), [(None, True, 2), (5, False, 2), (3, True, 4)])
+def test_soft_histogram(n_bins, exclude_self, n_levels):
+    options = {"max_distance": 8, "n_bins": n_bins, "exclude_self": exclude_self}
+    shape = (6, (n_bins or 8) + 1, n_levels)
+    for device in (META, FAKE_GPU):
+        with fake_device(device) as recorder:
+            distances = torch.zeros(6, 6, device=device, requires_grad=device == META)
+            index = torch.zeros(6, 6, dtype=torch.long, device=device)
+            H = soft_histogram(distances, index, np.arange(n_levels), **options)
+            assert (H.counts.shape, str(H.counts.device)) == (shape, device)
+            if device == META:
+                H.counts.sum().backward()
+                assert distances.grad.shape == (6, 6)
+        assert recorder.copies == []
+
+
+class Planted(nn.Module):
+    """A backbone that does something with the samples."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change, self.linear = change, nn.Linear(64, 16)
+
+    def forward(self, X):
+        return self.change(self.linear(X))
+
+
+def planted(monkeypatch, digits, change):
+    return trainer_of(monkeypatch, quick("HashNetHasher", backbone=Planted(change)), digits.X[:60], digits.y[:60])
+
+
+@pytest.mark.parametrize("device", [META, FAKE_GPU])
+def test_a_planted_copy_is_seen(monkeypatch, digits, device):
+    trainer = planted(monkeypatch, digits, lambda X: X.cpu().to(X.device))
+    recorder = run_step(trainer, device, N)
+    assert (N, 16) in recorder.to_cpu()
+    assert (N, 16) in recorder.from_cpu()
+
+
+@pytest.mark.parametrize("device", [META, FAKE_GPU])
+@pytest.mark.parametrize("change", [lambda X: X * torch.ones(16), lambda X: X[torch.arange(len(X))]])
+def test_a_planted_tensor_of_the_cpu_is_refused_unless_it_is_a_scalar(monkeypatch, digits, device, change):
+    trainer = planted(monkeypatch, digits, change)
+    with pytest.raises(AssertionError, match=f"mixes tensors of cpu and {device}|mixes tensors of {device} and cpu"):
+        run_step(trainer, device, N)
+    assert run_step(planted(monkeypatch, digits, lambda X: X * torch.tensor(2.0)), device, N).to_cpu() == []
+
+
+def test_series_of_the_logarithmic_integral():
+    x = torch.cat([torch.linspace(1.01, 50, 200), torch.logspace(1, 6.5, 50)]).double()
+    assert_allclose(log_integral_series(x), expi(np.log(x.numpy())), rtol=1e-12, atol=1e-14)
+    assert torch.autograd.gradcheck(LogIntegral.apply, x[10:60:5].clone().requires_grad_())
