@@ -309,7 +309,7 @@ _METRICS = ("ndcg_at_100_structhash", "precision_at_100", "ap", "area_under_pr")
 
 
 def _by_method(text):
-    """Values by method and metric of a table with a line per metric, in the order of _METRICS."""
+    """Values by method and metric of a table with a line per metric."""
     lines = [map(float, line.split()) for line in text.strip().splitlines()]
     columns = zip(*lines, strict=True)
     return {

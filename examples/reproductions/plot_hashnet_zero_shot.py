@@ -93,7 +93,7 @@ study.table(
     "ap",
     ties=True,
     paper={ZERO_SHOT: HASHNET[ZERO_SHOT]},
-    note="The paper has other data: ImageNet, whose queries are not of the classes of the database.",
+    note="The paper has other data, and no classes of the queries in the database.",
 )
 
 # %%

@@ -105,7 +105,7 @@ def split(dataset, seed):
 
 
 def area_under_precision_recall(H, n_items):
-    """Area under the curve of mean precision and mean recall of the k nearest, for growing k."""
+    """Area under the mean precision of the k nearest over their mean recall."""
     H = H.by_ranks()
     ks = np.unique(np.geomspace(1, n_items, 50).astype(int))
     at_k = [(precision(H, k=int(k)), recall(H, k=int(k))) for k in ks]
@@ -114,7 +114,7 @@ def area_under_precision_recall(H, n_items):
 
 
 def measure(dataset, seed, nbits, method):
-    """Metrics of a method on one split, by weighted distances, too, if it learns weights."""
+    """Metrics of a method on one split, also by the weights that it learns."""
     data = split(dataset, seed)
     name = method.partition(",")[0]
     hasher = make_hasher(name, nbits, seed, data.affinity)
