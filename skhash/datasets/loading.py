@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +30,20 @@ def load_dataset(
     """Load a data set, split by a protocol.
 
     A file ``<name>.npz`` is searched in `data_home`, then in the folder that the environment
-    variable ``SKHASH_DATA`` names. If there is none, digits comes with scikit-learn, and mnist
-    and usps are fetched from openml.org.
+    variable ``SKHASH_DATA`` names. If there is none, digits comes with scikit-learn, and mnist,
+    fashion_mnist, usps and isolet are fetched from openml.org.
 
     Parameters
     ----------
     name : str or path, default="digits"
-        "digits", "mnist", "usps", "cifar10_gist512" (also "cifar_gist",
+        "digits", "mnist", "fashion_mnist", "usps", "isolet", "cifar10_gist512" (also "cifar_gist",
         "cifar10"), "mirflickr25k_tags1386" (also "mirflickr"); or an .npz file of
         your own, by path or by its name in one of the two folders. It holds X,
         and optionally y and ``scale`` (real value = X * scale). An .npy file holds X alone.
     protocol : str or Protocol, default=None
-        A name in `PROTOCOLS`. None takes the default of the data set: "5k" for mnist, usps
-        and cifar10_gist512, "mirflickr" for MIRFlickr, "holdout" for digits and your own
-        files, "labelme" for your own files without y.
+        A name in `PROTOCOLS`. None takes the default of the data set: "5k" for mnist,
+        fashion_mnist, usps and cifar10_gist512, "struct" for isolet, "mirflickr" for
+        MIRFlickr, "holdout" for digits and your own files, "labelme" for your own files without y.
     random_state : int, RandomState instance or None, default=0
         Decides the split. The three random splits of the comparisons are the seeds 0, 1, 2.
     data_home : path, default=None
@@ -127,8 +127,10 @@ def _read(path: Path) -> Arrays:
 
 def _fetch(name: str, data_home: Any) -> Arrays:
     """Arrays of a data set that comes with scikit-learn or from the web."""
-    if name in _FETCHERS:
-        return _FETCHERS[name](data_home)
+    if name == "digits":
+        return _fetch_digits()
+    if name in _OPENML:
+        return _fetch_openml(name, data_home)
     if name in _DEFAULT_PROTOCOLS:
         raise FileNotFoundError(f"Data set {name!r} cannot be fetched. {_how_to_provide(name)}")
     raise FileNotFoundError(f"There is no file {name!r}, neither here nor in data_home or SKHASH_DATA.")
@@ -141,31 +143,31 @@ def _find_file(name: str, data_home: Any) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _fetch_digits(data_home: Any) -> Arrays:
+def _fetch_digits() -> Arrays:
     from sklearn.datasets import load_digits
 
     return dict(zip("Xy", load_digits(return_X_y=True), strict=True))
 
 
-def _fetch_mnist(data_home: Any) -> Arrays:
-    X, y = _fetch_openml("mnist", "mnist_784", 1, data_home)
-    return {"X": X.astype(np.uint8), "y": y.astype(np.uint8)}
+class _OnOpenML(NamedTuple):
+    """Where a data set is on openml.org, and what its values become: X + shift as dtype, and labels from 0."""
+
+    title: str
+    version: int
+    dtype: type
+    shift: int = 0
+    first_label: int = 0
 
 
-def _fetch_usps(data_home: Any) -> Arrays:
-    X, y = _fetch_openml("usps", "USPS", 2, data_home)
-    # openml.org has pixels from -1 to 1 and labels from 1 to 10; here both begin at 0
-    return {"X": X.astype(np.float32) + 1, "y": y.astype(np.uint8) - 1}
-
-
-def _fetch_openml(name: str, title: str, version: int, data_home: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _fetch_openml(name: str, data_home: Any) -> Arrays:
     from sklearn.datasets import fetch_openml
 
+    source = _OPENML[name]
     try:
-        X, y = fetch_openml(title, version=version, data_home=data_home, as_frame=False, return_X_y=True)
+        X, y = fetch_openml(source.title, version=source.version, data_home=data_home, as_frame=False, return_X_y=True)
     except OSError as error:
         raise OSError(f"Data set {name!r} could not be fetched: {error}. {_how_to_provide(name)}") from error
-    return X, y
+    return {"X": X.astype(source.dtype) + source.dtype(source.shift), "y": y.astype(np.uint8) - source.first_label}
 
 
 def _how_to_provide(name: str) -> str:
@@ -176,9 +178,18 @@ _ENDINGS = (".npz", ".npy")
 _DEFAULT_PROTOCOLS = {
     "digits": "holdout",
     "mnist": "5k",
+    "fashion_mnist": "5k",
     "usps": "5k",
+    "isolet": "struct",
     "cifar10_gist512": "5k",
     "mirflickr25k_tags1386": "mirflickr",
 }
 _ALIASES = {"cifar_gist": "cifar10_gist512", "cifar10": "cifar10_gist512", "mirflickr": "mirflickr25k_tags1386"}
-_FETCHERS = {"digits": _fetch_digits, "mnist": _fetch_mnist, "usps": _fetch_usps}
+_OPENML = {
+    "mnist": _OnOpenML("mnist_784", 1, np.uint8),
+    "fashion_mnist": _OnOpenML("Fashion-MNIST", 1, np.uint8),
+    "usps": _OnOpenML(
+        "USPS", 2, np.float32, shift=1, first_label=1
+    ),  # pixels from -1 to 1, like the features of isolet
+    "isolet": _OnOpenML("isolet", 1, np.float32, first_label=1),
+}

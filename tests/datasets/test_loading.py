@@ -1,5 +1,8 @@
 """Files and fetching, and facts of the real data sets."""
 
+import hashlib
+import io
+import json
 import os
 from urllib.error import URLError
 
@@ -76,7 +79,7 @@ def test_data_home_comes_before_the_environment(folder, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("name", "title", "version", "first_label", "first_pixel"),
-    [("mnist", "mnist_784", 1, 0, 0), ("usps", "USPS", 2, 1, -1)],
+    [("mnist", "mnist_784", 1, 0, 0), ("fashion_mnist", "Fashion-MNIST", 1, 0, 0), ("usps", "USPS", 2, 1, -1)],
 )
 def test_fetching(folder, monkeypatch, name, title, version, first_label, first_pixel):
     X, y = make(6_000)
@@ -95,6 +98,50 @@ def test_fetching(folder, monkeypatch, name, title, version, first_label, first_
     assert (data.X_database.min(), data.X_database.max()) == (0, 9)
 
 
+@pytest.fixture
+def openml(tmp_path, monkeypatch):
+    """The responses of openml.org about isolet, for some samples of 3 of its 617 features."""
+    y = np.repeat(np.arange(1, 27), 200)
+    X = np.random.default_rng(0).uniform(-1, 1, (len(y), 3)).round(4)
+    samples = [",".join([*map(str, x), f"'{label}'"]) for x, label in zip(X, y, strict=True)]
+    classes = ",".join(f"'{label}'" for label in range(1, 27))
+    attributes = [*(f"@attribute f{i} real" for i in (1, 2, 3)), f"@attribute class {{{classes}}}"]
+    numeric = {"data_type": "numeric"} | dict.fromkeys(("is_target", "is_ignore", "is_row_identifier"), "false")
+    numeric["number_of_missing_values"] = "0"
+    features = [{"index": str(i), "name": f"f{i + 1}", **numeric} for i in range(3)]
+    features.append({**numeric, "index": "3", "name": "class", "data_type": "nominal", "is_target": "true"})
+    about = {"id": "300", "name": "isolet", "version": "1", "format": "ARFF", "file_id": "52405", "status": "active"}
+    file = "\n".join(["@relation isolet", *attributes, "@data", *samples]).encode()
+    url = "https://api.openml.org/data/v1/download/52405"
+    about |= {"url": url, "md5_checksum": hashlib.md5(file).hexdigest(), "default_target_attribute": "class"}
+    responses = {
+        "data/list/data_name/isolet/limit/2/data_version/1": {"data": {"dataset": [{"did": 300} | about]}},
+        "json/data/300": {"data_set_description": about},
+        "json/data/features/300": {"data_features": {"feature": features}},
+        "json/data/qualities/300": {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": len(y)}]}},
+    }
+    responses = {end: json.dumps(response).encode() for end, response in responses.items()} | {"52405": file}
+
+    def urlopen(request, *args, **kwargs):
+        (body,) = (body for end, body in responses.items() if request.full_url.endswith(end))
+        response = io.BytesIO(body)
+        response.info = dict
+        return response
+
+    monkeypatch.setenv("SKHASH_DATA", str(tmp_path))
+    monkeypatch.setattr("sklearn.datasets._openml.urlopen", urlopen)
+    return X.astype(np.float32), y
+
+
+def test_isolet_by_the_responses_of_openml(openml, tmp_path):
+    X, y = openml
+    data = load_dataset("isolet", data_home=tmp_path)
+    assert (data.protocol.name, len(data.X_query), len(data.X_train)) == ("struct", 2_000, 2_000)
+    label_of = {x.tobytes(): label - 1 for x, label in zip(X, y, strict=True)}
+    for part in ("query", "database", "train"):
+        assert [label_of[x.tobytes()] for x in data[f"X_{part}"]] == data[f"y_{part}"].tolist()
+
+
 def test_failed_fetch_says_what_to_do(folder, monkeypatch):
     def fetch_openml(*args, **kwargs):
         raise URLError("no network")
@@ -110,7 +157,7 @@ def test_failed_fetch_says_what_to_do(folder, monkeypatch):
         (
             {"name": "nist"},
             ValueError,
-            "`name` must be one of digits, mnist, usps, cifar10_gist512, mirflickr.* Got 'nist'",
+            "`name` must be one of digits, mnist, fashion_mnist, usps, isolet, cifar10_gist512, mirflickr.* Got 'nist'",
         ),
         ({"name": "usp"}, ValueError, r"Got 'usp' \(did you mean 'usps'\?\) instead"),
         ({"name": "digits", "protocol": "hold-out"}, ValueError, r"Got 'hold-out' \(did you mean 'holdout'\?\)"),
