@@ -70,7 +70,7 @@ def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, An
 
 @contextmanager
 def _no_new_file(path: str) -> Iterator[None]:
-    """Context manager that removes a database file which its body has made, if the body fails."""
+    """Context manager that removes a new database file if its body fails."""
     existed = Path(path).exists()
     try:
         yield

@@ -1,4 +1,4 @@
-"""An interrupt that is not lost."""
+"""Ctrl-C that also stops a fit where Python ignores it."""
 
 import signal
 import threading

@@ -42,7 +42,7 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
     loaded = load(options.model)
     if isinstance(loaded, HammingNeighbors):
         if options.data is not None:
-            raise ValueError(f"DATA must not be given with an index, which has its items. Got {options.data}.")
+            raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
         return loaded if options.query is None else loaded.set_params(query=options.query)
     if options.data is None:
         raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")

@@ -49,7 +49,7 @@ class ApproximateIndex:
             self._index.add(packed)
 
     def nearest(self, queries: npt.NDArray[np.uint64], k: int) -> Neighbors:
-        """About the k nearest items, those that are found in the order of an exact search; no ties."""
+        """About the k nearest items, in the order of an exact search; `n_ties` is 0, because it is not known."""
         with _threads(self._faiss, openmp_n_threads()):
             distances, indices = self._index.search(self._packed(queries), k)
         order = np.lexsort((indices, distances), axis=1)
@@ -67,9 +67,9 @@ class ApproximateIndex:
         if self.backend == "faiss-hnsw":
             raise ValueError(
                 "`backend` must be 'exact', 'faiss-ivf' or 'faiss-multihash' for a search within a radius, which the "
-                "HNSW index of FAISS does not have. Got 'faiss-hnsw' instead."
+                "HNSW index of FAISS does not support. Got 'faiss-hnsw' instead."
             )
-        below = int(min(radius, 8 * self._n_bytes)) + 1  # FAISS finds what is nearer than a bound
+        below = int(min(radius, 8 * self._n_bytes)) + 1  # FAISS finds distances below a bound, not at it
         with _threads(self._faiss, openmp_n_threads()):
             limits, distances, indices = self._index.range_search(self._packed(queries), below)
         bounds = limits[1:-1].astype(np.int64)
@@ -102,7 +102,7 @@ class ApproximateIndex:
 
 
 def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, hasher: Any) -> ApproximateIndex | None:
-    """Index of a backend, None for an exact search.
+    """Index of a backend; None for an exact search.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, h
     if backend == "exact":
         return None
     if getattr(find_hasher(hasher), "bit_weights_", None) is not None:
-        raise ValueError(f"`backend` must be 'exact' for weighted bits, which FAISS does not have. Got {backend!r}.")
+        raise ValueError(f"`backend` must be 'exact' for weighted bits, which FAISS does not support. Got {backend!r}.")
     return ApproximateIndex(backend, codes, nbits)
 
 
@@ -144,7 +144,7 @@ def _import_faiss(backend: str) -> Any:
 
 @contextmanager
 def _threads(faiss: Any, n: int) -> Iterator[None]:
-    """Context manager in which FAISS takes n threads; one in a forked process, where OpenMP may wait without end."""
+    """Context manager in which FAISS takes n threads; one thread in a forked process, where OpenMP can hang."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1 if is_forked() else n)
     try:

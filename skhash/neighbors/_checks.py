@@ -1,4 +1,4 @@
-"""Checks and forms of what searches take and return."""
+"""Checks of the arguments of searches, and forms of their results."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
     if checked.shape != (n,) or checked.dtype.kind not in "iu":
         raise ValueError(
             f"`ids` must be ints of shape ({n},). Got {checked.dtype} of shape {checked.shape} instead. For other "
-            "identifiers keep a list, and index it by the ones of the index."
+            "identifiers, such as strings, keep a list of them, and index it by the ids that searches return."
         )
     if len(np.union1d(checked, taken)) < n + len(taken):
         raise ValueError("`ids` must differ from each other and from those in the index. Got repeated ones.")
@@ -50,7 +50,7 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
 
 
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None) -> Any:
-    """Original vectors as an array by reference; a memmap is not read."""
+    """Original vectors as an array, not copied; a memmap is not read."""
     vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
     width = n_dimensions if n_dimensions is not None else (vectors.shape[1] if vectors.ndim == 2 else None)
     if vectors.shape != (n, width) or vectors.dtype.kind not in "biuf":

@@ -28,7 +28,7 @@ class MeasuredCode:
     nbits : int
         Number of bits of a code.
     candidates : int
-        Number of first items of the search.
+        Number of items that the search returns first.
     bytes_per_item : int
         Bytes of an item: its packed code, its factors, and the vector that is re-ranked.
     recall : float
@@ -59,7 +59,7 @@ class ChosenCode:
     nbits : int
         Number of bits of a code.
     candidates : int
-        Number of first items of the search, which hold the nearest vectors.
+        Number of items that the search returns first, with enough of the nearest vectors among them.
     bytes_per_item : int
         Bytes of an item: its packed code, its factors, and the vector that is re-ranked. An index of
         :class:`HammingNeighbors` pads the code to a multiple of 8 bytes.
@@ -72,13 +72,13 @@ class ChosenCode:
     k : int
         Number of nearest vectors.
     query : "code" or "real"
-        What items are ranked by.
+        What ranks the items: the codes of the queries, or their activations.
     rerank : "cosine", "euclidean", "inner" or None
         The distance by which the candidates will be ordered.
     table : tuple of MeasuredCode
-        Everything measured, by bits and candidates. ``pandas.DataFrame(chosen.table)`` shows it.
+        All measured values, by bits and candidates. ``pandas.DataFrame(chosen.table)`` shows it.
     hasher : estimator
-        The hasher of this length, fitted on the samples that are no queries.
+        The hasher of this length, fitted on the samples that are not queries.
 
     Examples
     --------

@@ -24,9 +24,9 @@ class HeldOut:
     queries, items : array-like of shape (n, n_features)
         Samples as the hashers take them.
     query_vectors, item_vectors : ndarray of shape (n, n_features)
-        Their vectors, whose nearest ones are the truth.
+        Their vectors; the nearest ones are the true neighbors.
     item_indices : int64 ndarray of shape (n_items,)
-        Which samples the items are.
+        Indices of the items among the samples.
     """
 
     queries: Any
@@ -63,9 +63,9 @@ class HeldOutRecall:
         hasher : estimator
             A fitted hasher, or a Pipeline that ends in one.
         candidates : sequence of int
-            Numbers of first items among which the nearest vectors are looked for.
+            Numbers of items that the search returns first; the recall counts the nearest vectors among them.
         query : "code" or "real"
-            What items are ranked by.
+            What ranks the items: the codes of the queries, or their activations.
         """
         data, n_items = self.held_out, len(self.held_out.item_vectors)
         database = data.items, data.item_vectors

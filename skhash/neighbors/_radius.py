@@ -37,7 +37,7 @@ class RadiusMixin:
         return_distance : bool, default=True
             Whether to return distances.
         sort_results : bool, default=False
-            Sort by distance; otherwise the order of the index.
+            Whether to sort by distance; False keeps the order of the index.
 
         Returns
         -------
@@ -49,7 +49,7 @@ class RadiusMixin:
         Raises
         ------
         ValueError
-            For "real" queries and for `rerank`, whose distances have no radius in bits.
+            If ``query="real"`` or `rerank` is set, whose distances are not in bits.
 
         Examples
         --------
@@ -80,9 +80,9 @@ class RadiusMixin:
         radius : float, default=2
             Largest distance.
         mode : "connectivity" or "distance", default="connectivity"
-            Values: 1, or the distance.
+            Values of the graph: 1, or the distance.
         sort_results : bool, default=False
-            Sort the entries of a query by distance.
+            Whether to sort the entries of a query by distance.
 
         Returns
         -------
@@ -111,8 +111,8 @@ class RadiusMixin:
         check_is_fitted(self)
         if self.query == "real" or self.rerank is not None:
             raise ValueError(
-                "A radius needs Hamming distances. Got "
-                f"query={self.query!r} and rerank={self.rerank!r}; use query='code' and rerank=None, or kneighbors."
+                f"A radius needs Hamming distances. Got query={self.query!r} and rerank={self.rerank!r} instead. "
+                "Use query='code' and rerank=None, or kneighbors."
             )
         with n_threads(self.n_jobs):
             return self._stages(X).within(checked_radius(radius), sort_results)

@@ -18,7 +18,7 @@ RERANKS = ("cosine", "euclidean", "inner")
 
 @dataclass(frozen=True)
 class Stages:
-    """What the stages of a search of some queries read.
+    """Search for the nearest items of some queries, in stages.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Stages:
     estimates : Estimates, default=None
         Terms that turn the scores of real queries into distances.
     approximate : ApproximateIndex, default=None
-        Searches by Hamming distance instead of reading all items.
+        Index that replaces the exact search by Hamming distance.
     """
 
     items: npt.NDArray[np.uint64]
@@ -67,7 +67,7 @@ class Stages:
         return self.metric is not None or (self.activations is not None and self.candidates is not None)
 
     def nearest(self, k: int) -> Neighbors:
-        """The k nearest items by the last stage, in real distances; no ties of a shortlist."""
+        """The k nearest items by the last stage, in real distances; `n_ties` is 0 for a shortlist."""
         if not self.is_shortlisted:
             return self._ranked(self._hamming() if self.activations is None else self._real(), k)
         n_others = len(self.items) - self.excludes_self
@@ -129,7 +129,7 @@ def _without_self(found: Neighbors) -> Neighbors:
     """Neighbors of the items themselves, with each item taken out of its own list."""
     n, k = found.indices.shape
     is_self = found.indices == np.arange(n)[:, None]
-    is_self[:, -1] |= ~is_self.any(axis=1)  # so many copies come first that the item is not in its list
+    is_self[:, -1] |= ~is_self.any(axis=1)  # many equal items come first, so that the item itself is not in its list
     n_ties = found.n_ties - (found.distances[:, -1] == 0)
     return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
 

@@ -35,18 +35,18 @@ def choose_code(
     confidence: float = 0.95,
     random_state: Any = None,
 ) -> ChosenCode:
-    """Fewest bytes, and then fewest candidates, that find the nearest vectors of new queries.
+    """Choose the fewest bytes, and then the fewest candidates, that find the nearest vectors of new queries.
 
-    Each length is fitted once, on samples that are no queries. The recall is the share of the `k` nearest vectors
-    that are among the first `candidates` items of a search by codes, in expectation over the order of ties. Take so
-    many items from the search, or let `rerank` of :class:`HammingNeighbors` put them in order.
+    The hasher is fitted once for each length, on the samples that are not queries. The recall is the share of the `k`
+    nearest vectors that are among the first `candidates` items of a search by codes, in expectation over the order of
+    ties. Take `candidates` items from the search, or let `rerank` of :class:`HammingNeighbors` sort them.
 
     Parameters
     ----------
     hasher : estimator
         A hasher, or a Pipeline that ends in one. It is cloned for each length.
     X : array-like of shape (n_samples, n_features)
-        Vectors: items, and queries that are held out.
+        Vectors. Some are held out as queries; the others are the items.
     y : array-like of shape (n_samples, ...), default=None
         Targets, for a hasher that learns from them.
     target_recall : float, default=0.9
@@ -61,27 +61,28 @@ def choose_code(
     query : "code" or "real", default="code"
         Rank by the codes of the queries, or by their activations, as in :class:`HammingNeighbors`.
     rerank : "cosine", "euclidean", "inner" or None, default=None
-        The distance by which the candidates will be ordered. Its vectors count as bytes.
+        The distance that will rank the candidates. The vectors that it needs count as bytes.
     metric : "cosine", "euclidean", "inner" or None, default=None
-        Which vectors are near. None takes `rerank`, else the attribute `metric` of the hasher, else "euclidean".
+        The distance that decides which vectors are the nearest. None takes `rerank`, or else the attribute `metric` of
+        the hasher, or else "euclidean".
     queries : array-like of shape (n_queries, n_features), default=None
-        Queries of your users, if they differ from the items. All samples of X are items then.
+        Queries of your users, if they differ from the items. Then all samples of X are items.
     n_queries : int, default=None
         Number of samples of X that are held out as queries. None takes a fifth, at most 1,000.
     confidence : float, default=0.95
-        Probability that the choice reaches the target for new queries like these, at least.
+        Minimum probability that the choice reaches the target for new queries like these.
     random_state : int, RandomState instance or None, default=None
-        Which samples are queries. The hasher has a `random_state` of its own.
+        Draws the samples that are queries. The hasher has a `random_state` of its own.
 
     Returns
     -------
     ChosenCode
-        The choice, with a table of everything measured.
+        The choice, with a table of all measured values.
 
     Raises
     ------
     ValueError
-        If no choice reaches the target; the message has the best recall of each length. If a parameter is invalid.
+        If a parameter is invalid, or no choice reaches the target. The message then has the best recall of each length.
 
     See Also
     --------
@@ -92,7 +93,7 @@ def choose_code(
     The target holds with `confidence` although many pairs of lengths and candidates are tried: the lengths share
     the error equally, and within a length candidates are tried from the largest number down. The bound of each pair
     is that of Waudby-Smith and Ramdas, which holds for any distribution of recalls. It is about the mean over all
-    further queries; the mean of a few varies around it.
+    further queries; the mean of a few queries varies around it.
 
     The recall is that among as many items as X has. In a larger database more items come before the true neighbors:
     measure with as many samples as you will search.
@@ -254,7 +255,7 @@ def _name_of_nbits(hasher: Any) -> str:
         last = last.steps[-1][1]
     if isinstance(last, type) or not hasattr(last, "get_params") or "nbits" not in last.get_params(deep=False):
         raise ValueError(
-            "`hasher` must be a hasher with the parameter `nbits`, or a Pipeline that ends in one, for each length is "
+            "`hasher` must be a hasher with the parameter `nbits`, or a Pipeline that ends in one: each length is "
             f"fitted. Got {last!r} instead."
         )
     return f"{prefix}nbits"

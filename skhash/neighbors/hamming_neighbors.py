@@ -6,7 +6,7 @@ r"""Nearest neighbors among binary codes, in up to three stages.
     3. original     cosine or Euclidean distance, or inner product, of the original vectors
 
 Stage 1 ranks all items, or picks `candidates` of them for the stages after it. All three are deterministic: of equal
-distances the lowest index comes first. All three are exact, unless an index of FAISS takes the place of stage 1.
+distances the lowest index comes first. All three are exact, unless an index of FAISS replaces stage 1.
 """
 
 from numbers import Integral
@@ -38,29 +38,30 @@ from skhash.neighbors._stages import RERANKS, Stages
 
 
 class HammingNeighbors(RadiusMixin, BaseEstimator):
-    """Nearest neighbors among binary codes, in the manner of :class:`sklearn.neighbors.NearestNeighbors`.
+    """Nearest neighbors among binary codes, with the methods of :class:`sklearn.neighbors.NearestNeighbors`.
 
     Parameters
     ----------
     hasher : estimator, default=None
         A hasher, or a Pipeline that ends in one, whose earlier steps transform items and queries. It is cloned and
-        fitted. Wrap a fitted one in :class:`sklearn.frozen.FrozenEstimator` to use it as it is. None: X holds bits,
-        or packed codes of `nbits` bits.
+        fitted. Wrap a fitted one in :class:`sklearn.frozen.FrozenEstimator` to use it as it is. None means that X
+        holds bits, or packed codes of `nbits` bits.
     n_neighbors : int, default=10
         Number of neighbors.
     query : "code" or "real", default="code"
-        Compare the codes of queries and items, or the activations of a query with the codes of items, which
-        loses less. Needs a hasher. If it has ``factors=True``, real queries estimate the distance of the vectors.
+        What of a query is compared with the codes of the items: its code, or its activations, which find more of
+        the true neighbors. "real" needs a hasher; if it has ``factors=True``, the distance of the vectors is estimated.
     candidates : int, default=None
-        Number of items that the first stage picks by Hamming distance for "real" queries or for `rerank`, and by
-        real queries where both are set. None: the next stage ranks all items.
+        Number of items that a first stage picks, so that the last stage ranks only these. If "real" queries and
+        `rerank` are both set, real queries pick them; otherwise Hamming distances do. With None the last stage ranks
+        all items.
     rerank : "cosine", "euclidean", "inner" or None, default=None
-        Order the candidates by this distance of the original vectors.
+        Distance of the original vectors that ranks the candidates in a last stage. None has no such stage.
     nbits : int, default=None
         Number of bits of packed codes, for ``hasher=None``.
     backend : "exact", "faiss-hnsw", "faiss-ivf" or "faiss-multihash", default="exact"
-        How Hamming distances are searched: all items, or approximately by an index of FAISS (``pip install
-        faiss-cpu``), for plain bits. A query for which FAISS finds too few items is searched exactly.
+        "exact" compares a query with all items. The others search approximately, by an index of FAISS (``pip install
+        faiss-cpu``), which cannot weight bits. A query for which FAISS finds too few items is searched exactly.
     n_jobs : int, default=None
         Number of threads; None and -1 use as many as scikit-learn's own compiled code.
 
@@ -75,7 +76,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
     factors_ : float32 ndarray of shape (n_samples, 2) or None
         Factors of the items, of a hasher that has them, for "real" queries.
     vectors_ : array of shape (n_samples, n_features) or None
-        Original vectors that `rerank` reads, by reference.
+        Original vectors for `rerank`, not copied.
     n_samples_fit_ : int
         Number of items.
     n_features_in_ : int
@@ -141,7 +142,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         y : array-like of shape (n_samples, ...), default=None
             Targets, for a hasher that learns from them.
         vectors : array-like of shape (n_samples, n_dimensions), default=None
-            Original vectors for `rerank`, kept by reference (a memmap is not read). None takes X.
+            Original vectors for `rerank`. They are not copied, and a memmap is not read. None takes X.
         ids : array-like of shape (n_samples,), dtype int, default=None
             Identifiers that searches return. None numbers the items from 0.
 
@@ -195,7 +196,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X, `vectors` or `ids` do not fit the index, which is unchanged then.
+            If X, `vectors` or `ids` do not fit the index. The index does not change.
 
         Examples
         --------
@@ -208,12 +209,11 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         check_same_nbits(nbits, self._nbits, "X", "the items of the index")
         new_ids = checked_ids(ids, len(packed), self.ids_)
         factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
-        if self.vectors_ is not None:
-            more = checked_vectors(X if vectors is None else vectors, len(packed))
-            self.vectors_ = np.concatenate([self.vectors_, more])
-        self.factors_ = factors
-        self.codes_ = np.concatenate([self.codes_, item_words(packed)])
-        self.ids_ = np.concatenate([self.ids_, new_ids])
+        kept = self.vectors_
+        if kept is not None:
+            kept = np.concatenate([kept, checked_vectors(X if vectors is None else vectors, len(packed))])
+        codes, all_ids = np.concatenate([self.codes_, item_words(packed)]), np.concatenate([self.ids_, new_ids])
+        self.codes_, self.ids_, self.vectors_, self.factors_ = codes, all_ids, kept, factors
         self.n_samples_fit_ = len(self.codes_)
         return self
 
@@ -233,7 +233,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an identifier is not in the index, or all items would go; the index is unchanged then.
+            If an identifier is not in the index, or no item would be left. The index does not change.
 
         Examples
         --------
@@ -268,20 +268,22 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         return_distance : bool, default=True
             Whether to return distances.
         return_ties : bool, default=False
-            Whether to return how many items have the distance of the last neighbor. Not after `rerank`, and not
-            for "real" queries with `candidates`, which do not rank all items.
+            Whether to return how many items have the distance of the last neighbor. All items must be ranked for
+            it: without `rerank`, without `candidates`, and with ``backend="exact"``.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), float64
-            Ascending: Hamming distances; for "real" queries minus the score, or with factors an estimate of the
-            squared Euclidean distance, of 1 - cosine, or of minus the inner product, as the `metric` of the
-            hasher says; after `rerank` the distance, or minus the inner product. Only with
-            ``return_distance=True``.
+            Distances in ascending order, only with ``return_distance=True``. They are those of the last stage:
+
+            - codes: Hamming distances;
+            - "real" queries: minus the score; with factors an estimate of the squared Euclidean distance, of
+              1 - cosine, or of minus the inner product, by the `metric` of the hasher;
+            - `rerank`: the distance of the vectors, or minus their inner product.
         ids : ndarray of shape (n_queries, n_neighbors), int64
-            Identifiers of the items; of equal distances the first item first.
+            Identifiers of the items. Among equal distances the first item comes first.
         n_ties : ndarray of shape (n_queries,), int64
-            Only with ``return_ties=True``.
+            Number of items with the distance of the last neighbor, only with ``return_ties=True``.
 
         Raises
         ------
@@ -317,7 +319,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         n_neighbors : int, default=None
             Number of neighbors; None takes the parameter.
         mode : "connectivity" or "distance", default="connectivity"
-            Values: 1, or the distance.
+            Values of the graph: 1, or the distance.
 
         Returns
         -------
@@ -354,12 +356,11 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
                 "`hasher` must be given with query='real' or `rerank`, which need more than codes. Got None."
             )
         if self.hasher is not None and self.nbits is not None:
-            raise ValueError(f"`nbits` must be None with a hasher, which knows it. Got {self.nbits} instead.")
+            raise ValueError(f"`nbits` must be None with a hasher, which has its own. Got {self.nbits} instead.")
         if self.candidates is not None and self.query == "code" and self.rerank is None:
             raise ValueError(
                 f"`candidates` must be None unless query='real' or `rerank` orders them. Got {self.candidates} instead."
             )
-
         if self.backend != "exact" and self.candidates is None and (self.query == "real" or self.rerank is not None):
             raise ValueError(
                 f"`candidates` must be set with backend={self.backend!r} where query='real' or `rerank` orders them. "
@@ -400,9 +401,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         """The stages of the search for queries."""
         codes, activations, estimates, vectors = self.codes_, None, None, self.vectors_
         if X is None and self.query == "real":
-            raise ValueError(
-                "`X` must be given with query='real': the index has the codes of its items alone. Got None."
-            )
+            raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")
         if X is not None:
             packed, nbits = self._encode(self.hasher_, X, reset=False)
             check_same_nbits(nbits, self._nbits, "X", "the items of the index")

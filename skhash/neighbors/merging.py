@@ -14,13 +14,14 @@ def merge_neighbors(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Nearest items of a whole database, from those of its shards.
 
-    The result is that of one search over all shards, if each shard gives at least `n_neighbors` items or all it has.
+    The result is that of one search over all shards, if each shard returns at least `n_neighbors` items or all that it
+    has.
 
     Parameters
     ----------
     shards : iterable of (distances, indices)
         Arrays of shape (n_queries, k_shard) as ``kneighbors`` returns them, with indices into the whole
-        database. Shards may be short or empty, with fewer columns.
+        database. A shard with fewer items than `n_neighbors` has fewer columns, perhaps none.
     n_neighbors : int
         Number of neighbors to return.
 
@@ -55,7 +56,7 @@ def merge_neighbors(
 
 
 def merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:
-    """As `merge_neighbors`, with the number of items tied with the last neighbor."""
+    """Nearest items of all shards, with the number of items that tie with the last one."""
     if len(shards) == 1:
         return shards[0]
     distances, indices = merge_neighbors([(shard.distances, shard.indices) for shard in shards], n_neighbors)

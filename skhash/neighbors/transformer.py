@@ -1,4 +1,4 @@
-"""The neighbors of samples as a sparse graph, in the place of scikit-learn's KNeighborsTransformer."""
+"""The neighbors of samples as a sparse graph, as a replacement of scikit-learn's KNeighborsTransformer."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from skhash.neighbors.hamming_neighbors import HammingNeighbors
 class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HammingNeighbors):
     """Sparse graph of the nearest neighbors among binary codes.
 
-    It takes the place of :class:`sklearn.neighbors.KNeighborsTransformer` before estimators that
+    It replaces :class:`sklearn.neighbors.KNeighborsTransformer` before estimators that
     accept a graph, such as ``DBSCAN(metric="precomputed")``.
 
     Parameters
@@ -22,20 +22,20 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
     hasher : estimator, default=None
         A hasher, or a Pipeline that ends in one; None: X holds bits or packed codes.
     mode : "distance" or "connectivity", default="distance"
-        Values of the graph: the distance, or 1. As in scikit-learn, "distance" lists one neighbor
-        more, because each sample of fit is its own first neighbor.
+        Values of the graph: the distance, or 1. As in scikit-learn, "distance" has one more
+        neighbor, because each sample of fit is its own first neighbor.
     n_neighbors : int, default=10
         Number of neighbors.
     query : "code" or "real", default="code"
         As in :class:`HammingNeighbors`, like all other parameters.
     candidates : int, default=None
-        Number of items that the first stage picks.
+        Number of items that a first stage picks.
     rerank : "cosine", "euclidean", "inner" or None, default=None
-        Order the candidates by this distance of the original vectors.
+        Distance of the original vectors that ranks the candidates in a last stage.
     nbits : int, default=None
         Number of bits of packed codes, for ``hasher=None``.
     backend : "exact", "faiss-hnsw", "faiss-ivf" or "faiss-multihash", default="exact"
-        How Hamming distances are searched.
+        Exact search, or an approximate one by an index of FAISS.
     n_jobs : int, default=None
         Number of threads.
 

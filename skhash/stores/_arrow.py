@@ -1,4 +1,4 @@
-"""Codes as Arrow tables, in which Parquet and LanceDB keep them. The number of bits is metadata of the schema."""
+"""Codes as Arrow tables, for Parquet and LanceDB. The number of bits is metadata of the schema."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def _bytes_of(column: Any) -> npt.NDArray[np.uint8]:
     """Bytes of the codes of a column, shape (n, n_bytes)."""
     arrow = library("pyarrow")
     if column.null_count:
-        raise ValueError(f"every item must have a code. Got {column.null_count} without.")
+        raise ValueError(f"every item must have a code. Got {column.null_count} without one.")
     if arrow.types.is_fixed_size_list(column.type):
         values = column.flatten()
         if values.type != arrow.uint8() or values.null_count:

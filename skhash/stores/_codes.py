@@ -1,4 +1,4 @@
-"""Codes on their way into a store and back: checked, packed, with identifiers."""
+"""What all stores share: checked codes with identifiers, names of tables, and the import of libraries."""
 
 import importlib
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _NO_IDS = np.empty(0, dtype=np.int64)
 
 
 class StoredCodes(NamedTuple):
-    """Codes of a store.
+    """Codes that were read from a store.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class StoredCodes(NamedTuple):
 
 
 def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
-    """Codes as strings of zeros and ones, in which DuckDB and PostgreSQL take and show bits.
+    """Codes as strings of zeros and ones, the form of bits in DuckDB and PostgreSQL.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
 
 
 def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes") -> StoredCodes:
-    """Checked codes with their identifiers, from 0 if there are none."""
+    """Checked codes with their identifiers; None numbers them from 0."""
     packed, nbits = as_packed(codes, nbits, name)
     return StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed), _NO_IDS))
 
@@ -95,7 +95,7 @@ def slices(n: int) -> list[slice]:
 
 
 def library(module: str, package: str | None = None) -> Any:
-    """Import a library of a store, or say how to install it."""
+    """A library of a store, imported; ImportError with the command that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -115,5 +115,5 @@ def table_exists(table: str) -> ValueError:
 
 
 def quoted(table: str) -> str:
-    """Name of a table as SQL takes any name."""
+    """Checked name of a table in quotes, as SQL needs it for any name."""
     return '"' + check_table(table).replace('"', '""') + '"'

@@ -99,7 +99,7 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits, identifiers, by ascending identifier.
+        Packed codes, number of bits and identifiers, sorted by identifier.
 
     Raises
     ------

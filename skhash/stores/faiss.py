@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def to_faiss(
     codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None
 ) -> "faiss.IndexBinary":
-    """FAISS index of codes.
+    """Build a FAISS index of codes.
 
     Search it with packed codes, as ``encode`` returns them.
 
@@ -76,7 +76,7 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits, identifiers, in the order of the index.
+        Packed codes, number of bits and identifiers, in the order of the index.
 
     Raises
     ------

@@ -76,13 +76,13 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     connection : lancedb.DBConnection
         What ``lancedb.connect`` returns.
     table : str, default="codes"
-        Name of a table with a column ``code`` of lists of bytes, and perhaps a column ``id``.
+        Name of a table with a column ``code`` of lists of bytes, and optionally a column ``id``.
 
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits, identifiers, in the order of the table. In a table of another program, the
-        number of bits is that of the bytes.
+        Packed codes, number of bits and identifiers, in the order of the table. If another program wrote the table,
+        all bits of the bytes count.
 
     Raises
     ------

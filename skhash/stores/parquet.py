@@ -63,13 +63,13 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
     Parameters
     ----------
     path : path-like
-        A file with a column ``code`` of bytes, all of one length, and perhaps a column ``id``.
+        A file with a column ``code`` of bytes, all of one length, and optionally a column ``id``.
 
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits, identifiers, in the order of the file. The number of bits is that in the
-        file; in a file of another program it is that of the bytes.
+        Packed codes, number of bits and identifiers, in the order of the file. If another program wrote the file,
+        all bits of the bytes count.
 
     Raises
     ------

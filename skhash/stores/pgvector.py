@@ -36,7 +36,7 @@ def to_pgvector(
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits, or packed codes when `nbits` is given.
     connection : psycopg.Connection
-        What ``psycopg.connect`` returns. In a transaction that is open, the table is part of it.
+        What ``psycopg.connect`` returns. If a transaction is open, the table is part of it.
     table : str, default="codes"
         Name of the new table, in the schema that is searched first.
     nbits : int, default=None
@@ -96,7 +96,7 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits, identifiers, by ascending identifier.
+        Packed codes, number of bits and identifiers, sorted by identifier.
 
     Raises
     ------

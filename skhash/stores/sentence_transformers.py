@@ -1,6 +1,6 @@
 """sentence-transformers: the formats of its ``quantize_embeddings``.
 
-"ubinary" holds packed bits as uint8, like `encode`. "binary" holds the same bytes less 128, as int8.
+"ubinary" holds packed bits as uint8, like `encode`. "binary" holds the same bytes minus 128, as int8.
 """
 
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from skhash.stores._codes import StoredCodes, check_codes
 def to_sentence_transformers(
     codes: npt.ArrayLike, precision: Literal["ubinary", "binary"] = "ubinary", *, nbits: int | None = None
 ) -> npt.NDArray[Any]:
-    """Codes as sentence-transformers quantizes embeddings.
+    """Codes in the form of binary embeddings of sentence-transformers.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def from_sentence_transformers(embeddings: npt.ArrayLike, *, nbits: int | None =
     embeddings : array-like of shape (n, n_bytes), dtype uint8 or int8
         "ubinary" or "binary" embeddings; the dtype tells which.
     nbits : int, default=None
-        Number of bits of a code. None takes all bits of the bytes.
+        Number of bits of a code. None takes all bits of the bytes, a multiple of 8.
 
     Returns
     -------

@@ -28,7 +28,7 @@ def to_sqlite_vec(
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits, or packed codes when `nbits` is given.
     connection : apsw.Connection
-        A connection of apsw: the sqlite3 of Python often cannot load extensions. sqlite-vec is loaded into it.
+        A connection of apsw, because Python's sqlite3 often cannot load extensions. sqlite-vec is loaded into it.
     table : str, default="codes"
         Name of the new table.
     nbits : int, default=None
@@ -81,7 +81,7 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits, identifiers, by ascending identifier.
+        Packed codes, number of bits and identifiers, sorted by identifier.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
 
 
 def _load_extension(connection: "apsw.Connection") -> None:
-    """Load sqlite-vec into a connection, unless it is there."""
+    """Load sqlite-vec into a connection, unless it is loaded already."""
     library("apsw")
     sqlite_vec = library("sqlite_vec", "sqlite-vec")
     functions = "SELECT count(*) FROM pragma_function_list WHERE name = 'vec_version'"

@@ -23,7 +23,7 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
-        Keys that searches return, at least 0. None numbers the codes from 0.
+        Keys >= 0 that searches return. None numbers the codes from 0.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def from_usearch(index: "Index") -> StoredCodes:
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits, identifiers, by ascending identifier.
+        Packed codes, number of bits and identifiers, sorted by identifier.
 
     Raises
     ------

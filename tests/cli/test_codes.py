@@ -140,7 +140,7 @@ def test_an_index_has_its_items(files, itq, digits, tmp_path, capsys):
         assert_array_equal(found["ids"], expected[1])
     capsys.readouterr()
     assert main(["search", f"{tmp_path}/index", f"{files}/items.npy", f"{files}/queries.npy"]) == 2
-    assert "DATA must not be given with an index, which has its items." in capsys.readouterr().err
+    assert "DATA must not be given with an index, which has its own items." in capsys.readouterr().err
     assert main(["encode", f"{tmp_path}/index", f"{files}/items.npy", "--out", f"{tmp_path}/x.npz"]) == 2
     assert "MODEL must be the file of a hasher. Got " in capsys.readouterr().err
 

@@ -46,7 +46,7 @@ def test_damaged_and_foreign_files(tmp_path):
     tables = {
         "a column `code` is needed. Got id instead.": {"id": [1]},
         "codes must be bytes of one length. Got 1 of type int64 instead.": {"code": [1]},
-        "every item must have a code. Got 1 without.": {"code": [b"a", None]},
+        "every item must have a code. Got 1 without one.": {"code": [b"a", None]},
         "has no codes": {"code": [b"a", b"ab"]},
         "`ids` must differ": {"code": [b"a", b"b"], "id": [1, 1]},
     }

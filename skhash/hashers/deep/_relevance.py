@@ -1,4 +1,4 @@
-"""What EmbeddingHasher does with an affinity: it learns bits that keep relevance, from labels that may be few.
+"""EmbeddingHasher with an affinity: it learns bits that keep relevance, from few labels or many.
 
 It starts from a regression (`_relevance_start`), and trains as TALR on AP. Real queries are the activations.
 """
@@ -17,14 +17,14 @@ from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activatio
 from skhash.hashers.deep._relevance_start import PENALTIES, labeled_indices, levels_of, relevance_map
 from skhash.hashers.deep.talr import _TALRObjective
 
-N_PAIRED = 4096  # labeled samples at most, of which all pairs are regressed
-N_ROTATED = 4096  # samples at most that the rotation is learned from
+N_PAIRED = 4096  # maximum number of labeled samples, whose pairs are regressed
+N_ROTATED = 4096  # maximum number of samples from which the rotation is learned
 
 
 class HeldOutRelevance(EarlyStopping):
     """Held-out labeled samples, ranked against the other labeled samples: AP of their codes.
 
-    Training takes the samples that are not held out, in `train`.
+    The samples that are not held out are in `train`.
 
     Parameters
     ----------
@@ -53,12 +53,15 @@ class HeldOutRelevance(EarlyStopping):
         self.train, self.train_targets = ArraySubset(X, others), take_targets(targets, others)
 
     def should_stop(self, n_epochs: int) -> bool:
-        """Whether the last epochs brought no better value. Training first loses what the start has, and regains it."""
+        """Whether the last epochs brought no better value; False until an epoch is better than the start.
+
+        The first epochs are often worse than the start.
+        """
         return self.best[1] > 0 and super().should_stop(n_epochs)
 
 
 class RelevanceMixin:
-    """Mixin of a hasher that learns relevance if it has an affinity, and else something that its class defines.
+    """Mixin of a hasher that learns relevance if it has an affinity, and otherwise what its class defines.
 
     Unlabeled samples have the class -1, no label at all, or no sample that is relevant to them.
     """
@@ -126,8 +129,8 @@ def _check_count(n_labeled: int) -> None:
     """Raise ValueError unless there is a pair of labeled samples."""
     if n_labeled < 2:
         raise ValueError(
-            f"`y` must have at least two labeled samples. Got {n_labeled} instead; unlabeled ones have the class -1, "
-            "or no label."
+            f"`y` must have at least two labeled samples. Got {n_labeled} instead. Unlabeled samples have the class "
+            "-1, or no label."
         )
 
 
@@ -137,13 +140,13 @@ def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutReleva
     Parameters
     ----------
     trainer : Trainer
-        With the labeled samples.
+        The trainer of the labeled samples.
     X : array of shape (n_samples, ...)
-        All samples but the held-out ones.
+        All samples except the held-out ones.
     affinity : callable
         The fitted affinity.
     held_out : HeldOutRelevance or None
-        Judges the starts; None takes the regression with the first of the penalties.
+        Compares the starts. None takes the regression with the first penalty.
     """
     encoder: Any = trainer.encoder
     seed = int(trainer.rng.integers(np.iinfo(np.int32).max))

@@ -5,7 +5,7 @@ estimate of a level is a bilinear function of two samples,
 
     L_ij ~ x_i' M x_j,   M = P L P',   P = (X'X + c I)^-1 X'
 
-which regresses on one sample and then on the other. The eigenvectors of M, times the roots of its largest eigenvalues,
+a regression on one sample, and then on the other. The eigenvectors of M, times the roots of its largest eigenvalues,
 map samples to vectors whose inner products are these estimates. A rotation as in ITQ brings them near the corners of
 the cube.
 """
@@ -33,12 +33,12 @@ def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
     affinity : callable
         The fitted affinity.
     targets : array of shape (n_samples, ...)
-        What it compares.
+        The targets that it compares.
 
     Returns
     -------
     ndarray of int64
-        Of classes, those that are not -1; otherwise those relevant to any sample, itself included.
+        Samples whose class is not -1. For another affinity, samples that are relevant to any sample, itself included.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def relevance_map(
     Parameters
     ----------
     features : ndarray of shape (n_samples, width)
-        Samples that the rotation suits.
+        Samples from which the rotation is learned.
     labeled : ndarray of shape (n_labeled, width)
         Labeled samples.
     levels : ndarray of shape (n_labeled, n_labeled)
