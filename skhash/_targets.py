@@ -32,7 +32,7 @@ def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]
         y = np.asarray(y)
         column = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if column.ndim == 1 and (column.dtype.kind in "biufUS" or all(isinstance(value, str) for value in column)):
-            return np.unique(column, return_index=True, return_inverse=True)[1:]
+            return _distinct_integers(column) or np.unique(column, return_index=True, return_inverse=True)[1:]
         if y.ndim == 2 and y.dtype.kind == "f" and ((y == 0) | (y == 1)).all():
             y = y.astype(np.uint8)
         if y.ndim == 2 and y.dtype.kind in "biu":
@@ -40,6 +40,20 @@ def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]
             return np.unique(rows, return_index=True, return_inverse=True)[1:]
     all_samples = np.arange(n_targets(y))
     return all_samples, all_samples
+
+
+def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None:
+    """`distinct_targets` of integers from a small range, without a sort; None for others."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return None
+    low, high = int(column.min()), int(column.max())
+    if high - low >= len(column) or not -(2**62) <= low <= high < 2**62:
+        return None
+    values = column.astype(np.intp) - low
+    first = np.full(high - low + 1, -1)
+    first[values[::-1]] = np.arange(len(values))[::-1]  # the last assignment, that of the first sample, stays
+    is_there = first >= 0
+    return first[is_there], (np.cumsum(is_there) - 1)[values]
 
 
 def take_targets(y: Any, indices: Any) -> Any:

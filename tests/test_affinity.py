@@ -139,6 +139,24 @@ def test_distinct_targets_rebuild_the_targets(y):
     assert_array_equal(*(rows.toarray() if sparse.issparse(rows) else rows for rows in (rebuilt, y)))
 
 
+@pytest.mark.parametrize(
+    "y",
+    [
+        [3, -5, 3, 0, -5, 9, 9, 9, 1, 2, 3, 4, 5, 6, 7],
+        np.array([200, 7, 200] * 90, dtype=np.uint8),
+        np.array([2**63, 2**63 + 1, 2**63], dtype=np.uint64),
+        [10**12, 5],
+        [],
+    ],
+    ids=str,
+)
+def test_distinct_integers_are_in_order_and_named_by_their_first_sample(y):
+    for found, expected in zip(
+        distinct_targets(y), np.unique(y, return_index=True, return_inverse=True)[1:], strict=True
+    ):
+        assert_array_equal(found, expected)
+
+
 def test_level_indices_point_to_the_levels_of_a_plain_function():
     values = np.array([[0.5, 3, 3], [7, 0.5, 3]])
     indices, levels = level_indices(lambda a, b: values, [0, 1], [0, 1, 2])

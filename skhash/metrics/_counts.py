@@ -38,25 +38,30 @@ def count_plain(queries, database, nbits, pairs):
     from skhash._hamming_kernels import grouped_histogram, hamming_histogram
 
     codes, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
+    is_merged = len(group) < len(database)
     if len(queries) >= MANY and len(group) >= LONG * pairs.n_groups:
-        if (group[1:] < group[:-1]).any():  # merged items are sorted already
+        if (group[1:] < group[:-1]).any():  # else all have one target, or were merged and are sorted already
             small = group.astype(np.min_scalar_type(pairs.n_groups))  # numpy sorts small types by radix sort
-            order = np.argsort(small, kind="stable")
-            codes, group, multiplicity = np.ascontiguousarray(codes[:, order]), group[order], multiplicity[order]
-        kernel, groups = grouped_histogram, np.searchsorted(group, np.arange(pairs.n_groups + 1))
+            codes = np.ascontiguousarray(codes[:, np.argsort(small, kind="stable")])
+        kernel, groups = grouped_histogram, np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
     else:
         kernel, groups = hamming_histogram, group.astype(np.uint32)
     query_words = item_words(queries)
     for chunk in memory_chunks(len(queries), 24 * pairs.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = pairs.table(chunk)
-        counts = np.zeros((len(query_group), nbits + 1, len(levels)), dtype=np.int64)
-        words = query_words[chunk]
+        words, rows, repeats = query_words[chunk], query_group, slice(None)
+        keys, n_bits = _keys(words.T, rows)
+        if is_merged and n_bits is not None:  # queries repeat, too
+            _, first, repeats = np.unique(keys, return_index=True, return_inverse=True)
+            words, rows = words[first], rows[first]
+        counts = np.zeros((len(rows), nbits + 1, len(levels)), dtype=np.int64)
         run_in_slices(
-            lambda part, words=words, table=table, group=query_group, counts=counts: kernel(
-                words[part], codes, multiplicity, groups, table, group[part], counts[part]
+            lambda part, words=words, table=table, rows=rows, counts=counts: kernel(
+                words[part], codes, multiplicity, groups, table, rows[part], counts[part]
             ),
             len(words),
         )
+        counts = counts[repeats]
         if pairs.exclude_self:
             own = table[query_group, pairs.database_group[chunk]]
             distance = np.bitwise_count(queries[chunk] ^ database[chunk]).sum(axis=1, dtype=np.int64)
@@ -190,23 +195,44 @@ def count_ragged(distances, queries, pairs):
 def _merge_equal(words, group, n_queries):
     """Items with those of equal code and target merged, if that saves half of the scan; and their multiplicity."""
     n_items = words.shape[1]
-    ones = np.ones(n_items, dtype=np.int64)
+    unmerged = words, group, np.ones(n_items, dtype=np.int64)
     sample = slice(None, None, -(-n_items // 16_384))  # some items show whether codes repeat at all
-    n_sampled = len(group[sample])
-    if n_queries < MANY or _n_distinct(words[:, sample], group[sample]) > 0.97 * n_sampled:
-        return words, group, ones
-    if _n_distinct(words, group) > n_items / 2:
-        return words, group, ones
-    order = np.lexsort((*words, group))
-    keys = np.vstack([words, group.astype(np.uint64)])[:, order]
-    begins = np.flatnonzero(np.concatenate([[True], (keys[:, 1:] != keys[:, :-1]).any(axis=0)]))
-    return np.ascontiguousarray(keys[:-1, begins]), group[order][begins], np.diff(begins, append=n_items)
+    if n_queries < MANY or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
+        return unmerged
+    keys, n_bits = _keys(words, group)
+    if n_bits is None:
+        if _share_of_distinct(keys) > 0.5:
+            return unmerged
+        order = np.lexsort((*words, group))
+        rows = np.vstack([words, group.astype(np.uint64)])[:, order]
+    else:
+        keys.sort()
+        rows = keys[None]
+    begins = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
+    if len(begins) > n_items / 2:
+        return unmerged
+    rows = rows[:, begins]
+    if n_bits is not None:
+        rows = np.vstack([rows & np.uint64(2**n_bits - 1), rows >> np.uint64(n_bits)])
+    return np.ascontiguousarray(rows[:-1]), rows[-1].astype(np.int64), np.diff(begins, append=n_items)
 
 
-def _n_distinct(words, group):
-    """Number of distinct (code, group) pairs, by a 64-bit hash; it is only used to choose a method."""
-    key = group.astype(np.uint64)
+def _keys(words, group):
+    """One integer per code and group, and the number of bits of the code in it, which ascend with group and code.
+
+    Where they do not fit into 64 bits, the integers are hashes and the number is None.
+    """
+    group = group.astype(np.uint64)
+    n_bits = int(words[0].max()).bit_length()
+    if len(words) == 1 and n_bits + int(group.max()).bit_length() < 64:
+        return (group << np.uint64(n_bits)) | words[0], n_bits
+    key = group
     for row in words:
         key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + row
-    key.sort()
-    return 1 + np.count_nonzero(key[1:] != key[:-1])
+    return key, None
+
+
+def _share_of_distinct(keys):
+    """Share of distinct integers, which are sorted in place; it is only used to choose a method."""
+    keys.sort()
+    return (1 + np.count_nonzero(keys[1:] != keys[:-1])) / len(keys)

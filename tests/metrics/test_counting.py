@@ -73,6 +73,19 @@ def test_repeated_codes_are_merged_without_changing_a_count(kind, monkeypatch):
     assert oracles.as_dict(merged) == oracles.naive_counts(queries, database, query_y, database_y, level)
 
 
+@pytest.mark.parametrize("nbits", [16, 64, 130])  # a key of 64 bits holds code and class, or does not
+def test_repeated_codes_and_queries_are_counted_once(nbits):
+    rng = np.random.default_rng(0)
+    distinct, y = rng.integers(0, 2, (50, nbits), dtype=np.uint8), rng.integers(0, 3, 1000)
+    codes = distinct[rng.integers(0, 50, 1000)]
+    H = relevance_histogram(codes[:150], codes, y[:150], y)
+    distances = (codes[:150, None] != codes).sum(axis=2)
+    for level in (0, 1):
+        chosen = (y[:150, None] == y) == level
+        expected = [np.bincount(row[c], minlength=nbits + 1) for row, c in zip(distances, chosen, strict=True)]
+        assert_array_equal(H.counts[:, :, level], expected)
+
+
 @pytest.mark.parametrize("nbits", [9, 70])  # codes that repeat and are merged, and two words a code
 @pytest.mark.parametrize("n_classes", [2, 40])  # longer than a block of the kernel, and just long enough
 def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypatch):
