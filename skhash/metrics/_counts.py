@@ -49,10 +49,9 @@ def count_plain(queries, database, nbits, pairs):
     query_words = item_words(queries)
     for chunk in memory_chunks(len(queries), 24 * pairs.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = pairs.table(chunk)
-        words, rows, repeats = query_words[chunk], query_group, slice(None)
-        keys, n_bits = _keys(words.T, rows)
-        if is_merged and n_bits is not None:  # queries repeat, too
-            _, first, repeats = np.unique(keys, return_index=True, return_inverse=True)
+        words, rows = query_words[chunk], query_group
+        if is_merged:  # queries repeat, too
+            first, repeats = _distinct_queries(words, rows)
             words, rows = words[first], rows[first]
         counts = np.zeros((len(rows), nbits + 1, len(levels)), dtype=np.int64)
         run_in_slices(
@@ -61,7 +60,8 @@ def count_plain(queries, database, nbits, pairs):
             ),
             len(words),
         )
-        counts = counts[repeats]
+        if is_merged:
+            counts = counts[repeats]
         if pairs.exclude_self:
             own = table[query_group, pairs.database_group[chunk]]
             distance = np.bitwise_count(queries[chunk] ^ database[chunk]).sum(axis=1, dtype=np.int64)
@@ -215,6 +215,15 @@ def _merge_equal(words, group, n_queries):
     if n_bits is not None:
         rows = np.vstack([rows & np.uint64(2**n_bits - 1), rows >> np.uint64(n_bits)])
     return np.ascontiguousarray(rows[:-1]), rows[-1].astype(np.int64), np.diff(begins, append=n_items)
+
+
+def _distinct_queries(words, group):
+    """Indices of the queries with distinct code and target, and which of them each query equals."""
+    keys, n_bits = _keys(words.T, group)
+    everything = np.arange(len(group))
+    if n_bits is None:
+        return everything, everything
+    return np.unique(keys, return_index=True, return_inverse=True)[1:]
 
 
 def _keys(words, group):
