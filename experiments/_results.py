@@ -37,6 +37,11 @@ def rank(hasher, data, metrics, *, weighted=True):
     return evaluate_ranking(ranking, metrics)
 
 
+def read(path):
+    """Stored results; none if there is no file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
 def store(path, results, keys):
     """Add results to a file, in place of older ones with the same values of `keys`.
 
@@ -50,7 +55,7 @@ def store(path, results, keys):
         Keys that identify a measurement.
     """
     new = {tuple(result[key] for key in keys) for result in results}
-    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    old = read(path)
     rows = [row for row in old if tuple(row.get(key) for key in keys) not in new] + results
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:

@@ -2,34 +2,41 @@
 
     export SKHASH_DATA=FOLDER
     python experiments/embeddings.py choose                            # settings, on samples that are no test queries
-    python experiments/embeddings.py                                   # all sets
+    python experiments/embeddings.py                                   # all sets; what is stored is not measured again
     python experiments/embeddings.py --sets mnist --bits 128 --splits 0 --items 10000
+    python experiments/embeddings.py table                             # tables of the stored results
 
 FOLDER has one .npz file per set, with the vectors in X. "text" is books_minilm384 and arxiv_minilm384 together;
 this data is not distributed. Five splits have disjoint test queries: 250 each of text, and 500 each of the others. The
 items of a split are all other samples, at most 60,000. "choose" uses only samples that are in no test split: of these,
 some are held out as queries, and at most 15,000 are items.
 
-R@10 is the share of the ten nearest vectors of a query among the ten best items; ties are broken by the lowest index.
-"itq" ranks by Hamming distance, "itq_real" by real queries, with PCA-ITQ of at most 10,000 items. "learned" and
-"learned_real" are EmbeddingHasher. PQ and OPQ have as many bytes as the codes. FAISS encodes and searches, k-means of
-scikit-learn learns the 256 values per byte from 10,000 items, and OPQ's rotation is the parametric one, by allocation
-of eigenvalues. RaBitQ is FAISS's, behind a random rotation, with one bit per feature, 8 bytes more, and float queries.
+R@10 is the share of the ten nearest vectors of a query among the ten best items, and "10 of 50" their share among the
+fifty best items; ties are broken by the lowest index. "itq" ranks by Hamming distance, "itq_real" by real queries, with
+PCA-ITQ of at most 10,000 items. "learned" and "learned_real" are EmbeddingHasher. PQ and OPQ have as many bytes as the
+codes. FAISS encodes and searches, k-means of scikit-learn learns the 256 values per byte from 10,000 items, and OPQ's
+rotation is the parametric one, by allocation of eigenvalues. RaBitQ is FAISS's, behind a random rotation, with one bit
+per feature, 8 bytes more, and float queries.
 
-The results are in experiments/results/embeddings.json and embeddings_choice.json.
+The results are in experiments/results/embeddings.json and embeddings_choice.json, the tables in embeddings.md.
 """
 
 import argparse
+import functools
+import itertools
 import os
 import time
 from pathlib import Path
 
 import numpy as np
-from _results import RESULTS, spread, store
+from _embedding_tables import make_tables
+from _results import RESULTS, read, spread, store
 from sklearn.cluster import KMeans
 
 from skhash import EmbeddingHasher, ITQHasher
+from skhash.codes import pack
 from skhash.engine import evenly_spaced
+from skhash.hashers.deep.embedding import QUERY_RATE
 from skhash.neighbors import HammingNeighbors
 
 #: set to its files, its metric, and its number of test queries per split
@@ -42,18 +49,25 @@ SETS = {
 N_SPLITS = 5
 N_TRAIN = 10_000  # items that ITQ, PQ and OPQ learn from, as the start of EmbeddingHasher does
 K = 10
-#: one change of the default settings at a time
+N_CANDIDATES = 50
+METHODS = ("itq", "learned", "pq", "opq", "rabitq")
+PATH, CHOICE_PATH = RESULTS / "embeddings.json", RESULTS / "embeddings_choice.json"
+#: changes of the default settings, the most promising first; the number of digits has a default per metric
 CANDIDATES = [
     {},
-    {"temperature": 0.15},
-    {"temperature": 0.4},
-    {"learning_rate": 1e-4},
     {"learning_rate": 1e-3},
-    {"n_digits": 4},
-    {"n_digits": 6},
+    {"learning_rate": 3e-4},
+    {"learning_rate": 1e-2},
+    {"temperature": 0.15},
+    {"temperature": 0.15, "learning_rate": 1e-3},
+    {"cosine_digits": 0},
+    {"cosine_digits": 2},
+    {"cosine_digits": 6},
+    {"euclidean_digits": 6},
 ]
 
 
+@functools.cache
 def load(name):
     """All vectors of a set in random order, of norm 1 for the cosine: the test queries of the splits, then the rest."""
     files, metric, _ = SETS[name]
@@ -79,40 +93,46 @@ def choice_samples(name, n_items):
     return X[n_queries:][:n_items], X[:n_queries]
 
 
+@functools.cache
+def split_neighbors(name, split, n_items):
+    """Indices of the true neighbors in a split."""
+    return true_neighbors(*split_samples(name, split, n_items))
+
+
 def true_neighbors(items, queries):
     """Indices of the nearest vectors: the cosine and the Euclidean distance agree on vectors of norm 1."""
     items, queries = items.astype(np.float64), queries.astype(np.float64)
-    return best(2 * queries @ items.T - (items**2).sum(1))
+    return best(2 * queries @ items.T - (items**2).sum(1))[:, :K]
 
 
 def best(scores):
-    """Indices of the ten best items of each query; the lowest index wins a tie."""
-    least = np.partition(scores, -K, axis=1)[:, -K]
+    """Indices of the best items of each query; the lowest index wins a tie."""
+    least = np.partition(scores, -N_CANDIDATES, axis=1)[:, -N_CANDIDATES]
     found = []
     for row, threshold in zip(scores, least, strict=True):
         candidates = np.flatnonzero(row >= threshold)
-        found.append(candidates[np.argsort(-row[candidates], kind="stable")[:K]])
+        found.append(candidates[np.argsort(-row[candidates], kind="stable")[:N_CANDIDATES]])
     return np.array(found)
 
 
 def recall(truth, found):
-    """R@10."""
+    """Share of the true neighbors that are found."""
     return float(np.mean([len(np.intersect1d(*pair)) / K for pair in zip(truth, found, strict=True)]))
 
 
-def by_real_queries(hasher, items, queries):
-    """The ten best items by real queries."""
-    return best(hasher.project_queries(queries) @ np.where(hasher.project(items) >= 0, 1, -1).T.astype(np.float32))
+def by_real_queries(hasher, bits, queries):
+    """The best items by real queries."""
+    return best(hasher.project_queries(queries) @ np.where(bits, 1, -1).T.astype(np.float32))
 
 
-def by_codes(hasher, items, queries):
-    """The ten best items by Hamming distance."""
-    search = HammingNeighbors(n_neighbors=K, nbits=hasher.nbits).fit(hasher.encode(items))
+def by_codes(hasher, bits, queries):
+    """The best items by Hamming distance."""
+    search = HammingNeighbors(n_neighbors=N_CANDIDATES, nbits=hasher.nbits).fit(pack(bits))
     return search.kneighbors(hasher.encode(queries), return_distance=False)
 
 
 def by_product_quantization(items, queries, n_bytes, rotate):
-    """The ten best items of PQ or of OPQ, with FAISS's search and k-means for the values."""
+    """The best items of PQ or of OPQ, with FAISS's search and k-means for the values."""
     import faiss
 
     width = -(-items.shape[1] // n_bytes) * n_bytes
@@ -128,7 +148,7 @@ def by_product_quantization(items, queries, n_bytes, rotate):
     faiss.copy_array_to_vector(centers.ravel(), index.pq.centroids)
     index.is_trained = True
     index.add(np.ascontiguousarray(items))
-    return index.search(np.ascontiguousarray(queries), K)[1]
+    return index.search(np.ascontiguousarray(queries), N_CANDIDATES)[1]
 
 
 def allocation_rotation(X, n_parts):
@@ -144,7 +164,7 @@ def allocation_rotation(X, n_parts):
 
 
 def by_rabitq(items, queries):
-    """The ten best items of RaBitQ behind a random rotation, and the bytes of an item."""
+    """The best items of RaBitQ behind a random rotation, and the bytes of an item."""
     import faiss
 
     n_features = items.shape[1]
@@ -153,81 +173,108 @@ def by_rabitq(items, queries):
     index = faiss.IndexPreTransform(faiss.RandomRotationMatrix(n_features, n_features), quantizer)
     index.train(items[evenly_spaced(len(items), N_TRAIN)])
     index.add(items)
-    return index.search(queries, K)[1], quantizer.code_size
+    return index.search(queries, N_CANDIDATES)[1], quantizer.code_size
 
 
-def measure(name, nbits, split, n_items, methods):
-    """One result per method on one split."""
+def measure(name, nbits, split, n_items, method):
+    """Results of a method on a split: two of a hasher, by Hamming distance and by real queries."""
     items, queries = split_samples(name, split, n_items)
-    truth = true_neighbors(items, queries)
-    common = {"set": name, "seed": split, "n_items": len(items), "n_features": items.shape[1]}
-    results = []
+    truth = split_neighbors(name, split, n_items)
+    common = {"set": name, "seed": split, "n_items": len(items), "n_features": items.shape[1], "nbits": nbits}
 
-    def add(method, found, n_bytes, seconds=None):
-        result = {"nbits": nbits, "bytes": n_bytes, "method": method, "recall_at_10": recall(truth, found)}
-        results.append(common | result | ({} if seconds is None else {"cpu_seconds": round(seconds, 1)}))
+    def result(method, found, n_bytes, **others):
+        recalls = {"recall_at_10": recall(truth, found[:, :K]), "recall_at_10_of_50": recall(truth, found)}
+        return common | {"bytes": n_bytes, "method": method} | recalls | others
 
-    hashers = {
-        "itq": ITQHasher(nbits, random_state=split, store_database=False),
-        "learned": EmbeddingHasher(nbits, metric=SETS[name][1], random_state=split, store_database=False),
+    if method in ("pq", "opq"):
+        return [result(method, by_product_quantization(items, queries, nbits // 8, method == "opq"), nbits // 8)]
+    if method == "rabitq":
+        return [result(method, *by_rabitq(items, queries), nbits=items.shape[1])]
+    options = {"random_state": split, "store_database": False}
+    start = time.process_time()
+    if method == "itq":
+        hasher = ITQHasher(nbits, **options).fit(items[evenly_spaced(len(items), N_TRAIN)])
+    else:
+        hasher = EmbeddingHasher(nbits, metric=SETS[name][1], **options).fit(items)
+    seconds = round(time.process_time() - start, 1)
+    bits = hasher.project(items) >= 0
+    return [
+        result(method, by_codes(hasher, bits, queries), nbits // 8),
+        result(f"{method}_real", by_real_queries(hasher, bits, queries), nbits // 8, cpu_seconds=seconds),
+    ]
+
+
+def resolve(name, changes):
+    """Settings of a fit: the changes that matter for this set, and the defaults."""
+    metric, rate = SETS[name][1], EmbeddingHasher._recipes["linear"][2] * QUERY_RATE
+    return {
+        "temperature": changes.get("temperature", EmbeddingHasher(metric=metric).temperature),
+        "learning_rate": round(changes.get("learning_rate", rate), 10),
+        "n_digits": changes.get(f"{metric}_digits", EmbeddingHasher._n_digits[metric]),
     }
-    for method, hasher in hashers.items():
-        start = time.process_time()
-        hasher.fit(items[evenly_spaced(len(items), N_TRAIN)] if method == "itq" else items)
-        seconds = time.process_time() - start
-        add(method, by_codes(hasher, items, queries), nbits // 8)
-        add(f"{method}_real", by_real_queries(hasher, items, queries), nbits // 8, seconds)
-    for method in ("pq", "opq"):
-        if method in methods:
-            add(method, by_product_quantization(items, queries, nbits // 8, method == "opq"), nbits // 8)
-    if "rabitq" in methods:
-        add("rabitq", *by_rabitq(items, queries))
-    return results
 
 
-def choose(name, nbits, n_items):
-    """R@10 of each candidate on held-out training samples."""
+def choose(name, nbits, n_items, changes):
+    """R@10 with changed settings on held-out training samples. Settings that are the same here are fitted once."""
     items, queries = choice_samples(name, n_items)
-    truth = true_neighbors(items, queries)
-    results = []
-    for changes in CANDIDATES:
-        settings = dict(changes)
-        n_digits = settings.pop("n_digits", None)
-        digits = EmbeddingHasher._n_digits if n_digits is None else dict.fromkeys(EmbeddingHasher._n_digits, n_digits)
-        hasher = type("Candidate", (EmbeddingHasher,), {"_n_digits": digits, "__doc__": EmbeddingHasher.__doc__})(
-            nbits, metric=SETS[name][1], random_state=0, store_database=False, **settings
-        )
-        start = time.process_time()
-        hasher.fit(items)
-        seconds = time.process_time() - start
-        value = recall(truth, by_real_queries(hasher, items, queries))
-        result = {"set": name, "nbits": nbits, "n_items": len(items), "seed": 0, "settings": str(changes or "default")}
-        results.append(result | {"recall_at_10": value, "cpu_seconds": round(seconds, 1)})
-        print(results[-1], flush=True)
-    return results
+    cell = {"set": name, "nbits": nbits, "n_items": len(items), "seed": 0}
+    settings = resolve(name, changes)
+    label = {"settings": ", ".join(f"{key}={value:g}" for key, value in changes.items()) or "default"}
+    for row in read(CHOICE_PATH):
+        if (cell | settings).items() <= row.items():
+            return row | label
+    values = {"_n_digits": {SETS[name][1]: settings["n_digits"]}, "__doc__": EmbeddingHasher.__doc__}
+    options = {key: settings[key] for key in ("temperature", "learning_rate")}
+    hasher = type("Candidate", (EmbeddingHasher,), values)(
+        nbits, metric=SETS[name][1], random_state=0, store_database=False, **options
+    )
+    start = time.process_time()
+    hasher.fit(items)
+    seconds = round(time.process_time() - start, 1)
+    found = by_real_queries(hasher, hasher.project(items) >= 0, queries)[:, :K]
+    value = recall(true_neighbors(items, queries), found)
+    return cell | settings | label | {"recall_at_10": value, "cpu_seconds": seconds}
+
+
+def is_stored(name, nbits, split, method):
+    """Whether a result is stored; RaBitQ has its own number of bits."""
+    return any(
+        (row["set"], row["seed"], row["method"]) == (name, split, method)
+        and (method == "rabitq" or row["nbits"] == nbits)
+        for row in read(PATH)
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", nargs="?", choices=["measure", "choose"], default="measure")
+    parser.add_argument("command", nargs="?", choices=["measure", "choose", "table"], default="measure")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--bits", default="128,256,512")
     parser.add_argument("--splits", default="0,1,2,3,4")
-    parser.add_argument("--methods", default="pq,opq,rabitq", help="baselines beside ITQ")
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--items", type=int, help="largest number of items; by default 60,000, or 15,000 for choose")
+    parser.add_argument("--candidates", type=int, help="number of settings that choose compares, all by default")
+    parser.add_argument("--again", action="store_true", help="measure again what is stored")
     options = parser.parse_args()
-    for name in options.sets.split(","):
-        for nbits in map(int, options.bits.split(",")):
-            if options.command == "choose":
-                results = choose(name, nbits, options.items or 15_000)
-                store(RESULTS / "embeddings_choice.json", results, ("set", "nbits", "n_items"))
+    sets, methods = options.sets.split(","), options.methods.split(",")
+    for nbits in map(int, options.bits.split(",")) if options.command != "table" else ():
+        if options.command == "choose":
+            for name, changes in itertools.product(sets, CANDIDATES[: options.candidates]):
+                result = choose(name, nbits, options.items or 15_000, changes)
+                store(CHOICE_PATH, [result], ("set", "nbits", "n_items", "settings"))
+                print(result, flush=True)
+            continue
+        cells = [(s, name, method) for s in options.splits.split(",") for name in sets for method in methods]
+        for split, name, method in cells:
+            if not options.again and is_stored(name, nbits, int(split), method):
                 continue
-            for split in map(int, options.splits.split(",")):
-                results = measure(name, nbits, split, options.items or 60_000, options.methods.split(","))
-                store(RESULTS / "embeddings.json", results, ("set", "nbits", "n_items", "seed", "method"))
-                values = {result["method"]: result["recall_at_10"] for result in results}
-                texts = (f"{method} {spread([value])}" for method, value in values.items())
-                print(f"{name}, {nbits} bits, split {split}: {', '.join(texts)}", flush=True)
+            results = measure(name, nbits, int(split), options.items or 60_000, method)
+            store(PATH, results, ("set", "nbits", "n_items", "seed", "method"))
+            texts = (f"{result['method']} {spread([result['recall_at_10']])}" for result in results)
+            print(f"{name}, {nbits} bits, split {split}: {', '.join(texts)}", flush=True)
+    tables = make_tables(read(PATH), read(CHOICE_PATH))
+    PATH.with_suffix(".md").write_text(tables, encoding="utf-8")
+    print(f"written: {PATH.with_suffix('.md')}\n\n{tables}")
 
 
 if __name__ == "__main__":

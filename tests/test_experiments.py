@@ -51,6 +51,28 @@ def test_tables_of_published_values_follow_from_the_results(monkeypatch):
     assert comparators.make_tables(results) == comparators.PATH.with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_tables_of_embeddings_follow_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    tables = importlib.import_module("_embedding_tables")
+    paths = [EXPERIMENTS / "results" / f"{name}.json" for name in ("embeddings", "embeddings_choice")]
+    text = tables.make_tables(*(json.loads(path.read_text(encoding="utf-8")) for path in paths))
+    assert text == paths[0].with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_differences_of_embeddings_are_paired_over_splits(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    tables = importlib.import_module("_embedding_tables")
+    measured = {"learned_real": [0.5, 0.6, 0.9], "itq_real": [0.4, 0.3], "pq": [0.6, 0.8], "rabitq": [0.5]}
+    rows = [
+        {"set": "mnist", "method": method, "nbits": 784 if method == "rabitq" else 64, "seed": seed, "r": value}
+        for method, values in measured.items()
+        for seed, value in enumerate(values)
+    ]
+    *_, line = tables.difference_table(rows, "r", "R").splitlines()
+    cells = ["MNIST", "8", "0.667 ± 0.120 (3)", "+0.200 ± 0.100 (2)", "**-0.150 ± 0.050 (2)**", "", "+0.000 (1)"]
+    assert line == f"| {' | '.join(cells)} |"
+
+
 def test_new_results_replace_those_of_the_same_measurement(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     module, path = importlib.import_module("_results"), tmp_path / "new" / "results.json"

@@ -47,6 +47,8 @@ N_EVALUATIONS = 25  # about as many epochs of a fit are measured
 N_COORDINATES = 32  # of the tree whose leaves are local batches
 BITS_PER_DIGIT = 10  # at least so many bits of a code for each digit of the norm
 N_MIN_BITS = 32  # of codes that reconstruct: shorter ones have no room for the norm
+QUERY_RATE = 30  # learning rate of queries alone, in units of that of both maps
+LOCAL_RATE = 3  # learning rate of both maps with local batches, in units of that with random ones
 
 
 def _are_many(n_samples: int, batch_size: int) -> bool:
@@ -164,8 +166,10 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     {defaults}
 
-    With more than five batches of samples, batches consist of near samples, and the default learning rate is
-    three times that of the table.
+    From 32 bits on, without backbone, smoothing, factors and affinity, codes reconstruct the items, and only
+    queries are trained; their default learning rate is 30 times that of the table. With more than five
+    batches of samples, batches consist of near samples, and the default learning rate of both maps is three
+    times that of the table.
 
     References
     ----------
@@ -300,8 +304,15 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         super()._resolve_defaults(X)
         if self.input_dropout is None and not self._supervised:
             self.settings_["input_dropout"] = 0.0
-        if self.learning_rate is None and not self._supervised and _are_many(len(X), self.settings_["batch_size"]):
-            self.settings_["learning_rate"] *= 3
+        if self.learning_rate is None and not self._supervised:
+            is_local = _are_many(len(X), self.settings_["batch_size"])
+            factor = QUERY_RATE if self._may_reconstruct() else LOCAL_RATE if is_local else 1
+            self.settings_["learning_rate"] *= factor
+
+    def _may_reconstruct(self) -> bool:
+        """Whether training starts from codes that reconstruct the items."""
+        is_plain = self.backbone is None and not self.settings_["smoothing"] and not self.factors
+        return is_plain and self._nbits >= N_MIN_BITS
 
     def _objective(self) -> Objective:
         if self._supervised:
@@ -346,23 +357,20 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
                 held_out.codes = trainer.objective.codes
 
     def _learn_start(self, encoder: Any, X: Any, held_out: Any) -> None:
-        """Make codes that reconstruct the items. ITQ stays where held-out queries find more neighbors with it."""
-        is_plain = self.backbone is None and not self.settings_["smoothing"] and not self.factors
-        reconstructs = is_plain and self._nbits >= N_MIN_BITS
+        """Make codes that reconstruct the items. ITQ is kept unless held-out queries find more neighbors with them."""
+        reconstructs = self._may_reconstruct()
         if held_out is None:
             if reconstructs:
                 self._reconstruct(encoder, X, np.arange(len(X)))
             return
-        recall = held_out.measure(encoder)
+        best, weights = held_out.measure(encoder), copy.deepcopy(encoder.state_dict())
         if reconstructs:
-            itq, itq_recall = copy.deepcopy(encoder.state_dict()), recall
             self._reconstruct(encoder, X, np.setdiff1d(np.arange(len(X)), held_out.indices))
             recall = held_out.measure(encoder)
-            if recall < itq_recall:
-                encoder.load_state_dict(itq)
-                recall = itq_recall
-        held_out.keep_start(recall)
-        self._store_weights(encoder.state_dict())
+            if recall >= best:
+                best, weights = recall, encoder.state_dict()
+        held_out.keep_start(best)
+        self._store_weights(weights)
 
     def _reconstruct(self, encoder: Any, X: Any, indices: npt.NDArray[np.int64]) -> None:
         """Learn codes that reconstruct samples, from some of those at the indices."""

@@ -221,6 +221,17 @@ def test_batches_are_local_if_there_are_many(digits):
     assert spread(60) < 0.95
     few, many = (EmbeddingHasher(4, n_epochs=1, batch_size=size).fit(digits.X).settings_ for size in (100, 60))
     assert many["learning_rate"] == 3 * few["learning_rate"]
+    queries = EmbeddingHasher(32, n_epochs=1).fit(digits.X)
+    assert queries.settings_["learning_rate"] == 30 * few["learning_rate"]
+
+
+@pytest.mark.parametrize("values", [[0.9, 0.1, 0.2, 0.3], [0.5, 0.1, 0.2, 0.9], [0.1, 0.9, 0.2, 0.3]])
+def test_itq_is_kept_unless_held_out_queries_find_more_neighbors_after_training(digits, monkeypatch, values):
+    remaining = iter(values)
+    monkeypatch.setattr(HeldOutQueries, "measure", lambda held_out, encoder: next(remaining))
+    hasher = EmbeddingHasher(32, n_epochs=2, random_state=0).fit(digits.X[:300])
+    assert next(remaining, None) is None
+    assert hasher.weights_["reconstructs"] == (values[0] < 0.9)
 
 
 def test_cosine_ignores_the_length_of_samples_whatever_is_set_later(digits):
