@@ -77,7 +77,7 @@ def choice_table(choice):
     """R@10 of the default settings, and gain of each other setting, per set and number of bits."""
     table, cells, default = gains(choice)
     lines = [["settings", *(f"{NAMES[name]}, {nbits} bits" for name, nbits in cells), "mean"]]
-    for settings, values in table.items():
+    for settings, values in sorted(table.items(), key=lambda item: (item[0] != "default", -len(item[1]), item[0])):
         shown, sign = (default, "") if settings == "default" else (values, "+")
         texts = [f"{shown[cell]:{sign}.3f}" if cell in values else "" for cell in cells]
         mean = f"{np.mean([shown[cell] for cell in cells]):{sign}.3f}" if len(values) == len(cells) else ""

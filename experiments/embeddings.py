@@ -260,6 +260,8 @@ def main():
     for nbits in map(int, options.bits.split(",")) if options.command != "table" else ():
         if options.command == "choose":
             for name, changes in itertools.product(sets, CANDIDATES[: options.candidates]):
+                if changes and resolve(name, changes) == resolve(name, {}):
+                    continue  # of the other metric
                 result = choose(name, nbits, options.items or 15_000, changes)
                 store(CHOICE_PATH, [result], ("set", "nbits", "n_items", "settings"))
                 print(result, flush=True)
