@@ -1,5 +1,6 @@
 """BaseHasher: what every hasher shares."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -10,22 +11,21 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import gen_batches, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._encoding import ENCODE_BATCH_SIZE as ENCODE_BATCH_SIZE
+from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash._threads import one_thread
 from skhash._validation.degenerate import checked_indices, warn_if_degenerate
 from skhash._validation.samples import check_kind
 from skhash._validation.schema import OPTIONAL, Array
 from skhash._validation.targets import labels_for_affinity, missing_targets
-from skhash._validation.values import check_activations, check_values
+from skhash._validation.values import check_values
 from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._pairs import check_pairs
 from skhash.codes import MAX_NBITS, binarize
-
-#: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
-ENCODE_BATCH_SIZE = 4096
 
 
 class InterruptedFit(KeyboardInterrupt):
@@ -137,7 +137,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
             codes = self.database_codes_
             if codes is None:
-                codes = self._map_batches(X[checked_indices(X.shape[0])], _binarize_and_pack)
+                codes = map_batches(self, X[checked_indices(X.shape[0])], binarize_and_pack)
         warn_if_degenerate(codes, self._nbits, X.shape[0], stacklevel=5)
         return self
 
@@ -192,7 +192,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> bool(((hasher.project(X) >= 0) == hasher.transform(X)).all())
         True
         """
-        activations: npt.NDArray[np.floating] = self._map_batches(self._validate_samples(X), lambda values: values)
+        activations: npt.NDArray[np.floating] = map_samples(self, X, lambda values: values)
         return activations
 
     def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
@@ -248,28 +248,48 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(16, random_state=0).fit(X).transform(X[:5]).shape
         (5, 16)
         """
-        bits: npt.NDArray[np.uint8] = self._map_batches(self._validate_samples(X), binarize)
+        bits: npt.NDArray[np.uint8] = map_samples(self, X, binarize)
         return bits
 
-    def encode(self, X: Any) -> npt.NDArray[np.uint8]:
+    def encode(
+        self,
+        X: Any,
+        *,
+        out: str | os.PathLike[str] | npt.NDArray[np.uint8] | None = None,
+        batch_size: int | None = None,
+        progress: Callable[[int, int | None], object] | None = None,
+    ) -> npt.NDArray[np.uint8]:
         """Packed codes of samples, for storage and search.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
+        X : array-like of shape (n_samples, n_features), or iterator
+            Samples. A memmap is read slice by slice, and only a slice at a time is converted. An iterator
+            yields blocks of samples, of any numbers; it is called in another thread.
+        out : path-like or ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8, default=None
+            Where to write the codes, as they are computed: an array, or the path of an .npy file. None returns
+            them in memory. An encoding into a file that was killed goes on when it is called again with the same
+            hasher and samples: finished slices are compared with their samples, and not encoded again. Until it
+            is complete, ``out + ".part"`` and ``out + ".journal"`` lie beside the file.
+        batch_size : int, default=None
+            Number of samples in a slice; None means 4096. The codes of other sizes may differ in bits whose
+            activations are 0 but for rounding.
+        progress : callable, default=None
+            Called after each slice with the number of encoded samples, and that of all, or None for an iterator.
 
         Returns
         -------
         ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-            Codes in the order of :func:`numpy.packbits`. Unused bits of the last byte are 0.
+            Codes in the order of :func:`numpy.packbits`. Unused bits of the last byte are 0. With a path it is
+            a memmap of the file, with an array that array.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the hasher is not fitted.
         ValueError
-            If `X` does not match the training samples.
+            If `X` does not match the training samples, `out` does not match `X`, or the unfinished part of `out`
+            belongs to another hasher or to other samples.
 
         Examples
         --------
@@ -279,8 +299,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(12, random_state=0).fit(X).encode(X[:5]).shape  # 12 bits take 2 bytes
         (5, 2)
         """
-        codes: npt.NDArray[np.uint8] = self._map_batches(self._validate_samples(X), _binarize_and_pack)
-        return codes
+        return encode_samples(self, X, out, batch_size, progress)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean metric of `X` as queries against the training samples as database.
@@ -378,22 +397,13 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         if targets is not None and (self._supervised or callable(self.affinity)):
             self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
 
-    def _map_batches(self, X: Any, function: Callable[[Any], Any]) -> Any:
-        """Concatenate a function of the activations of validated samples over batches."""
-        if (few := self._project_few(X)) is not None:
-            return function(check_activations(few, self))
-        with self._thread_limits():
-            batches = (self._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
-            parts = [function(check_activations(activations, self)) for activations in batches]
-        return np.concatenate(parts)
-
     def _thread_limits(self) -> AbstractContextManager[None]:
         """Context manager of learning and hashing: with one thread, codes do not depend on the number of threads."""
         return one_thread()
 
     def _store_database(self, X: Any, targets: Any) -> None:
         """Store the codes and targets of the training samples, the database of `score`."""
-        self.database_codes_ = self._map_batches(X, _binarize_and_pack) if self.store_database else None
+        self.database_codes_ = map_batches(self, X, binarize_and_pack) if self.store_database else None
         self.database_y_ = targets if self.store_database else None
 
     def _store_weights(self, weights: Any) -> None:
@@ -434,7 +444,3 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 delattr(self, name)
             self.__dict__.update(before)
             raise
-
-
-def _binarize_and_pack(activations: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
-    return np.packbits(binarize(activations), axis=1)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._threads import run_in_slices
-from skhash._validation.numeric import numeric
+from skhash._validation.numeric import numeric, sum_of_squares
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
 MAX_NBITS = 65536
@@ -48,9 +48,9 @@ def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """
     activations = numeric(activations, "activations")
     bits = activations >= 0
-    if not bits.all() and np.isnan(activations).any():
+    if ((total := sum_of_squares(activations)) is None or np.isnan(total)) and np.isnan(activations).any():
         raise ValueError(f"`activations` must not have NaN. Got {np.isnan(activations).sum()} instead.")
-    return bits.astype(np.uint8)
+    return bits.view(np.uint8)
 
 
 def signs(bits: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -93,6 +93,26 @@ def fit_slowly(folder, out, n_epochs):
     np.save(out, hasher.fit(X[:300], y[:300], resume=True).database_codes_)
 
 
+def encode_slowly(hasher, data, out, batch_size, log):
+    """Encode a memmap on a slow machine, and log the first value of each slice that is encoded, as bits."""
+    import numpy as np
+
+    from skhash.persistence import load
+
+    hasher = load(hasher)
+    project = hasher._project
+
+    def project_slowly(X):
+        if len(X) == batch_size:  # not those that tell hashers apart
+            with open(log, "a") as file:
+                file.write(f"{int(X[0, 0].view(np.uint32))}\n")
+            time.sleep(0.005)
+        return project(X)
+
+    hasher._project = project_slowly
+    hasher.encode(np.load(data, mmap_mode="r"), out=out, batch_size=batch_size)
+
+
 def main(kind, how, path, n, seed):
     """Write n times, and print the number of the process and that of failed writes."""
     if how == "same number":

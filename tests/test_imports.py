@@ -31,7 +31,7 @@ ROOMS = [
         "_distances",
         "affinity",
     ),
-    *("metrics", "base"),
+    *("_encoding", "metrics", "base"),
     *(
         "engine",
         "hashers._ranking_lists",

@@ -78,3 +78,33 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
         raise ValueError(
             f"`{name}` must have the same number of values in each row. Got lists of several lengths."
         ) from error
+
+
+def sum_of_squares(values: Any) -> float | None:
+    """Sum of the squares of floats, which is not finite if one of them is not; in one fast pass.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values.
+
+    Returns
+    -------
+    float or None
+        The sum, NaN if a value is NaN, and infinity if it is too large for the dtype; None if the values are no
+        contiguous floats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash._validation.numeric import sum_of_squares
+    >>> sum_of_squares(np.array([1.0, 2.0])), sum_of_squares(np.array([1.0, np.inf]))
+    (5.0, inf)
+    """
+    if not isinstance(values, np.ndarray) or values.dtype not in (np.float32, np.float64):
+        return None
+    if not values.flags.c_contiguous:
+        return None
+    flat = values.reshape(-1)
+    with np.errstate(all="ignore"):
+        return float(np.dot(flat, flat))

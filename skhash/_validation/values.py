@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._validation.numeric import sum_of_squares
+
 #: largest value, and smallest range of the training samples: float32 holds both, and float64 their fourth powers
 MAX_VALUE, MIN_RANGE = 1e30, 1e-30
 #: between these, sums of squares fit into float32
@@ -98,6 +100,9 @@ def check_activations(activations: npt.NDArray[Any], hasher: Any) -> npt.NDArray
     ValueError: `X` must have finite activations. Got NaN or infinity for 1 of 1 samples instead. Look for extreme
     values in X, or fit again.
     """
+    total = sum_of_squares(activations)
+    if total is not None and np.isfinite(total):
+        return activations
     finite = np.isfinite(activations).all(axis=1)
     if not finite.all():
         lower = " with a lower `learning_rate`" if hasattr(hasher, "learning_rate") else ""

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    out = None
+    out, unfinished = None, None
     try:
         import shlex
 
@@ -45,12 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         jobs = {"encode": _encode, "search": _search, "export": _export}
         options = _options.parser(compare=_compare, report=_report, methods=_methods, **jobs).parse_args(arguments)
         out = options.out if options.job is _compare else None
+        unfinished = f"{options.out}.part" if options.job is _encode else None
         status: int = options.job(options, shlex.join(["skhash", *arguments]))
         return status
     except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
+        out = unfinished if unfinished and os.path.exists(unfinished) else out
         kept = f" Finished results are in {out}; the same command continues from there." if out else ""
         print(f"skhash: Interrupted.{kept}", file=sys.stderr)
         return 130

@@ -2,15 +2,17 @@
 
 import argparse
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
+from skhash._encoding import Converter, Source, into_file
 from skhash._files import atomic_write
-from skhash.cli._progress import in_batches
+from skhash.cli import _progress
 from skhash.cli._samples import Samples, open_samples
 from skhash.metrics._estimators import item_factors
 from skhash.persistence import load
@@ -23,20 +25,42 @@ def run(options: argparse.Namespace) -> int:
     samples = open_samples(options.data, options.column)
     hasher = load_hasher(options.model)
     nbits = int(hasher._n_features_out)
-    with atomic_write(options.out) as file, zipfile.ZipFile(file, "w") as archive:
-        with archive.open("codes.npy", "w", force_zip64=True) as member:
-            header = {"descr": "|u1", "fortran_order": False, "shape": (samples.n, -(-nbits // 8))}
-            npy.write_array_header_1_0(member, header)
-            factors = []
-            for codes, more in encode_batches(hasher, samples, options.data):
-                member.write(codes.tobytes())
-                factors.append(more)
-        arrays = {"nbits": np.array(nbits)} | ({} if factors[0] is None else {"factors": np.concatenate(factors)})
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                npy.write_array(member, array, allow_pickle=False)
+    n_bytes = -(-nbits // 8)
+    function, width = _record_of(hasher, n_bytes)
+    source, size = Source(samples.n, samples.batches), _progress.ENCODE_BATCH_SIZE
+    with _progress.progress(f"Encoding {options.data}", samples.n) as show:
+        records = into_file(hasher, source, function, width, options.out, size, lambda n_done, _: show(n_done))
+    with closing(records):
+        content = records.records()
+        arrays = {"codes": content[:, :n_bytes], "nbits": np.array(nbits)}
+        if width > n_bytes:
+            arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
+        _write(options.out, arrays)
+        del content, arrays  # Windows removes no file that is mapped
+        records.discard()
     print(f"{samples.n:,} codes of {nbits} bits: {options.out}")
     return 0
+
+
+def _record_of(hasher: Any, n_bytes: int) -> tuple[Callable[[Any, bool], npt.NDArray[np.uint8]], int]:
+    """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
+    codes = Converter(hasher).codes
+    if not getattr(hasher, "factors", False):
+        return codes, n_bytes
+
+    def codes_and_factors(part: Any, is_only: bool) -> npt.NDArray[np.uint8]:
+        factors = np.ascontiguousarray(item_factors(hasher, part))
+        return np.hstack([codes(part, is_only), factors.view(np.uint8)])
+
+    return codes_and_factors, n_bytes + 8
+
+
+def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Write an .npz file whose bytes depend on the arrays alone."""
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
 
 
 def load_hasher(path: str) -> Any:
@@ -49,5 +73,5 @@ def load_hasher(path: str) -> Any:
 
 def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:
     """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
-    for batch in in_batches(samples, f"Encoding {name}"):
+    for batch in _progress.in_batches(samples, f"Encoding {name}"):
         yield hasher.encode(batch), item_factors(hasher, batch)

@@ -2,13 +2,14 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
 
-from skhash.base import ENCODE_BATCH_SIZE
+from skhash.base import ENCODE_BATCH_SIZE as ENCODE_BATCH_SIZE
 from skhash.cli._samples import Samples
 from skhash.comparison._live import LiveLine
 from skhash.comparison.watching import format_seconds
@@ -45,9 +46,17 @@ class Part:
 
 def in_batches(samples: Samples, label: str) -> Iterator[npt.NDArray[Any]]:
     """Samples in the batches of ``encode``, with progress on stderr after each."""
-    n_done, started = 0, time.monotonic()
-    with LiveLine(sys.stderr) as line:
+    n_done = 0
+    with progress(label, samples.n) as show:
         for batch in samples.batches(ENCODE_BATCH_SIZE):
             yield batch
             n_done += len(batch)
-            line.show(Part(label, n_done, samples.n, started))
+            show(n_done)
+
+
+@contextmanager
+def progress(label: str, n: int) -> Iterator[Callable[[int], None]]:
+    """Context manager of a function that takes how many of n samples are done, and shows it on stderr."""
+    started = time.monotonic()
+    with LiveLine(sys.stderr) as line:
+        yield lambda n_done: line.show(Part(label, n_done, n, started))

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skhash.datasets._npz import read_npy, read_npz
+from skhash._encoding._sources import array_source, iterator_source
+from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.splitting import check_arrays
 from skhash.exceptions import InvalidFileError
 from skhash.stores import StoredCodes, from_parquet
@@ -56,7 +57,7 @@ def open_samples(path: str, column: str | None = None) -> Samples:
     Parameters
     ----------
     path : str
-        An .npy file, which is mapped; an .npz file with X, which is read; or a Parquet file.
+        An .npy file, which is mapped; an .npz file with X, or a Parquet file, which are read slice by slice.
     column : str, default=None
         Column of the Parquet file; None takes the only one with lists of numbers.
 
@@ -115,27 +116,28 @@ def _open(path: str, column: str | None) -> Samples:
     if kind == ".parquet":
         return _open_parquet(path, column)
     if kind == ".npz":
-        arrays = read_npz(path)
-        try:
-            X, scale = check_arrays(arrays["X"], None, arrays.get("scale", 1.0))
-        except (ValueError, TypeError) as error:
-            raise InvalidFileError(path, f"cannot be used: {error}") from error
-        return _of_array(X, scale if "scale" in arrays else None)
+        return _open_npz(path)
     if kind != ".npy":
         raise ValueError(f"Files of samples must be {_KINDS}. Got {path} instead.")
     X = read_npy(path)["X"]
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
-    return _of_array(X, None)
+    return Samples(len(X), array_source(X).slices)
 
 
-def _of_array(X: npt.NDArray[Any], scale: Any) -> Samples:
-    def batches(size: int) -> Iterator[npt.NDArray[Any]]:
-        for start in range(0, len(X), size):
-            batch = np.asarray(X[start : start + size])
-            yield batch if scale is None else batch * scale
-
-    return Samples(len(X), batches)
+def _open_npz(path: str) -> Samples:
+    arrays, sliced = read_npz(path, unread=("X", "y")), npz_slices(path, "X")
+    if sliced is None:
+        X = read_npz(path)["X"]
+        sliced = X.shape, X.dtype, array_source(X).slices
+    shape, dtype, slices = sliced
+    try:  # one sample shows what does not depend on their values, which a hasher checks
+        _, scale = check_arrays(np.zeros((1, *shape[1:]), dtype), None, arrays.get("scale", 1.0))
+    except (ValueError, TypeError) as error:
+        raise InvalidFileError(path, f"cannot be used: {error}") from error
+    if "scale" not in arrays:
+        return Samples(shape[0], slices)
+    return Samples(shape[0], lambda size: (batch * scale for batch in slices(size)))
 
 
 def _open_parquet(path: str, column: str | None) -> Samples:
@@ -163,7 +165,7 @@ def _open_parquet(path: str, column: str | None) -> Samples:
                     raise InvalidFileError(path, f"must have lists of one length without gaps in {name}.")
                 yield flat.to_numpy(zero_copy_only=False).reshape(n_values, width)
 
-    return Samples(n, batches)
+    return Samples(n, lambda size: iterator_source(batches(size)).slices(size))  # of this size in all row groups
 
 
 def _is_number(kind: Any) -> bool:

@@ -7,7 +7,9 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,8 @@ from numpy.lib import format as npy
 
 from skhash.exceptions import InvalidFileError
 
+Slices: TypeAlias = Callable[[int], Iterator[npt.NDArray[Any]]]
+_N_READ = 2**20  # bytes at a time
 _WANTED = "an array named X, and y if there are labels"
 _HOW = "Write it with numpy.savez(path, X=X, y=y)."
 #: what zipfile and numpy raise for damaged bytes; RuntimeError is an encrypted member
@@ -29,6 +33,8 @@ def read_npz(
     known: Sequence[str] = ("X", "y", "scale"),
     wanted: str = _WANTED,
     how: str = _HOW,
+    *,
+    unread: Sequence[str] = (),
 ) -> dict[str, npt.NDArray[np.generic]]:
     """Arrays of an .npz file with known names, as far as it has them.
 
@@ -40,11 +46,13 @@ def read_npz(
         Names of the arrays to read. The file must have the first one.
     wanted, how : str
         What the file must hold and how to write it, for the message of an error.
+    unread : sequence of str, default=()
+        Known names of arrays that are not read; :func:`npz_slices` reads one.
 
     Returns
     -------
     dict of str to ndarray
-        The known arrays that are in the file.
+        The known arrays that are in the file, but for those that are not read.
 
     Raises
     ------
@@ -61,20 +69,14 @@ def read_npz(
             raise InvalidFileError(path, f"must have one array of each name. Got {', '.join(sorted(names))}.")
         arrays = {}
         for name, member in zip(names, archive.infolist(), strict=True):
-            try:
+            with _explained(path, name):
                 if member.comment:  # a damaged length, which hides the arrays after it; numpy writes no comments
                     raise ValueError("it has a comment")
-                if name in known:
+                if name in known and name not in unread:
                     arrays[name] = _read_member(archive, member)
                 else:
                     archive.open(member).close()  # a damaged name would hide an array; here it disagrees with its copy
-            except _DAMAGE as error:
-                reason = f"cannot be read: its array {name} is damaged or encrypted ({_reason(error)})"
-                raise InvalidFileError(path, f"{reason}. Get or write the file again.") from error
-            except _PickledError:
-                reason = f"must hold plain arrays. Got Python objects in {name}, which only pickle can load"
-                raise InvalidFileError(path, f"{reason}: write {name}.astype(str), or numbers, instead.") from None
-    if known[0] not in arrays:
+    if known[0] not in names:
         found = ", ".join(names) or "no array"
         raise InvalidFileError(path, f"must hold {wanted}. Got {found} instead. {how}")
     return arrays
@@ -105,6 +107,46 @@ def read_npy(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]
         raise InvalidFileError(path, f"must be an .npy file of numbers: {_reason(error)}. {how}") from error
 
 
+def npz_slices(path: str | os.PathLike[str], name: str) -> tuple[tuple[int, ...], np.dtype[Any], Slices] | None:
+    """Shape and dtype of an array of an .npz file, and its slices, of which one at a time is read.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, of which :func:`read_npz` has read the other arrays.
+    name : str
+        Name of the array.
+
+    Returns
+    -------
+    tuple of shape, dtype and a function, or None
+        The function takes the number of samples in a slice, and yields the slices. None if the array lies in the
+        file column by column.
+
+    Raises
+    ------
+    InvalidFileError
+        If the array is damaged, encrypted, or holds Python objects. Slices raise it, too.
+    """
+
+    def slices(size: int) -> Iterator[npt.NDArray[Any]]:
+        with _explained(path, name), zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+            _read_header(file, archive.getinfo(f"{name}.npy"))
+            for start in range(0, shape[0], size):
+                part = np.empty((min(size, shape[0] - start), *shape[1:]), dtype)
+                content = part.reshape(-1).view(np.uint8)
+                for first in range(0, part.nbytes, _N_READ):
+                    piece = content[first : first + _N_READ]
+                    piece[:] = np.frombuffer(file.read(len(piece)), np.uint8)  # an error if it is too short
+                if start + size >= shape[0]:
+                    file.read(1)  # compares the checksum
+                yield part
+
+    with _explained(path, name), zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        shape, is_columns, dtype = _read_header(file, archive.getinfo(f"{name}.npy"))
+    return None if is_columns else (shape, dtype, slices)
+
+
 class _PickledError(Exception):
     """An array holds Python objects."""
 
@@ -112,17 +154,36 @@ class _PickledError(Exception):
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[np.generic]:
     """Array of a member, which is read to its end: only there its checksum is compared."""
     with archive.open(member) as file:
-        version = npy.read_magic(file)
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read_header(file)
-        if dtype.hasobject:
-            raise _PickledError
-        if min(shape, default=0) < 0 or file.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
-            raise ValueError(f"it has {member.file_size:,} bytes, which is not the size of an array of shape {shape}")
+        _read_header(file, member)
     with archive.open(member) as file:
         array: npt.NDArray[np.generic] = npy.read_array(file, allow_pickle=False)
         file.read(1)
     return array
+
+
+def _read_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape of a member's array, whether it lies column by column, and its dtype."""
+    version = npy.read_magic(file)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, is_columns, dtype = read_header(file)
+    if dtype.hasobject:
+        raise _PickledError
+    if min(shape, default=0) < 0 or file.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+        raise ValueError(f"it has {member.file_size:,} bytes, which is not the size of an array of shape {shape}")
+    return shape, is_columns, dtype
+
+
+@contextmanager
+def _explained(path: str | os.PathLike[str], name: str) -> Iterator[None]:
+    """Context manager that turns what damaged bytes raise into an error that names the file."""
+    try:
+        yield
+    except _DAMAGE as error:
+        reason = f"cannot be read: its array {name} is damaged or encrypted ({_reason(error)})"
+        raise InvalidFileError(path, f"{reason}. Get or write the file again.") from error
+    except _PickledError:
+        reason = f"must hold plain arrays. Got Python objects in {name}, which only pickle can load"
+        raise InvalidFileError(path, f"{reason}: write {name}.astype(str), or numbers, instead.") from None
 
 
 def _reason(error: Exception) -> str:

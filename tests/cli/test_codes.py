@@ -66,7 +66,7 @@ def test_progress_says_what_is_left():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_a_stopped_command_leaves_the_old_file(error, files, tmp_path, monkeypatch, capsys):
+def test_a_stopped_command_leaves_the_old_file_and_goes_on(error, files, itq, digits, tmp_path, monkeypatch, capsys):
     out = tmp_path / "codes.npz"
     out.write_bytes(b"old")
     monkeypatch.setattr("skhash.cli._progress.ENCODE_BATCH_SIZE", 150)
@@ -76,12 +76,34 @@ def test_a_stopped_command_leaves_the_old_file(error, files, tmp_path, monkeypat
             raise error("no space")
         return Part(label, n_done, *more)
 
-    monkeypatch.setattr("skhash.cli._progress.Part", fail)
-    assert main(["encode", f"{files}/itq", f"{files}/items.npy", "--out", str(out)]) == {OSError: 1}.get(error, 130)
-    message = {KeyboardInterrupt: "skhash: Interrupted.\n", OSError: "skhash: error: no space\n"}[error]
+    command = ["encode", f"{files}/itq", f"{files}/items.npy", "--out", str(out)]
+    with monkeypatch.context() as patch:
+        patch.setattr("skhash.cli._progress.Part", fail)
+        assert main(command) == {OSError: 1}.get(error, 130)
+    kept = f"Finished results are in {out}.part; the same command continues from there."
+    message = {KeyboardInterrupt: f"skhash: Interrupted. {kept}\n", OSError: "skhash: error: no space\n"}[error]
     assert capsys.readouterr().err == message
     assert out.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.npz", "codes.npz.journal", "codes.npz.part"]
+
+    sizes = []
+    monkeypatch.setattr("skhash._encoding.Converter._validated", lambda self, part: sizes.append(len(part)) or part)
+    assert main(command) == 0
+    assert sizes == [50]  # the rest: 450 are finished
+    assert_array_equal(np.load(out)["codes"], itq.encode(digits.X))
     assert [path.name for path in tmp_path.iterdir()] == ["codes.npz"]
+
+
+def test_the_same_samples_give_the_same_bytes_from_any_file(files, digits, tmp_path):
+    hasher = EmbeddingHasher(16, factors=True, n_epochs=1, random_state=0).fit(digits.X)
+    save(hasher, tmp_path / "hasher")
+    np.savez_compressed(tmp_path / "zipped.npz", X=digits.X)
+    np.savez(tmp_path / "columns.npz", X=np.asfortranarray(digits.X))
+    contents = set()
+    for data in (files / "items.npy", tmp_path / "zipped.npz", tmp_path / "columns.npz"):
+        assert main(["encode", f"{tmp_path}/hasher", str(data), "--out", f"{tmp_path}/codes.npz"]) == 0
+        contents.add((tmp_path / "codes.npz").read_bytes())
+    assert len(contents) == 1
 
 
 # --- search
@@ -294,12 +316,15 @@ def test_a_file_without_codes_gives_one_line_and_status_1(content, message, tmp_
         ("x.npy", np.ones((0, 64)), "has no samples."),
         ("x.npy", None, "must be an .npy file of numbers: "),
         ("x.npz", None, "must be an .npz archive of arrays"),
+        ("x.npz", np.array([[None, 1]]), "must hold plain arrays. Got Python objects in X"),
     ],
 )
 def test_a_damaged_file_gives_one_line_and_status_1(name, content, message, files, tmp_path, capsys):
     path = tmp_path / name
     if content is None:
         path.write_bytes(b"\x93NUMPY damaged")
+    elif name == "x.npz":
+        np.savez(path, X=content)
     else:
         np.save(path, content)
     assert main(["encode", f"{files}/itq", str(path), "--out", f"{tmp_path}/codes.npz"]) == 1

@@ -1,0 +1,23 @@
+"""Codes of samples that need not fit into memory."""
+
+from skhash._encoding._slices import (
+    ENCODE_BATCH_SIZE,
+    Converter,
+    binarize_and_pack,
+    encode_samples,
+    into_file,
+    map_batches,
+    map_samples,
+)
+from skhash._encoding._sources import Source
+
+__all__ = [
+    "ENCODE_BATCH_SIZE",
+    "Converter",
+    "Source",
+    "binarize_and_pack",
+    "encode_samples",
+    "into_file",
+    "map_batches",
+    "map_samples",
+]

@@ -1,0 +1,230 @@
+"""Codes of samples, slice by slice, in bounded memory: into an array, or into a file that outlives a kill."""
+
+import hashlib
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from typing import Any
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
+
+from skhash._encoding._sources import Source, array_source, checksum, is_sliced, iterator_source, read_ahead, with_last
+from skhash._files._resumable import ResumableRecords, check_writable
+from skhash._validation.numeric import sum_of_squares
+from skhash._validation.values import MAX_VALUE, check_activations
+from skhash.codes import binarize, is_count
+
+#: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
+ENCODE_BATCH_SIZE = 4096
+#: samples whose activations tell hashers apart
+_N_PROBED = 16
+#: fitted attributes that do not decide the codes
+_NOT_CODES = {"affinity_", "database_codes_", "database_y_", "history_"}
+
+Progress = Callable[[int, int | None], object]
+Codes = npt.NDArray[np.uint8]
+_Slices = Generator[tuple[Any, bool, Any], None, None]
+
+
+def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Codes:
+    """Packed codes of activations."""
+    return np.packbits(binarize(activations), axis=1)
+
+
+def map_batches(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:
+    """Concatenate a function of the activations of validated samples over batches."""
+    if (few := hasher._project_few(X)) is not None:
+        return function(check_activations(few, hasher))
+    with hasher._thread_limits():
+        batches = (hasher._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
+        return np.concatenate([function(check_activations(activations, hasher)) for activations in batches])
+
+
+def map_samples(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:
+    """Concatenate a function of the activations of samples over slices, of which one at a time is converted."""
+    if not is_sliced(X) or X.shape[0] <= ENCODE_BATCH_SIZE:
+        return map_batches(hasher, hasher._validate_samples(X), function)
+    convert = Converter(hasher)
+    with hasher._thread_limits(), closing(_slices(array_source(X), ENCODE_BATCH_SIZE)) as slices:
+        return np.concatenate([function(convert.activations(part, is_only)) for part, is_only, _ in slices])
+
+
+def encode_samples(
+    hasher: Any,
+    X: Any,
+    out: str | os.PathLike[str] | Codes | None,
+    batch_size: int | None,
+    progress: Progress | None,
+) -> Codes:
+    """Packed codes of samples; see :meth:`BaseHasher.encode`."""
+    if batch_size is not None and not is_count(batch_size):
+        raise ValueError(f"`batch_size` must be None or an int >= 1. Got {batch_size!r} instead.")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"`progress` must be None or callable. Got {type(progress).__name__} instead.")
+    if out is None and batch_size is None and progress is None and not isinstance(X, Iterator):
+        return map_samples(hasher, X, binarize_and_pack)  # type: ignore[no-any-return]
+    check_is_fitted(hasher)
+    path = out if isinstance(out, str | os.PathLike) else None
+    if path is not None and not os.fspath(path).endswith(".npy"):
+        raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
+    source, convert, size = _open(hasher, X), Converter(hasher), int(batch_size or ENCODE_BATCH_SIZE)
+    if path is None:
+        return _into_array(hasher, source, convert, out, size, progress)
+    records = into_file(hasher, source, convert.codes, -(-hasher._n_features_out // 8), path, size, progress)
+    with closing(records):
+        records.finish()
+    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+
+
+def into_file(
+    hasher: Any,
+    source: Source,
+    function: Callable[[Any, bool], Codes],
+    width: int,
+    path: Any,
+    size: int,
+    progress: Progress | None,
+) -> ResumableRecords:
+    """Complete records of samples, of `width` bytes each, in the working file of a path; it is not renamed yet.
+
+    `function` takes a slice, and whether it is the only one.
+    """
+    check_writable(path)
+    records = None
+    try:
+        with hasher._thread_limits(), closing(_slices(source, size, checksum)) as slices:
+            for part, is_only, digest in slices:
+                if records is None:
+                    records = ResumableRecords(path, width, _identity(hasher, source, part, size))
+                if not records.holds(part.shape[0], digest):
+                    records.append(function(part, is_only), digest)
+                if progress is not None:
+                    progress(records.n_records, source.n)
+    except BaseException:
+        if records is not None:
+            records.close()
+        raise
+    assert records is not None  # a source without samples is an error
+    return records
+
+
+class Converter:
+    """Turns slices of samples into activations and codes, and checks them.
+
+    Parameters
+    ----------
+    hasher : BaseHasher
+        A fitted hasher.
+    """
+
+    def __init__(self, hasher: Any) -> None:
+        self.hasher = hasher
+        self._plain: Any = None  # type of slices that need no conversion
+
+    def codes(self, part: Any, is_only: bool) -> Codes:
+        """Packed codes of a slice."""
+        return binarize_and_pack(self.activations(part, is_only))
+
+    def activations(self, part: Any, is_only: bool) -> Any:
+        """Activations of a slice, those of `project` of all samples."""
+        X = self._validated(part)
+        few = self.hasher._project_few(X) if is_only else None
+        return check_activations(self.hasher._project(X) if few is None else few, self.hasher)
+
+    def _validated(self, part: Any) -> Any:
+        kind = (type(part), getattr(part, "dtype", None), part.shape[1:])
+        if kind == self._plain and (total := sum_of_squares(part)) is not None and total <= MAX_VALUE**2:
+            return part
+        X = self.hasher._validate_samples(part)
+        self._plain = kind if type(X) is type(part) is np.ndarray and X.dtype == part.dtype else None
+        return X
+
+
+def _open(hasher: Any, X: Any) -> Source:
+    if isinstance(X, Iterator):
+        return iterator_source(X)
+    return array_source(X if is_sliced(X) else hasher._validate_samples(X))
+
+
+def _slices(source: Source, size: int, digest: Callable[[Any], Any] | None = None) -> _Slices:
+    """Slices, whether each is the only one, and its checksum."""
+
+    def read() -> _Slices:
+        for index, (part, is_last) in enumerate(with_last(source.slices(size))):
+            if digest is None and source.waits:
+                _touch(part)
+            yield part, is_last and index == 0, None if digest is None else digest(part)
+
+    return read_ahead(read()) if source.waits else read()
+
+
+def _touch(part: Any) -> None:
+    """Bring the pages of a memmap into memory."""
+    if isinstance(part, np.ndarray) and part.flags.c_contiguous:
+        part.reshape(-1).view(np.uint8)[::4096].max(initial=0)
+
+
+def _into_array(
+    hasher: Any, source: Source, convert: Converter, out: Any, size: int, progress: Progress | None
+) -> Codes:
+    width, parts, n_done = -(-hasher._n_features_out // 8), [], 0
+    if out is not None:
+        _check_out(out, source.n, width)
+    with hasher._thread_limits(), closing(_slices(source, size)) as slices:
+        for part, is_only, _ in slices:
+            codes = convert.codes(part, is_only)
+            if out is None:
+                parts.append(codes)
+            elif n_done + len(codes) > len(out):
+                raise ValueError(_wrong_length(len(out), f"more than {len(out):,}"))
+            else:
+                out[n_done : n_done + len(codes)] = codes
+            n_done += len(codes)
+            if progress is not None:
+                progress(n_done, source.n)
+    if out is None:
+        return np.concatenate(parts)
+    if n_done < len(out):
+        raise ValueError(_wrong_length(len(out), f"{n_done:,}"))
+    return out  # type: ignore[no-any-return]
+
+
+def _check_out(out: Any, n: int | None, width: int) -> None:
+    shape = ("n_samples" if n is None else n, width)
+    fits = isinstance(out, np.ndarray) and out.dtype == np.uint8 and out.ndim == 2 and out.shape[1] == width
+    if not fits or (n is not None and len(out) != n) or not out.flags.writeable:
+        given = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
+        if fits and not out.flags.writeable:
+            given += " that is read-only"
+        raise ValueError(
+            f"`out` must be None, a path that ends with .npy, or a uint8 array of shape ({shape[0]}, {shape[1]}). "
+            f"Got {given} instead."
+        )
+
+
+def _wrong_length(n_out: int, given: str) -> str:
+    return f"`out` must have one entry per sample. Got {n_out:,} entries for {given} samples."
+
+
+def _identity(hasher: Any, source: Source, first: Any, size: int) -> dict[str, str]:
+    """All that decides the records but for the values of the samples, in words."""
+    simple = bool | int | float | str | None
+    values = {name: value for name, value in hasher._fitted_attributes().items() if name not in _NOT_CODES}
+    values |= {name: value for name, value in hasher.get_params(deep=False).items() if isinstance(value, simple)}
+    # one by one: the hash of all would tell whether two of them are one object
+    state = joblib.hash({name: joblib.hash(value, coerce_mmap=True) for name, value in values.items()})
+    activations = hasher._project(hasher._validate_samples(first[:_N_PROBED]))  # of this machine and these libraries
+    probe = hashlib.sha256(np.ascontiguousarray(activations).data).hexdigest()[:8]
+    n = "any number of" if source.n is None else f"{source.n:,}"
+    shape = " x ".join(map(str, first.shape[1:]))
+    return {
+        "format": "1",
+        "the hasher": f"{type(hasher).__name__} {state}",
+        "the data": f"{n} samples of {shape} {first.dtype} values",
+        "`batch_size`": str(size),
+        "the digest of the activations of the first samples": probe,
+    }

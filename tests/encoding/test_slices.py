@@ -1,0 +1,256 @@
+"""Codes slice by slice: equal to those of all samples at once, in little memory, and resumed after a kill."""
+
+import json
+import multiprocessing
+import signal
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from _helpers import quick, run_python
+from _writers import encode_slowly
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from skhash import ITQHasher, LSHHasher
+from skhash._encoding import ENCODE_BATCH_SIZE
+from skhash._encoding._slices import _identity
+from skhash._encoding._sources import array_source
+from skhash.persistence import load, save
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).standard_normal((2 * ENCODE_BATCH_SIZE + 9, 16), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def hasher(X):
+    return ITQHasher(12, random_state=0).fit(X[:300])
+
+
+@pytest.fixture(scope="module")
+def codes(hasher, X):
+    """Codes of one product, without slices."""
+    X = hasher._validate_samples(X)
+    batches = [X[start : start + ENCODE_BATCH_SIZE] for start in range(0, len(X), ENCODE_BATCH_SIZE)]
+    return np.packbits(np.concatenate([hasher._project(batch) >= 0 for batch in batches]), axis=1)
+
+
+class StopError(Exception):
+    """An end that the tests choose."""
+
+
+def stop_after(n):
+    def stop(n_done, _):
+        if n_done >= n:
+            raise StopError
+
+    return stop
+
+
+def test_memory_memmap_and_blocks_give_the_same_codes(hasher, X, codes, tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    out = np.empty_like(codes)
+    for found in (hasher.encode(X), hasher.encode(mapped), hasher.encode(iter([X[:5000], X[5000:]]))):
+        assert_array_equal(found, codes)
+        assert type(found) is np.ndarray
+    assert hasher.encode(mapped, out=out) is out
+    assert_array_equal(out, codes)
+    for name, samples in (("a", X), ("b", mapped), ("c", iter([X[:5000], X[5000:]])), ("d", X.tolist()[:30])):
+        found = hasher.encode(samples, out=tmp_path / f"{name}.npy")
+        assert isinstance(found, np.memmap)
+        np.save(tmp_path / "expected.npy", codes[: len(found)])
+        assert (tmp_path / f"{name}.npy").read_bytes() == (tmp_path / "expected.npy").read_bytes()
+    assert_array_equal(hasher.transform(mapped), np.unpackbits(codes, axis=1, count=12))
+
+
+@pytest.mark.parametrize("n", [1, 5, ENCODE_BATCH_SIZE - 1, ENCODE_BATCH_SIZE, ENCODE_BATCH_SIZE + 1])
+def test_few_samples_have_the_codes_of_a_call_of_their_own(n, hasher, X, tmp_path):
+    expected = hasher.encode(X[:n])
+    assert_array_equal(hasher.encode(iter([X[:n]])), expected)
+    assert_array_equal(hasher.encode(X[:n], out=tmp_path / "a.npy"), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.uint8, np.int32, np.float16, bool])
+def test_each_dtype_has_the_codes_of_a_whole_conversion(dtype, X, tmp_path):
+    X = np.maximum(8 * X, 0).astype(dtype)
+    hasher = ITQHasher(12, random_state=0).fit(X[:300])
+    converted = hasher._validate_samples(X)
+    assert_array_equal(hasher.encode(X), hasher.encode(converted))
+    assert_array_equal(hasher.encode(X[::-1][:5000], out=tmp_path / "a.npy"), hasher.encode(converted[::-1][:5000]))
+
+
+def test_sparse_samples_and_images(X, tmp_path):
+    hasher, few = LSHHasher(12, random_state=0).fit(sparse.csr_array(X[:50])), sparse.csr_array(X[:900])
+    found = hasher.encode(few, out=tmp_path / "a.npy", batch_size=100)
+    assert_array_equal(found, hasher.encode(few))
+    images = np.random.default_rng(0).integers(0, 256, (60, 1, 6, 6), dtype=np.uint8)
+    np.save(tmp_path / "images.npy", images)
+    hasher = quick("TALRHasher", n_epochs=1).fit(images, np.arange(60) % 3)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    assert_array_equal(hasher.encode(mapped, out=tmp_path / "b.npy", batch_size=16), hasher.encode(images))
+    dataset = hasher._validate_samples(images)
+    assert_array_equal(hasher.encode(iter([dataset[:40], dataset[40:]]), batch_size=16), hasher.encode(images))
+
+
+def test_a_uint8_memmap_is_converted_slice_by_slice(tmp_path):
+    samples = np.random.default_rng(0).integers(0, 256, (40_000, 128), dtype=np.uint8)
+    np.save(tmp_path / "X.npy", samples)
+    hasher = ITQHasher(16, random_state=0).fit(samples[:300])
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    hasher.encode(mapped[:5000])
+    slice_bytes = ENCODE_BATCH_SIZE * 128 * 8  # 4 MB in float64; all samples take 41 MB
+    for out in (None, tmp_path / "codes.npy"):
+        tracemalloc.start()
+        hasher.encode(mapped, out=out)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4 * slice_bytes
+
+
+def test_progress_counts_samples(hasher, X):
+    seen = []
+    hasher.encode(X, progress=lambda *numbers: seen.append(numbers))
+    assert seen == [(4096, len(X)), (8192, len(X)), (len(X), len(X))]
+    seen.clear()
+    hasher.encode(iter([X]), batch_size=5000, progress=lambda *numbers: seen.append(numbers))
+    assert seen == [(5000, None), (len(X), None)]
+
+
+def test_a_finished_slice_is_not_encoded_again(hasher, X, codes, tmp_path, monkeypatch):
+    for make in (lambda: X, lambda: iter([X[:100], X[100:]])):
+        with pytest.raises(StopError):
+            hasher.encode(make(), out=tmp_path / "a.npy", progress=stop_after(8192))
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npy.journal", "a.npy.part"]
+        seen, project = [], hasher._project
+        monkeypatch.setattr(hasher, "_project", lambda X: seen.append(len(X)) or project(X))  # noqa: B023
+        assert_array_equal(hasher.encode(make(), out=tmp_path / "a.npy"), codes)
+        assert seen == [16, 9]  # the samples that tell hashers apart, and the last slice
+        monkeypatch.undo()
+        (tmp_path / "a.npy").unlink()
+
+
+def changed(X, place):
+    X = X.copy()
+    X[place, 3] += 1
+    return X
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda X, h: (X[:-1], h, {}), "the data is 8,201 samples of 16 float32 values there and 8,200 samples of 16"),
+        (lambda X, h: (X.astype(float), h, {}), "16 float32 values there and 8,201 samples of 16 float64 values here"),
+        (lambda X, h: (iter([X]), h, {}), "there and any number of samples of 16 float32 values here"),
+        (lambda X, h: (changed(X, 5000), h, {}), "the samples from 4,096 to 8,191 have other values"),
+        (lambda X, h: (X[::-1], h, {}), "the digest of the activations of the first samples is "),
+        (lambda X, h: (X, h, {"batch_size": 4000}), "`batch_size` is 4096 there and 4000 here"),
+        (lambda X, h: (X, ITQHasher(12, random_state=1).fit(X[:300]), {}), "the hasher is ITQHasher "),
+        (lambda X, h: (X, LSHHasher(12, random_state=0).fit(X[:300]), {}), "and LSHHasher "),
+    ],
+)
+def test_the_unfinished_part_of_another_encoding_is_refused(change, reason, hasher, X, codes, tmp_path):
+    with pytest.raises(StopError):
+        hasher.encode(X, out=tmp_path / "a.npy", progress=stop_after(8192))
+    samples, other, options = change(X, hasher)
+    with pytest.raises(ValueError, match="`out` has an unfinished part of another encoding: ") as caught:
+        other.encode(samples, out=tmp_path / "a.npy", **options)
+    assert reason in str(caught.value)
+    assert f"Remove {tmp_path / 'a.npy.part'}" in str(caught.value)
+    assert_array_equal(hasher.encode(changed(X, 8200), out=tmp_path / "a.npy")[:8192], codes[:8192])
+
+
+def test_bad_arguments_are_named_before_any_work(hasher, X, tmp_path, monkeypatch):
+    monkeypatch.setattr(hasher, "_project", None)
+    n_bytes = (len(X), 2)
+    for options, error, message in (
+        ({"batch_size": 0}, ValueError, "`batch_size` must be None or an int >= 1. Got 0 instead."),
+        ({"batch_size": True}, ValueError, "`batch_size` must be None or an int >= 1. Got True instead."),
+        ({"progress": 3}, TypeError, "`progress` must be None or callable. Got int instead."),
+        ({"out": "codes.bin"}, ValueError, "`out` must be a path that ends with .npy, or an array. Got codes.bin"),
+        ({"out": [1]}, ValueError, "`out` must be None, a path that ends with .npy, or a uint8 array of shape"),
+        ({"out": np.empty(n_bytes)}, ValueError, f"({len(X)}, 2). Got float64 of shape ({len(X)}, 2) instead."),
+        ({"out": np.empty((3, 2), np.uint8)}, ValueError, f"({len(X)}, 2). Got uint8 of shape (3, 2) instead."),
+        ({"out": np.broadcast_to(np.uint8(0), n_bytes)}, ValueError, "that is read-only instead."),
+        ({"out": tmp_path / "nowhere" / "a.npy"}, OSError, "Create the folder first"),
+        ({"out": tmp_path / "folder.npy"}, OSError, "Is a directory"),
+    ):
+        (tmp_path / "folder.npy").mkdir(exist_ok=True)
+        with pytest.raises(error) as caught:
+            hasher.encode(X, **options)
+        assert message in str(caught.value)
+    with pytest.raises(NotFittedError):
+        ITQHasher(12).encode(X, out=tmp_path / "a.npy")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.npy"]
+
+
+def test_samples_that_do_not_suit_leave_nothing_behind(hasher, X, tmp_path):
+    bad = X.copy()
+    bad[5000, 3] = np.nan
+    for samples, message in ((X[:, :5], "X has 5 features"), (iter([X[:, :5]]), "X has 5 features")):
+        with pytest.raises(ValueError, match=message):
+            hasher.encode(samples, out=tmp_path / "a.npy")
+    for out in (None, np.empty((len(X), 2), np.uint8)):
+        with pytest.raises(ValueError, match="contains NaN"):
+            hasher.encode(bad, out=out)
+    with pytest.raises(ValueError, match="must have values between"):
+        hasher.encode(np.where(np.isnan(bad), np.float32(1e31), bad))
+    for n_out, given in ((len(X) - 1, "more than 8,200"), (len(X) + 1, "8,201")):
+        with pytest.raises(ValueError, match=f"`out` must have one entry per sample. .* for {given} samples"):
+            hasher.encode(iter([X]), out=np.empty((n_out, 2), np.uint8))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["ITQHasher", "KSHHasher", "SphericalHasher", "TALRHasher", "StructHashHasher"])
+def test_a_loaded_hasher_is_the_same_in_another_process(name, digits, tmp_path):
+    hasher = quick(name).fit(digits.X[:80], digits.y[:80])
+    save(hasher, tmp_path / "hasher")
+    source, first = array_source(digits.X), digits.X[:20]
+    expected = _identity(hasher, source, first, 5)
+    assert _identity(load(tmp_path / "hasher"), source, first, 5) == expected
+    if name in ("ITQHasher", "TALRHasher"):
+        np.save(tmp_path / "X.npy", digits.X)
+        code = (
+            "import json, numpy as np; from skhash.persistence import load; from skhash._encoding._sources import *; "
+            f"from skhash._encoding._slices import _identity; X = np.load({str(tmp_path / 'X.npy')!r}); "
+            f"hasher = load({str(tmp_path / 'hasher')!r}); "
+            "print(json.dumps(_identity(hasher, array_source(X), X[:20], 5)))"
+        )
+        assert json.loads(run_python(code)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_ten_kills_while_encoding(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40_000, 16), dtype=np.float32)
+    np.save(tmp_path / "X.npy", X)
+    hasher = ITQHasher(16, random_state=0).fit(X[:500])
+    save(hasher, tmp_path / "hasher")
+    context, log, out = multiprocessing.get_context("spawn"), tmp_path / "log", tmp_path / "codes.npy"
+    n_killed, n_finished = 0, []
+    log.touch()
+    while not out.exists():
+        process = context.Process(target=encode_slowly, args=(tmp_path / "hasher", tmp_path / "X.npy", out, 100, log))
+        process.start()
+        if n_killed < 10:
+            before = log.stat().st_size
+            while log.stat().st_size == before and process.is_alive():
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, 0.2))
+            process.kill()
+        process.join()
+        n_killed += process.exitcode == -signal.SIGKILL
+        journal = tmp_path / "codes.npy.journal"
+        n_finished.append(journal.read_bytes().count(b"\n") - 1 if journal.exists() else 400)
+    assert n_killed == 10
+    assert n_finished == sorted(set(n_finished))  # each run went on
+    started = [int(line) for line in log.read_text().split()]
+    assert len(set(started)) == 400
+    assert len(started) - 400 <= 10  # a kill loses no more than the slice in progress
+    np.save(tmp_path / "expected.npy", hasher.encode(X, batch_size=100))
+    assert out.read_bytes() == (tmp_path / "expected.npy").read_bytes()

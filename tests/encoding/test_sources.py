@@ -1,0 +1,123 @@
+"""Slices of samples: of one size from any blocks, read ahead, with a checksum that each value changes."""
+
+import threading
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from skhash._encoding._sources import array_source, checksum, is_sliced, iterator_source, read_ahead, with_last
+
+X = np.random.default_rng(0).normal(size=(100, 6))
+
+
+@pytest.mark.parametrize("sizes", [[100], [1] * 100, [7, 0, 93], [30, 30, 40], [99, 1]])
+@pytest.mark.parametrize("size", [1, 30, 100, 101])
+def test_blocks_of_any_size_become_slices_of_one_size(sizes, size):
+    def blocks():
+        buffer, start = np.empty((100, 6)), 0
+        for n in sizes:  # in the same memory each time
+            buffer[:n] = X[start : start + n]
+            yield buffer[:n]
+            start += n
+
+    slices = [part.copy() for part in iterator_source(blocks()).slices(size)]
+    for found, expected in zip(slices, array_source(X).slices(size), strict=True):
+        assert_array_equal(found, expected)
+
+
+def test_slices_stay_when_the_next_is_read():
+    slices = list(iterator_source(iter([X, X + 1])).slices(50))
+    assert_array_equal(np.concatenate(slices), np.concatenate([X, X + 1]))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([], "must yield at least one block of samples"),
+        ([X[0]], r"must yield blocks of samples, .* Got float64 of shape \(6,\) instead"),
+        ([[["a", "b"]]], "must yield blocks of samples, .* Got <U1"),
+        (
+            [X, X[:, :5]],
+            r"one number of features. Got blocks of float64 of shape \(n, 6\) and float64 of shape \(n, 5\)",
+        ),
+        ([X, X.astype(np.float32)], r"of one dtype .* and float32 of shape \(n, 6\) instead"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_named(blocks, message):
+    with pytest.raises(ValueError, match=message):
+        list(iterator_source(iter(blocks)).slices(10))
+
+
+def test_the_last_one_is_known():
+    assert list(with_last(iter("abc"))) == [("a", False), ("b", False), ("c", True)]
+    assert list(with_last(iter("a"))) == [("a", True)]
+    assert list(with_last(iter(""))) == []
+
+
+def test_the_next_item_is_read_in_another_thread_meanwhile():
+    begun = [threading.Event() for _ in range(4)]
+
+    def items():
+        for number, event in enumerate(begun[:3]):
+            event.set()
+            yield number, threading.current_thread()
+
+    for number, thread in read_ahead(items()):
+        assert thread is not threading.current_thread()
+        assert number == 2 or begun[number + 1].wait(10)
+
+
+def test_an_error_of_a_reader_is_raised_here():
+    def items():
+        yield 1
+        raise OSError("gone")
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 1
+    with pytest.raises(OSError, match="gone"):
+        next(ahead)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.bool_])
+@pytest.mark.parametrize("shape", [(3, 5), (3000, 33), (100, 3, 8, 8)])
+def test_each_value_and_the_order_change_the_checksum(dtype, shape):
+    samples = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    found = {checksum(samples), checksum(samples[:-1]), checksum(samples.reshape(shape[0], 1, -1))}
+    negative = ~samples if samples.dtype.kind == "b" else -samples
+    found |= {checksum(samples[::-1]), checksum(samples.astype(np.int8)), checksum(negative)}
+    swapped = samples.copy()
+    swapped[[0, 1]] = swapped[[1, 0]]
+    found.add(checksum(swapped))
+    for place in (0, samples.size // 2, samples.size - 1):
+        changed = samples.copy()
+        changed.reshape(-1)[place] = not changed.reshape(-1)[place]
+        found.add(checksum(changed))
+    assert len(found) == 10
+    assert checksum(np.asfortranarray(samples)) == checksum(samples)
+
+
+def test_a_sparse_slice_has_a_checksum():
+    samples = sparse.random(50, 20, 0.2, format="csr", random_state=0)
+    assert checksum(samples) == checksum(samples.copy()) != checksum(2 * samples)
+
+
+def test_what_is_read_slice_by_slice(tmp_path):
+    class Dataset:  # as those of h5py
+        shape, dtype = X.shape, X.dtype
+
+        def __getitem__(self, where):
+            return X[where]
+
+        def __array__(self):
+            raise MemoryError
+
+    assert is_sliced(Dataset())
+    assert_array_equal(np.concatenate(list(array_source(Dataset()).slices(30))), X)
+    assert is_sliced(X)
+    assert not any(map(is_sliced, (X.tolist(), X[0], X.astype(object), X.astype(str), X + 0j, sparse.csr_array(X))))
+    np.save(tmp_path / "x.npy", X)
+    assert array_source(np.load(tmp_path / "x.npy", mmap_mode="r")).waits
+    assert array_source(np.asarray(np.load(tmp_path / "x.npy", mmap_mode="r"))[5:]).waits
+    assert not array_source(X[5:]).waits
