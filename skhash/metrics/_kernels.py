@@ -11,6 +11,7 @@ import numpy as np
 
 AP, NDCG, FAST_AP = 0, 1, 2  # metrics of `listwise_metric`
 SHIFT = 8.0  # digamma and its derivatives use their asymptotic series from here on
+FAR = 32.0  # four terms of the series are exact from here on
 TRACE = 1e-9  # a tie with fewer soft items counts as empty
 POLE = 1e-3  # AP_T uses a series where n[d] is so near to 1
 
@@ -19,6 +20,11 @@ POLE = 1e-3  # AP_T uses a series where n[d] is so near to 1
 def digamma_and_trigamma(x):
     """psi(x) and psi'(x) for x > 0: recurrence up to SHIFT, then the asymptotic series."""
     psi, psi1 = 0.0, 0.0
+    if x >= FAR:
+        t = 1.0 / x
+        s = t * t
+        psi = np.log(x) - 0.5 * t - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s / 240)))
+        return psi, t + 0.5 * s + t * s * (1 / 6 - s * (1 / 30 - s * (1 / 42 - s / 30)))
     while x < SHIFT:
         inverse = 1.0 / x
         psi -= inverse
@@ -75,9 +81,11 @@ def average_precision_terms(n, p, d_n, d_p):
     total, before, relevant_before = 0.0, 0.0, 0.0
     psi, psi1 = digamma_and_trigamma(1.0)
     for d in range(n_ties):
+        if n[d] == 0:
+            d_n[d], d_p[d] = 0.0, 0.0
+            continue
         last_psi, last_psi1 = psi, psi1
-        if n[d] > 0:
-            psi, psi1 = digamma_and_trigamma(before + n[d] + 1)
+        psi, psi1 = digamma_and_trigamma(before + n[d] + 1)
         harmonic = psi - last_psi
         single = abs(n[d] - 1) < POLE
         slope = 0.0 if single else 1 / (n[d] - 1)
@@ -153,71 +161,116 @@ def fast_ap_terms(n, p, d_n, d_p):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _count(position, level, query, masses, n, m, level_totals):
-    """Soft counts of one query, without itself: an item gives a share to the bin below it, and the rest to the next."""
-    n_bins = len(n) - 1
-    n[:] = 0.0
-    m[:] = 0.0
-    level_totals[:] = 0.0
-    for i in range(len(position)):
-        if i != query:
-            below = min(max(int(position[i]), 0), n_bins - 1)
-            upper = min(max(position[i] - below, 0.0), 1.0)
-            mass = masses[level[i]]
-            level_totals[level[i]] += 1.0
-            n[below] += 1.0 - upper
-            n[below + 1] += upper
-            if mass != 0.0:
-                m[below] += mass * (1.0 - upper)
-                m[below + 1] += mass * upper
+def _place(products, query, offset, scale, n_bins, below, upper):
+    """Bin below each item, and the item's share of the next bin. The query itself falls beyond the last bin."""
+    last = np.int32(n_bins - 1)
+    for i in range(len(products)):
+        position = (offset - products[i]) * scale
+        b = min(max(np.int32(position), np.int32(0)), last)
+        below[i] = b
+        upper[i] = min(max(position - b, 0.0), 1.0)
+    below[query] = n_bins
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _ideal_gain(level_totals, gains, discounts):
-    """DCG of a query whose items are sorted by level, highest first."""
+def _count(below, upper, shares, n):
+    """Soft counts of one query: an item gives a share to the bin below it, and the rest to the next.
+
+    Successive items are counted apart, since an increment waits for the one before it in the same bin.
+    """
+    shares[:] = 0.0
+    even, odd = shares[0], shares[1]
+    half = len(below) // 2
+    for i in range(half):
+        b, u = below[2 * i], upper[2 * i]
+        even[b, 0] += 1.0 - u
+        even[b, 1] += u
+        b, u = below[2 * i + 1], upper[2 * i + 1]
+        odd[b, 0] += 1.0 - u
+        odd[b, 1] += u
+    for i in range(2 * half, len(below)):
+        even[below[i], 0] += 1.0 - upper[i]
+        even[below[i], 1] += upper[i]
+    last = 0.0
+    for d in range(len(n)):
+        own = even[d, 0] + odd[d, 0] if d + 1 < len(n) else 0.0  # the last place holds the query
+        n[d] = own + last
+        last = even[d, 1] + odd[d, 1]
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _count_mass(level, query, masses, below, upper, chosen, m):
+    """Masses of the ties of one query, as `_count`, and the items that have a mass. Returns their number."""
+    n_chosen = 0
+    for i in range(len(level)):
+        chosen[n_chosen] = i
+        n_chosen += masses[level[i]] != 0.0 and i != query
+    m[:] = 0.0
+    for c in range(n_chosen):
+        i = chosen[c]
+        mass = masses[level[i]]
+        m[below[i]] += mass * (1.0 - upper[i])
+        m[below[i] + 1] += mass * upper[i]
+    return n_chosen
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _normalizer(level, query, metric, masses, discounts, chosen, n_chosen):
+    """Largest value of the sum over the ties: the number of relevant items, or the DCG of items sorted by level."""
+    if metric != NDCG:
+        return float(n_chosen)
+    level_totals = np.zeros(len(masses), np.int64)
+    for c in range(n_chosen):
+        level_totals[level[chosen[c]]] += 1
     ideal, before = 0.0, 0
-    for v in range(len(gains) - 1, -1, -1):
-        last = before + int(level_totals[v])
-        ideal += gains[v] * (discounts[last] - discounts[before])
+    for v in range(len(masses) - 1, -1, -1):
+        last = before + level_totals[v]
+        ideal += masses[v] * (discounts[last] - discounts[before])
         before = last
     return ideal
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def listwise_metric(position, level, n_bins, metric, masses, discounts, values, defined, slopes):
-    """Metric of each sample of a batch that ranks the others, and its derivative by each distance.
+def listwise_metric(products, level, offset, scale, n_bins, metric, masses, discounts, values, defined, slopes):
+    """Metric of each sample of a batch that ranks the others, and its derivative by each inner product.
 
     Parameters
     ----------
-    position : float32 array of shape (n, n)
-        Soft distances in units of a bin, in [0, n_bins].
+    products : float32 or float64 array of shape (n, n)
+        Half the inner products of the samples.
     level : unsigned integer array of shape (n, n)
         Index of the level of each pair.
+    offset, scale : scalars of the same type
+        ``scale * (offset - products)`` are the soft distances in units of a bin, in [0, n_bins].
     n_bins : int
         Number of bins above bin 0.
     metric : int
         AP, NDCG or FAST_AP.
     masses : float64 array of shape (n_levels,)
-        Mass of an item of each level: 0 or 1 for AP and FastAP, the gain for NDCG.
+        Mass of an item of each level, 0 for the first: 1 for AP and FastAP, the gain for NDCG.
     discounts : float64 array of shape (>= n + 2,)
         Sums of the discounts up to each rank.
     values : float64 array of shape (n,)
         Receives the metrics, 0 where they are not defined.
     defined : bool array of shape (n,)
         Receives whether something is relevant to the sample.
-    slopes : float32 array of shape (n, n)
-        Receives the derivatives of the metric of a row by the positions in that row.
+    slopes : array of shape (n, n), of the type of the products
+        Receives the derivatives of the metric of a row by the products in that row.
     """
+    below, upper = np.empty(len(products), np.uint32), np.empty(len(products))
+    chosen = np.empty(len(products), np.uint32)
+    shares = np.empty((2, n_bins + 1, 2))
     n, m, d_n, d_m = np.empty((4, n_bins + 1))
-    level_totals = np.empty(len(masses))
-    for q in range(len(position)):
-        _count(position[q], level[q], q, masses, n, m, level_totals)
-        normalizer = _ideal_gain(level_totals, masses, discounts) if metric == NDCG else (level_totals * masses).sum()
+    for q in range(len(products)):
+        _place(products[q], q, offset, scale, n_bins, below, upper)
+        n_chosen = _count_mass(level[q], q, masses, below, upper, chosen, m)
+        normalizer = _normalizer(level[q], q, metric, masses, discounts, chosen, n_chosen)
         defined[q] = normalizer > 0
         if not defined[q]:
             values[q] = 0.0
             slopes[q] = 0.0
             continue
+        _count(below, upper, shares, n)
         if metric == AP:
             total = average_precision_terms(n, m, d_n, d_m)
         elif metric == NDCG:
@@ -225,10 +278,32 @@ def listwise_metric(position, level, n_bins, metric, masses, discounts, values, 
         else:
             total = fast_ap_terms(n, m, d_n, d_m)
         values[q] = total / normalizer
-        for d in range(n_bins):  # from derivatives by counts to derivatives by positions
-            d_n[d] = (d_n[d + 1] - d_n[d]) / normalizer
-            d_m[d] = (d_m[d + 1] - d_m[d]) / normalizer
-        for i in range(len(position)):
-            below = min(max(int(position[q, i]), 0), n_bins - 1)
-            slopes[q, i] = d_n[below] + masses[level[q, i]] * d_m[below]
-        slopes[q, q] = 0.0
+        for d in range(n_bins):  # from derivatives by counts to derivatives by products, which are nearer if larger
+            d_n[d] = (d_n[d] - d_n[d + 1]) * scale / normalizer
+            d_m[d] = (d_m[d] - d_m[d + 1]) * scale / normalizer
+        d_n[n_bins] = 0.0  # of the query itself
+        for i in range(len(products)):
+            slopes[q, i] = d_n[below[i]]
+        for c in range(n_chosen):
+            i = chosen[c]
+            slopes[q, i] = d_n[below[i]] + masses[level[q, i]] * d_m[below[i]]
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def add_transposed(slopes, weights, sums):
+    """Sums of each pair of derivatives, since the product of two samples is in both of their rows.
+
+    Parameters
+    ----------
+    slopes : array of shape (n, n)
+        Derivatives of each row's value.
+    weights : array of shape (n,)
+        Derivatives by the values.
+    sums : array of shape (n, n)
+        Receives ``weights[:, None] * slopes`` plus its transpose.
+    """
+    n = len(slopes)
+    for start in range(0, n, 16):  # columns that stay in the cache
+        for i in range(n):
+            for j in range(start, min(start + 16, n)):
+                sums[i, j] = weights[i] * slopes[i, j] + weights[j] * slopes[j, i]

@@ -16,28 +16,20 @@ from skhash.metrics.ndcg import _level_gains
 
 
 def listwise_metric(
-    distances: torch.Tensor,
-    level_index: npt.NDArray[Any],
-    levels: npt.ArrayLike,
-    metric: str,
-    *,
-    max_distance: float,
-    n_bins: int | None = None,
+    phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.ArrayLike, metric: str, *, n_bins: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tie-aware metric on soft counts, differentiable with respect to the distances.
+    """Tie-aware metric on soft counts of soft Hamming distances, differentiable with respect to the activations.
 
     Parameters
     ----------
-    distances : float32 tensor of shape (n, n)
-        Soft distances in [0, max_distance], on the CPU.
+    phi : float32 or float64 tensor of shape (n, nbits)
+        Activations in [-1, 1], on the CPU. The distance of two samples is ``(nbits - <phi, phi'>) / 2``.
     level_index : uint32 ndarray of shape (n, n)
         Index of each pair's level; the diagonal is ignored.
     levels : array-like of shape (n_levels,)
         Levels, ascending from 0.
     metric : "ap", "ndcg" or "fastap"
         The metric.
-    max_distance : float
-        Largest distance, the number of bits.
     n_bins : int, default=None
         Number of bins above bin 0; None uses one bin per bit.
 
@@ -53,15 +45,14 @@ def listwise_metric(
     >>> import numpy as np
     >>> import torch
     >>> from skhash.metrics._listwise import listwise_metric
-    >>> distances = torch.tensor([[0.0, 0.5, 2.0], [0.5, 0.0, 1.5], [2.0, 1.5, 0.0]])
+    >>> phi = torch.tensor([[1.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
     >>> same_class = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=np.uint32)
-    >>> listwise_metric(distances, same_class, [0, 1], "ap", max_distance=2)
+    >>> listwise_metric(phi, same_class, [0, 1], "ap")
     (tensor([1.0000, 0.9339, 0.0000], dtype=torch.float64), tensor([ True,  True, False]))
     """
-    n_bins = int(max_distance) if n_bins is None else n_bins
-    position = distances if n_bins == max_distance else distances * (n_bins / max_distance)
+    n_bins = phi.shape[1] if n_bins is None else n_bins
     masses = _level_gains(levels) if metric == "ndcg" else (np.asarray(levels) > 0).astype(np.float64)
-    values: tuple[torch.Tensor, torch.Tensor] = _ListwiseMetric.apply(position, level_index, masses, metric, n_bins)
+    values: tuple[torch.Tensor, torch.Tensor] = _ListwiseMetric.apply(phi, level_index, masses, metric, n_bins)
     return values
 
 
@@ -71,7 +62,7 @@ class _ListwiseMetric(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        position: torch.Tensor,
+        phi: torch.Tensor,
         level_index: npt.NDArray[Any],
         masses: npt.NDArray[np.float64],
         metric: str,
@@ -79,17 +70,25 @@ class _ListwiseMetric(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         from skhash.metrics import _kernels
 
-        n = len(position)
+        n, nbits = phi.shape
         code = {"ap": _kernels.AP, "ndcg": _kernels.NDCG, "fastap": _kernels.FAST_AP}[metric]
-        values, defined, slopes = np.empty(n), np.empty(n, dtype=bool), np.empty((n, n), dtype=np.float32)
         discounts = _discount_table(1 << (n + 2).bit_length(), "log2")
-        pairs = position.detach().numpy(), level_index
-        _kernels.listwise_metric(*pairs, n_bins, code, masses, discounts, values, defined, slopes)
-        ctx.slopes = torch.from_numpy(slopes)
+        products = ((phi / 2) @ phi.T).numpy()
+        real = products.dtype.type
+        values, defined, slopes = np.empty(n), np.empty(n, dtype=bool), np.empty_like(products)
+        bins = real(nbits / 2), real(n_bins / nbits), n_bins
+        _kernels.listwise_metric(products, level_index, *bins, code, masses, discounts, values, defined, slopes)
+        ctx.save_for_backward(phi)
+        ctx.slopes = slopes
         ctx.mark_non_differentiable(is_defined := torch.from_numpy(defined))
         return torch.from_numpy(values), is_defined
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[torch.Tensor, None, None, None, None]:
-        return gradient.to(ctx.slopes.dtype)[:, None] * ctx.slopes, None, None, None, None
+        from skhash.metrics import _kernels
+
+        (phi,) = ctx.saved_tensors
+        sums = np.empty_like(ctx.slopes)
+        _kernels.add_transposed(ctx.slopes, gradient.to(phi.dtype).numpy() / 2, sums)
+        return torch.from_numpy(sums) @ phi, None, None, None, None

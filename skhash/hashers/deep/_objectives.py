@@ -197,30 +197,27 @@ class HistogramObjective(Objective):
         phi = torch.tanh(self.alpha * encoder(X))
         if phi.isnan().any():
             return phi.sum()  # NaN, which the training loop reports; a histogram would hide it
-        nbits = phi.shape[1]
-        return self.ranking_loss(nbits / 2 - (phi / 2) @ phi.T, *self._levels(targets), nbits)
+        return self.ranking_loss(phi, *self._levels(targets))
 
-    def ranking_loss(
-        self, distances: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any], nbits: int
-    ) -> torch.Tensor:
-        """Loss of the soft distances of a batch: by default, :meth:`loss` of their histogram.
+    def ranking_loss(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
+        """Loss of the activations of a batch: by default, :meth:`loss` of the histogram of their soft distances.
 
         Parameters
         ----------
-        distances : tensor of shape (n, n)
-            Soft Hamming distances, in [0, nbits].
+        phi : tensor of shape (n, nbits)
+            Activations in [-1, 1], whose soft Hamming distances are ``(nbits - <phi, phi'>) / 2``.
         level_index : ndarray of shape (n, n)
             Index of the level of each pair.
         levels : ndarray of shape (n_levels,)
             Levels, ascending from 0.
-        nbits : int
-            Number of bits.
 
         Returns
         -------
         tensor of shape ()
             The loss.
         """
+        nbits = phi.shape[1]
+        distances = nbits / 2 - (phi / 2) @ phi.T
         index = torch.from_numpy(level_index.astype(np.int64)).to(distances.device)
         return self.loss(soft_histogram(distances, index, levels, max_distance=nbits, n_bins=self.n_bins))
 

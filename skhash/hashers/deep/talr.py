@@ -173,15 +173,11 @@ class _TALRObjective(HistogramObjective):
         super().__init__(affinity, alpha, n_bins, graded=objective == "ndcg")
         self.objective, self.relaxation, self.k = objective, relaxation, k
 
-    def ranking_loss(
-        self, distances: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any], nbits: int
-    ) -> torch.Tensor:
-        """Loss of the soft distances: on the CPU in one compiled pass, else of their histogram."""
-        if distances.device.type != "cpu" or self.relaxation != "exact" or self.k is not None:
-            return super().ranking_loss(distances, level_index, levels, nbits)
-        values, is_defined = listwise_metric(
-            distances, level_index, levels, self.objective, max_distance=nbits, n_bins=self.n_bins
-        )
+    def ranking_loss(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
+        """Loss of the activations: on the CPU in one compiled pass, else of the histogram of their distances."""
+        if phi.device.type != "cpu" or self.relaxation != "exact" or self.k is not None:
+            return super().ranking_loss(phi, level_index, levels)
+        values, is_defined = listwise_metric(phi, level_index, levels, self.objective, n_bins=self.n_bins)
         loss: torch.Tensor = 1 - values.sum() / is_defined.sum().clamp_min(1)
         return loss
 
