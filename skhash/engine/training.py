@@ -271,7 +271,8 @@ def _build_optimizer(encoder: Encoder, objective: Objective, schedule: Schedule)
         return schedule.optimizer(groups)
     if schedule.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=schedule.learning_rate, momentum=0.9, nesterov=True)
-    return torch.optim.AdamW(groups, lr=schedule.learning_rate)
+    is_on_cpu = all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
+    return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=is_on_cpu or None)
 
 
 def _build_scheduler(optimizer: torch.optim.Optimizer, schedule: Schedule, n_steps: int) -> Any:
