@@ -43,25 +43,32 @@ def byte_table_distances(packed_a, packed_b, table, distances):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _keep_nearest(distances, indices, size, k):
-    """Keep the k nearest of the first `size` candidates in their order; of equal ones, the first.
+def _candidates(bounds, k):
+    """Empty candidates of each query: distances of the dtype of `bounds`, indices, and states as in `_offer`."""
+    shape = (len(bounds), 2 * k + 2 * SUB_BLOCK)
+    return np.empty(shape, bounds.dtype), np.empty(shape, np.int64), np.zeros((len(bounds), 2), np.int64)
 
-    Returns how many are kept, the largest distance among them, and how many at this distance are left out.
-    """
-    bound = np.partition(distances[:size], k - 1)[k - 1]
+
+@nb.njit(nogil=True, error_model="numpy")
+def _keep_nearest(bound, k, distances, indices, state):
+    """Keep the k nearest candidates of one query in their order, of equal ones the first; the new bound."""
+    size = state[0]
+    nearest = np.partition(distances[:size], k - 1)[k - 1]
     nearer, equal = 0, 0
     for i in range(size):
-        nearer += distances[i] < bound
-        equal += distances[i] == bound
+        nearer += distances[i] < nearest
+        equal += distances[i] == nearest
     kept, left = 0, k - nearer
     for i in range(size):
         distance = distances[i]
-        if distance < bound or (distance == bound and left > 0):
-            left -= distance == bound
+        if distance < nearest or (distance == nearest and left > 0):
+            left -= distance == nearest
             distances[kept] = distance
             indices[kept] = indices[i]
             kept += 1
-    return kept, bound, equal - (k - nearer)
+    state[0] = kept
+    state[1] = equal - (k - nearer) + (state[1] if nearest == bound else 0)
+    return nearest
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -86,26 +93,24 @@ def _offer(block, start, bound, k, distances, indices, state):
                 size += 1
             elif block[i] == bound:
                 state[1] += 1
-        if size > len(distances) - SUB_BLOCK:
-            size, nearest, left_out = _keep_nearest(distances, indices, size, k)
-            state[1] = left_out + (state[1] if nearest == bound else 0)
-            bound = nearest
         state[0] = size
+        if size > len(distances) - SUB_BLOCK:
+            bound = _keep_nearest(bound, k, distances, indices, state)
     return bound
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _finish(k, bound, distances, indices, state, nearest_distances, nearest_indices):
-    """Sort the candidates of one query, the lowest index first among equals; how many tie with the last."""
-    kept, last, left_out = _keep_nearest(distances, indices, state[0], k)
-    left_out += state[1] if last == bound else 0
-    order = np.argsort(distances[:kept], kind="mergesort")
-    n_ties = left_out
-    for i in range(kept):
-        nearest_distances[i] = distances[order[i]]
-        nearest_indices[i] = indices[order[i]]
-        n_ties += distances[i] == last
-    return n_ties
+def _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties):
+    """Sort the candidates of each query, the lowest index first among equals, and count the ties with the last."""
+    k = nearest_distances.shape[1]
+    for q in range(len(bounds)):
+        last = _keep_nearest(bounds[q], k, distances[q], indices[q], states[q])
+        order = np.argsort(distances[q, :k], kind="mergesort")
+        n_ties[q] = states[q, 1]
+        for i in range(k):
+            nearest_distances[q, i] = distances[q, order[i]]
+            nearest_indices[q, i] = indices[q, order[i]]
+            n_ties[q] += distances[q, i] == last
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -127,10 +132,8 @@ def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_
     """
     n_queries, n_bytes, _ = tables.shape
     k = nearest_distances.shape[1]
-    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), tables.dtype)
-    indices = np.empty(distances.shape, np.int64)
     bounds = np.full(n_queries, np.iinfo(tables.dtype).max, tables.dtype)
-    states = np.zeros((n_queries, 2), np.int64)
+    distances, indices, states = _candidates(bounds, k)
     block = np.empty(BLOCK, tables.dtype)
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
@@ -142,9 +145,7 @@ def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_
                     total += table[byte, database[start + i, byte]]
                 block[i] = total
             bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
-    for q in range(n_queries):
-        found = nearest_distances[q], nearest_indices[q]
-        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
+    _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -166,10 +167,8 @@ def nearest_by_estimates(
     """
     n_queries, n_bytes, _ = tables.shape
     k = nearest_distances.shape[1]
-    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK))
-    indices = np.empty(distances.shape, np.int64)
     bounds = np.full(n_queries, np.inf)
-    states = np.zeros((n_queries, 2), np.int64)
+    distances, indices, states = _candidates(bounds, k)
     block = np.empty(BLOCK)
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
@@ -182,9 +181,7 @@ def nearest_by_estimates(
                     total += table[byte, database[item, byte]]
                 block[i] = constants[q] + offsets[item] + slopes[item] * (total * units[q])
             bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
-    for q in range(n_queries):
-        found = nearest_distances[q], nearest_indices[q]
-        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
+    _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

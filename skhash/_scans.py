@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from skhash._kernels import SUB_BLOCK, _finish, _keep_nearest
+from skhash._kernels import _candidates, _finish, _keep_nearest
 
 LANES = 16  # queries that are scanned together
 GROUPS = 16  # groups of four bits in a word
@@ -144,9 +144,7 @@ def _add_candidate(distance, item, bound, k, distances, indices, state):
     state[0] = size + 1
     if size + 1 < len(distances):
         return bound
-    state[0], nearest, left_out = _keep_nearest(distances, indices, size + 1, k)
-    state[1] = left_out + (state[1] if nearest == bound else 0)
-    return nearest
+    return _keep_nearest(bound, k, distances, indices, state)
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -178,10 +176,8 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
         As there.
     """
     n_queries, n_words, k = len(exact), database.shape[1], nearest_distances.shape[1]
-    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), exact.dtype)
-    indices = np.empty(distances.shape, np.int64)
     bounds = np.full(n_queries, np.iinfo(exact.dtype).max, exact.dtype)
-    states = np.zeros((n_queries, 2), np.int64)
+    distances, indices, states = _candidates(bounds, k)
     limits = np.full((len(rounded), LANES), np.int16(-(2**15)))  # of lanes without a query
     limits.reshape(-1)[:n_queries] = 2**15 - 1
     sums = np.empty((BLOCK, LANES), np.int16)
@@ -205,9 +201,7 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
                             limits[part, lane] = _limit(bound, middles[q], units[q], n_words * GROUPS)
                     lanes >>= np.uint64(1)
                     lane += 1
-    for q in range(n_queries):
-        found = nearest_distances[q], nearest_indices[q]
-        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *found)
+    _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
 
 
 def nearest_by_scan(zeros, ones, database, first, last, *found):
@@ -236,11 +230,8 @@ def scan_estimates(
         As there.
     """
     n_queries, k = len(exact), nearest_distances.shape[1]
-    nearest_indices, n_ties = found
-    distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK))
-    indices = np.empty(distances.shape, np.int64)
     bounds = np.full(n_queries, np.inf)
-    states = np.zeros((n_queries, 2), np.int64)
+    distances, indices, states = _candidates(bounds, k)
     limits = np.full((len(rounded), LANES), -np.inf)  # of lanes without a query
     limits.reshape(-1)[:n_queries] = np.inf
     largest = np.abs(offsets[first:last]).max()
@@ -269,9 +260,7 @@ def scan_estimates(
                             limits[part, lane] = bound - constants[q] + rounding
                     near >>= np.uint64(1)
                     lane += 1
-    for q in range(n_queries):
-        nearest = nearest_distances[q], nearest_indices[q]
-        n_ties[q] = _finish(k, bounds[q], distances[q], indices[q], states[q], *nearest)
+    _finish(bounds, distances, indices, states, nearest_distances, *found)
 
 
 def estimates_by_scan(zeros, ones, units, slopes, offsets, constants, database, first, last, *found):
