@@ -6,13 +6,13 @@ with zeros in the unused tail, which leaves every Hamming distance unchanged.
 All arithmetic on codes lives here: on ``uint8`` a plain subtraction wraps around.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._threads import run_in_slices
+from skhash._validation.numeric import is_count as is_count
 from skhash._validation.numeric import numeric, sum_of_squares
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
@@ -47,10 +47,33 @@ def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     array([[0, 1, 1]], dtype=uint8)
     """
     activations = numeric(activations, "activations")
-    bits = activations >= 0
     if ((total := sum_of_squares(activations)) is None or np.isnan(total)) and np.isnan(activations).any():
         raise ValueError(f"`activations` must not have NaN. Got {np.isnan(activations).sum()} instead.")
-    return bits.view(np.uint8)
+    return threshold(activations)
+
+
+def threshold(activations: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Bits of activations that are known to be numbers, as :func:`binarize` returns them.
+
+    Parameters
+    ----------
+    activations : ndarray of shape (n, nbits)
+        Real values without NaN.
+
+    Returns
+    -------
+    ndarray of shape (n, nbits), dtype uint8
+        Bits, 0 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.codes import threshold
+    >>> threshold(np.array([[-0.5, 0.0, 2.0]]))
+    array([[0, 1, 1]], dtype=uint8)
+    """
+    bits: npt.NDArray[np.uint8] = (activations >= 0).view(np.uint8)
+    return bits
 
 
 def signs(bits: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -377,30 +400,6 @@ def check_same_nbits(nbits_a: int, nbits_b: int, name_a: str, name_b: str) -> No
         raise ValueError(
             f"`{name_a}` and `{name_b}` must have the same number of bits. Got {nbits_a} and {nbits_b} instead."
         )
-
-
-def is_count(value: object, largest: float = math.inf) -> bool:
-    """Whether a value is an integer from 1 to `largest`; True and False are not.
-
-    Parameters
-    ----------
-    value : object
-        Value to check.
-    largest : int, default=inf
-        Largest integer that is accepted.
-
-    Returns
-    -------
-    bool
-        True for such an integer.
-
-    Examples
-    --------
-    >>> from skhash.codes import is_count
-    >>> [is_count(value, 64) for value in (64, 65, 0, 8.0, True)]
-    [True, False, False, False, False]
-    """
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= largest)
 
 
 def _bits(codes: npt.ArrayLike, nbits: int | None) -> npt.NDArray[np.uint8]:

@@ -16,7 +16,7 @@ from skhash._encoding._sources import Source, array_source, checksum, is_sliced,
 from skhash._files._resumable import ResumableRecords, check_writable
 from skhash._validation.numeric import sum_of_squares
 from skhash._validation.values import MAX_VALUE, check_activations
-from skhash.codes import binarize, is_count
+from skhash.codes import is_count, threshold
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
@@ -31,8 +31,8 @@ _Slices = Generator[tuple[Any, bool, Any], None, None]
 
 
 def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Codes:
-    """Packed codes of activations."""
-    return np.packbits(binarize(activations), axis=1)
+    """Packed codes of checked activations."""
+    return np.packbits(threshold(activations), axis=1)
 
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:

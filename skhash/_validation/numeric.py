@@ -1,5 +1,6 @@
 """Arrays of numbers from what users give, with one error for anything else that names the argument."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,27 @@ def sum_of_squares(values: Any) -> float | None:
     flat = values.reshape(-1)
     with np.errstate(all="ignore"):
         return float(np.dot(flat, flat))
+
+
+def is_count(value: object, largest: float = math.inf) -> bool:
+    """Whether a value is an integer from 1 to `largest`; True and False are not.
+
+    Parameters
+    ----------
+    value : object
+        Value to check.
+    largest : int, default=inf
+        Largest integer that is accepted.
+
+    Returns
+    -------
+    bool
+        True for such an integer.
+
+    Examples
+    --------
+    >>> from skhash._validation.numeric import is_count
+    >>> [is_count(value, 64) for value in (64, 65, 0, 8.0, True)]
+    [True, False, False, False, False]
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= largest)

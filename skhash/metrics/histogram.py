@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
 from skhash._validation.numeric import numeric
 from skhash.metrics._arrays import memory_chunks, merge_ties, spread_levels
+
+#: kind of the bytes, and names of the arrays of both layouts
+_KIND = "RelevanceHistogram"
+_DENSE, _RAGGED = ("counts", "levels"), ("counts", "levels", "distances", "indptr")
 
 
 @dataclass(eq=False)
@@ -195,6 +200,66 @@ class RelevanceHistogram:
         """Histogram itself as a sum that starts with 0, for ``sum``."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
+    def to_bytes(self) -> bytes:
+        """Bytes of the histogram, for another process or a file; reading them runs no code.
+
+        Returns
+        -------
+        bytes
+            A safetensors file with a version. Equal histograms have equal bytes.
+
+        Raises
+        ------
+        TypeError
+            If the counts are soft counts of a training, a torch tensor.
+
+        Examples
+        --------
+        >>> from skhash.metrics import RelevanceHistogram, relevance_histogram
+        >>> H = relevance_histogram([[0, 0]], [[0, 0], [0, 1]], [7], [7, 5])
+        >>> again = RelevanceHistogram.from_bytes(H.to_bytes())
+        >>> bool((again.counts == H.counts).all())
+        True
+        """
+        if not isinstance(self.counts, np.ndarray):
+            raise TypeError(f"`counts` must be an ndarray to become bytes. Got a {type(self.counts).__name__} instead.")
+        names = _RAGGED if self.is_ragged else _DENSE
+        return arrays_to_bytes(_KIND, 1, {name: np.asarray(getattr(self, name)) for name in names})
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "RelevanceHistogram":
+        """Histogram from the bytes of :meth:`to_bytes`.
+
+        Parameters
+        ----------
+        content : bytes
+            The bytes.
+
+        Returns
+        -------
+        RelevanceHistogram
+            The histogram.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are damaged, are not those of a histogram, or have a newer version.
+
+        Examples
+        --------
+        >>> from skhash.metrics import RelevanceHistogram
+        >>> RelevanceHistogram.from_bytes(b"")
+        Traceback (most recent call last):
+        ...
+        ValueError: `content` must be bytes of a RelevanceHistogram. Got others, or damaged ones: ...
+        """
+        H = cls(**arrays_from_bytes(content, _KIND, 1, (_DENSE, _RAGGED)))
+        if (np.asarray(H.counts) < 0).any() or not np.isfinite(H.counts).all():
+            raise ValueError("`counts` must be numbers of items, >= 0. Got others in `content`.")
+        if H.is_ragged:
+            _check_ties(H)
+        return H
+
     def _ties(self, levels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
         """Query, distance and counts over `levels` of each tie."""
         counts = spread_levels(self.counts, self.levels, levels)
@@ -202,6 +267,20 @@ class RelevanceHistogram:
             return np.repeat(np.arange(self.n_queries), np.diff(self.indptr)), self.distances, counts
         query, distance = np.nonzero(counts.sum(axis=2))
         return query, distance.astype(np.float64), counts[query, distance]
+
+
+def _check_ties(H: RelevanceHistogram) -> None:
+    """Raise ValueError if the ties of a ragged histogram are not those of its queries, by ascending distance."""
+    indptr, distances, n_ties = H.indptr, H.distances, len(H.counts)
+    is_split = indptr.ndim == 1 and indptr.dtype.kind in "iu" and len(indptr) and (indptr[0], indptr[-1]) == (0, n_ties)
+    if not is_split or (np.diff(indptr.astype(np.int64)) < 0).any():
+        raise ValueError(f"`indptr` must ascend from 0 to {n_ties}, the number of ties. Got others in `content`.")
+    descends = np.zeros(n_ties, dtype=bool)
+    if distances.shape == (n_ties,):
+        descends[1:] = ~(distances[1:] > distances[:-1])
+        descends[indptr[:-1][indptr[:-1] < n_ties]] = False
+    if distances.shape != (n_ties,) or descends.any() or np.isnan(distances).any():
+        raise ValueError("`distances` must ascend within each query. Got others in `content`.")
 
 
 def _padded(widths: npt.NDArray[np.int64]) -> int:

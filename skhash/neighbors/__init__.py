@@ -3,7 +3,7 @@
 from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode
 from skhash.neighbors.choose_code import choose_code
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
-from skhash.neighbors.merging import merge_neighbors
+from skhash.neighbors.merging import merge_neighbors, neighbors_from_bytes, neighbors_to_bytes
 from skhash.neighbors.transformer import HammingNeighborsTransformer
 
 __all__ = [
@@ -13,4 +13,6 @@ __all__ = [
     "MeasuredCode",
     "choose_code",
     "merge_neighbors",
+    "neighbors_from_bytes",
+    "neighbors_to_bytes",
 ]

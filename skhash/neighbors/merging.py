@@ -7,6 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._distances import Neighbors
+from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
+from skhash._validation.numeric import is_count, numeric
+
+_KIND = "list of neighbors"
 
 
 def merge_neighbors(
@@ -23,19 +27,23 @@ def merge_neighbors(
         Arrays of shape (n_queries, k_shard) as ``kneighbors`` returns them, with indices into the whole
         database. A shard with fewer items than `n_neighbors` has fewer columns, perhaps none.
     n_neighbors : int
-        Number of neighbors to return.
+        Number of neighbors to return; >= 1.
 
     Returns
     -------
     distances : ndarray of shape (n_queries, min(n_neighbors, items))
-        Distances, ascending.
+        Distances, ascending; of the dtype of the shards that are not empty.
     indices : int64 ndarray of the same shape
         Items; of equal distances the lowest index first.
 
     Raises
     ------
     ValueError
-        If there is no shard, or the shards have different numbers of queries.
+        If there is no shard, the shards have different numbers of queries, or `n_neighbors` is not an int >= 1.
+
+    See Also
+    --------
+    neighbors_to_bytes : Bytes of the neighbors of a shard, to send or to store.
 
     Examples
     --------
@@ -46,13 +54,88 @@ def merge_neighbors(
     >>> merge_neighbors([first, second], n_neighbors=3)
     (array([[0, 0, 2]]), array([[4, 9, 7]]))
     """
+    if not is_count(n_neighbors):
+        raise ValueError(f"`n_neighbors` must be an int >= 1. Got {n_neighbors!r} instead.")
     pairs = [(np.asarray(distances), np.asarray(indices, dtype=np.int64)) for distances, indices in shards]
     if not pairs or any(d.ndim != 2 or d.shape != i.shape or len(d) != len(pairs[0][0]) for d, i in pairs):
         raise ValueError(
             "`shards` must be pairs of distances and indices of equal shapes (n_queries, k), for the same queries. "
             f"Got shapes {[(d.shape, i.shape) for d, i in pairs]} instead."
         )
+    pairs = [pair for pair in pairs if pair[0].shape[1]] or pairs[:1]  # an empty shard may have another dtype
     return smallest(np.hstack([d for d, _ in pairs]), np.hstack([i for _, i in pairs]), n_neighbors)
+
+
+def neighbors_to_bytes(distances: npt.ArrayLike, indices: npt.ArrayLike) -> bytes:
+    """Bytes of neighbors, for another process or a file; reading them runs no code.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n_queries, k)
+        Distances of the neighbors, as ``kneighbors`` or :func:`merge_neighbors` returns them.
+    indices : array-like of shape (n_queries, k)
+        The neighbors.
+
+    Returns
+    -------
+    bytes
+        A safetensors file with a version. Equal neighbors have equal bytes.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are not numbers of one shape (n_queries, k).
+
+    Examples
+    --------
+    >>> from skhash.neighbors import neighbors_from_bytes, neighbors_to_bytes
+    >>> neighbors_from_bytes(neighbors_to_bytes([[0, 3]], [[4, 1]]))
+    (array([[0, 3]]), array([[4, 1]]))
+    """
+    arrays = {"distances": numeric(distances, "distances"), "indices": numeric(indices, "indices").astype(np.int64)}
+    _check_shapes(arrays["distances"], arrays["indices"])
+    return arrays_to_bytes(_KIND, 1, arrays)
+
+
+def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Neighbors from the bytes of :func:`neighbors_to_bytes`.
+
+    Parameters
+    ----------
+    content : bytes
+        The bytes.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_queries, k)
+        Distances of the neighbors.
+    indices : int64 ndarray of shape (n_queries, k)
+        The neighbors.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are damaged, are not those of neighbors, or have a newer version.
+
+    Examples
+    --------
+    >>> from skhash.neighbors import neighbors_from_bytes
+    >>> neighbors_from_bytes(b"")
+    Traceback (most recent call last):
+    ...
+    ValueError: `content` must be bytes of a list of neighbors. Got others, or damaged ones: ...
+    """
+    arrays = arrays_from_bytes(content, _KIND, 1, [("distances", "indices")])
+    _check_shapes(arrays["distances"], arrays["indices"])
+    return arrays["distances"], arrays["indices"].astype(np.int64, copy=False)
+
+
+def _check_shapes(distances: npt.NDArray[Any], indices: npt.NDArray[Any]) -> None:
+    if distances.ndim != 2 or distances.shape != indices.shape:
+        raise ValueError(
+            "`distances` and `indices` must have one shape, (n_queries, k). "
+            f"Got {distances.shape} and {indices.shape} instead."
+        )
 
 
 def merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:

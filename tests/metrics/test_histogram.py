@@ -3,7 +3,9 @@
 import _oracles as oracles
 import numpy as np
 import pytest
+import torch
 
+from skhash._files._arrays import arrays_to_bytes
 from skhash.metrics import (
     Metric,
     RelevanceHistogram,
@@ -82,3 +84,48 @@ def test_merging_irrelevant_ties_changes_no_metric_of_ranks(n_levels):
     assert evaluate_histograms([H], ["precision_radius_3"], empty="zero") == {
         "precision_radius_3": precision(H, radius=3, empty="zero")
     }
+
+
+@both_layouts
+@oracles.every_affinity
+def test_bytes_give_the_histogram_back(kind, weights):
+    (queries, database), (query_y, database_y), affinity, _ = oracles.random_problem(kind, n_items=40)
+    H = relevance_histogram(queries, database, query_y, database_y, affinity=affinity, bit_weights=weights)
+    again = RelevanceHistogram.from_bytes(H.to_bytes())
+    for name in ("counts", "levels", "distances", "indptr"):
+        expected = getattr(H, name)
+        assert expected is None or (getattr(again, name).dtype, getattr(again, name).shape) == (
+            expected.dtype,
+            expected.shape,
+        )
+        np.testing.assert_array_equal(getattr(again, name), expected)
+    assert again.to_bytes() == H.to_bytes()
+    oracles.assert_same_histogram(again + H, H + H)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"counts": np.array([[-1, 0], [1, 2], [0, 1]])}, "`counts` must be numbers of items, >= 0"),
+        ({"counts": np.array([[np.nan, 0], [1, 2], [0, 1]])}, "`counts` must be numbers of items, >= 0"),
+        ({"levels": np.array([1, 0])}, "`levels` must ascend from 0"),
+        ({"distances": np.array([2.0, 1.0, 0.0])}, "`distances` must ascend within each query"),
+        ({"distances": np.array([1.0, 1.0, 0.0])}, "`distances` must ascend within each query"),
+        ({"distances": np.array([1.0, np.nan, 0.0])}, "`distances` must ascend within each query"),
+        ({"distances": np.array([1.0, 2.0])}, "`distances` must ascend within each query"),
+        ({"indptr": np.array([0, 2])}, "`indptr` must ascend from 0 to 3"),
+        ({"indptr": np.array([0, 4, 3])}, "`indptr` must ascend from 0 to 3"),
+        ({"indptr": np.array([], dtype=int)}, "`indptr` must ascend from 0 to 3"),
+    ],
+)
+def test_bytes_of_no_histogram_are_refused(changes, message):
+    parts = {"counts": np.array([[1, 0], [1, 2], [0, 1]]), "levels": np.array([0, 1])}
+    parts |= {"distances": np.array([1.0, 2.0, 0.0]), "indptr": np.array([0, 2, 3])}
+    assert RelevanceHistogram.from_bytes(RelevanceHistogram(**parts).to_bytes()).n_queries == 2
+    with pytest.raises(ValueError, match=message):
+        RelevanceHistogram.from_bytes(arrays_to_bytes("RelevanceHistogram", 1, parts | changes))
+
+
+def test_soft_counts_have_no_bytes():
+    with pytest.raises(TypeError, match=r"must be an ndarray to become bytes\. Got a Tensor instead"):
+        RelevanceHistogram(torch.ones(1, 3, 2), np.array([0, 1])).to_bytes()

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 from sklearn.utils import gen_batches
 
-from skhash._encoding import ENCODE_BATCH_SIZE, binarize_and_pack
+from skhash._encoding import ENCODE_BATCH_SIZE
+from skhash.codes import binarize, pack
 from skhash.engine import ArraySubset, Encoder, full_precision
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
@@ -98,7 +99,7 @@ class EarlyStopping(BestEpoch):
 
     def measure(self, encoder: Encoder) -> float:
         """Metric of the held-out samples."""
-        codes, database = (binarize_and_pack(compute_activations(encoder, X)) for X in (self.held_out, self.database))
+        codes, database = (pack(binarize(compute_activations(encoder, X))) for X in (self.held_out, self.database))
         nbits = encoder.hash.out_features
         ranking = Ranking(codes, database, nbits, self.held_out_targets, self.database_targets, self.affinity)
         return evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
