@@ -212,7 +212,7 @@ def as_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """
     n, n_bytes = packed.shape
     padded = np.zeros((n, -(-n_bytes // 8) * 8), dtype=np.uint8)
-    padded[:, :n_bytes] = packed
+    padded[:, :n_bytes].view(f"V{n_bytes}")[:] = np.ascontiguousarray(packed).view(f"V{n_bytes}")  # whole: quicker
     return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
