@@ -39,7 +39,7 @@ class FactorsMixin:
     def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
         """Two numbers per item, from which real queries estimate the distance of the vectors.
 
-        They are stored beside the code, and are 8 bytes of an item.
+        They take 8 bytes per item, beside its code.
 
         Parameters
         ----------
@@ -93,8 +93,8 @@ class FactorsMixin:
     def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
         """Real queries for items with factors, and what each query adds to its estimated distances.
 
-        Distances are squared Euclidean ones, half of these for "cosine", and minus the inner product for "inner".
-        The inner product with the mean belongs to the latter: queries are not centered then.
+        The distance is the squared Euclidean one for "euclidean", half of it for "cosine", and minus the inner product
+        for "inner". The vectors of an inner product are not centered, so its queries are not either.
         """
         X = self._validate_samples(X)
         with self._thread_limits():
@@ -114,7 +114,7 @@ class FactorsMixin:
         """Raise ValueError for a backbone: the estimates are those of linear maps."""
         if self.backbone is not None:
             raise ValueError(
-                f"`backbone` must be None for factors, which linear maps have. Got {self.backbone!r} instead."
+                f"`backbone` must be None for factors, which need linear maps. Got {self.backbone!r} instead."
             )
 
     def _check_options(self, X: Any) -> None:

@@ -14,7 +14,7 @@ from skhash.hashers.deep._reconstruction import Reconstruction
 
 
 class QueryEncoder(Encoder):
-    """Encoder with a second linear layer, for queries, and perhaps codes that reconstruct the items.
+    """Encoder with a second linear layer, for queries, and optionally codes that reconstruct the items.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class QueryEncoder(Encoder):
         Parameters
         ----------
         model : Reconstruction
-            What has been learned from the outputs of the backbone.
+            The parameters, learned from the outputs of the backbone.
         shift : tensor of shape (width,)
             Added to the queries.
         """
@@ -134,7 +134,7 @@ class QueryEncoder(Encoder):
         return self._given(queries).flatten(1) @ self._given(items).flatten(1).T
 
     def center(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Mean of samples of some shape as they are given, flat and in units of the scale: what centering subtracts."""
+        """Mean that centering subtracts, of samples of a shape as they are given; flat, in units of the scale."""
         return torch.broadcast_to(self._given(self.mean), shape).flatten() / self.scale
 
     def _given(self, X: torch.Tensor) -> torch.Tensor:

@@ -32,7 +32,7 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """What codes and real queries are made of.
+    """Parameters of codes that reconstruct vectors, and of their real queries.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Reconstruction:
     digits : ndarray of shape (nbits,), float32
         What each bit contributes to the squared norm; 0 for bits that are no digits.
     middle : float
-        What the digits, as -1 and 1, are added to; the sum is the squared norm of r(b) less that of o, about.
+        Added to the digits, each times -1 or 1: about the squared norm of r(b) minus that of o.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Reconstruction:
         Returns
         -------
         ndarray of shape (n_samples, nbits), float32
-            Of a bit, half of what the squared error gains by its value; of a digit, the part of the norm left to it.
+            For a bit, half of the squared error that its value saves; for a digit, the rest of the norm before it.
         """
         n_content = int(np.count_nonzero(self.digits == 0))
         bits, fields, squared = self._descend(projected, start, n_content)
@@ -97,7 +97,7 @@ class Reconstruction:
         return values
 
     def _descend(self, projected: FloatArray, start: FloatArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Best bits, their fields, and squared norms of the reconstruction, less that of o."""
+        """Best bits, their fields, and squared norms of the reconstruction, minus that of o."""
         from skhash.hashers.deep._kernels import descend_bits
 
         gram, bias = np.ascontiguousarray(self.gram[:n, :n]), self.field_bias[:n]

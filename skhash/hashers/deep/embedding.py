@@ -118,7 +118,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     Items become codes. Queries stay real: :meth:`project_queries` is a linear map of its own, and
     :class:`skhash.neighbors.HammingNeighbors` with ``query="real"`` ranks the codes by it. Learning
-    starts from ITQ, and held-out queries decide whether an epoch is better than this start.
+    starts from ITQ, and held-out queries decide whether an epoch is better than the start.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         :mod:`skhash.affinity`. None learns neighbors, and takes "auto" for :meth:`score`.
     factors : bool, default=False
         Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
-        beside its code: see :meth:`encode_factors`. Without a backbone only.
+        beside its code: see :meth:`encode_factors`. `backbone` must be None for it.
     {shared parameters}
 
     Attributes
@@ -148,21 +148,22 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     Notes
     -----
-    With ``early_stopping=True`` a share `validation_fraction` of the samples, at most 500, are held
-    out: they are items like the others, and no queries. The validation metric of `history_` is the share
-    of their ten nearest vectors that are among the ten best items by real queries, measured about 25
-    times. The start is kept if no epoch is better by more than chance, so learning pays from some
-    thousand samples on. Without an affinity `y` is stored for :meth:`score`; learning does not use it.
+    With ``early_stopping=True`` a share `validation_fraction` of the samples, at most 500, is held out:
+    training uses them as items, and not as queries. The validation metric of `history_` is the share of
+    their ten nearest vectors that are among the first ten items of their real queries. It is measured
+    about 25 times. The start is kept unless an epoch is better by more than chance, so training helps
+    from some thousand samples on. Without an affinity, `y` is stored for :meth:`score`, and training does
+    not use it.
 
     With an affinity, few labels are enough. Unlabeled samples have the class -1, as in
-    :mod:`sklearn.semi_supervised`, or no label at all in a matrix of labels; for another affinity they
-    are relevant to no sample, as those without judged pairs in a
-    :class:`~skhash.affinity.PrecomputedAffinity`. They still say where the vectors are. Learning starts
-    from a ridge regression of the levels of all pairs of labeled samples, rotated as in ITQ, and goes on
-    as :class:`TALRHasher` does; real queries are the activations then. The AP of held-out labeled
-    samples, ranked by their codes, decides about the penalty and the epoch. With an affinity
-    `temperature` is not used, `input_dropout` is as said above, and the table's rows "relevance" hold;
-    otherwise ``input_dropout=None`` is 0.
+    :mod:`sklearn.semi_supervised`, or no label at all in a matrix of labels. For another affinity they
+    are relevant to no sample, such as those without judged pairs in a
+    :class:`~skhash.affinity.PrecomputedAffinity`. The rotation of the start is learned from all samples,
+    with and without labels. Training starts from a ridge regression of the levels of all pairs of labeled
+    samples, rotated as in ITQ, and continues as in :class:`TALRHasher`; real queries are the activations.
+    The AP of held-out labeled samples, ranked by their codes, selects the penalty and the epoch.
+    `temperature` is not used, and the defaults are those of the rows "relevance" of the table. Without an
+    affinity, ``input_dropout=None`` is 0.
 
     {defaults}
 
