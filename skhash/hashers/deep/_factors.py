@@ -9,6 +9,13 @@ is exact for q = x, up to the part of x outside of the span of f. P projects on 
     norm(x) = |x|,   along(x) = <f(x), s(x)> |x|^2 / |P x|^2
 
 so that <q, x> ~ score * norm^2 / along. With as many bits as features P x = x, and this is the estimator of RaBitQ.
+
+Codes that reconstruct x as r(b) = D^T b (see `_reconstruction`, here o = 0 and there are no digits) have
+
+    <q, x> ~ slope(x) <q, r(b)>,   slope(x) = w |P x|^2 / <x, r(b)> + 1 - w
+
+The first slope is exact for q = x, up to P, and 1 is the best guess for any q, given the code alone. `along` is
+what makes norm^2 / along this slope, in the units of the scores. Training changes the queries, and not the slopes.
 """
 
 from typing import Annotated, Any
@@ -21,6 +28,8 @@ from skhash._validation.schema import OPTIONAL, Array
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._query_encoder import QueryEncoder
+
+EXACT = 0.75  # w
 
 
 class FactorsMixin:
@@ -49,10 +58,11 @@ class FactorsMixin:
         Returns
         -------
         ndarray of shape (n_samples, 2), dtype float32
-            Norm of the centered vector, and its inner product with its code: a query q has with an item x
+            Norm of the centered vector, and its product with its code: a query q has with an item x
             about the inner product ``score * norm**2 / product``, both centered, where
-            ``score = project_queries(q) @ (2 * bits - 1)``. With fewer bits than features the product is divided
-            by the share of the squared norm that the bits see. A product of 0 stands for an estimate of 0.
+            ``score = project_queries(q) @ (2 * bits - 1)``. The product is between two values: the one that is exact
+            for q = x, up to the part of x that the bits do not see, and the one that is best for any q, if the codes
+            reconstruct the items. A product of 0 stands for an estimate of 0.
 
         Raises
         ------
@@ -73,20 +83,20 @@ class FactorsMixin:
         ... ).fit(X)
         >>> norm, product = hasher.encode_factors(X[:1])[0]
         >>> score = hasher.project_queries(X[:1])[0] @ (2.0 * hasher.transform(X[:1])[0] - 1)
-        >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=1e-3))
+        >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=0.1))
         True
         """
         X = self._validate_samples(X)
         self._check_factors()
         with self._thread_limits():
             encoder: QueryEncoder = self._module()
-            if encoder.reconstructs:
+            if encoder.digits.any() or encoder.field_bias.any():
                 raise ValueError(
                     "`factors` must be True when the hasher is fitted, for codes that suit them. Got False."
                 )
-            basis = _basis(encoder.queries.weight)
+            directions = seen_directions(encoder)
             factors: npt.NDArray[np.float32] = compute_activations(
-                encoder, X, lambda batch: _factors(encoder, batch, basis)
+                encoder, X, lambda batch: factors_of(encoder, encoder.features(batch), sign(encoder(batch)), directions)
             )
         return factors
 
@@ -129,20 +139,45 @@ class FactorsMixin:
             self.database_factors_ = self.encode_factors(X)
 
 
-def _basis(weight: torch.Tensor) -> torch.Tensor | None:
-    """Orthonormal basis of the span of a map, shape (width, rank); None if it is the whole space."""
-    _, values, directions = torch.linalg.svd(weight.detach(), full_matrices=False)
+def seen_directions(encoder: QueryEncoder) -> torch.Tensor | None:
+    """Orthonormal basis of the span of the bits, shape (width, rank); None if it is the whole space."""
+    weight = encoder.decoder if encoder.reconstructs else encoder.queries.weight.detach()
+    _, values, directions = torch.linalg.svd(weight, full_matrices=False)
     rank = int((values > 1e-6 * values[0]).sum())
     return None if rank == weight.shape[1] else directions[:rank].T
 
 
 @torch.no_grad()
-def _factors(encoder: QueryEncoder, X: torch.Tensor, basis: torch.Tensor | None) -> torch.Tensor:
-    """Factors of a batch of samples, shape (n, 2)."""
-    features, queries = encoder.features(X), encoder.query(X)
-    # signs that agree make it the 1-norm, which is at least the 2-norm: where they do not, it is no less than that
-    along = (queries * sign(encoder(X))).sum(1).maximum(queries.norm(dim=1))
+def factors_of(
+    encoder: QueryEncoder, features: torch.Tensor, codes: torch.Tensor, directions: torch.Tensor | None
+) -> torch.Tensor:
+    """Factors of a batch of samples.
+
+    Parameters
+    ----------
+    encoder : QueryEncoder
+        The encoder.
+    features : tensor of shape (n, width)
+        Outputs of the backbone.
+    codes : tensor of shape (n, nbits)
+        Codes as -1 and 1.
+    directions : tensor of shape (width, rank) or None
+        What :func:`seen_directions` returns.
+
+    Returns
+    -------
+    tensor of shape (n, 2), float32
+    """
     squared = features.square().sum(1)
-    inside = squared if basis is None else (features @ basis).square().sum(1)
-    along = torch.where(inside > 1e-10 * squared, along * squared / inside.clamp_min(1e-30), 0.0)
-    return torch.stack([squared.sqrt() * encoder.scale, along], 1)
+    inside = squared if directions is None else (features @ directions).square().sum(1)
+    if encoder.reconstructs:
+        along = (features * (codes @ encoder.decoder)).sum(1).maximum(inside / 2)
+        slopes = EXACT * inside / along.clamp_min(1e-30) + 1 - EXACT
+        products = squared / (slopes * encoder.activation_scale())
+    else:
+        queries = encoder.queries(features)
+        # signs that agree make it the 1-norm, which is at least the 2-norm: where they do not, it is no less than that
+        along = (queries * codes).sum(1).maximum(queries.norm(dim=1))
+        products = along * squared / inside.clamp_min(1e-30)
+    products = torch.where(inside > 1e-10 * squared, products, 0.0)
+    return torch.stack([squared.sqrt() * encoder.scale, products], 1)

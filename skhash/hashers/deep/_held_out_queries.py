@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from skhash.hashers.deep._early_stopping import BestEpoch, compute_activations
+from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
 
 N_NEIGHBORS = 10
 N_MAX_QUERIES = 500
@@ -27,8 +28,8 @@ class HeldOutQueries(BestEpoch):
         Their targets.
     indices : ndarray of int64
         Indices of the held-out samples.
-    metric : "cosine", "inner" or "euclidean"
-        Metric of the true neighbors.
+    scores : QueryScores
+        How real queries rank the items. Its metric is that of the true neighbors.
     n_iter_no_change : int
         Number of epochs without a better value before stopping.
     every : int, default=1
@@ -36,8 +37,8 @@ class HeldOutQueries(BestEpoch):
 
     Attributes
     ----------
-    codes : tensor of shape (n_samples, nbits) or None
-        Codes of all samples as -1 and 1, if training does not change them.
+    items : ItemTerms or None
+        Terms of all samples, if training does not change them.
     """
 
     def __init__(
@@ -45,13 +46,13 @@ class HeldOutQueries(BestEpoch):
         X: Any,
         targets: Any,
         indices: npt.NDArray[np.int64],
-        metric: str,
+        scores: QueryScores,
         n_iter_no_change: int,
         every: int = 1,
     ) -> None:
         super().__init__(X, targets, len(indices), n_iter_no_change)
-        self.indices, self.metric, self.every = indices, metric, every
-        self.codes: torch.Tensor | None = None
+        self.indices, self.scores, self.every = indices, scores, every
+        self.items: ItemTerms | None = None
         self._neighbors: torch.Tensor | None = None
 
     def improves(self, encoder: Any, entry: dict[str, Any]) -> bool:
@@ -65,16 +66,16 @@ class HeldOutQueries(BestEpoch):
             return 0.0
         if self._neighbors is None:
             self._neighbors = self._nearest(self._similarities(encoder))
-        codes = compute_codes(encoder, self.train) if self.codes is None else self.codes
-        queries = encoder.query(encoder.read(self.train, self.indices)).cpu()
-        found = self._nearest(queries @ codes.T)
+        vectors, offsets = self.scores.items(encoder, self.train) if self.items is None else self.items
+        queries = self.scores.queries(encoder, encoder.read(self.train, self.indices)).cpu()
+        found = self._nearest(queries @ vectors.T - offsets)
         return float((found[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
 
     def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
         queries = encoder.read(self.train, self.indices)
         size = 4096
         parts = [
-            encoder.similarities(queries, encoder.read(self.train, slice(i, i + size)), self.metric)
+            encoder.similarities(queries, encoder.read(self.train, slice(i, i + size)), self.scores.metric)
             for i in range(0, len(self.train), size)
         ]
         return torch.cat(parts, 1).cpu()
@@ -83,11 +84,6 @@ class HeldOutQueries(BestEpoch):
         """Indices of the nearest items of each held-out sample, without itself."""
         scores[torch.arange(len(scores)), torch.from_numpy(self.indices)] = -math.inf
         return scores.topk(min(N_NEIGHBORS, scores.shape[1] - 1), 1).indices
-
-
-def compute_codes(encoder: QueryEncoder, X: Any) -> torch.Tensor:
-    """Codes of samples as -1 and 1, on the CPU."""
-    return torch.where(torch.from_numpy(compute_activations(encoder, X)) >= 0, 1.0, -1.0)
 
 
 def choose_queries(n: int, fraction: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -84,10 +84,14 @@ class QueryEncoder(Encoder):
             buffer.copy_(torch.as_tensor(getattr(model, name)))
         self.hash.weight.copy_(torch.from_numpy(model.start))
         self.hash.bias.zero_()
-        scale = self.gram.diagonal().mean().clamp_min(1e-12)  # of the activations, about
+        scale = self.activation_scale()
         self.queries.weight.copy_(self.decoder / scale)
         self.queries.bias.copy_((self.decoder @ shift - self.digits / 2) / scale)
         self.reconstructs.fill_(1.0)
+
+    def activation_scale(self) -> torch.Tensor:
+        """Mean square of the activations, about: what the decoder is divided by for queries."""
+        return self.gram.diagonal().mean().clamp_min(1e-12)
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
         """Some samples as a tensor, see :meth:`skhash.engine.Encoder.read`."""

@@ -116,7 +116,7 @@ def _with_signs(values: FloatArray, bits: FloatArray) -> FloatArray:
     return signed
 
 
-def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int) -> Reconstruction:
+def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int, has_offset: bool = True) -> Reconstruction:
     """Codes that reconstruct given vectors best.
 
     Parameters
@@ -127,6 +127,8 @@ def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int) -> Rec
         Linear map whose signs codes start from. The last `n_digits` rows become 0.
     n_digits : int
         Number of bits that are digits of the norm.
+    has_offset : bool, default=True
+        Whether o is learned, or 0.
 
     Returns
     -------
@@ -138,9 +140,9 @@ def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int) -> Rec
     activations = X @ start.T
     bits = np.where(activations[:, :n_content] >= 0, np.float32(1), np.float32(-1))
     for _ in range(N_ROUNDS):
-        model = _regression(X, bits, start)
+        model = _regression(X, bits, start, has_offset)
         bits, _, _ = model._descend(X @ model.decoder.T, activations, n_content)
-    model = _regression(X, bits, start)
+    model = _regression(X, bits, start, has_offset)
     if n_digits == 0:
         return model
     _, _, squared = model._descend(X @ model.decoder.T, activations, n_content)
@@ -150,14 +152,15 @@ def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int) -> Rec
     return Reconstruction(start, model.decoder, model.field_bias, model.gram, digits, (low + high) / 2)
 
 
-def _regression(X: FloatArray, bits: FloatArray, start: FloatArray) -> Reconstruction:
+def _regression(X: FloatArray, bits: FloatArray, start: FloatArray, has_offset: bool) -> Reconstruction:
     """Ridge regression of vectors on their codes."""
     n_samples, n_content = bits.shape
-    codes: Any = np.hstack([bits, np.ones((n_samples, 1), np.float32)])
+    codes: Any = np.hstack([bits, np.ones((n_samples, 1), np.float32)]) if has_offset else bits
     products = (codes.T @ codes).astype(np.float64)
     products[np.arange(n_content), np.arange(n_content)] += RIDGE * n_samples
     solution = np.linalg.solve(products, (codes.T @ X).astype(np.float64))
+    offset = solution[-1] if has_offset else np.zeros(X.shape[1])
     decoder = np.zeros((len(start), X.shape[1]))
-    decoder[:n_content] = solution[:-1]
-    bias, gram = (values.astype(np.float32) for values in (-decoder @ solution[-1], decoder @ decoder.T))
+    decoder[:n_content] = solution[:n_content]
+    bias, gram = (values.astype(np.float32) for values in (-decoder @ offset, decoder @ decoder.T))
     return Reconstruction(start, decoder.astype(np.float32), bias, gram, np.zeros(len(start), np.float32), 0.0)

@@ -34,11 +34,12 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._factors import FactorsMixin
-from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries, compute_codes
+from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._local_order import local_order
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
 
@@ -85,11 +86,11 @@ class _EmbeddingObjective(Objective):
     `held_out` has the indices of the training samples that are no queries.
     """
 
-    def __init__(self, metric: str, temperature: float = 0.25) -> None:
+    def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:
         super().__init__()
-        self.metric, self.temperature = metric, temperature
+        self.scores, self.temperature = scores, temperature
         self.held_out = np.empty(0, np.int64)
-        self.codes: torch.Tensor | None = None  # of all training samples, if training does not change them
+        self.items: ItemTerms | None = None  # of all training samples, if training does not change them
 
     def order(self, encoder: Any, X: Any, batch_size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Order of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
@@ -107,9 +108,12 @@ class _EmbeddingObjective(Objective):
         is_query[np.flatnonzero(~np.isin(indices, self.held_out))[:n_queries]] = True
         chosen = torch.from_numpy(is_query).to(X.device)
         queries, items = X[chosen], X[~chosen]
-        similarities = encoder.similarities(queries, items, self.metric)
-        codes = sign(encoder(items)) if self.codes is None else self.codes[indices[~is_query]].to(X.device)
-        scores = encoder.query(queries) @ codes.T
+        similarities = encoder.similarities(queries, items, self.scores.metric)
+        if self.items is None:
+            scores = encoder.query(queries) @ sign(encoder(items)).T
+        else:
+            vectors, offsets = (terms[indices[~is_query]].to(X.device) for terms in self.items)
+            scores = self.scores.queries(encoder, queries) @ vectors.T - offsets
         return _neighbor_loss(similarities, scores, self.temperature) / n_queries
 
 
@@ -167,8 +171,8 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     {defaults}
 
-    From 32 bits on, without backbone, smoothing, factors and affinity, codes reconstruct the items, and only
-    queries are trained; their default learning rate is 30 times that of the table. With more than five
+    From 32 bits on, or with factors, codes reconstruct the items without backbone, smoothing and affinity, and
+    only queries are trained; their default learning rate is 30 times that of the table. With more than five
     batches of samples, batches consist of near samples, and the default learning rate of both maps is three
     times that of the table.
 
@@ -312,13 +316,16 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     def _may_reconstruct(self) -> bool:
         """Whether training starts from codes that reconstruct the items."""
-        is_plain = self.backbone is None and not self.settings_["smoothing"] and not self.factors
-        return is_plain and self._nbits >= N_MIN_BITS
+        is_plain = self.backbone is None and not self.settings_["smoothing"]
+        return is_plain and (self.factors or self._nbits >= N_MIN_BITS)
 
     def _objective(self) -> Objective:
         if self._supervised:
             return super()._objective()
-        return _EmbeddingObjective(self.metric, self.temperature)
+        return _EmbeddingObjective(self._scores(), self.temperature)
+
+    def _scores(self) -> QueryScores:
+        return QueryScores(self.metric, self.factors and not self.settings_["smoothing"])
 
     def _augmentation(self) -> None:
         return None
@@ -338,7 +345,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             return super()._hold_out(X, targets, order)
         indices = choose_queries(len(X), self.validation_fraction, order)
         every = math.ceil(self.settings_["n_epochs"] / N_EVALUATIONS)
-        return HeldOutQueries(X, targets, indices, self.metric, self.n_iter_no_change, every)
+        return HeldOutQueries(X, targets, indices, self._scores(), self.n_iter_no_change, every)
 
     def _fit_loop(self, trainer: Trainer, held_out: Any, *others: Any) -> None:
         if not self._supervised:
@@ -348,14 +355,15 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     def _prepare(self, trainer: Trainer, held_out: Any) -> None:
         """Choose the codes that training starts from, or keeps."""
         encoder: Any = trainer.encoder
+        objective: Any = trainer.objective
         if held_out is not None:
-            trainer.objective.held_out = held_out.indices
+            objective.held_out = held_out.indices
         if not self.history_:
             self._learn_start(encoder, trainer.X, held_out)
         if encoder.reconstructs:
-            trainer.objective.codes = compute_codes(encoder, trainer.X)
+            objective.items = self._scores().items(encoder, trainer.X)
             if held_out is not None:
-                held_out.codes = trainer.objective.codes
+                held_out.items = objective.items
 
     def _learn_start(self, encoder: Any, X: Any, held_out: Any) -> None:
         """Make codes that reconstruct the items. ITQ is kept unless held-out queries find more neighbors with them."""
@@ -377,9 +385,10 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         """Learn codes that reconstruct samples, from some of those at the indices."""
         indices = indices[evenly_spaced(len(indices), N_START)]
         features = compute_activations(encoder, X[indices], encoder.features)
-        n_digits = min(self._n_digits[self.metric], self._nbits // BITS_PER_DIGIT)
-        model = learn_reconstruction(features, encoder.hash.weight.detach().cpu().numpy(), n_digits)
+        n_digits = 0 if self.factors else min(self._n_digits[self.metric], self._nbits // BITS_PER_DIGIT)
+        start = encoder.hash.weight.detach().cpu().numpy()
+        model = learn_reconstruction(features, start, n_digits, has_offset=not self.factors)
         shift = torch.zeros_like(encoder.decoder[0])
-        if self.metric == "inner":  # queries are centered, but the inner product is that of the vectors
+        if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)
         encoder.set_reconstruction(model, shift)

@@ -16,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from skhash import EmbeddingHasher
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._query_scores import QueryScores
 from skhash.hashers.deep.embedding import _EmbeddingObjective, _neighbor_loss
 from skhash.hashers.shallow._rotation import quantizing_rotation
 from skhash.neighbors import HammingNeighbors
@@ -84,7 +85,7 @@ def test_the_objective_ranks_items_by_queries_that_are_not_held_out(metric):
     encoder = QueryEncoder(6, 4, unit_norm=metric == "cosine")
     encoder.set_statistics(X.numpy())
     batch = encoder.read(X.numpy(), slice(None))
-    objective = _EmbeddingObjective(metric, 0.5)
+    objective = _EmbeddingObjective(QueryScores(metric, False), 0.5)
     objective.held_out = np.array([20, 22])
     loss = objective(encoder, batch, None, np.arange(20, 35))
     chosen = [1, 3, 4]  # of the indices 20 to 34
@@ -101,7 +102,7 @@ def test_small_batches_have_a_finite_loss():
     encoder = QueryEncoder(3, 4)
     for X in (torch.ones(2, 3), torch.ones(9, 3), draw(3, 3).float()):
         for held_out in (np.empty(0, np.int64), np.arange(9)):
-            objective = _EmbeddingObjective("inner", 0.1)
+            objective = _EmbeddingObjective(QueryScores("inner", False), 0.1)
             objective.held_out = held_out
             loss = objective(encoder, X, None, np.arange(len(X)))
             gradients = torch.autograd.grad(loss, encoder.hash.weight)
@@ -136,7 +137,7 @@ def test_recall_of_held_out_queries(digits):
     encoder.set_statistics(X)
     indices = choose_queries(len(X), 0.1, np.random.default_rng(0))
     assert len(indices) == 12
-    held_out = HeldOutQueries(X, None, indices, "euclidean", 5)
+    held_out = HeldOutQueries(X, None, indices, QueryScores("euclidean", False), 5)
     codes = np.where(encoder(encoder.read(X, slice(None))).detach().numpy() >= 0, 1.0, -1.0)
     queries = encoder.query(encoder.read(X, indices)).detach().numpy()
     similarities = plain_similarities(X[indices], X, "euclidean")
@@ -210,7 +211,7 @@ def test_search_uses_real_queries(learned):
 def test_batches_are_local_if_there_are_many(digits):
     encoder = QueryEncoder(64, 12)
     encoder.set_statistics(digits.X)
-    objective = _EmbeddingObjective("euclidean")
+    objective = _EmbeddingObjective(QueryScores("euclidean", False))
 
     def spread(batch_size):
         order = objective.order(encoder, digits.X[:480], batch_size, np.random.default_rng(0))

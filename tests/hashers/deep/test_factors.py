@@ -1,4 +1,4 @@
-"""Factors of EmbeddingHasher: rankings and distances against the formula of RaBitQ, computed pair by pair."""
+"""Factors of EmbeddingHasher: rankings and distances against their formulas, computed pair by pair."""
 
 import pickle
 
@@ -12,6 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skhash import EmbeddingHasher
+from skhash.hashers.deep._held_out_queries import HeldOutQueries
+from skhash.hashers.deep._query_scores import QueryScores
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
@@ -21,6 +23,35 @@ OPTIONS = {"factors": True, "n_epochs": 3, "learning_rate": 1e-3, "batch_size": 
 
 
 def plain_distances(hasher, items, queries):
+    """Distance of each pair: slope * <q, r> is the inner product, where r = D^T b is what the code reconstructs.
+
+    The slope 1 is the best guess for any q, and |P x|^2 / <x, r> is exact for q = x. Training changes D for queries.
+    Codes that reconstruct nothing have the estimate of RaBitQ.
+    """
+    encoder = hasher._module()
+    if not encoder.reconstructs:
+        return rabitq_distances(hasher, items, queries)
+    if hasher.metric == "cosine":
+        items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
+    D, scale, c = encoder.decoder.double().numpy(), encoder.scale.item(), encoder.mean.double().numpy()
+    unit = np.mean(np.sum(D**2, axis=1)) * scale
+    of_queries = encoder.queries.weight.detach().double().numpy() * unit
+    bias = encoder.queries.bias.detach().double().numpy() * unit * scale
+    seen = np.linalg.svd(D, full_matrices=False)[2][: np.linalg.matrix_rank(D)]
+    distances = np.empty((len(queries), len(items)))
+    for j, (x, code) in enumerate(zip(items - c, 2.0 * hasher.transform(items) - 1, strict=True)):
+        inside, along = np.sum((seen @ x) ** 2), x @ (scale * D.T @ code)
+        slope = 0.25 + 0.75 * inside / max(along, inside / 2)
+        for i, q in enumerate(queries - c):
+            product = slope * ((of_queries @ q + bias) @ code)
+            of_mean = slope * (of_queries @ c @ code)
+            squared = x @ x + q @ q - 2 * product
+            of_metric = {"euclidean": squared, "cosine": squared / 2, "inner": -(product + of_mean + (q + c) @ c)}
+            distances[i, j] = of_metric[hasher.metric]
+    return distances
+
+
+def rabitq_distances(hasher, items, queries):
     """Distance of each pair as RaBitQ estimates it, with o = (x - c) / |x - c| and the unit code s / sqrt(nbits)."""
     if hasher.metric == "cosine":
         items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
@@ -45,13 +76,17 @@ def plain_distances(hasher, items, queries):
 
 @pytest.fixture(scope="module", params=METRICS)
 def fitted(request, digits):
-    """Hashers of 300 digits: with fewer bits than features, and with more."""
+    """Hashers of 300 digits whose codes reconstruct them, and two of linear codes; with fewer and more features."""
     X = digits.X[:300] + 2.0
-    hashers = [EmbeddingHasher(nbits, metric=request.param, **OPTIONS).fit(X, X) for nbits in (24, 70)]
+    hashers = [
+        EmbeddingHasher(nbits, metric=request.param, smoothing=smoothing, **OPTIONS).fit(X, X)
+        for nbits, smoothing in ((40, None), (24, 0.1), (70, 0.1))
+    ]
+    assert [hasher.weights_["reconstructs"].item() for hasher in hashers] == [1, 0, 0]
     return hashers, X, digits.X_query[:30] + 2.0
 
 
-def test_search_ranks_by_the_distances_of_rabitq(fitted):
+def test_search_ranks_by_the_estimated_distances(fitted):
     hashers, X, queries = fitted
     for hasher in hashers:
         expected = plain_distances(hasher, X, queries)
@@ -126,7 +161,7 @@ def test_items_are_added_and_removed_with_their_factors(fitted):
 
 def test_a_query_has_its_own_vector_at_its_own_distance(fitted):
     hashers, X, _ = fitted
-    hasher = hashers[1]  # the estimate is exact for the item itself
+    hasher = hashers[2]  # the estimate is exact for the item itself
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     expected = {"cosine": 0.0 * X[:, 0], "euclidean": 0.0 * X[:, 0], "inner": -(X**2).sum(axis=1)}[hasher.metric]
     distances = np.diag(plain_distances(hasher, X[:50], X[:50]))
@@ -145,6 +180,37 @@ def test_factors_find_more_neighbors(digits):
         hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=1, random_state=0, **options).fit(X, X)
         scores.append(RetrievalScorer("neighbor_recall_at_10", query="real")(hasher, X[:100] * 1.05, X[:100] * 1.05))
     assert scores[1] > scores[0] + 0.05
+
+
+def test_they_find_more_neighbors_than_rabitq(digits):
+    """With as many bits and bytes; RaBitQ is computed here, behind a random rotation."""
+    items, queries = digits.X[:500], digits.X_query[:100]
+    true = np.argsort((items**2).sum(axis=1) - 2 * queries @ items.T, axis=1)[:, :10]
+
+    def recall(found):
+        return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(true, found, strict=True)])
+
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(64, 64)))[0]
+    x, q = ((X - items.mean(axis=0)) @ rotation for X in (items, queries))
+    squared, along = (x**2).sum(axis=1), np.abs(x).sum(axis=1)
+    rabitq = recall(np.argsort(squared - 2 * q @ np.sign(x).T * squared / along, axis=1)[:, :10])
+    hasher = EmbeddingHasher(64, metric="euclidean", factors=True, n_epochs=2, random_state=0)
+    found = HammingNeighbors(hasher, query="real").fit(items).kneighbors(queries)[1]
+    assert recall(found) > rabitq + 0.05
+
+
+def test_held_out_queries_measure_what_a_search_finds(fitted):
+    hashers, X, _ = fitted
+    hasher = hashers[0]
+    encoder, indices = hasher._module(), np.arange(0, 300, 7)
+    measured = HeldOutQueries(X, None, indices, QueryScores(hasher.metric, True), 5).measure(encoder)
+    items = X / np.linalg.norm(X, axis=1, keepdims=True) if hasher.metric == "cosine" else X
+    similarities = 2 * items[indices] @ items.T - (hasher.metric == "euclidean") * (items**2).sum(axis=1)
+    distances = plain_distances(hasher, X, X[indices])
+    similarities[np.arange(len(indices)), indices], distances[np.arange(len(indices)), indices] = -np.inf, np.inf
+    true, found = (np.argsort(values, axis=1)[:, :10] for values in (-similarities, distances))
+    expected = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(true, found, strict=True)])
+    assert measured == pytest.approx(expected, abs=3 / (10 * len(indices)))  # ties of digits, and float32
 
 
 def test_codes_with_the_digits_of_the_norm_have_no_factors(digits):
