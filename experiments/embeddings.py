@@ -13,10 +13,10 @@ some are held out as queries, and at most 15,000 are items.
 
 R@10 is the share of the ten nearest vectors of a query among the ten best items, and "10 of 50" their share among the
 fifty best items; ties are broken by the lowest index. "itq" ranks by Hamming distance, "itq_real" by real queries, with
-PCA-ITQ of at most 10,000 items. "learned" and "learned_real" are EmbeddingHasher. PQ and OPQ have as many bytes as the
-codes. FAISS encodes and searches, k-means of scikit-learn learns the 256 values per byte from 10,000 items, and OPQ's
-rotation is the parametric one, by allocation of eigenvalues. RaBitQ is FAISS's, behind a random rotation, with one bit
-per feature, 8 bytes more, and float queries.
+PCA-ITQ of at most 10,000 items. "learned" and "learned_real" are EmbeddingHasher, "learned_factors" is the same with
+8 bytes of factors. PQ and OPQ have as many bytes as the codes. FAISS encodes and searches, k-means of scikit-learn
+learns the 256 values per byte from 10,000 items, and OPQ's rotation is the parametric one, by allocation of
+eigenvalues. RaBitQ is FAISS's, behind a random rotation, with one bit per feature, 8 bytes more, and float queries.
 
 The results are in experiments/results/embeddings.json and embeddings_choice.json, the tables in embeddings.md.
 """
@@ -32,6 +32,7 @@ import numpy as np
 from _embedding_tables import make_tables
 from _results import RESULTS, read, spread, store
 from sklearn.cluster import KMeans
+from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, ITQHasher
 from skhash.codes import pack
@@ -50,7 +51,7 @@ N_SPLITS = 5
 N_TRAIN = 10_000  # items that ITQ, PQ and OPQ learn from, as the start of EmbeddingHasher does
 K = 10
 N_CANDIDATES = 50
-METHODS = ("itq", "learned", "pq", "opq", "rabitq")
+METHODS = ("itq", "learned", "learned_factors", "pq", "opq", "rabitq")
 PATH, CHOICE_PATH = RESULTS / "embeddings.json", RESULTS / "embeddings_choice.json"
 #: changes of the default settings, the most promising first; the number of digits has a default per metric
 CANDIDATES = [
@@ -125,6 +126,12 @@ def by_real_queries(hasher, bits, queries):
     return best(hasher.project_queries(queries) @ np.where(bits, 1, -1).T.astype(np.float32))
 
 
+def by_factors(hasher, items, queries):
+    """The best items by the distances that factors estimate."""
+    search = HammingNeighbors(FrozenEstimator(hasher), query="real", n_neighbors=N_CANDIDATES).fit(items)
+    return search.kneighbors(queries, return_distance=False)
+
+
 def by_codes(hasher, bits, queries):
     """The best items by Hamming distance."""
     search = HammingNeighbors(n_neighbors=N_CANDIDATES, nbits=hasher.nbits).fit(pack(bits))
@@ -195,8 +202,11 @@ def measure(name, nbits, split, n_items, method):
     if method == "itq":
         hasher = ITQHasher(nbits, **options).fit(items[evenly_spaced(len(items), N_TRAIN)])
     else:
-        hasher = EmbeddingHasher(nbits, metric=SETS[name][1], **options).fit(items)
+        has_factors = method == "learned_factors"
+        hasher = EmbeddingHasher(nbits, metric=SETS[name][1], factors=has_factors, **options).fit(items)
     seconds = round(time.process_time() - start, 1)
+    if method == "learned_factors":
+        return [result(method, by_factors(hasher, items, queries), nbits // 8 + 8, cpu_seconds=seconds)]
     bits = hasher.project(items) >= 0
     return [
         result(method, by_codes(hasher, bits, queries), nbits // 8),
