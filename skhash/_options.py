@@ -144,6 +144,23 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--query", choices=["code", "real"], help="compare the codes of queries (default), or their real activations"
     )
+    job.add_argument(
+        "--candidates",
+        type=_count,
+        metavar="N",
+        help="number of items that codes pick for --query real or --rerank, which put them in order; real queries pick "
+        "them where both are given (default: all items)",
+    )
+    job.add_argument(
+        "--rerank",
+        choices=["cosine", "euclidean", "inner"],
+        help="order the candidates by this distance of the original vectors",
+    )
+    job.add_argument(
+        "--vectors",
+        metavar="FILE",
+        help="original vectors of the items for --rerank: a file like DATA (default DATA, unless it holds codes)",
+    )
     job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, to write")
     _add_column(job)
 

@@ -17,6 +17,7 @@ from skhash.exceptions import InvalidFileError
 from skhash.stores import StoredCodes, from_parquet
 from skhash.stores._codes import check_codes, library
 
+READ_BATCH = 10_000  # samples that are read at once
 _KINDS = ".npy, .npz or .parquet"
 
 
@@ -30,10 +31,17 @@ class Samples:
         Number of samples.
     batches : callable
         Takes the size of a batch, and yields arrays of shape (n_batch, n_features, ...).
+    mapped : ndarray of shape (n, n_features, ...) or None
+        All samples of a mapped file.
     """
 
     n: int
     batches: Callable[[int], Iterator[npt.NDArray[Any]]]
+    mapped: npt.NDArray[Any] | None = None
+
+    def array(self) -> npt.NDArray[Any]:
+        """All samples: those of an .npy file are mapped, others are read."""
+        return np.concatenate(list(self.batches(READ_BATCH))) if self.mapped is None else self.mapped
 
 
 class Items(NamedTuple):
@@ -122,7 +130,7 @@ def _open(path: str, column: str | None) -> Samples:
     X = read_npy(path)["X"]
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
-    return Samples(len(X), array_source(X).slices)
+    return Samples(len(X), array_source(X).slices, X)
 
 
 def _open_npz(path: str) -> Samples:

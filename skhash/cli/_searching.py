@@ -15,7 +15,10 @@ from skhash.cli._progress import in_batches
 from skhash.cli._samples import Items, Samples, is_codes, open_samples, read_codes
 from skhash.codes import check_same_nbits
 from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._checks import checked_vectors
 from skhash.persistence import load
+from skhash.persistence._format import INDEXES
+from skhash.persistence._reading import read
 from skhash.stores._codes import check_codes
 
 #: queries and items of the table that is printed
@@ -28,8 +31,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
     queries = open_samples(options.queries, options.column)
     index = _open_index(options, queries)
-    k = options.k or min(index.n_neighbors, index.n_samples_fit_)
-    distances, ids = _search(index, queries, k, options.queries)
+    distances, ids = _search(index, queries, _k(index, options), options.queries)
     print(_table(distances, ids))
     if options.out is not None:
         _write(options.out, distances, ids)
@@ -39,27 +41,86 @@ def run(options: argparse.Namespace) -> int:
 
 def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbors:
     """The index of a file, or one of the items in DATA."""
-    loaded = load(options.model)
-    if isinstance(loaded, HammingNeighbors):
-        if options.data is not None:
-            raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
-        return loaded if options.query is None else loaded.set_params(query=options.query)
-    if options.data is None:
+    is_index, saved_rerank = _saved_index(options.model)
+    if is_index and options.data is not None:
+        raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
+    if not is_index and options.data is None:
         raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")
-    (codes, nbits, ids), factors = _items(loaded, options)
-    check_same_nbits(nbits, int(loaded._n_features_out), options.data, options.model)
-    index = HammingNeighbors(FrozenEstimator(loaded), query=options.query or "code")
-    index.fit(next(queries.batches(1)))  # of the kind of the queries; the codes replace this item
+    has_codes = is_index or (options.column is None and is_codes(options.data))
+    vectors = None
+    if options.rerank is not None or saved_rerank:
+        vectors = _original_vectors(options, has_codes)
+    elif options.vectors is not None:
+        raise ValueError(f"--vectors must be used with --rerank. Got {options.vectors}.")
+    loaded = load(options.model, vectors=vectors if saved_rerank else None)
+    index = loaded if is_index else HammingNeighbors(FrozenEstimator(loaded))
+    given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
+    index.set_params(**{name: value for name, value in given.items() if value is not None})
+    _check_stages(index, options)
+    query = next(queries.batches(1))
+    if not is_index:
+        _fill(index, loaded, options, query, has_codes)
+    if vectors is not None:
+        shape = (index.n_samples_fit_, *query.shape[1:])
+        if vectors.shape != shape:
+            raise ValueError(
+                f"--vectors must have shape {shape}, of the items and the queries. "
+                f"Got {vectors.shape} in {options.vectors or options.data} instead."
+            )
+        index.vectors_ = checked_vectors(vectors, len(vectors))
+    return index
+
+
+def _saved_index(path: str) -> tuple[bool, bool]:
+    """Whether a file has an index, and whether this re-ranks."""
+    header, _ = read(path)
+    params = header.get("params")
+    is_index = header["class"] in INDEXES
+    return is_index, is_index and isinstance(params, dict) and params.get("rerank") is not None
+
+
+def _original_vectors(options: argparse.Namespace, has_codes: bool) -> npt.NDArray[Any]:
+    """Vectors of the items, for `rerank`."""
+    path = options.vectors if has_codes else options.vectors or options.data
+    if path is None:
+        raise ValueError(f"--vectors must be given to re-rank: {options.data or options.model} has only codes.")
+    return open_samples(path, options.column).array()
+
+
+def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
+    """Number of items to find."""
+    return int(options.k or min(index.n_neighbors, index.n_samples_fit_))
+
+
+def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
+    """Raise ValueError for candidates that no stage puts in order, or too few of them."""
+    if index.candidates is None:
+        return
+    if index.query == "code" and index.rerank is None:
+        raise ValueError(
+            f"--candidates must be used with --query real or --rerank, which put them in order. Got {index.candidates}."
+        )
+    k = options.k or index.n_neighbors
+    if options.candidates is not None and options.candidates < k:
+        raise ValueError(f"--candidates must be at least {k}, the number of items to find. Got {options.candidates}.")
+
+
+def _fill(
+    index: HammingNeighbors, hasher: Any, options: argparse.Namespace, query: npt.NDArray[Any], has_codes: bool
+) -> None:
+    """Fit an index to the items in DATA."""
+    (codes, nbits, ids), factors = _items(hasher, options, has_codes)
+    check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
+    index.fit(query)  # of the kind of the queries; the codes replace this item
     if index.factors_ is not None and factors is None and index.query == "real":
         raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
     index.codes_, index.ids_, index.n_samples_fit_ = item_words(codes), ids, len(ids)
     index.factors_ = factors
-    return index
 
 
-def _items(hasher: Any, options: argparse.Namespace) -> Items:
+def _items(hasher: Any, options: argparse.Namespace, has_codes: bool) -> Items:
     """Codes and factors of the items."""
-    if options.column is None and is_codes(options.data):
+    if has_codes:
         return read_codes(options.data)
     samples = open_samples(options.data, options.column)
     codes, factors = zip(*encode_batches(hasher, samples, options.data), strict=True)

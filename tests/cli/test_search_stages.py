@@ -1,0 +1,142 @@
+"""The stages of ``skhash search``: candidates, real queries and original vectors, against brute force."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.frozen import FrozenEstimator
+
+from skhash import ITQHasher
+from skhash.cli import main
+from skhash.neighbors import HammingNeighbors
+from skhash.persistence import save
+
+N_QUERIES = 15
+
+
+@pytest.fixture(scope="module")
+def itq(digits):
+    return ITQHasher(12, random_state=0).fit(digits.X)
+
+
+@pytest.fixture(scope="module")
+def files(digits, itq, tmp_path_factory):
+    """A saved hasher, two indexes of the same items, and files of items, codes and queries."""
+    folder = tmp_path_factory.mktemp("files")
+    save(itq, folder / "itq")
+    save(HammingNeighbors(FrozenEstimator(itq)).fit(digits.X, ids=np.arange(500) + 7), folder / "index")
+    options = {"rerank": "euclidean", "candidates": 30, "query": "real"}
+    save(HammingNeighbors(FrozenEstimator(itq), **options).fit(digits.X), folder / "reranked")
+    np.save(folder / "items.npy", digits.X)
+    np.savez(folder / "items.npz", X=(2 * digits.X).astype(np.uint8), scale=0.5)
+    np.save(folder / "short.npy", digits.X[:-1])
+    np.save(folder / "queries.npy", digits.X_query[:N_QUERIES])
+    np.savez(folder / "codes.npz", codes=itq.encode(digits.X), nbits=12)
+    return folder
+
+
+def search(files, tmp_path, arguments):
+    """Distances and identifiers that the command writes."""
+    words = [f"{files}/{word}" if (files / word).exists() else word for word in arguments.split()]
+    assert main(["search", *words, "--k", "4", "--out", f"{tmp_path}/found.npz"]) == 0
+    with np.load(tmp_path / "found.npz") as found:
+        return found["distances"], found["ids"]
+
+
+def hamming(itq, items, queries):
+    return (itq.transform(queries)[:, None] != itq.transform(items)[None]).sum(axis=2)
+
+
+def minus_scores(itq, items, queries):
+    return -itq.project_queries(queries) @ (2.0 * itq.transform(items) - 1).T
+
+
+def of_vectors(metric, items, queries):
+    if metric == "euclidean":
+        return np.linalg.norm(queries[:, None] - items[None], axis=2)
+    if metric == "inner":
+        return -queries @ items.T
+    items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
+    return 1 - queries @ items.T
+
+
+def in_two_stages(first, last, n_candidates):
+    """Smallest values of the last stage among those with the smallest values of the first; lowest indices first."""
+    distances, indices = [], []
+    for a, b in zip(first, last, strict=True):
+        shortlist = np.sort(np.argsort(a, kind="stable")[:n_candidates])
+        best = shortlist[np.argsort(b[shortlist], kind="stable")[:4]]
+        indices.append(best)
+        distances.append(b[best])
+    return np.array(distances), np.array(indices)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "inner"])
+@pytest.mark.parametrize("data", ["items.npy", "items.npz", "codes.npz"])
+def test_vectors_order_the_candidates_of_the_codes(metric, data, files, itq, digits, tmp_path):
+    queries = digits.X_query[:N_QUERIES]
+    expected = in_two_stages(hamming(itq, digits.X, queries), of_vectors(metric, digits.X, queries), 20)
+    vectors = "--vectors items.npy" if data == "codes.npz" else ""
+    found = search(files, tmp_path, f"itq {data} queries.npy --candidates 20 --rerank {metric} {vectors}")
+    assert_allclose(found[0], expected[0], rtol=1e-9, atol=1e-9)
+    assert_array_equal(found[1], expected[1])
+
+
+def test_real_queries_order_the_candidates_of_the_codes(files, itq, digits, tmp_path):
+    queries = digits.X_query[:N_QUERIES]
+    expected = in_two_stages(hamming(itq, digits.X, queries), minus_scores(itq, digits.X, queries), 20)
+    found = search(files, tmp_path, "itq codes.npz queries.npy --candidates 20 --query real")
+    assert_allclose(found[0], expected[0], atol=1e-6)
+    assert np.mean(found[1] == expected[1]) > 0.9  # equal codes have equal scores, but for rounding
+    alike = np.take_along_axis(minus_scores(itq, digits.X, queries), found[1], axis=1)
+    assert_allclose(alike, expected[0], atol=1e-6)
+
+
+def test_vectors_without_candidates_order_everything(files, digits, tmp_path):
+    queries = digits.X_query[:N_QUERIES]
+    distances = of_vectors("euclidean", digits.X, queries)
+    found = search(files, tmp_path, "itq items.npy queries.npy --rerank euclidean")
+    assert_array_equal(found[1], np.argsort(distances, axis=1, kind="stable")[:, :4])
+
+
+def test_an_index_takes_its_vectors_from_a_file(files, itq, digits, tmp_path):
+    queries = digits.X_query[:N_QUERIES]
+    expected = in_two_stages(hamming(itq, digits.X, queries), of_vectors("cosine", digits.X, queries), 20)
+    found = search(files, tmp_path, "index queries.npy --candidates 20 --rerank cosine --vectors items.npy")
+    assert_allclose(found[0], expected[0], atol=1e-9)
+    assert_array_equal(found[1], expected[1] + 7)
+    first = minus_scores(itq, digits.X, queries)
+    for metric, option in (("euclidean", ""), ("inner", "--rerank inner")):  # the saved distance, and another
+        expected = in_two_stages(first, of_vectors(metric, digits.X, queries), 30)
+        found = search(files, tmp_path, f"reranked queries.npy {option} --vectors items.npy")
+        assert_allclose(found[0], expected[0], rtol=1e-9)
+        assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "itq items.npy queries.npy --candidates 20",
+            "--candidates must be used with --query real or --rerank, which put them in order. Got 20.",
+        ),
+        (
+            "itq items.npy queries.npy --candidates 9 --query real",
+            "--candidates must be at least 10, the number of items to find. Got 9.",
+        ),
+        ("itq codes.npz queries.npy --rerank cosine", "--vectors must be given to re-rank: codes.npz has only codes."),
+        ("reranked queries.npy", "--vectors must be given to re-rank: reranked has only codes."),
+        ("itq codes.npz queries.npy --vectors items.npy", "--vectors must be used with --rerank. Got items.npy."),
+        (
+            "itq codes.npz queries.npy --rerank cosine --vectors short.npy",
+            "--vectors must have shape (500, 64), of the items and the queries. Got (499, 64) in short.npy instead.",
+        ),
+    ],
+)
+def test_errors_get_one_line(arguments, message, files, monkeypatch, capsys):
+    monkeypatch.chdir(files)
+    before = sorted(files.iterdir())
+    assert main(["search", *arguments.split(), "--out", "found.npz"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert sorted(files.iterdir()) == before
