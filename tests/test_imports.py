@@ -43,6 +43,7 @@ ROOMS = [
     ),
     *(
         "neighbors",
+        "dask",
         "stores",
         "displays",
         "callbacks",

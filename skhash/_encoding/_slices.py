@@ -80,6 +80,15 @@ def encode_samples(
     return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
 
 
+def encode_block(hasher: Any, X: Any) -> Codes:
+    """Packed codes of a block of samples, by products of slices, however few there are."""
+    if not X.shape[0]:
+        return np.empty((0, -(-hasher._n_features_out // 8)), dtype=np.uint8)
+    convert = Converter(hasher)
+    with hasher._thread_limits():
+        return np.concatenate([convert.codes(part, False) for part in _open(hasher, X).slices(ENCODE_BATCH_SIZE)])
+
+
 def into_file(
     hasher: Any,
     source: Source,

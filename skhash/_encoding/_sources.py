@@ -35,7 +35,8 @@ class Source:
 def is_sliced(X: Any) -> bool:
     """Whether samples are numbers that can be read slice by slice: an array, a memmap, a dataset of h5py or zarr."""
     kind = getattr(getattr(X, "dtype", None), "kind", "")
-    is_array = isinstance(X, np.ndarray) or (hasattr(X, "__array__") and hasattr(X, "__getitem__"))
+    is_lazy = hasattr(X, "__dask_graph__")  # its slices are not read, but computed
+    is_array = isinstance(X, np.ndarray) or (hasattr(X, "__array__") and hasattr(X, "__getitem__") and not is_lazy)
     return is_array and kind in tuple("biuf") and len(getattr(X, "shape", ())) > 1 and not sparse.issparse(X)
 
 

@@ -102,6 +102,11 @@ def describe_keys(mapping: Mapping[Any, Any]) -> str:
 def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
     """What X is, in words, and what to do about it; None for what may be an array."""
     names = _class_names(X)
+    if hasattr(X, "__dask_graph__"):
+        remedy = (
+            "encode it with skhash.dask.encode(hasher, X), which stays lazy; fit a sample, such as X[:100000].compute()"
+        )
+        return "a dask collection", f"Computing it would gather all of it: {remedy}."
     first = X[0] if isinstance(X, list | tuple) and X else None
     if "torch.utils.data.dataloader.DataLoader" in names:
         if takes_datasets:

@@ -18,6 +18,7 @@ from skhash.metrics._estimators import (
     training_database,
 )
 from skhash.metrics._queries import EMPTY, check_cutoff, check_option
+from skhash.metrics._shards import is_dask, sharded_ranking
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
@@ -34,7 +35,8 @@ class RetrievalScorer:
         see :meth:`skhash.metrics.Metric.parse`.
     database : "fit", "fold" or tuple (X, y), default="fit"
         Database that is ranked for the scored samples: the training samples of the hasher,
-        the other scored samples, or given samples, encoded by the scored estimator.
+        the other scored samples, or given samples, encoded by the scored estimator. Dask collections
+        stay where they are: see :mod:`skhash.dask`.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant; "auto" is the fitted affinity of the hasher.
     k : int, default=None
@@ -215,6 +217,8 @@ class RetrievalScorer:
         query_y = self._targets(estimator, hasher, X, y)
         if isinstance(self.database, tuple):
             database_X, database_y = self.database
+            if is_dask(database_X):
+                return self._sharded(estimator, queries, nbits, query_y)
             database, database_nbits = packed_codes(estimator, database_X)
             check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
             database_y = self._targets(estimator, hasher, database_X, database_y)
@@ -244,6 +248,16 @@ class RetrievalScorer:
             candidates=self.candidates,
             estimates=estimates,
         )
+
+    def _sharded(self, estimator: Any, queries: Any, nbits: int, query_y: Any) -> Ranking:
+        """Ranking of a dask database, whose targets are in blocks."""
+        if self.query == "real":
+            raise ValueError("`query` must be 'code' with a dask database, whose shards add. Got 'real' instead.")
+        hasher, weights = find_hasher(estimator), None
+        if self.weighted:
+            weights = getattr(hasher, "bit_weights_", None)
+        affinity = self._affinity(hasher, query_y)
+        return sharded_ranking(estimator, self.database, queries, nbits, query_y, affinity, weights)
 
     def _real_queries(self, estimator: Any, hasher: Any, X: Any) -> tuple[Any, Any]:
         """Real queries, and the terms of the distances that they estimate if the hasher has factors."""

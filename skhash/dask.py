@@ -1,0 +1,227 @@
+"""Codes, histograms and neighbors of dask collections: lazy, block by block, and never gathered.
+
+The functions are thin: an encoding maps a function over blocks, histograms of shards add, and neighbors of shards
+merge. dask must be installed (``pip install dask``).
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._validation.numeric import is_count
+from skhash.codes import as_packed
+from skhash.metrics._estimators import find_hasher
+from skhash.metrics._shards import (
+    SPLIT_EVERY,
+    blocks_of,
+    count_blocks,
+    encode_estimator_block,
+    pairs_of_blocks,
+    reduce_tree,
+)
+from skhash.neighbors import HammingNeighbors, merge_neighbors
+
+__all__ = ["encode", "kneighbors", "relevance_histogram"]
+
+
+def encode(hasher: Any, X: Any) -> Any:
+    """Packed codes of a dask array or data frame.
+
+    Each block is encoded in batches of 4,096 samples, from its first sample on. The chunks of `X` change the
+    rounding of activations at most, and so bits whose activations are 0 but for rounding.
+
+    Parameters
+    ----------
+    hasher : estimator
+        A fitted hasher, or a fitted Pipeline or search that ends in one.
+    X : dask array or data frame of shape (n_samples, n_features)
+        Samples. Numbers of samples may be unknown.
+
+    Returns
+    -------
+    dask array of shape (n_samples, ceil(nbits / 8)), dtype uint8
+        The codes, with the chunks of `X`; nothing is computed yet.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the hasher is not fitted.
+    TypeError
+        If `X` is no dask array or data frame.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_digits
+    >>> import skhash.dask
+    >>> from skhash import ITQHasher
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = ITQHasher(16, random_state=0).fit(X)
+    >>> codes = skhash.dask.encode(hasher, da.from_array(X, chunks=(500, 64)))
+    >>> codes.shape, bool((codes.compute() == hasher.encode(X)).all())
+    ((1797, 2), True)
+    """
+    import dask.array as da
+    from dask import delayed
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(find_hasher(hasher))
+    width = -(-int(find_hasher(hasher)._n_features_out) // 8)
+    blocks = blocks_of(X, "X")
+    sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(blocks)
+    model = delayed(hasher, traverse=False)
+    codes = [
+        da.from_delayed(delayed(encode_estimator_block)(model, block), (size, width), np.uint8)
+        for block, size in zip(blocks, sizes, strict=True)
+    ]
+    return da.concatenate(codes, allow_unknown_chunksizes=True)
+
+
+def relevance_histogram(
+    query_codes: npt.ArrayLike,
+    database_codes: Any,
+    query_y: Any,
+    database_y: Any,
+    affinity: Any = "auto",
+    *,
+    bit_weights: npt.ArrayLike | None = None,
+    nbits: int | None = None,
+    split_every: int = SPLIT_EVERY,
+) -> Any:
+    """Histogram of a database in shards, as :func:`skhash.metrics.relevance_histogram` of all of it.
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
+        Bits, or packed codes with `nbits`.
+    database_codes : dask array of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
+        The same for the database, as :func:`encode` returns them.
+    query_y : array-like of shape (n_queries, ...)
+        Targets of the queries.
+    database_y : dask array, data frame or series of shape (n_items, ...)
+        Targets of the database, with the chunks of `database_codes`.
+    affinity : "auto" or callable, default="auto"
+        Which items are relevant. "auto" chooses by `query_y`. One that learns must be fitted.
+    bit_weights : array-like of shape (nbits,), default=None
+        Weights of the Hamming distance. The result then has nearly one tie per item.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that the codes are bits.
+    split_every : int, default=8
+        How many histograms are added in one task.
+
+    Returns
+    -------
+    dask Delayed
+        Its ``compute()`` returns the RelevanceHistogram.
+
+    Raises
+    ------
+    ValueError
+        If the chunks of the database and its targets differ in number, or the affinity ranks all items.
+    TypeError
+        If the database is no dask collection.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import skhash.dask
+    >>> codes, y = np.array([[0, 0], [0, 1], [1, 1]]), np.array([0, 0, 1])
+    >>> shards = da.from_array(codes, chunks=(2, 2)), da.from_array(y, chunks=2)
+    >>> H = skhash.dask.relevance_histogram(codes, shards[0], y, shards[1])
+    >>> H.compute().counts[0].tolist()
+    [[0, 1], [0, 1], [1, 0]]
+    """
+    _check_split(split_every)
+    pairs = pairs_of_blocks(database_codes, database_y)
+    packed, n_found = as_packed(query_codes, nbits, "query_codes")
+    # blocks of bits are packed as they are counted, but the queries once
+    codes = packed if nbits is not None else np.unpackbits(packed, axis=1, count=n_found)
+    return count_blocks(codes, pairs, query_y, affinity, bit_weights, nbits, split_every)
+
+
+def kneighbors(
+    query_codes: npt.ArrayLike,
+    database_codes: Any,
+    n_neighbors: int = 10,
+    *,
+    nbits: int | None = None,
+    split_every: int = SPLIT_EVERY,
+) -> Any:
+    """Nearest items of a database in shards by Hamming distance, as one search over all of it finds them.
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
+        Bits, or packed codes with `nbits`.
+    database_codes : dask array of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
+        The same for the database, as :func:`encode` returns them.
+    n_neighbors : int, default=10
+        Number of neighbors of each query.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that the codes are bits.
+    split_every : int, default=8
+        How many lists are merged in one task.
+
+    Returns
+    -------
+    dask Delayed
+        Its ``compute()`` returns distances and indices into the whole database, both of shape
+        (n_queries, min(n_neighbors, n_items)); of equal distances the lowest index first.
+
+    Raises
+    ------
+    ValueError
+        If `n_neighbors` is not an int >= 1, or the queries are neither bits nor codes.
+    TypeError
+        If the database is no dask array.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import skhash.dask
+    >>> codes = da.from_array(np.array([[0, 0], [0, 1], [1, 1]]), chunks=(2, 2))
+    >>> skhash.dask.kneighbors([[1, 1]], codes, 2).compute()
+    (array([[0., 1.]]), array([[2, 1]]))
+    """
+    from dask import delayed
+
+    _check_split(split_every)
+    if not is_count(n_neighbors):
+        raise ValueError(f"`n_neighbors` must be an int >= 1. Got {n_neighbors!r} instead.")
+    blocks = blocks_of(database_codes, "database_codes")
+    packed, n_found = as_packed(query_codes, nbits, "query_codes")
+    queries = delayed(packed, pure=False)
+    ends = delayed(np.cumsum)([delayed(len)(block) for block in blocks])
+    parts = [
+        delayed(_search)(queries, block, ends[place], n_neighbors, n_found, nbits is None)
+        for place, block in enumerate(blocks)
+    ]
+    return reduce_tree(parts, _Merge(n_neighbors), split_every)
+
+
+class _Merge:
+    """Merges lists of neighbors."""
+
+    def __init__(self, n_neighbors: int) -> None:
+        self.n_neighbors = n_neighbors
+
+    def __call__(self, shards: list[Any]) -> Any:
+        return merge_neighbors(shards, self.n_neighbors)
+
+
+def _search(queries: Any, block: Any, end: int, n_neighbors: int, nbits: int, is_bits: bool) -> Any:
+    """Distances and indices of the nearest items of a block that ends before item `end`."""
+    if not len(block):
+        return np.empty((len(queries), 0)), np.empty((len(queries), 0), dtype=np.int64)
+    packed, _ = as_packed(block, None if is_bits else nbits, "database_codes")
+    index = HammingNeighbors(nbits=nbits).fit(packed, ids=np.arange(end - len(packed), end))
+    distances, indices = index.kneighbors(queries, min(n_neighbors, len(packed)))
+    return distances, indices
+
+
+def _check_split(split_every: int) -> None:
+    if not is_count(split_every) or split_every < 2:
+        raise ValueError(f"`split_every` must be an int >= 2. Got {split_every!r} instead.")

@@ -1,0 +1,129 @@
+"""Rankings of a database whose shards are blocks of a dask collection: histograms that add."""
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._encoding import encode_block
+from skhash.affinity import NeighborAffinity, resolve_affinity
+from skhash.metrics._estimators import find_hasher, hasher_input
+from skhash.metrics.counting import relevance_histogram
+from skhash.metrics.evaluation import Ranking
+from skhash.metrics.histogram import RelevanceHistogram
+
+#: how many results of shards are combined at a time, which bounds the memory
+SPLIT_EVERY = 8
+
+
+def is_dask(value: Any) -> bool:
+    """Whether a value is a dask collection, whose blocks are computed later."""
+    return hasattr(value, "__dask_graph__")
+
+
+def blocks_of(collection: Any, name: str) -> list[Any]:
+    """Delayed blocks of samples of a dask array, data frame or series, each with all features."""
+    if not is_dask(collection) or not hasattr(collection, "to_delayed"):
+        raise TypeError(f"`{name}` must be a dask array or data frame. Got {type(collection).__name__} instead.")
+    if hasattr(collection, "rechunk") and collection.ndim > 1:
+        collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
+    return list(np.ravel(collection.to_delayed()))
+
+
+def pairs_of_blocks(codes: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Blocks of codes or samples, each with that of the targets."""
+    blocks = blocks_of(codes, "database_codes"), blocks_of(y, "database_y")
+    if len(blocks[0]) != len(blocks[1]):
+        raise ValueError(
+            "`database_y` must have the blocks of the database. Got "
+            f"{len(blocks[1])} and {len(blocks[0])} blocks instead. Rechunk one like the other."
+        )
+    return list(zip(*blocks, strict=True))
+
+
+def reduce_tree(parts: Sequence[Any], combine: Callable[[list[Any]], Any], split_every: int) -> Any:
+    """Delayed result of combining delayed parts, a few at a time, in their order."""
+    from dask import delayed
+
+    together = delayed(combine)
+    while len(parts) > 1:
+        parts = [together(list(parts[i : i + split_every])) for i in range(0, len(parts), split_every)]
+    return parts[0]
+
+
+def encode_estimator_block(estimator: Any, X: Any) -> npt.NDArray[np.uint8]:
+    """Packed codes of a block of samples, by a hasher or by what ends in one."""
+    return encode_block(
+        find_hasher(estimator), X if estimator is find_hasher(estimator) else hasher_input(estimator, X)
+    )
+
+
+def count_blocks(
+    query_codes: npt.NDArray[np.uint8],
+    pairs: Sequence[tuple[Any, Any]],
+    query_y: Any,
+    affinity: Any,
+    bit_weights: Any,
+    nbits: int | None,
+    split_every: int = SPLIT_EVERY,
+) -> Any:
+    """Delayed histogram of pairs of delayed codes and targets. "auto" is the affinity of the queries' targets."""
+    from dask import delayed
+
+    if isinstance(affinity, NeighborAffinity):
+        raise ValueError(
+            "`affinity` must compare each item alone with a query. Got a NeighborAffinity, which ranks all items: "
+            "their shards do not add."
+        )
+    affinity = resolve_affinity(affinity, query_y)
+    given = delayed((query_codes, query_y, affinity, bit_weights), pure=False)
+    parts = [delayed(_count)(given, codes, y, nbits) for codes, y in pairs]
+    return delayed(_checked)(reduce_tree(parts, _add, split_every))
+
+
+def _count(given: tuple[Any, ...], codes: Any, y: Any, nbits: int | None) -> RelevanceHistogram | None:
+    """Histogram of a block; None if it is empty."""
+    if not codes.shape[0]:
+        return None
+    query_codes, query_y, affinity, bit_weights = given
+    return relevance_histogram(
+        query_codes, codes, query_y, np.asarray(y), affinity, bit_weights=bit_weights, nbits=nbits
+    )
+
+
+def _add(histograms: list[RelevanceHistogram | None]) -> RelevanceHistogram | None:
+    kept = [H for H in histograms if H is not None]
+    return functools.reduce(operator.add, kept) if kept else None
+
+
+def _checked(H: RelevanceHistogram | None) -> RelevanceHistogram:
+    if H is None:
+        raise ValueError("`database_codes` must have at least one item. Got empty blocks.")
+    return H
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedRanking(Ranking):
+    """Ranking of a database in blocks: `database_codes` are delayed codes, and `database_y` delayed targets."""
+
+    def histograms(self, *, weighted: bool = True) -> Any:
+        """Histogram of all queries, from those of the blocks."""
+        pairs = list(zip(self.database_codes, self.database_y, strict=True))
+        weights = self.bit_weights if weighted else None
+        yield count_blocks(self.query_codes, pairs, self.query_y, self.affinity, weights, self.nbits).compute()
+
+
+def sharded_ranking(
+    estimator: Any, database: Any, queries: Any, nbits: int, query_y: Any, affinity: Any, bit_weights: Any
+) -> ShardedRanking:
+    """Ranking of a dask database, which is encoded where its blocks are, and never gathered."""
+    from dask import delayed
+
+    pairs = pairs_of_blocks(*database)
+    model = delayed(estimator, traverse=False)
+    codes: Any = [delayed(encode_estimator_block)(model, block) for block, _ in pairs]
+    return ShardedRanking(queries, codes, nbits, query_y, [y for _, y in pairs], affinity, bit_weights)
