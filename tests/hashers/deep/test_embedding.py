@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 
 from skhash import EmbeddingHasher
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
@@ -19,6 +20,7 @@ from skhash.hashers.deep._query_encoder import QueryEncoder
 from skhash.hashers.deep._query_scores import QueryScores
 from skhash.hashers.deep.embedding import _EmbeddingObjective, _neighbor_loss
 from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
 
 METRICS = ["cosine", "inner", "euclidean"]
@@ -250,6 +252,18 @@ def test_resumes_to_the_codes_of_an_uninterrupted_run(digits, tmp_path):
     resumed = stop_and_resume(partial(EmbeddingHasher, 16, checkpoint=tmp_path, **options), digits.X)
     assert resumed.history_ == whole.history_
     assert_array_equal(resumed.project_queries(digits.X_query), whole.project_queries(digits.X_query))
+
+
+def test_a_grid_search_over_the_number_of_bits(digits):
+    hasher = EmbeddingHasher(metric="euclidean", n_epochs=1, random_state=0)
+    scorer = RetrievalScorer("neighbor_recall_at_10", query="real")
+    X, halves = digits.X[:200], [(np.arange(100), np.arange(100, 200)), (np.arange(100, 200), np.arange(100))]
+    search = GridSearchCV(hasher, {"nbits": [8, 32]}, scoring=scorer, cv=halves).fit(X, X)
+    for nbits, value in zip((8, 32), search.cv_results_["mean_test_score"], strict=True):
+        fitted = [clone(hasher).set_params(nbits=nbits).fit(X[items]) for items, _ in halves]
+        found = [recall(one, X[items], X[queries]) for one, (items, queries) in zip(fitted, halves, strict=True)]
+        assert value == pytest.approx(np.mean(found), abs=0.002)  # ties of vectors and scores
+    assert search.best_estimator_.transform(X).shape == (200, 32)
 
 
 def test_labels_change_nothing(digits):
