@@ -167,7 +167,7 @@ class Encoder(nn.Module):
         tensor of shape (n, width), float32
             Outputs.
         """
-        X = (X - self.mean) / self.scale
+        X = (X - self.mean).div_(self.scale)
         mixed = self.mixed_precision and self.training and not isinstance(self.backbone, Smoothing)
         with torch.autocast(X.device.type, torch.bfloat16, enabled=mixed):
             outputs: torch.Tensor = self.backbone(X)

@@ -226,7 +226,7 @@ class HistogramObjective(Objective):
         index, levels = level_indices(self.affinity, targets, targets)
         np.fill_diagonal(index, 0)  # no sample is relevant to itself
         if not self.graded:
-            return np.minimum(index, 1), np.array([0, 1])
+            return index if len(levels) <= 2 else np.minimum(index, 1), np.array([0, 1])
         if len(levels) > MAX_LEVELS:
             raise ValueError(
                 f"`affinity` must give at most {MAX_LEVELS} levels in a batch. Got {len(levels)} levels instead. "
