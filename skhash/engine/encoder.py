@@ -1,5 +1,6 @@
 """The encoder: centered and scaled samples, a backbone, and a hash layer with one output per bit."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,8 @@ class Encoder(nn.Module):
         nn.init.zeros_(self.hash.bias)
         self.norm: nn.Module = nn.BatchNorm1d(nbits, affine=False) if batch_norm else nn.Identity()
         self.mixed_precision = mixed_precision
+        #: what runs the backbone in training, if several processes share it
+        self.run_backbone: Callable[[torch.Tensor], torch.Tensor] | None = None
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
         """Some samples as a tensor on the device of the encoder, minus the offset.
@@ -170,7 +173,7 @@ class Encoder(nn.Module):
         X = (X - self.mean).div_(self.scale)
         mixed = self.mixed_precision and self.training and not isinstance(self.backbone, Smoothing)
         with torch.autocast(X.device.type, torch.bfloat16, enabled=mixed):
-            outputs: torch.Tensor = self.backbone(X)
+            outputs: torch.Tensor = (self.run_backbone or self.backbone if self.training else self.backbone)(X)
         return outputs.float()
 
     def head(self, features: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """The one training loop. It knows objectives and encoders, and nothing of hashing."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from skhash.engine._shared_step import shared_loss
 from skhash.engine._state_checks import check_state
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
@@ -200,13 +202,18 @@ class Trainer:
         if self.augment is not None:
             batch = self.augment(batch)
         targets = None if self.targets is None else self.targets[indices]
-        loss: torch.Tensor = self.objective(self.encoder, batch, targets, indices)
+        loss = self._loss(batch, targets, indices)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
         if self.scheduler is not None:
             self.scheduler.step()
         return loss.detach()
+
+    @functools.cached_property
+    def _loss(self) -> Callable[..., torch.Tensor]:
+        """Loss of a batch. The first step makes it, since it copies the weights of the first process to the others."""
+        return shared_loss(self.encoder, self.objective)
 
     def state_dict(self) -> dict[str, Any]:
         """State that the next epochs depend on, without the samples.

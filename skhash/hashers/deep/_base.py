@@ -37,12 +37,14 @@ from skhash.engine import (
     seeded,
 )
 from skhash.engine.few import N_MAX_PRODUCTS
+from skhash.engine.processes import from_first, gather
 from skhash.engine.smoothing import N_MAX_DIRECTIONS
 from skhash.hashers.deep._checkpoints import TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
 from skhash.hashers.deep._images import check_shape
 from skhash.hashers.deep._parameters import CONSTRAINTS, document
 from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
+from skhash.hashers.deep._processes import check_same_training
 from skhash.hashers.deep._stored import StoredMixin
 
 # Default input noise: the ratio p / (1 - p) of dropout grows with the features per sample, as a penalty should.
@@ -271,7 +273,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     def _draw_seed(self, file: TrainingFile | None = None) -> tuple[np.random.RandomState, int]:
         """Generator of the first weights, and the seed of everything else, drawn from `random_state`."""
         rng = check_random_state(self.random_state)
-        seed = int(rng.randint(np.iinfo(np.int32).max))
+        seed = from_first(int(rng.randint(np.iinfo(np.int32).max)))
         seed = seed if file is None else file.begin(seed)
         return rng if self.random_state is not None else np.random.RandomState(seed), seed
 
@@ -330,6 +332,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     # --- train
 
     def _fit(self, X: Any, targets: Any, resume: bool = False) -> None:
+        check_same_training(self, X, targets)
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
         file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume)
@@ -361,12 +364,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         return EarlyStopping(*subsets, affinity, self._score_metric(), self.n_iter_no_change)
 
     def _fit_loop(
-        self,
-        trainer: Trainer,
-        early_stopping: EarlyStopping | None,
-        file: TrainingFile | None,
-        X: Any,
-        targets: Any,
+        self, trainer: Trainer, early_stopping: EarlyStopping | None, file: TrainingFile | None, X: Any, targets: Any
     ) -> None:
         """Train epoch by epoch, with callbacks, early stopping and checkpoints."""
         while not self._should_stop(trainer, early_stopping):
@@ -382,12 +380,13 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             if file is not None:
                 file.write(trainer, early_stopping)
             weights = trainer.encoder.state_dict()
-            if context.call_on_fit_task_end(
+            stops = context.call_on_fit_task_end(
                 estimator=self,
                 X=X,
                 y=targets,
                 reconstruction_attributes=lambda weights=weights: self._reconstruction_attributes(X, targets, weights),
-            ):
+            )
+            if any(gather(bool(stops))):
                 break
         self.n_epochs_ = len(self.history_)
 

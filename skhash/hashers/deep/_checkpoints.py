@@ -10,6 +10,7 @@ import torch
 from skhash.engine import Checkpoint, DatasetArray, Identity, Trainer, fingerprint
 from skhash.engine._state_checks import check_finite, check_like
 from skhash.engine.checkpoint import REMEDY
+from skhash.engine.processes import call_in_first, is_first
 from skhash.exceptions import InvalidFileError
 from skhash.hashers.deep._early_stopping import EarlyStopping
 
@@ -55,9 +56,9 @@ class TrainingFile:
 
     def __init__(self, hasher: Any, X: Any, targets: Any, resume: bool) -> None:
         self.hasher, self.X = hasher, X
-        self.checkpoint = Checkpoint(hasher.checkpoint, identify(hasher, X, targets))
-        self.state = self.checkpoint.read() if resume else None
-        if resume and self.state is None:
+        self.checkpoint = call_in_first(lambda: Checkpoint(hasher.checkpoint, identify(hasher, X, targets)))
+        self.state = call_in_first(self.checkpoint.read) if resume else None
+        if resume and self.state is None and is_first():
             self._warn_of_other_trainings()
 
     def begin(self, seed: int) -> int:
@@ -96,8 +97,11 @@ class TrainingFile:
     def write(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
         """Save the state after an epoch. If the file cannot be written, a warning names it, and the training goes on.
 
-        Hours of training are worth more than the file, and the next epoch tries again.
+        Hours of training are worth more than the file, and the next epoch tries again. Of several processes, which
+        have the same state, the first one writes.
         """
+        if not is_first():
+            return
         state = {
             "trainer": trainer.state_dict(),
             "history": self.hasher.history_,

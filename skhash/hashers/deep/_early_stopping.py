@@ -13,6 +13,7 @@ from sklearn.utils import gen_batches
 from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.codes import binarize, pack
 from skhash.engine import ArraySubset, Encoder, full_precision
+from skhash.engine.processes import from_first
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
 #: standard deviation of the gain over the queries, about: a mean gain below its standard error is noise
@@ -54,7 +55,7 @@ class BestEpoch(ABC):
 
     def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
         """Add the value after an epoch to its entry of the history; return whether it is the best so far."""
-        entry["validation"] = self.measure(encoder)
+        entry["validation"] = from_first(self.measure(encoder))  # several processes stop together
         if entry["validation"] <= self.best[0]:
             return False
         self.best = (entry["validation"], entry["epoch"])

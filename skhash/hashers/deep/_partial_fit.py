@@ -10,6 +10,7 @@ from skhash._compat import fit_context
 from skhash._files import qualified_name
 from skhash.affinity._pairs import check_pairs
 from skhash.engine import Trainer, as_arrays, as_tensors, resolve_device, seeded
+from skhash.hashers.deep._processes import check_same_training
 
 #: parameters that decide the weights of the encoder and what is relevant
 FIXED = ("nbits", "backbone", "affinity", "smoothing")
@@ -81,6 +82,7 @@ class PartialFitMixin:
                 self._check_options(X)
                 self._resolve_defaults(X)
             self.settings_ = self._with_given_values(self.settings_)
+            check_same_training(self, X, targets)
             device = resolve_device(self.device)
             rng, seed = self._draw_seed()
             with seeded(seed, device, self.deterministic), self._thread_limits():

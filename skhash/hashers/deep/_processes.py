@@ -1,0 +1,40 @@
+"""What several processes that fit one hasher must have in common."""
+
+from typing import Any
+
+from skhash._targets import take_targets
+from skhash.engine import evenly_spaced, fingerprint
+from skhash.engine.processes import gather, n_processes
+from skhash.hashers.deep._checkpoints import FREE
+
+N_COMPARED = 1000  # samples at most
+
+
+def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
+    """Raise ValueError in every process unless all of them have the same parameters and samples.
+
+    Parameters
+    ----------
+    hasher : DeepHasher
+        The hasher, with `settings_`.
+    X : array or DatasetArray of shape (n_samples, ...)
+        Validated samples, some of which are compared.
+    targets : array of shape (n_samples, ...) or None
+        Their targets.
+    """
+    if n_processes() == 1:
+        return
+    params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
+    plain = {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | None)}
+    chosen = evenly_spaced(len(X), N_COMPARED)
+    some = None if targets is None else take_targets(targets, chosen)
+    settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
+    identity = fingerprint(settings, X[chosen], some)
+    for rank, other in enumerate(gather(identity)):
+        if rank == 0:
+            first = set(other.entries)
+        elif differing := sorted({name for name, *_ in first.symmetric_difference(other.entries)}):
+            raise ValueError(
+                "Processes that train one hasher must be given the same parameters, X and y, since each takes its "
+                f"part of every batch by itself. Process {rank} differs from process 0 in: {', '.join(differing)}."
+            )
