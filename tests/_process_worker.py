@@ -28,12 +28,12 @@ HASHERS = {
 
 def samples():
     X, y = load_digits(return_X_y=True)
-    return X[:600], y[:600]
+    return X[:400], y[:400]
 
 
 def make(name, **options):
     cls, own = HASHERS[name]
-    return getattr(skhash, cls)(32, **{"n_epochs": 3, "batch_size": BATCH, "random_state": 0} | own | options)
+    return getattr(skhash, cls)(32, **{"n_epochs": 2, "batch_size": BATCH, "random_state": 0} | own | options)
 
 
 class Gradients:
@@ -67,10 +67,10 @@ def fit_all(folder):
         results |= {f"{name}/gradient/{key}": value for key, value in first_step.values.items()}
         results |= outcome(name, hasher, X)
     stream = make("HashNet")
-    for part in np.split(np.arange(600), 3):
+    for part in np.split(np.arange(400), 2):
         stream.partial_fit(X[part], y[part])
     results |= outcome("stream", stream, X)
-    results |= outcome("early stopping", make("TALR", early_stopping=True, n_iter_no_change=1, n_epochs=6).fit(X, y), X)
+    results |= outcome("early stopping", make("TALR", early_stopping=True, n_iter_no_change=1, n_epochs=4).fit(X, y), X)
     results |= outcome("noise", make("TALR", hidden_dropout=0.3, random_state=None).fit(X, y), X)
     if is_first():
         np.savez(folder / "results.npz", **results)
@@ -102,7 +102,7 @@ class KillSelf:
 
 
 def long_training(folder):
-    return make("HashNet", hidden_dropout=0.2, n_epochs=5, checkpoint=folder / "killed")
+    return make("HashNet", hidden_dropout=0.2, n_epochs=4, checkpoint=folder / "killed")
 
 
 def train_until_killed(folder):
