@@ -139,7 +139,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             if codes is None:
                 codes = map_batches(self, X[checked_indices(X.shape[0])], binarize_and_pack)
         warn_if_degenerate(codes, self._nbits, X.shape[0], stacklevel=5)
+        self._warn_of_training(stacklevel=6)
         return self
+
+    def _warn_of_training(self, stacklevel: int) -> None:
+        """Warn of a training that has failed in a way of the method; nothing fitted is lost."""
 
     @abstractmethod
     def _fit(self, X: Any, targets: Any) -> None:

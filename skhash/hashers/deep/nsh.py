@@ -18,6 +18,14 @@ m rows are positives of z^_i, the others its negatives. With kappa = exp(cos / t
     L_R       = 1/(2n) sum_i ( |b~_i - h~_i| + |b^_i - h^_i| ),   b held constant
     loss      = SortedNCE + quantization_weight * L_R.
 
+An own view, b~_i for b^_i, is a negative where the codes do not find it. With own_view="first", beyond the
+paper, d_ii counts as min_j d_ij - 1 in the sort, and the codes learn to find it first:
+
+    loss = SortedNCE + quantization_weight * L_R + own_view_weight * L_O,   L_O = -1/n sum_i log softmax_j( -d_ij / tau_s )[i].
+
+The views are then x + s (augment(x) - x): the strength s begins at 0.1. It rises by 0.005 after a batch in
+which at least nine own views in ten are among the first m, and falls by 0.005 otherwise.
+
 Rows of P_i at equal distances are equal, and there are at most b + 1 distances: each
 different row is computed once, with the number of ranks that it fills. A tie that crosses
 rank m shares its gradient evenly, as the mean over the orders of the tied items.
@@ -38,11 +46,11 @@ from torch.utils.checkpoint import checkpoint
 
 from skhash._compat import Interval, StrOptions
 from skhash.engine import Encoder, Objective
-from skhash.engine.augment import two_views
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._contrast import nt_xent, view_maker
+from skhash.hashers.deep._own_views import OwnViews, warn_if_not_found
 from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LRSchedule, Optimizer, RandomState
 
 _VARIANTS = ("full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label")
@@ -170,20 +178,27 @@ class _NSHObjective(Objective):
         sort_temperature: float = 1.0,
         quantization_weight: float = 0.1,
         variant: str = "full",
+        own_view: str = "sorted",
+        own_view_weight: float = 0.2,
     ) -> None:
         super().__init__()
-        self.two_views = partial(two_views, augment)  # hidden from nn.Module: modules of the user are not trained
         self.n_positives, self.temperature, self.sort_temperature = n_positives, temperature, sort_temperature
         self.quantization_weight = 0.0 if variant == "no_quantization" else quantization_weight
         self.variant = variant
+        # "no_softsort" sorts nothing
+        self.own_views = OwnViews(augment, own_view == "first" and variant != "no_softsort", own_view_weight)
         on_codes = variant in ("single_bottleneck", "no_softsort")
         self.latent = None if on_codes else nn.Linear(width, n_latent)
         if variant == "decoding":
             self.decoder = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
 
+    def start_stage(self, stage: int, n_stages: int) -> None:
+        """Count own views anew; called before each epoch."""
+        self.own_views.start_epoch()
+
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        features = encoder.features(torch.cat(self.two_views(X)))
+        features = encoder.features(torch.cat(self.own_views.draw(X)))
         h = torch.tanh(encoder.head(features))
         if h.isnan().any():
             return h.sum()  # NaN, which the training loop reports; it cannot be sorted
@@ -200,19 +215,32 @@ class _NSHObjective(Objective):
         if self.variant == "no_softsort":
             similarities = codes[0] @ codes[1].T / (2 * nbits) + 0.5
             return nt_xent(similarities @ codes[0], similarities @ codes[1], self.temperature)
-        items, anchors = latents
         distances = (nbits - codes[1] @ codes[0].T) / 2
         n_positives = min(self.n_positives, len(X) - 1)  # at least one negative
+        distances, own_loss = self.own_views.sort(distances, n_positives, self.sort_temperature)
+        if self.variant == "decoding":
+            return own_loss + self._reconstruction(distances, latents[0], encoder, X)
+        return own_loss + self._sorted_contrast(distances, latents, n_positives)
+
+    def _sorted_contrast(
+        self, distances: torch.Tensor, latents: tuple[torch.Tensor, ...], n_positives: int
+    ) -> torch.Tensor:
+        """SortedNCE of latents that `distances` sort."""
+        items, anchors = latents
         if self.variant == "hard_sort":
             cosines = (anchors @ items.T).gather(1, distances.argsort(dim=1, stable=True))
             return _sorted_nce(cosines, torch.ones_like(cosines), n_positives, self.temperature)
-        levels, counts = _tied_levels(distances, nbits)
-        if self.variant == "decoding":
-            first = _sorted_items(levels[:, :1], distances, items, self.sort_temperature)[:, 0]
-            return mse_loss(self.decoder(first), ((X - encoder.mean) / encoder.scale).flatten(1))
+        levels, counts = _tied_levels(distances, int(distances.detach().max().round()))
         cosines = _soft_cosines(levels, distances, items, anchors, self.sort_temperature)
         multi_label = self.variant == "multi_label"
         return _sorted_nce(cosines, counts, n_positives, self.temperature, all_in_denominator=multi_label)
+
+    def _reconstruction(
+        self, distances: torch.Tensor, items: torch.Tensor, encoder: Encoder, X: torch.Tensor
+    ) -> torch.Tensor:
+        """Squared error of samples that are decoded from the first items sorted for them."""
+        first = _sorted_items(distances.amin(1, keepdim=True), distances, items, self.sort_temperature)[:, 0]
+        return mse_loss(self.decoder(first), ((X - encoder.mean) / encoder.scale).flatten(1))
 
 
 class NSHHasher(DeepHasher):
@@ -240,6 +268,13 @@ class NSHHasher(DeepHasher):
         item sorted for it instead of contrasting, "single_bottleneck" sorts the codes themselves
         instead of latents, "no_softsort" contrasts sums of codes weighted by similarity,
         "multi_label" leaves all positives in each denominator.
+    own_view : "sorted" or "first", default="sorted"
+        Which rank the other view of an anchor has, its own view. "sorted" is the paper's reading:
+        the codes sort it as all other views, and it is a negative where they do not find it.
+        "first" always makes it the first positive, teaches the codes to find it first, and
+        begins with a weak augmentation; see Notes.
+    own_view_weight : float, default=0.2
+        With "first": weight of the loss that teaches the codes to find the own view first.
     augment : "auto" or callable, default="auto"
         Maps each training batch (a float32 tensor) to a random version of it; it is called twice.
         "auto" is, for vectors, a little noise and a tenth of the features from other samples, for
@@ -255,12 +290,14 @@ class NSHHasher(DeepHasher):
     Notes
     -----
     The positives of an anchor are the samples that its code finds nearest. Training needs the
-    anchor's other view among them from the first step on, with the codes of random layers or of
-    a pretrained backbone. If the augmentation is too strong for that, the codes learn to
-    distinguish augmentations. The one of MoCo v2 suits a backbone that was trained on
-    photographs; train a new backbone with small changes. On MNIST a small convolutional network
-    reaches an AP_T of 0.7 in 2,000 steps with small distortions (rotations by 5 degrees), and
-    0.2 with strong ones (rotations by 25 degrees, bends, holes).
+    anchor's other view, its own view, among them. `history_` has "own_views_found", their share,
+    at the end of each tenth of the epochs, and `fit` warns if few of them are found. Then
+    weaken `augment`, or use ``own_view="first"``: a view is then a mixture of the sample with its
+    random version, whose share, the "augment_strength" of `history_`, rises as long as the codes
+    find nine own views in ten. Views of another shape are not mixed.
+
+    The augmentation of MoCo v2 suits a backbone that was trained on photographs; train a new
+    backbone with small changes.
 
     Targets are used by :meth:`score`, and by ``early_stopping`` to choose an epoch.
 
@@ -300,6 +337,8 @@ class NSHHasher(DeepHasher):
         "sort_temperature": [Interval(Real, 0, None, closed="neither")],
         "quantization_weight": [Interval(Real, 0, None, closed="left")],
         "variant": [StrOptions(set(_VARIANTS))],
+        "own_view": [StrOptions({"sorted", "first"})],
+        "own_view_weight": [Interval(Real, 0, None, closed="left")],
         "augment": [StrOptions({"auto"}), callable],
     }
 
@@ -313,6 +352,8 @@ class NSHHasher(DeepHasher):
         sort_temperature: float = 1.0,
         quantization_weight: float = 0.1,
         variant: str = "full",
+        own_view: Literal["sorted", "first"] = "sorted",
+        own_view_weight: float = 0.2,
         augment: Literal["auto"] | Augmentation = "auto",
         affinity: Affinity = "auto",
         backbone: Backbone = "mlp",
@@ -339,10 +380,9 @@ class NSHHasher(DeepHasher):
         self.nbits = nbits
         self.n_latent, self.n_positives = n_latent, n_positives
         self.temperature, self.sort_temperature = temperature, sort_temperature
-        self.quantization_weight = quantization_weight
-        self.variant = variant
-        self.augment = augment
-        self.affinity = affinity
+        self.quantization_weight, self.variant = quantization_weight, variant
+        self.own_view, self.own_view_weight = own_view, own_view_weight
+        self.augment, self.affinity = augment, affinity
         self.backbone = backbone
         self.n_epochs = n_epochs
         self.batch_size = batch_size
@@ -355,8 +395,7 @@ class NSHHasher(DeepHasher):
         self.smoothing = smoothing
         self.hidden_dropout = hidden_dropout
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
         self.checkpoint = checkpoint
         self.store_database = store_database
         self.device = device
@@ -376,7 +415,18 @@ class NSHHasher(DeepHasher):
             self.sort_temperature,
             self.quantization_weight,
             self.variant,
+            self.own_view,
+            self.own_view_weight,
         )
+
+    def _warn_of_training(self, stacklevel: int) -> None:
+        warn_if_not_found(self.history_, stacklevel)
+
+    def _n_stages(self) -> int:
+        return 10  # how often own views are counted, should the training stop early
+
+    def _measure(self, objective: _NSHObjective, activations: torch.Tensor, targets: Any) -> dict[str, float]:
+        return objective.own_views.shares()
 
     def _augmentation(self) -> None:
         return None  # the objective draws two views

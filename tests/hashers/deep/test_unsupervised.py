@@ -94,6 +94,7 @@ def test_a_stream_without_targets(digits, Hasher):
 
 @pytest.mark.parametrize(("backbone", "dtype"), [(None, np.float32), ("mlp", np.uint8), ("conv", np.uint8)])
 @every_hasher
+@pytest.mark.filterwarnings("default:The codes find the other view")  # true of one epoch with the crops of MoCo v2
 def test_images(Hasher, backbone, dtype):
     pytest.importorskip("kornia")
     X, y = digit_images(dtype)
