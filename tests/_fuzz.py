@@ -6,7 +6,8 @@ the start. What can come of it:
 
     same       the file reads as the original
     refused    an InvalidFileError whose message begins with the path
-    another    a forged file (a mutated tree, written and sealed as the library writes it) is a valid one
+    another    a forged file (a mutated tree, written and sealed as the library writes it) is a valid one, or the bytes
+               hold a whole other original, since archives may begin with other bytes
 
 and what must not:
 
@@ -159,8 +160,11 @@ def _fork_workers(connection, targets, originals, seed):
         while status:
             worker = os.fork()
             if not worker:
-                _run_worker(connection, targets, originals, expected, seed, folder)
-                os._exit(0)
+                try:
+                    _run_worker(connection, targets, originals, expected, seed, folder)
+                    status = 0
+                finally:  # an error that passed here would remove the folder of all workers
+                    os._exit(status)
             status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
             if status:
                 connection.send(abs(status))
@@ -175,12 +179,14 @@ def _run_worker(connection, targets, originals, expected, seed, folder):
         original, forged, mutated = make_case(target, originals[name], number, seed)
         path = Path(folder, f"case{target.suffix}")
         path.write_bytes(mutated if data is None else data)
-        kind, message = _classify(target, path, expected[name, original], forged and data is None)
+        kind, message, value = _classify(target, path, expected[name, original], forged and data is None)
+        if kind == "silent" and any(_equal(value, expected[name, other]) for other in originals[name]):
+            kind = "another"
         connection.send(Outcome(name, number, original, kind, message))
 
 
 def _classify(target, path, expected, forged):
-    """Kind of outcome, and its message."""
+    """Kind of outcome, its message, and the value that was read."""
     import resource  # not on Windows
 
     start = _memory("VmRSS")
@@ -198,13 +204,13 @@ def _classify(target, path, expected, forged):
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, unlimited)
     if _memory("VmHWM") - start > BYTES or _is_out_of_memory(failure):
-        return "memory", repr(failure)
+        return "memory", repr(failure), None
     if failure is None:
         same = _equal(value, expected)
-        return ("same" if same else "another" if forged else "silent"), ""
+        return ("same" if same else "another" if forged else "silent"), "", value
     if isinstance(failure, InvalidFileError):
-        return ("refused" if str(failure).startswith(str(path)) else "nameless"), str(failure)
-    return "error", "".join(traceback.format_exception(failure)[-3:])
+        return ("refused" if str(failure).startswith(str(path)) else "nameless"), str(failure), None
+    return "error", "".join(traceback.format_exception(failure)[-3:]), None
 
 
 def _memory(field):

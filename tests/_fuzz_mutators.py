@@ -151,7 +151,8 @@ def _mutate_place(holder, key, places, rng):
             other, place = places[int(rng.integers(len(places)))]
             other[place], holder[key] = copy.deepcopy(value), copy.deepcopy(other[place])
         case 6 if isinstance(value, int | float) and not isinstance(value, bool):
-            holder[key] = [value + 1, value - 1, -value, value * 1000, str(value), float(value)][int(rng.integers(6))]
+            real = float(value) if abs(value) < 1e300 else 1e300  # an int may be longer than any float
+            holder[key] = [value + 1, value - 1, -value, value * 1000, str(value), real][int(rng.integers(6))]
         case 7 if isinstance(value, list):
             holder[key] = value * int(rng.integers(2, 50)) if rng.random() < 0.5 else value[: rng.integers(3)]
         case _:

@@ -114,6 +114,7 @@ def indexes():
         "bits": HammingNeighbors().fit((X > 2).astype(np.uint8), ids=np.arange(N_SAMPLES) * 7),
         "packed": HammingNeighbors(nbits=6).fit(pack((X > 2).astype(np.uint8))),
         "real": HammingNeighbors(hasher, query="real", candidates=20).fit(X),
+        "scan": HammingNeighbors(hasher, query="real").fit(X),  # also loads the kernel, which a case has no time to
         "frozen": HammingNeighborsTransformer(FrozenEstimator(hasher.fit(X, y)), n_neighbors=3, n_jobs=1).fit(X),
     }
     return saved(fitted)
@@ -124,7 +125,7 @@ def read_index(path):
     index = load(path)
     X, _ = samples()
     queries = X[:3] if index.hasher_ is not None else np.zeros((3, index.n_features_in_), dtype=np.uint8)
-    codes = index.codes_.copy(), index.ids_
+    codes = index.codes_.copy(), index.ids_.copy()  # both are mapped, and the next case has the same path
     if index.hasher_ is not None and index.n_features_in_ != N_FEATURES:
         return repr(index), codes
     index.set_params(n_neighbors=min(index.n_neighbors, index.n_samples_fit_ - 1), n_jobs=1)

@@ -37,7 +37,7 @@ def check_state(trainer: Any, state: dict[str, Any]) -> None:
     n_done = given["n_epochs_done"]
     if type(n_done) is not int or not 0 <= n_done <= schedule.n_epochs:
         raise ValueError(f"`n_epochs_done` is {n_done} of {schedule.n_epochs}")
-    check_finite(given["encoder"], "encoder")
+    check_weights(given["encoder"], "encoder")
     _check_optimizer(given["optimizer"], trainer.optimizer, schedule)
     if callable(schedule.lr_schedule):
         _check_kinds(given["scheduler"], fresh["scheduler"], "scheduler")
@@ -81,7 +81,22 @@ def check_like(given: Any, fresh: Any, where: str, n_max: int = _N_MAX) -> None:
         raise ValueError(f"`{where}` must be {fresh!r}")
 
 
-def check_finite(tensors: dict[str, torch.Tensor], where: str) -> None:
+def check_weights(weights: dict[str, torch.Tensor], where: str) -> None:
+    """Raise ValueError unless the weights of an encoder are finite, and samples can be divided by their scale.
+
+    Parameters
+    ----------
+    weights : dict
+        The weights.
+    where : str
+        Their name, for the message.
+    """
+    _check_finite(weights, where)
+    if "scale" in weights and not (weights["scale"] > 0).all():
+        raise ValueError(f"`{where}.scale` must be positive")
+
+
+def _check_finite(tensors: dict[str, torch.Tensor], where: str) -> None:
     """Raise ValueError if a tensor is not finite.
 
     Parameters
@@ -151,7 +166,7 @@ def _check_elementwise(values: dict[str, Any], parameter: torch.Tensor, where: s
             continue
         if not isinstance(value, torch.Tensor) or value.shape != (() if name in _SCALARS else parameter.shape):
             raise ValueError(f"`{where}.{name}` must have the shape of its parameter")
-        check_finite({name: value}, where)
+        _check_finite({name: value}, where)
         if name == "step" and value < 0:
             raise ValueError(f"`{where}.step` must be >= 0")
 

@@ -82,6 +82,8 @@ FORGED = {
     "a huge order": set_in("trainer", "order", "state", "state", value=2**200),
     "NaN weights": set_in("trainer", "encoder", "hash.weight", value=np.full((8, 6), np.nan, dtype=np.float32)),
     "NaN best weights": set_in("weights", "hash.weight", value=np.full((8, 6), np.nan, dtype=np.float32)),
+    "a scale of 0": set_in("trainer", "encoder", "scale", value=np.zeros((), dtype=np.float32)),
+    "a best scale of 0": set_in("weights", "scale", value=np.zeros((), dtype=np.float32)),
     "other shapes": set_in("trainer", "encoder", "hash.weight", value=np.zeros((6, 8), dtype=np.float32)),
     "another type": set_in("trainer", "encoder", "hash.weight", value=np.zeros((8, 6))),
     "no weights": lambda state: state.pop("weights"),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from skhash.engine import Checkpoint, DatasetArray, Identity, Trainer, fingerprint
-from skhash.engine._state_checks import check_finite, check_like
+from skhash.engine._state_checks import check_like, check_weights
 from skhash.engine.checkpoint import REMEDY
 from skhash.engine.processes import call_in_first, is_first
 from skhash.exceptions import InvalidFileError
@@ -127,7 +127,7 @@ class TrainingFile:
         if type(value) is not float or math.isnan(value) or type(epoch) is not int or not 0 <= epoch <= len(history):
             raise ValueError("`best` must be a value and an epoch")
         check_like(state["weights"], trainer.encoder.state_dict(), "weights")
-        check_finite(state["weights"], "weights")
+        check_weights(state["weights"], "weights")
 
     def _damaged(self, error: Exception) -> InvalidFileError:
         return InvalidFileError(self.checkpoint.path, f"has a damaged state: {error}. {REMEDY}")
