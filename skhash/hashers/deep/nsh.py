@@ -220,17 +220,18 @@ class _NSHObjective(Objective):
         distances, own_loss = self.own_views.sort(distances, n_positives, self.sort_temperature)
         if self.variant == "decoding":
             return own_loss + self._reconstruction(distances, latents[0], encoder, X)
-        return own_loss + self._sorted_contrast(distances, latents, n_positives)
+        max_distance = nbits + self.own_views.first
+        return own_loss + self._sorted_contrast(distances, max_distance, latents, n_positives)
 
     def _sorted_contrast(
-        self, distances: torch.Tensor, latents: tuple[torch.Tensor, ...], n_positives: int
+        self, distances: torch.Tensor, max_distance: int, latents: tuple[torch.Tensor, ...], n_positives: int
     ) -> torch.Tensor:
         """SortedNCE of latents that `distances` sort."""
         items, anchors = latents
         if self.variant == "hard_sort":
             cosines = (anchors @ items.T).gather(1, distances.argsort(dim=1, stable=True))
             return _sorted_nce(cosines, torch.ones_like(cosines), n_positives, self.temperature)
-        levels, counts = _tied_levels(distances, int(distances.detach().max().round()))
+        levels, counts = _tied_levels(distances, max_distance)
         cosines = _soft_cosines(levels, distances, items, anchors, self.sort_temperature)
         multi_label = self.variant == "multi_label"
         return _sorted_nce(cosines, counts, n_positives, self.temperature, all_in_denominator=multi_label)

@@ -62,7 +62,7 @@ def test_optimizer_and_schedule_may_be_functions(digits, plain):
     n_steps = 3 * 5  # epochs, batches
 
     def adam(groups):
-        return torch.optim.AdamW(groups)
+        return torch.optim.AdamW(groups, fused=True)
 
     def cosine(optimizer):
         return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=n_steps)

@@ -32,7 +32,7 @@ CASES = [
     ("HashNetHasher", {"similarity": "continuous", "class_ratio": 2.0}, 0),
     ("MIHashHasher", {"optimizer": "sgd"}, 1),
     ("NSHHasher", {}, 2),
-    ("NSHHasher", {"variant": "decoding"}, 2),
+    ("NSHHasher", {"variant": "decoding"}, 1),
     ("NSHHasher", {"variant": "hard_sort"}, 1),
     ("NSHHasher", {"variant": "no_softsort"}, 1),
     ("OrthoHashHasher", {}, 0),
