@@ -267,6 +267,8 @@ def main():
     parser.add_argument("--again", action="store_true", help="measure again what is stored")
     options = parser.parse_args()
     sets, methods = options.sets.split(","), options.methods.split(",")
+    if unknown := set(methods) - set(METHODS):
+        parser.error(f"--methods must be some of {', '.join(METHODS)}. Got {', '.join(sorted(unknown))} instead.")
     for nbits in map(int, options.bits.split(",")) if options.command != "table" else ():
         if options.command == "choose":
             for name, changes in itertools.product(sets, CANDIDATES[: options.candidates]):
