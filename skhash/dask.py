@@ -4,6 +4,7 @@ The functions are thin: an encoding maps a function over blocks, histograms of s
 merge. dask must be installed (``pip install dask``).
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -199,17 +200,7 @@ def kneighbors(
         delayed(_search)(queries, block, ends[place], n_neighbors, n_found, nbits is None)
         for place, block in enumerate(blocks)
     ]
-    return reduce_tree(parts, _Merge(n_neighbors), split_every)
-
-
-class _Merge:
-    """Merges lists of neighbors."""
-
-    def __init__(self, n_neighbors: int) -> None:
-        self.n_neighbors = n_neighbors
-
-    def __call__(self, shards: list[Any]) -> Any:
-        return merge_neighbors(shards, self.n_neighbors)
+    return reduce_tree(parts, functools.partial(merge_neighbors, n_neighbors=n_neighbors), split_every)
 
 
 def _search(queries: Any, block: Any, end: int, n_neighbors: int, nbits: int, is_bits: bool) -> Any:
