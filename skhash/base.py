@@ -15,7 +15,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
-from skhash._encoding import ENCODE_BATCH_SIZE as ENCODE_BATCH_SIZE
 from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash._threads import one_thread
 from skhash._validation.degenerate import checked_indices, warn_if_degenerate

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from skhash.base import ENCODE_BATCH_SIZE as ENCODE_BATCH_SIZE
+from skhash._encoding import ENCODE_BATCH_SIZE as ENCODE_BATCH_SIZE
 from skhash.cli._samples import Samples
 from skhash.comparison._live import LiveLine
 from skhash.comparison.watching import format_seconds

@@ -16,10 +16,11 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
+from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._threads import is_forked, one_thread
 from skhash._validation.samples import check_kind
 from skhash.affinity import SharedLabelsAffinity
-from skhash.base import ENCODE_BATCH_SIZE, BaseHasher, InterruptedFit
+from skhash.base import BaseHasher, InterruptedFit
 from skhash.engine import (
     ArraySubset,
     DatasetArray,

@@ -46,8 +46,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
+from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation.schema import Array
-from skhash.base import ENCODE_BATCH_SIZE, BaseHasher
+from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center, orthonormal_map
 
 MIN_SAMPLES_PER_ANCHOR = 5  # with fewer, the graph has many parts, and eigenvectors only distinguish those

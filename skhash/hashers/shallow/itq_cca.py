@@ -20,9 +20,9 @@ from scipy.linalg import solve_triangular, svd
 from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
+from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation.schema import Array
 from skhash.affinity import label_matrix
-from skhash.base import ENCODE_BATCH_SIZE
 from skhash.hashers.shallow._linear import LinearHasher, ridged_cholesky
 from skhash.hashers.shallow._rotation import quantizing_rotation
 
