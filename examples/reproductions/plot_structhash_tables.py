@@ -29,14 +29,19 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _common import Study, rank
+from _common import Study
 from _papers import STRUCTHASH
 from skhash import StructHashHasher
 from skhash.affinity import DistanceAffinity, NeighborAffinity
 from skhash.comparison import make_hasher
 from skhash.datasets import PROTOCOLS, load_dataset
 from skhash.displays import GapDisplay
-from skhash.metrics import precision, recall, relevance_histogram
+from skhash.metrics import (
+    evaluate_histograms,
+    precision,
+    recall,
+    relevance_histogram,
+)
 
 study = Study("structhash_tables", "StructHash, tables 1 and 2")
 
@@ -113,6 +118,15 @@ def area_under_precision_recall(H, n_items):
     return float(np.trapezoid(precisions, recalls))
 
 
+def evaluate(hasher, data, bit_weights=None):
+    """Metrics of one ranking."""
+    codes = hasher.transform(data.X_query), hasher.transform(data.X_database)
+    targets = data.y_query, data.y_database, data.affinity
+    H = relevance_histogram(*codes, *targets, bit_weights=bit_weights)
+    area = area_under_precision_recall(H, len(codes[1]))
+    return evaluate_histograms([H], METRICS) | {"area_under_pr": area}
+
+
 def measure(dataset, seed, nbits, method):
     """Metrics of a method on one split, also by the weights that it learns."""
     data = split(dataset, seed)
@@ -121,21 +135,10 @@ def measure(dataset, seed, nbits, method):
     if name == "structhash":
         hasher.set_params(**LISTS, **STRUCTHASH_VARIANTS[method])
     hasher.fit(data.X_train, data.y_train)
-    codes = hasher.transform(data.X_query), hasher.transform(data.X_database)
-    lines = []
-    for weights in dict.fromkeys(
-        [getattr(hasher, "bit_weights_", None) is not None, False]
-    ):
-        H = relevance_histogram(
-            *codes,
-            data.y_query,
-            data.y_database,
-            data.affinity,
-            bit_weights=hasher.bit_weights_ if weights else None,
-        )
-        metrics = rank(hasher, data, METRICS, weighted=weights)
-        metrics["area_under_pr"] = area_under_precision_recall(H, len(codes[1]))
-        lines.append({"line": f"{method}, weighted" if weights else method, **metrics})
+    lines = [{"line": method} | evaluate(hasher, data)]
+    if hasattr(hasher, "bit_weights_"):
+        weighted = evaluate(hasher, data, hasher.bit_weights_)
+        lines.insert(0, {"line": f"{method}, weighted"} | weighted)
     return lines
 
 
