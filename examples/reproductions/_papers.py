@@ -6,6 +6,15 @@ columns are the methods, as in the paper.
 """
 
 
+def printed(tables, begin, end=""):
+    """Tables whose names begin and end so."""
+    return {
+        name: values
+        for name, values in tables.items()
+        if name.startswith(begin) and name.endswith(end)
+    }
+
+
 def _read(nbits, text):
     """Values of each line, ``name | value value ...``."""
     lines = (line.split("|") for line in text.strip().splitlines())

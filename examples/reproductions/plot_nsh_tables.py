@@ -26,7 +26,7 @@ minutes on two cores (``--only comparison`` and ``--only ablation`` run a part):
 import matplotlib.pyplot as plt
 import torch
 from _common import Study, load_script, rank
-from _papers import NSH
+from _papers import NSH, printed
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
@@ -53,11 +53,6 @@ if not study.full:
         {"comparison": 5, "ablation": 2},
     )
 METRICS = ["ap", "ap_worst", "ap_best", f"ap_at_{K}_retrieved", f"precision_at_{K}"]
-
-
-def printed(table):
-    """Tables of the paper whose names begin so."""
-    return {name: values for name, values in NSH.items() if name.startswith(table)}
 
 
 def fit_nsh(dataset, seed, nbits, n_epochs, variant="full"):
@@ -100,8 +95,8 @@ study.run(
     method=METHODS,
 )
 study.table("ap", ties=True, part="comparison")
-study.table(f"ap_at_{K}_retrieved", part="comparison", paper=printed("table 1"))
-study.table(f"precision_at_{K}", part="comparison", paper=printed("table 2"))
+study.table(f"ap_at_{K}_retrieved", part="comparison", paper=printed(NSH, "table 1"))
+study.table(f"precision_at_{K}", part="comparison", paper=printed(NSH, "table 2"))
 
 # %%
 # Table 3: the ablations
@@ -125,7 +120,7 @@ study.run(
     method=VARIANTS,
 )
 study.table("ap", ties=True, part="ablation")
-study.table(f"ap_at_{K}_retrieved", part="ablation", paper=printed("table 3"))
+study.table(f"ap_at_{K}_retrieved", part="ablation", paper=printed(NSH, "table 3"))
 
 # %%
 # Number of bits

@@ -28,7 +28,7 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 from _common import Study, load_script, rank
-from _papers import TALR
+from _papers import TALR, printed
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
@@ -62,15 +62,6 @@ METRICS = ["ap", "ap_worst", "ap_best", *(f"ap_at_{k}_retrieved" for k in CUTOFF
 split = lru_cache(maxsize=1)(load_dataset)
 
 
-def printed(table, metric):
-    """Tables of the paper whose names begin and end so."""
-    return {
-        name: values
-        for name, values in TALR.items()
-        if name.startswith(table) and name.endswith(metric)
-    }
-
-
 def measure(dataset, seed, nbits, method):
     """Metrics of a method on one split."""
     data = split(dataset, random_state=seed)
@@ -88,7 +79,7 @@ study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHO
 #
 # The paper has images and networks that are trained end to end.
 
-study.table("ap", ties=True, paper=printed("table 1", "AP_T"))
+study.table("ap", ties=True, paper=printed(TALR, "table 1", "AP_T"))
 
 # %%
 # The same codes with a cutoff, and table 2
@@ -114,7 +105,9 @@ SHALLOW = {
 }
 for k in CUTOFFS:
     others = SHALLOW if k == 5000 else {}
-    study.table(f"ap_at_{k}_retrieved", paper=printed("table", f"AP@{k}") | others)
+    study.table(
+        f"ap_at_{k}_retrieved", paper=printed(TALR, "table", f"AP@{k}") | others
+    )
 
 # %%
 # Number of bits
