@@ -1,4 +1,4 @@
-"""Rules that draw samples: each maps (class of each sample, size, rng) to indices in random order."""
+"""Rules that draw samples: each maps (class or labels of each sample, size, rng) to indices."""
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,21 @@ def proportionally(classes: Indices, size: int, rng: np.random.RandomState) -> I
     """Indices of the same share of each class, rounded. A class with one sample is skipped."""
     order, rank, class_size = _shuffle_by_class(classes, rng)
     return order[np.argsort((rank + 0.5) / class_size, kind="stable")[:size]]
+
+
+def evenly_by_label(labels: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of equally many new samples per label, the rarest label first. Random samples fill up.
+
+    A sample of several labels counts for the first of them that draws it.
+    """
+    order = rng.permutation(len(labels))
+    shuffled = np.asarray(labels)[order] > 0
+    n_per_label = size // shuffled.shape[1]
+    chosen = np.zeros(len(order), dtype=bool)
+    for label in np.argsort(shuffled.sum(axis=0), kind="stable"):
+        chosen[np.flatnonzero(shuffled[:, label] & ~chosen)[:n_per_label]] = True
+    chosen[np.flatnonzero(~chosen)[: size - chosen.sum()]] = True
+    return order[chosen]
 
 
 def _shuffle_by_class(classes: Indices, rng: np.random.RandomState) -> tuple[Indices, Indices, Indices]:

@@ -38,8 +38,9 @@ def load_dataset(
     name : str or path, default="digits"
         "digits", "mnist", "fashion_mnist", "usps", "isolet", "cifar10_gist512" (also "cifar_gist",
         "cifar10"), "mirflickr25k_tags1386" (also "mirflickr"); or an .npz file of
-        your own, by path or by its name in one of the two folders. It holds X,
-        and optionally y and ``scale`` (real value = X * scale). An .npy file holds X alone.
+        your own, by path or by its name in one of the two folders. It holds X, and optionally
+        y, ``scale`` (real value = X * scale) and ``test`` (True for the test samples). An .npy
+        file holds X alone.
     protocol : str or Protocol, default=None
         A name in `PROTOCOLS`. None takes the default of the data set: "5k" for mnist,
         fashion_mnist, usps and cifar10_gist512, "struct" for isolet, "mirflickr" for
@@ -91,7 +92,9 @@ def load_dataset(
         protocol = _DEFAULT_PROTOCOLS.get(name, "holdout" if "y" in arrays else "labelme")
     try:
         label = Path(name).name.removesuffix(".npz").removesuffix(".npy")
-        return split_arrays(X, arrays.get("y"), scale, check_protocol(protocol), random_state, label)
+        return split_arrays(
+            X, arrays.get("y"), scale, check_protocol(protocol), random_state, label, arrays.get("test")
+        )
     except (ValueError, TypeError) as error:
         reason = f"does not suit protocol {str(protocol)!r}: {error}"
         raise (InvalidFileError(path, reason) if path else ValueError(f"Data set {name!r} {reason}")) from error
@@ -122,7 +125,7 @@ def is_dataset(name: str) -> bool:
 
 
 def _read(path: Path) -> Arrays:
-    return read_npy(path) if path.suffix == ".npy" else read_npz(path)
+    return read_npy(path) if path.suffix == ".npy" else read_npz(path, ("X", "y", "scale", "test"))
 
 
 def _fetch(name: str, data_home: Any) -> Arrays:
@@ -150,13 +153,17 @@ def _fetch_digits() -> Arrays:
 
 
 class _OnOpenML(NamedTuple):
-    """Where a data set is on openml.org, and what its values become: X + shift as dtype, and labels from 0."""
+    """Where a data set is on openml.org, and what its values become: X + shift as dtype, and labels from 0.
+
+    The last `n_test` samples are the test samples.
+    """
 
     title: str
     version: int
     dtype: type
     shift: int = 0
     first_label: int = 0
+    n_test: int | None = None
 
 
 def _fetch_openml(name: str, data_home: Any) -> Arrays:
@@ -167,7 +174,10 @@ def _fetch_openml(name: str, data_home: Any) -> Arrays:
         X, y = fetch_openml(source.title, version=source.version, data_home=data_home, as_frame=False, return_X_y=True)
     except OSError as error:
         raise OSError(f"Data set {name!r} could not be fetched: {error}. {_how_to_provide(name)}") from error
-    return {"X": X.astype(source.dtype) + source.dtype(source.shift), "y": y.astype(np.uint8) - source.first_label}
+    arrays = {"X": X.astype(source.dtype) + source.dtype(source.shift), "y": y.astype(np.uint8) - source.first_label}
+    if source.n_test is not None:
+        arrays["test"] = np.arange(len(X)) >= len(X) - source.n_test
+    return arrays
 
 
 def _how_to_provide(name: str) -> str:
@@ -186,8 +196,8 @@ _DEFAULT_PROTOCOLS = {
 }
 _ALIASES = {"cifar_gist": "cifar10_gist512", "cifar10": "cifar10_gist512", "mirflickr": "mirflickr25k_tags1386"}
 _OPENML = {
-    "mnist": _OnOpenML("mnist_784", 1, np.uint8),
-    "fashion_mnist": _OnOpenML("Fashion-MNIST", 1, np.uint8),
+    "mnist": _OnOpenML("mnist_784", 1, np.uint8, n_test=10_000),
+    "fashion_mnist": _OnOpenML("Fashion-MNIST", 1, np.uint8, n_test=10_000),
     "usps": _OnOpenML(
         "USPS", 2, np.float32, shift=1, first_label=1
     ),  # pixels from -1 to 1, like the features of isolet

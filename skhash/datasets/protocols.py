@@ -13,8 +13,9 @@ from skhash.datasets import _draws
 class Protocol:
     """Queries, database, training samples and relevance rule of an evaluation.
 
-    The database is all samples except the queries, and contains the training samples.
-    Derive your own protocol with ``dataclasses.replace(PROTOCOLS["5k"], name="1k", n_train=1000)``.
+    The database is all samples except the queries, and contains the training samples, unless
+    some classes are `unseen`. Derive your own protocol with
+    ``dataclasses.replace(PROTOCOLS["5k"], name="1k", n_train=1000)``.
 
     Parameters
     ----------
@@ -22,8 +23,9 @@ class Protocol:
         Name.
     description : str
         The sizes in words.
-    n_query : int or float
-        Number of queries, or their share of the samples if a float.
+    n_query : int, float or None
+        Number of queries, or their share of the samples if a float. None takes the samples
+        that the data mark as test samples.
     n_train : int, default=None
         Number of training samples. None takes the whole database.
     draw_query : callable, default=None
@@ -47,6 +49,12 @@ class Protocol:
     normalize : bool, default=False
         Scale each sample to unit length, without centering: the nearest samples are then those
         with the largest cosine.
+    by_label : bool, default=False
+        Whether `draw_query` and `draw_train` get the 0/1 matrix of labels in place of the classes.
+    unseen : float, default=0
+        Share of the classes that are unseen, drawn at random. Queries and database are then
+        samples of these classes, and training samples are of the others. The sizes of queries and
+        database count samples of unseen classes, and `n_train` counts samples of the others.
 
     Examples
     --------
@@ -57,7 +65,7 @@ class Protocol:
 
     name: str
     description: str
-    n_query: int | float
+    n_query: int | float | None
     n_train: int | None = None
     draw_query: Callable[..., _draws.Indices] = _draws.randomly
     draw_train: Callable[..., _draws.Indices] = _draws.randomly
@@ -68,6 +76,8 @@ class Protocol:
     unit_length: bool = False
     max_query: int | None = None
     normalize: bool = False
+    by_label: bool = False
+    unseen: float = 0
 
     def __str__(self) -> str:
         return self.name
@@ -77,13 +87,15 @@ class Protocol:
         """Whether labels are needed."""
         return getattr(self.affinity, "requires_y", True)
 
-    def sizes(self, n: int) -> tuple[int, int, int]:
+    def sizes(self, n: int, n_test: int | None = None) -> tuple[int, int, int]:
         """Numbers of samples, queries and training samples that are used.
 
         Parameters
         ----------
         n : int
-            Number of samples of the data.
+            Number of samples of the data; of the samples of unseen classes, if there are any.
+        n_test : int, default=None
+            Number of test samples, for a protocol whose `n_query` is None.
 
         Returns
         -------
@@ -92,7 +104,7 @@ class Protocol:
         n_query : int
             Number of queries.
         n_train : int
-            Number of training samples.
+            Number of training samples; if some classes are unseen, the size of the database.
 
         Raises
         ------
@@ -107,9 +119,10 @@ class Protocol:
         """
         n_samples = n if self.n_samples is None or n < self.n_samples + 1000 else self.n_samples
         shrink = 1 if self.n_samples is None else min(1, n / self.n_samples)
-        n_query = round(self.n_query * n_samples) if isinstance(self.n_query, float) else int(self.n_query * shrink)
+        wanted = (n_test or 0) if self.n_query is None else self.n_query
+        n_query = round(wanted * n_samples) if isinstance(wanted, float) else int(wanted * shrink)
         n_query = n_query if self.max_query is None else min(n_query, self.max_query)
-        n_train = n_samples - n_query if self.n_train is None else int(self.n_train * shrink)
+        n_train = n_samples - n_query if self.n_train is None or self.unseen else int(self.n_train * shrink)
         if n_query < 1 or n_train < 2 or n_query + n_train > n_samples:
             raise ValueError(
                 f"`X` has too few samples for protocol {self.name!r}, which needs {max(1, n_query):,} queries and "
@@ -176,8 +189,39 @@ _COSINE = Protocol(
     max_query=500,
     normalize=True,
 )
+_S2 = Protocol("s2", "the test samples of the data are the queries; training on the whole database", None)
+_UNSEEN = Protocol(
+    "unseen",
+    "a quarter of the classes is unseen: 20 % of their samples are queries, the others the database; training on all "
+    "samples of the other classes",
+    0.2,
+    draw_query=_draws.proportionally,
+    unseen=0.25,
+)
+_NUS_WIDE = Protocol(
+    "nus-wide",
+    "2,100 queries and 10,500 training samples, equally many per label",
+    2100,
+    10_500,
+    _draws.evenly_by_label,
+    _draws.evenly_by_label,
+    affinity=SharedLabelsAffinity(),
+    by_label=True,
+)
+_IMAGENET100 = Protocol(
+    "imagenet100",
+    "the test samples of the data are the queries; 13,000 training samples, equally many per class",
+    None,
+    13_000,
+    draw_train=_draws.evenly,
+    cutoff=1000,
+)
 
 #: protocols by name
 PROTOCOLS: dict[str, Protocol] = {
-    protocol.name: protocol for protocol in (_HOLDOUT, _5K, _STRUCT, _LABELME, _MIRFLICKR, _NEIGHBORS, _COSINE)
+    protocol.name: protocol
+    for protocol in (
+        *(_HOLDOUT, _5K, _S2, _UNSEEN, _STRUCT, _LABELME, _MIRFLICKR),
+        *(_NUS_WIDE, _IMAGENET100, _NEIGHBORS, _COSINE),
+    )
 }

@@ -1,6 +1,6 @@
 """Split arrays into queries, database and training samples."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ def split(
     *,
     scale: npt.ArrayLike = 1.0,
     name: str = "data",
+    test: npt.ArrayLike | None = None,
 ) -> "Bunch":
     """Split arrays into queries, database and training samples by a protocol.
 
@@ -43,6 +44,8 @@ def split(
         Factor of the stored X, applied to the samples that are used.
     name : str, default="data"
         Name of the data, for ``DESCR``.
+    test : array-like of shape (n_samples,), default=None
+        Whether each sample is a test sample, for protocols whose queries are these: "s2".
 
     Returns
     -------
@@ -53,7 +56,8 @@ def split(
         database; ``name``, ``protocol`` (a `Protocol`) and ``DESCR``, one
         sentence to print beside the results. The database is in random order.
         If all of it is for training, ``X_train`` is ``X_database``; under
-        "labelme" and "neighbors" each ``y_...`` is the ``X_...`` itself.
+        "labelme" and "neighbors" each ``y_...`` is the ``X_...`` itself. Under
+        "unseen" no training sample is in the database, and ``train_index`` is empty.
 
     Raises
     ------
@@ -69,7 +73,16 @@ def split(
     ((359, 64), (1438, 64))
     """
     X, factor = check_arrays(X, y, scale)
-    return split_arrays(X, y, factor, check_protocol(protocol), random_state, name)
+    return split_arrays(X, y, factor, check_protocol(protocol), random_state, name, test)
+
+
+class Drawn(NamedTuple):
+    """Indices of the samples of each part, and of the training samples in the database."""
+
+    query: _draws.Indices
+    database: _draws.Indices
+    train: _draws.Indices
+    train_index: _draws.Indices
 
 
 def split_arrays(
@@ -79,37 +92,46 @@ def split_arrays(
     protocol: Protocol,
     random_state: int | np.random.RandomState | None,
     name: str,
+    test: Any = None,
 ) -> "Bunch":
     """Split arrays that :func:`check_arrays` has checked."""
-    from sklearn.utils import Bunch, check_random_state
-
     if y is None and protocol.requires_y:
         raise ValueError(
             f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' "
             "and 'neighbors' need no y."
         )
-    if protocol.requires_y and isinstance(protocol.affinity, str):
-        labels_for_affinity(y)
-    query, database, train = _draw(protocol, X, y, check_random_state(random_state))
-
-    X_query, X_database = _real_values(X, query, factor), _real_values(X, database, factor)
+    drawn = draw(len(X), y, protocol, random_state, test)
+    X_query, X_database = _real_values(X, drawn.query, factor), _real_values(X, drawn.database, factor)
+    X_train = _real_values(X, drawn.train, factor) if len(drawn.train) > len(drawn.train_index) else None
+    parts = [part for part in (X_query, X_database, X_train) if part is not None]
     if protocol.unit_length:
-        mean = X_database[train].mean(axis=0, dtype=np.float64)
-        X_query -= mean
-        X_database -= mean
+        learned = X_database[drawn.train_index] if X_train is None else X_train
+        mean = learned.mean(axis=0, dtype=np.float64)
+        for part in parts:
+            part -= mean
     if protocol.unit_length or protocol.normalize:
-        _to_unit_length(X_query)
-        _to_unit_length(X_database)
-    X_train = X_database if len(train) == len(database) else X_database[train]
+        for part in parts:
+            _to_unit_length(part)
+    if X_train is None:
+        X_train = X_database if len(drawn.train) == len(drawn.database) else X_database[drawn.train_index]
+    return as_bunch((X_query, X_database, X_train), y, drawn, protocol, name)
 
+
+def as_bunch(parts: tuple[Any, Any, Any], y: Any, drawn: Drawn, protocol: Protocol, name: str) -> "Bunch":
+    """The result of :func:`split`, of the samples of queries, database and training."""
+    from sklearn.utils import Bunch
+
+    X_query, X_database, X_train = parts
     if protocol.requires_y:
-        y_query, y_database, y_train = (take_targets(y, indices) for indices in (query, database, database[train]))
+        y_query, y_database, y_train = (take_targets(y, indices) for indices in drawn[:3])
     else:
-        y_query, y_database, y_train = X_query, X_database, X_train
+        y_query, y_database, y_train = parts
     affinity = fit_affinity(resolve_affinity(protocol.affinity, y), y_train)
     affinity(y_query[:1], y_train[:1])  # unsuitable targets fail here, before any training
 
-    sizes = f"{len(query):,} queries against {len(database):,} database samples, {len(train):,} of them for training"
+    n_query, n_database, n_train, n_within = map(len, drawn)
+    of_whom = "of them for training" if n_within == n_train else "training samples of other classes"
+    sizes = f"{n_query:,} queries against {n_database:,} database samples, {n_train:,} {of_whom}"
     return Bunch(
         X_train=X_train,
         X_query=X_query,
@@ -118,7 +140,7 @@ def split_arrays(
         y_query=y_query,
         y_database=y_database,
         affinity=affinity,
-        train_index=train,
+        train_index=drawn.train_index,
         name=name,
         protocol=protocol,
         # saved results are found by this sentence: do not change its words
@@ -159,16 +181,74 @@ def _check_finite(name: str, values: Any) -> None:
         raise ValueError(f"`{name}` must be finite. Got {values[~np.isfinite(values)][0]} instead.")
 
 
-def _draw(
-    protocol: Protocol, X: npt.NDArray[Any], y: Any, rng: Any
-) -> tuple[_draws.Indices, _draws.Indices, _draws.Indices]:
-    """Indices of the queries and of the database in X, and of the training samples in the database."""
-    n_samples, n_query, n_train = protocol.sizes(len(X))
-    classes = _class_indices(y, len(X))
-    query = protocol.draw_query(classes, n_query, rng)
-    database = rng.permutation(np.setdiff1d(np.arange(len(X)), query))[: n_samples - n_query]
+def draw(
+    n: int, y: Any, protocol: Protocol, random_state: int | np.random.RandomState | None, test: Any = None
+) -> Drawn:
+    """Indices of queries, database and training samples among `n` samples."""
+    from sklearn.utils import check_random_state
+
+    if protocol.requires_y and isinstance(protocol.affinity, str):
+        labels_for_affinity(y)
+    marked = _marked(test, n, protocol) if protocol.n_query is None else None
+    rng = check_random_state(random_state)
+    if protocol.unseen:
+        return _draw_unseen(_class_indices(y, n), y, protocol, rng, marked)
+    groups = _label_matrix(y, protocol) if protocol.by_label else _class_indices(y, n)
+    n_samples, n_query, n_train = protocol.sizes(n, None if marked is None else int(marked.sum()))
+    query = protocol.draw_query(groups, n_query, rng) if marked is None else np.flatnonzero(marked)
+    database = rng.permutation(np.setdiff1d(np.arange(n), query))[: n_samples - n_query]
     draw_train = _draws.first if n_train == len(database) else protocol.draw_train
-    return query, database, draw_train(classes[database], n_train, rng)
+    train_index = draw_train(groups[database], n_train, rng)
+    return Drawn(query, database, database[train_index], train_index)
+
+
+def _draw_unseen(classes: _draws.Indices, y: Any, protocol: Protocol, rng: Any, marked: Any) -> Drawn:
+    """As `draw`, with queries and database of classes that the training samples do not have."""
+    n_classes = int(classes.max(initial=-1)) + 1
+    n_unseen = int(protocol.unseen * n_classes + 0.5)
+    if not 0 < n_unseen < n_classes:
+        raise ValueError(
+            f"`y` must hold one class per sample, and enough classes that a share of {protocol.unseen:g} of them is "
+            f"unseen and others are not, for protocol {protocol.name!r}. Got shape {np.shape(y)} and {n_classes} "
+            f"{'class' if n_classes == 1 else 'classes'} instead."
+        )
+    is_unseen = np.isin(classes, rng.permutation(n_classes)[:n_unseen])
+    unseen, seen = np.flatnonzero(is_unseen), np.flatnonzero(~is_unseen)
+    within = None if marked is None else marked[unseen]
+    n_samples, n_query, _ = protocol.sizes(len(unseen), None if within is None else int(within.sum()))
+    query = protocol.draw_query(classes[unseen], n_query, rng) if within is None else np.flatnonzero(within)
+    database = rng.permutation(np.setdiff1d(np.arange(len(unseen)), query))[: n_samples - n_query]
+    others = rng.permutation(seen if marked is None else seen[~marked[seen]])
+    if protocol.n_train is not None:
+        if protocol.n_train > len(others):
+            raise ValueError(
+                f"`X` has too few samples for protocol {protocol.name!r}, which trains on {protocol.n_train:,} samples "
+                f"of {n_classes - n_unseen} classes. Got {len(others):,} samples of these."
+            )
+        others = others[protocol.draw_train(classes[others], protocol.n_train, rng)]
+    return Drawn(unseen[query], unseen[database], others, np.zeros(0, np.int64))
+
+
+def _marked(test: Any, n: int, protocol: Protocol) -> npt.NDArray[np.bool_]:
+    """Whether each sample is a test sample, or an error that says how to mark them."""
+    marked = np.asarray(test)
+    if test is None or marked.shape != (n,) or not np.isin(marked, (0, 1)).all() or not 0 < marked.sum() < n:
+        n_marked = f"{np.count_nonzero(marked):,} values that are not 0"
+        got = "None" if test is None else f"shape {marked.shape} with {n_marked}"
+        raise ValueError(
+            f"`test` must mark some of the {n:,} samples as test samples (True or 1) and others not, for protocol "
+            f"{protocol.name!r}. Got {got} instead. In an .npz file it is the array named test."
+        )
+    return marked.astype(bool)
+
+
+def _label_matrix(y: Any, protocol: Protocol) -> npt.NDArray[Any]:
+    labels = y.toarray() if issparse(y) else np.asarray(y)
+    if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
+        raise ValueError(
+            f"`y` must be a 0/1 matrix of labels for protocol {protocol.name!r}. Got shape {labels.shape} instead."
+        )
+    return labels
 
 
 def _class_indices(y: Any, n: int) -> _draws.Indices:

@@ -69,6 +69,25 @@ def test_own_files(folder, tmp_path_factory, monkeypatch):
         assert (data.name, data.protocol.name, len(data.X_query)) == ("theirs", "labelme", 320 * 2_000 // 22_000)
 
 
+def test_a_file_marks_its_test_samples(folder):
+    X, y = make()
+    np.savez(folder / "mine.npz", X=X, y=y, test=np.arange(len(X)) < 40)
+    assert indices_of(load_dataset("mine", protocol="s2").X_query).tolist() == list(range(40))
+    np.savez(folder / "theirs.npz", X=X, y=y, test=X)
+    assert len(load_dataset("theirs").X_query) == 64, "an array of this name that no protocol reads"
+    with pytest.raises(InvalidFileError, match=r"theirs.npz does not suit protocol 's2': `test` must mark"):
+        load_dataset("theirs", protocol="s2")
+
+
+def test_openml_has_the_test_samples_of_mnist_last(folder, monkeypatch):
+    X, y = make(10_300)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **kwargs: (np.abs(X) % 255, y.astype(str)))
+    data = load_dataset("mnist", protocol="s2")
+    assert (len(data.X_query), len(data.X_database)) == (10_000, 300)
+    with pytest.raises(ValueError, match="`test` must mark some"):
+        load_dataset("usps", protocol="s2")
+
+
 def test_data_home_comes_before_the_environment(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     for place, n in ((folder, 20), (elsewhere, 40)):
@@ -222,6 +241,19 @@ def test_facts_of_cifar():
     nearest, y = neighbor_labels(X, y, 1_000, 10)
     votes = np.array([np.bincount(row, minlength=10).argmax() for row in nearest])
     assert (votes == y).mean() == pytest.approx(0.58, abs=0.04)
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_s2_asks_the_official_test_samples(name):
+    data = load_dataset(name, protocol="s2")
+    assert (len(data.X_query), len(data.X_database), len(data.X_train)) == (
+        10_000,
+        50_000 + 10_000 * (name == "mnist"),
+        len(data.X_database),
+    )
+    raw = read("mnist" if name == "mnist" else "cifar10_gist512")
+    np.testing.assert_array_equal(data.X_query, raw["X"][raw["test"]] * raw.get("scale", np.float32(1)))
 
 
 @needs_data

@@ -20,7 +20,10 @@ def test_labelme_sizes(n, sizes):
 
 
 def test_protocols_say_what_they_are():
-    assert list(PROTOCOLS) == ["holdout", "5k", "struct", "labelme", "mirflickr", "neighbors", "neighbors-cosine"]
+    assert list(PROTOCOLS) == [
+        *("holdout", "5k", "s2", "unseen", "struct", "labelme", "mirflickr"),
+        *("nus-wide", "imagenet100", "neighbors", "neighbors-cosine"),
+    ]
     assert all(name == protocol.name == str(protocol) for name, protocol in PROTOCOLS.items())
     assert [name for name, protocol in PROTOCOLS.items() if not protocol.requires_y] == [
         "labelme",
@@ -32,3 +35,6 @@ def test_protocols_say_what_they_are():
     assert PROTOCOLS["neighbors"].sizes(70_000) == (70_000, 500, 69_500)
     assert PROTOCOLS["struct"].sizes(9_298) == (9_298, 2_000, 2_000)
     assert PROTOCOLS["mirflickr"].sizes(20_015) == (20_015, 2_000, 5_000)
+    assert PROTOCOLS["s2"].sizes(60_000, 10_000) == (60_000, 10_000, 50_000)
+    assert PROTOCOLS["nus-wide"].sizes(195_834) == (195_834, 2_100, 10_500)
+    assert PROTOCOLS["imagenet100"].sizes(135_000, 5_000) == (135_000, 5_000, 13_000)

@@ -162,7 +162,7 @@ def test_too_few_samples(name):
         ({"y": 3}, r"`y` must have .* Got shape \(\)"),
         ({"y": None}, "`y` must be given for protocol 'holdout'. Got None instead; protocol='labelme'"),
         ({"X": np.full((320, 2), np.nan)}, "X contains NaN"),
-        ({"protocol": "6k"}, "`protocol` must be one of 'holdout', '5k', 'struct', .* Got '6k'"),
+        ({"protocol": "6k"}, "`protocol` must be one of 'holdout', '5k', 's2', .* Got '6k'"),
         ({"protocol": 5}, "`protocol` must be .* Got 5 "),
         ({"protocol": SMALL["mirflickr"]}, "for SharedLabelsAffinity"),
         ({"y": np.full((320, 3), 2)}, "`y` must be a 0/1 matrix of labels"),
@@ -174,3 +174,113 @@ def test_bad_input(arguments, message):
     X, y = make()
     with pytest.raises(ValueError, match=message):
         split(**{"X": X, "y": y} | arguments)
+
+
+# --- test samples, unseen classes, labels
+
+
+@pytest.mark.parametrize("marks", [bool, int, list])
+def test_s2_asks_the_marked_samples_and_trains_on_all_others(marks):
+    X, y = make()
+    is_test = np.arange(320) % 5 == 2
+    data = split(X, y, "s2", test=is_test.tolist() if marks is list else is_test.astype(marks))
+    np.testing.assert_array_equal(indices_of(data.X_query), np.flatnonzero(is_test))
+    assert set(indices_of(data.X_database)) == set(np.flatnonzero(~is_test))
+    assert data.X_train is data.X_database
+    np.testing.assert_array_equal(data.train_index, np.arange(256))
+    assert not np.array_equal(indices_of(data.X_database), np.flatnonzero(~is_test)), "in random order"
+
+
+@pytest.mark.parametrize(
+    ("test", "got"),
+    [
+        (None, "None"),
+        (np.ones(3), r"shape \(3,\) with 3 values that are not 0"),
+        (np.zeros(320), r"shape \(320,\) with 0 values"),
+        (np.ones(320), r"shape \(320,\) with 320 values"),
+        (np.arange(320), r"shape \(320,\) with 319 values"),
+    ],
+)
+def test_s2_refuses_other_marks(test, got):
+    with pytest.raises(ValueError, match=f"`test` must mark some of the 320 samples .* Got {got}"):
+        split(*make(), "s2", test=test)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("marked", [False, True])
+def test_unseen_classes_and_queries_are_not_in_the_training_set(seed, marked):
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    X[:, 0] = np.arange(400)
+    y = np.array([f"class {label}" for label in np.arange(400) % 8])
+    is_test = np.arange(400) % 7 == 0
+    protocol = replace(PROTOCOLS["unseen"], n_query=None) if marked else PROTOCOLS["unseen"]
+    data = split(X, y, protocol, seed, test=is_test if marked else None)
+    query, database, train = (indices_of(data[f"X_{part}"]) for part in ("query", "database", "train"))
+    assert len({*query, *database, *train}) == len(query) + len(database) + len(train)
+    assert set(data.y_query) == set(data.y_database)
+    assert len(set(data.y_query)) == 2
+    assert set(data.y_train) == set(y) - set(data.y_query)
+    for part, indices in (("query", query), ("database", database), ("train", train)):
+        np.testing.assert_array_equal(data[f"y_{part}"], y[indices])
+    if marked:
+        assert is_test[query].all()
+        assert not is_test[np.r_[database, train]].any()
+    else:
+        assert (len(query), len(database), len(train)) == (20, 80, 300)
+    assert len(data.train_index) == 0
+    assert data.DESCR.endswith(f"{len(train):,} training samples of other classes; relevance = same class.")
+
+
+def test_the_seed_decides_which_classes_are_unseen():
+    y = np.arange(400) % 8
+    unseen = [frozenset(split(np.c_[y, y], y, "unseen", seed).y_query) for seed in range(6)]
+    assert len(set(unseen)) > 3
+    assert unseen[0] == frozenset(split(np.c_[y, y], y, "unseen", 0).y_query)
+
+
+def test_unseen_may_train_on_some_samples_of_unit_length():
+    X, y = make()
+    some = replace(PROTOCOLS["unseen"], n_train=60, draw_train=PROTOCOLS["5k"].draw_train)
+    np.testing.assert_array_equal(np.unique(split(X, y, some).y_train, return_counts=True)[1], [20, 20, 20])
+    raw, data = (split(X, y, replace(some, unit_length=flag)) for flag in (False, True))
+    for part in ("query", "database", "train"):
+        expected = raw[f"X_{part}"] - raw.X_train.mean(axis=0)
+        np.testing.assert_allclose(
+            data[f"X_{part}"], expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5
+        )
+
+
+@pytest.mark.parametrize(
+    ("y", "protocol", "message"),
+    [
+        (np.zeros(320, int), PROTOCOLS["unseen"], "enough classes .* Got shape .320,. and 1 class instead"),
+        (make(labels=True)[1], PROTOCOLS["unseen"], "one class per sample.* Got shape .320, 6. and 1 class instead"),
+        (make()[1], replace(PROTOCOLS["unseen"], n_train=500), "trains on 500 samples of 3 classes. Got 240 samples"),
+        (make()[1], replace(PROTOCOLS["nus-wide"], affinity="auto"), r"0/1 matrix of labels .* Got shape \(320,\)"),
+    ],
+)
+def test_classes_that_do_not_suit_a_protocol(y, protocol, message):
+    with pytest.raises(ValueError, match=message):
+        split(make()[0], y, protocol)
+
+
+def test_nus_wide_draws_equally_many_samples_per_label():
+    X, _ = make(600)
+    rng = np.random.default_rng(0)
+    y = (rng.random((600, 4)) < [0.5, 0.1, 0.3, 0.2]).astype(np.uint8)
+    y[y.sum(axis=1) == 0, 0] = 1
+    data = split(X, y, replace(PROTOCOLS["nus-wide"], n_query=40, n_train=80))
+    assert (len(data.X_query), len(data.X_database), len(data.X_train)) == (40, 560, 80)
+    assert (data.y_query.sum(axis=0) >= 10).all()
+    assert (data.y_train.sum(axis=0) >= 20).all()
+    np.testing.assert_array_equal(data.y_query, y[indices_of(data.X_query)])
+    assert not {*indices_of(data.X_query)} & {*indices_of(data.X_database)}
+    assert data.y_query[:, 1].sum() < 25, "the rare label is not in every query"
+
+
+def test_labels_with_too_few_samples_are_filled_up():
+    X, y = make(100)[0], np.zeros((100, 3), int)
+    y[:95, 0], y[95:98, 1], y[98:, 2] = 1, 1, 1
+    data = split(X, y, replace(PROTOCOLS["nus-wide"], n_query=30, n_train=30))
+    assert len(set(indices_of(data.X_query))) == 30
+    np.testing.assert_array_equal(data.y_query.sum(axis=0), [25, 3, 2])

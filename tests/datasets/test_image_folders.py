@@ -1,0 +1,211 @@
+"""NUS-WIDE and ImageNet100 from folders: made miniatures in the layout of the originals."""
+
+import builtins
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from skhash import ITQHasher, TALRHasher
+from skhash.affinity import ClassAffinity, SharedLabelsAffinity
+from skhash.datasets import PROTOCOLS, load_imagenet100, load_nus_wide
+from skhash.exceptions import InvalidFileError
+
+NUS_WIDE = replace(PROTOCOLS["nus-wide"], n_query=8, n_train=12)
+IMAGENET = replace(PROTOCOLS["imagenet100"], n_train=9)
+CONCEPTS = ["airport", "beach", "clouds", "dog", "earthquake"]
+
+
+def write_image(path, value, size=(12, 8)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, (value, 0, 255 - value)).save(path)
+
+
+@pytest.fixture
+def nus_wide(tmp_path):
+    """40 images of five concepts; image i has the red value i. Returns the folder and all labels."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((40, 5)) < [0.05, 0.5, 0.4, 0.3, 0.0]).astype(int)
+    labels[:3] = 0
+    names = [f"{'actor' if i % 2 else 'zoo'}\\{i:04}_{7 * i}.png" for i in range(40)]
+    for name in ("ConceptsList", "ImageList", "Groundtruth/AllLabels"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "ConceptsList/Concepts81.txt").write_text("\n".join(CONCEPTS) + "\n")
+    (tmp_path / "ImageList/Imagelist.txt").write_text("\r\n".join(names) + "\r\n")
+    for concept, column in zip(CONCEPTS, labels.T, strict=True):
+        (tmp_path / f"Groundtruth/AllLabels/Labels_{concept}.txt").write_text("".join(f"{bit}\n" for bit in column))
+    for i, name in enumerate(names):
+        write_image(tmp_path / "Flickr" / name.replace("\\", "/"), i)
+    return tmp_path, labels
+
+
+@pytest.fixture
+def imagenet(tmp_path):
+    """Three classes with six images each in train, and two in val; the red value tells class and part."""
+    for c, label in enumerate(("n03", "n01", "n02")):
+        for i in range(8):
+            part, ending = ("val", "png") if i < 2 else ("train", "PNG")
+            write_image(tmp_path / part / label / f"{label}_{i}.{ending}", 50 * c + i)
+    return tmp_path
+
+
+def red(images):
+    return [int(image[0, 0, 0]) for image in images]
+
+
+def test_nus_wide_has_the_images_of_the_most_frequent_concepts(nus_wide):
+    folder, labels = nus_wide
+    data = load_nus_wide(folder, protocol=NUS_WIDE, n_concepts=3, size=6)
+    assert data.label_names == ["beach", "clouds", "dog"]
+    kept = np.flatnonzero(labels[:, 1:4].any(axis=1))
+    assert sorted(red(data.X_query) + red(data.X_database)) == kept.tolist()
+    for part in ("query", "database", "train"):
+        assert data[f"X_{part}"][0].shape == (3, 6, 6)
+        np.testing.assert_array_equal(data[f"y_{part}"], labels[red(data[f"X_{part}"]), 1:4])
+    assert (len(data.X_query), len(data.X_train)) == (8, 12)
+    assert set(red(data.X_train)) <= set(red(data.X_database))
+    assert isinstance(data.affinity, SharedLabelsAffinity)
+    assert data.DESCR.startswith("nus_wide, protocol 'nus-wide': 8 queries against ")
+    every = load_nus_wide(folder, protocol=NUS_WIDE, n_concepts=None)
+    assert every.label_names == CONCEPTS
+    assert len(every.X_database) == labels.any(axis=1).sum() - 8
+
+
+def test_imagenet_asks_the_images_of_val(imagenet):
+    data = load_imagenet100(imagenet, protocol=IMAGENET, size=4)
+    assert data.label_names == ["n01", "n02", "n03"]
+    assert (len(data.X_query), len(data.X_database), len(data.X_train)) == (6, 18, 9)
+    np.testing.assert_array_equal(np.bincount(data.y_train), [3, 3, 3])
+    for part in ("query", "database", "train"):
+        values = np.array(red(data[f"X_{part}"]))
+        np.testing.assert_array_equal((values // 50 - 1) % 3, data[f"y_{part}"])
+        assert ((values % 50 < 2) == (part == "query")).all()
+    assert isinstance(data.affinity, ClassAffinity)
+    two = load_imagenet100(imagenet, protocol=replace(IMAGENET, n_train=4), classes=["n03", "n02"])
+    assert two.label_names == ["n03", "n02"]
+    assert set(np.array(red(two.X_query)) // 50) == {0, 2}
+
+
+def test_an_image_is_resized_and_cropped_in_the_middle(imagenet):
+    pixels = np.zeros((4, 12, 3), np.uint8)
+    pixels[:, :4, 0], pixels[:, 4:8, 1], pixels[:, 8:, 2] = 255, 255, 255
+    Image.fromarray(pixels).save(imagenet / "val/n01/n01_0.png")
+    gray = Image.fromarray(np.full((9, 5), 77, np.uint8))
+    gray.save(imagenet / "val/n01/n01_1.png")
+    data = load_imagenet100(imagenet, protocol=IMAGENET, size=4)
+    first, second = (data.X_query[i] for i in np.flatnonzero(data.y_query == 0))
+    np.testing.assert_array_equal(first, np.array([0, 255, 0])[:, None, None] * np.ones((3, 4, 4)))
+    assert first.dtype == np.uint8
+    assert (second == 77).all()
+
+
+@pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
+def test_deep_hashers_learn_from_the_images(imagenet):
+    data = load_imagenet100(imagenet, protocol=IMAGENET, size=8)
+    hasher = TALRHasher(8, backbone="conv", n_epochs=1, random_state=0).fit(data.X_train, data.y_train)
+    assert hasher.transform(data.X_query).shape == (6, 8)
+    with pytest.raises(TypeError, match="Dataset"):
+        ITQHasher(8).fit(data.X_train)
+
+
+def test_the_checksum_is_of_names_sizes_and_labels(imagenet, nus_wide):
+    first = load_imagenet100(imagenet, protocol=IMAGENET)
+    assert len(first.checksum) == 64
+    again = load_imagenet100(imagenet, protocol=IMAGENET, random_state=1, size=8, checksum=first.checksum)
+    assert again.checksum == first.checksum
+    (imagenet / "train/n01/n01_5.PNG").rename(imagenet / "train/n02/n01_5.PNG")
+    with pytest.raises(InvalidFileError, match=rf"`checksum` {first.checksum}. Got .* Get the files again"):
+        load_imagenet100(imagenet, protocol=IMAGENET, checksum=first.checksum)
+    folder, _ = nus_wide
+    before = load_nus_wide(folder, protocol=NUS_WIDE).checksum
+    labels = folder / "Groundtruth/AllLabels/Labels_airport.txt"
+    labels.write_text(labels.read_text().replace("0\n", "1\n"))
+    assert load_nus_wide(folder, protocol=NUS_WIDE).checksum != before
+
+
+@pytest.mark.parametrize(
+    "name", ["ImageList/Imagelist.txt", "ConceptsList/Concepts81.txt", "Groundtruth/AllLabels/Labels_dog.txt"]
+)
+def test_a_list_that_is_missing_is_named(nus_wide, name):
+    folder, _ = nus_wide
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"`folder` must hold {name}. There is none in "):
+        load_nus_wide(folder, protocol=NUS_WIDE)
+
+
+@pytest.mark.parametrize(("content", "n"), [("0\n1\n", 2), ("0\n" * 39 + "2\n", 40), ("", 0)])
+def test_labels_that_do_not_fit_are_refused(nus_wide, content, n):
+    folder, _ = nus_wide
+    path = folder / "Groundtruth/AllLabels/Labels_dog.txt"
+    path.write_text(content)
+    with pytest.raises(InvalidFileError, match=f"Labels_dog.txt must have 0 or 1 for each of the 40 .* Got {n} values"):
+        load_nus_wide(folder, protocol=NUS_WIDE)
+
+
+def test_an_empty_list_is_refused(nus_wide):
+    folder, _ = nus_wide
+    (folder / "ImageList/Imagelist.txt").write_text("\n\n")
+    with pytest.raises(InvalidFileError, match=r"Imagelist.txt must have a name per line. Got an empty file"):
+        load_nus_wide(folder, protocol=NUS_WIDE)
+
+
+def test_missing_images_are_counted(nus_wide, imagenet):
+    folder, labels = nus_wide
+    for path in sorted((folder / "Flickr/actor").iterdir())[-4:]:
+        path.unlink()
+    n_missing = labels[[33, 35, 37, 39]].any(axis=1).sum()
+    with pytest.raises(FileNotFoundError, match=rf"has no Flickr/actor/.* and lacks {n_missing} in all"):
+        load_nus_wide(folder, protocol=NUS_WIDE)
+    for path in (imagenet / "val/n02").iterdir():
+        path.rename(path.with_suffix(".txt"))
+    with pytest.raises(FileNotFoundError, match=r"must hold images \(.jpg, .jpeg, .png\) in val/n02"):
+        load_imagenet100(imagenet, protocol=IMAGENET)
+    with pytest.raises(FileNotFoundError, match="must hold the folder train/n09"):
+        load_imagenet100(imagenet, protocol=IMAGENET, classes=["n01", "n09"])
+    with pytest.raises(FileNotFoundError, match=r"must hold the folder train\. There is none in nowhere"):
+        load_imagenet100("nowhere")
+
+
+def test_a_damaged_image_is_named_when_it_is_read(imagenet):
+    path = imagenet / "val/n01/n01_0.png"
+    path.write_bytes(path.read_bytes()[:40])
+    data = load_imagenet100(imagenet, protocol=IMAGENET)
+    with pytest.raises(InvalidFileError, match=r"n01_0.png must be an image: .* Get the file again"):
+        red(data.X_query)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": 0}, "`size` must be an int >= 1.* Got 0 instead"),
+        ({"size": 2.5}, "`size` must be an int >= 1.* Got 2.5 instead"),
+        ({"protocol": "labelme"}, "`protocol` must be one with labels.* Got 'labelme' instead"),
+        ({"protocol": "nus_wide"}, "`protocol` must be one of"),
+        ({"classes": ["n01", "n01"]}, "`classes` must be None or a list of names that differ"),
+        ({"classes": "n01"}, "`classes` must be None or a list of names that differ"),
+        ({}, "too few samples for protocol 'imagenet100', which needs 6 queries and 13,000 other samples"),
+    ],
+)
+def test_bad_options(imagenet, options, message):
+    with pytest.raises(ValueError, match=message):
+        load_imagenet100(imagenet, **options)
+
+
+@pytest.mark.parametrize("n_concepts", [0, 1.5, True, "21"])
+def test_the_number_of_concepts_is_checked(nus_wide, n_concepts):
+    with pytest.raises(ValueError, match="`n_concepts` must be None or an int >= 1"):
+        load_nus_wide(nus_wide[0], n_concepts=n_concepts)
+
+
+def test_pillow_is_asked_for(imagenet, monkeypatch):
+    real = builtins.__import__
+
+    def without_pillow(name, *args):
+        if name.startswith("PIL"):
+            raise ImportError(name)
+        return real(name, *args)
+
+    monkeypatch.setattr(builtins, "__import__", without_pillow)
+    with pytest.raises(ImportError, match="need Pillow, which is not installed: pip install pillow"):
+        load_imagenet100(imagenet, protocol=IMAGENET)
