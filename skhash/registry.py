@@ -216,6 +216,17 @@ METHODS: dict[str, Method] = {
             use_for="class labels, if the codes of classes should be far apart",
         ),
         Method(
+            "csq",
+            "deep.csq.CSQHasher",
+            25,
+            {},
+            _MLP,
+            _QUANTIZED,
+            learns_from="labels",
+            paper="Yuan et al., CVPR 2020",
+            use_for="as orthohash, with a cross-entropy of bits",
+        ),
+        Method(
             "dtsh",
             "deep.dtsh.DTSHHasher",
             12,

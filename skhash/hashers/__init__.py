@@ -7,6 +7,7 @@ from skhash.registry import HASHERS
 
 if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compares the two
     from skhash.hashers.deep.cibhash import CIBHashHasher as CIBHashHasher
+    from skhash.hashers.deep.csq import CSQHasher as CSQHasher
     from skhash.hashers.deep.dhn import DHNHasher as DHNHasher
     from skhash.hashers.deep.dpsh import DPSHHasher as DPSHHasher
     from skhash.hashers.deep.dtsh import DTSHHasher as DTSHHasher

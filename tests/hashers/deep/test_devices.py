@@ -23,6 +23,7 @@ N = 32
 # how many items a tie, or pairs a batch has, and whether the codes of an encoder reconstruct.
 CASES = [
     ("CIBHashHasher", {}, 0),
+    ("CSQHasher", {}, 0),
     ("DHNHasher", {}, 0),
     ("DPSHHasher", {}, 0),
     ("DTSHHasher", {}, 1),
