@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from skhash._views import read_only
 from skhash.codes import as_words, quantize_weights
 
 
@@ -66,7 +67,7 @@ class Distance(Protocol):
     def to_items(
         self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
     ) -> npt.NDArray[Any]:
-        """Distances of some queries from items of their own, of the shape of `indices`."""
+        """Distances of some queries from items of their own, or from those of a single row of `indices`."""
         ...
 
 
@@ -89,7 +90,7 @@ class HammingDistance:
 
         queries = self.queries[part]
         found = _empty_neighbors(len(queries), k, np.int32)
-        nearest_codes(queries, database, first, last, *found)
+        nearest_codes(read_only(queries), read_only(database), first, last, *found)
         return found
 
     def to_items(
@@ -122,13 +123,13 @@ class TableDistance:
             from skhash._scans import nearest_by_scan
 
             found = _empty_neighbors(len(zeros), k, zeros.dtype)
-            nearest_by_scan(zeros, ones, database, first, last, *found)
+            nearest_by_scan(zeros, ones, read_only(database), first, last, *found)
             return found
         from skhash._kernels import nearest_by_tables
 
         tables = self._tables(part)
         found = _empty_neighbors(len(tables), k, tables.dtype)
-        nearest_by_tables(tables, database.view(np.uint8), first, last, *found)
+        nearest_by_tables(tables, read_only(database).view(np.uint8), first, last, *found)
         return found
 
     def to_items(
@@ -138,8 +139,8 @@ class TableDistance:
         from skhash._kernels import table_distances
 
         tables = self._tables(part)
-        distances = np.empty(indices.shape, dtype=tables.dtype)
-        table_distances(tables, database.view(np.uint8), indices, distances)
+        distances = np.empty((len(tables), indices.shape[1]), dtype=tables.dtype)
+        table_distances(tables, read_only(database).view(np.uint8), read_only(indices), distances)
         return distances
 
     def _tables(self, part: slice) -> npt.NDArray[Any]:
@@ -176,12 +177,12 @@ class EstimatedDistance:
             from skhash._scans import estimates_by_scan
 
             zeros, ones = self.scores.zeros[part], self.scores.ones[part]
-            estimates_by_scan(zeros, ones, units, *terms, database, first, last, *found)
+            estimates_by_scan(zeros, ones, units, *terms, read_only(database), first, last, *found)
             return found
         from skhash._kernels import nearest_by_estimates
 
         tables = self.scores._tables(part)
-        nearest_by_estimates(tables, units, *terms, database.view(np.uint8), first, last, *found)
+        nearest_by_estimates(tables, units, *terms, read_only(database).view(np.uint8), first, last, *found)
         return found
 
     def to_items(

@@ -186,12 +186,13 @@ def nearest_by_estimates(
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def table_distances(tables, database, indices, distances):
-    """Distances of chosen items by `tables` as in `nearest_by_tables`, into `distances` of the shape of `indices`."""
+    """Distances of chosen items by `tables` as in `nearest_by_tables`; a single row of `indices` is for all queries."""
     for q in range(len(tables)):
-        for i in range(indices.shape[1]):
-            total = tables[q, 0, database[indices[q, i], 0]]
+        chosen = indices[min(q, len(indices) - 1)]
+        for i in range(len(chosen)):
+            total = tables[q, 0, database[chosen[i], 0]]
             for byte in range(1, tables.shape[1]):
-                total += tables[q, byte, database[indices[q, i], byte]]
+                total += tables[q, byte, database[chosen[i], byte]]
             distances[q, i] = total
 
 

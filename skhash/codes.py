@@ -14,6 +14,7 @@ import numpy.typing as npt
 from skhash._threads import run_in_slices
 from skhash._validation.numeric import is_count as is_count
 from skhash._validation.numeric import numeric, sum_of_squares
+from skhash._views import read_only
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
 MAX_NBITS = 65536
@@ -416,9 +417,9 @@ def _table_distances(
     """Sums of the integer weights of the differing bits of all pairs, shape (n_a, n_b)."""
     from skhash._kernels import byte_table, byte_table_distances
 
-    table = byte_table(weights)
-    distances = np.empty((len(packed_a), len(packed_b)), dtype=np.int64)
-    run_in_slices(lambda part: byte_table_distances(packed_a[part], packed_b, table, distances[part]), len(packed_a))
+    a, b, table = read_only(packed_a), read_only(packed_b), byte_table(weights)
+    distances = np.empty((len(a), len(b)), dtype=np.int64)
+    run_in_slices(lambda part: byte_table_distances(a[part], b, table, distances[part]), len(a))
     return distances
 
 

@@ -22,6 +22,7 @@ ROOMS = [
         "_compat",
         "_files",
         "_threads",
+        "_views",
         "_hamming_kernels",
         "_kernels",
         "_scans",
@@ -57,7 +58,7 @@ ROOMS = [
 ]
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 # they import no other room but exceptions and _compat
-LEAVES = {"registry", "exceptions", "_compat", "_files", "_threads", "_hamming_kernels", "_kernels"}
+LEAVES = {"registry", "exceptions", "_compat", "_files", "_threads", "_views", "_hamming_kernels", "_kernels"}
 modules = {
     ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(HOUSE.rglob("*.py"))

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._views import read_only
+
 T = TypeVar("T")
 
 
@@ -118,7 +120,7 @@ def checksum(samples: Any) -> str:
         if n_bytes and n_bytes % 8 == 0:
             words = content.reshape(-1).view(np.uint64).reshape(len(content), -1)
             content = np.empty(len(content), dtype=np.uint64)
-            mix_words(words, content)
+            mix_words(read_only(words), content)
         digest.update(content.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()[:32]
 

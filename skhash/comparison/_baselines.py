@@ -1,6 +1,7 @@
 """What people deploy without learning to hash: signs, fewer or shorter numbers, RaBitQ, and FAISS's PQ, OPQ and LSH.
 
-Each baseline is built for a number of bits per item, factors included, and compares by the Euclidean distance.
+Each baseline is built for a number of bits per item, factors included, and compares by the Euclidean distance or by the
+inner product of the centered items with the query as it is: it differs from that of the items by a constant per query.
 Signs and FAISS's LSH have `encode` and `project_queries` as hashers have, and are searched as these are. The others
 learn by `fit`, store items by `add`, and find the k nearest of these by `search`, in any order.
 Names, parameters and meanings are in :data:`skhash.registry.BASELINES`.
@@ -55,12 +56,20 @@ class SignMap:
         Whether to rotate.
     axes : "features" or "components", default="features"
         What has signs, or is rotated: the features, or as many principal components as there are bits.
+    metric : "euclidean" or "inner", default="euclidean"
+        What ranks the items.
     """
 
     def __init__(
-        self, nbits: int, random_state: int, center: bool = True, rotate: bool = False, axes: str = "features"
+        self,
+        nbits: int,
+        random_state: int,
+        center: bool = True,
+        rotate: bool = False,
+        axes: str = "features",
+        metric: str = "euclidean",
     ) -> None:
-        self.nbits, self.random_state = nbits, random_state
+        self.nbits, self.random_state, self.metric = nbits, random_state, metric
         self.center, self.rotate, self.axes = center, rotate, axes
 
     def fit(self, items: Floats) -> Self:
@@ -75,13 +84,15 @@ class SignMap:
         return self
 
     def project_queries(self, X: Floats) -> Floats:
-        """Values whose signs are the bits."""
-        centered = X - self.mean_
-        return centered[:, : self.nbits] if self.map_ is None else centered @ self.map_
+        """Real queries."""
+        return self._mapped(X if self.metric == "inner" else X - self.mean_)
 
     def encode(self, X: Floats) -> npt.NDArray[np.uint8]:
         """Packed codes."""
-        return pack(binarize(self.project_queries(X)))
+        return pack(binarize(self._mapped(X - self.mean_)))
+
+    def _mapped(self, X: Floats) -> Floats:
+        return X[:, : self.nbits] if self.map_ is None else X @ self.map_
 
 
 class Truncation:
@@ -97,10 +108,14 @@ class Truncation:
         Type of the numbers; "uint8" divides the range of each feature or component into 255 steps.
     axes : "features" or "components", default="features"
         Which numbers are stored.
+    metric : "euclidean" or "inner", default="euclidean"
+        What ranks the items.
     """
 
-    def __init__(self, nbits: int, random_state: int, dtype: str, axes: str = "features") -> None:
-        self.dtype, self.axes = np.dtype(dtype), axes
+    def __init__(
+        self, nbits: int, random_state: int, dtype: str, axes: str = "features", metric: str = "euclidean"
+    ) -> None:
+        self.dtype, self.axes, self.metric = np.dtype(dtype), axes, metric
         self.n_stored = nbits // (8 * self.dtype.itemsize)
 
     def fit(self, items: Floats) -> Self:
@@ -123,6 +138,9 @@ class Truncation:
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items, see :class:`Index`."""
+        if self.metric == "inner":
+            values = queries[:, : self.n_stored] if self.map_ is None else queries @ self.map_
+            return _smallest(-(values @ self.stored_.T), k)
         values = self._values(queries)
         return _smallest(np.square(self.stored_).sum(axis=1) - 2 * (values @ self.stored_.T), k)
 
@@ -133,8 +151,9 @@ class Truncation:
 class RaBitQ:
     """Signs of randomly rotated differences to the mean, with two factors of 4 bytes for each item.
 
-    It estimates the squared Euclidean distance without bias. If there are fewer bits than features, the principal
-    components are rotated. The estimate is that of FAISS's IndexRaBitQ with unrounded queries (``qb=0``).
+    It estimates the squared Euclidean distance or the inner product without bias. If there are fewer bits than
+    features, the principal components are rotated. The estimate is that of FAISS's IndexRaBitQ with unrounded queries
+    (``qb=0``).
 
     Parameters
     ----------
@@ -142,10 +161,12 @@ class RaBitQ:
         Number of bits of an item: 64 for the factors, the others for signs.
     random_state : int
         Draws the rotation.
+    metric : "euclidean" or "inner", default="euclidean"
+        What is estimated, and ranks the items.
     """
 
-    def __init__(self, nbits: int, random_state: int) -> None:
-        self.n_signs, self.random_state = nbits - FACTOR_BITS, random_state
+    def __init__(self, nbits: int, random_state: int, metric: str = "euclidean") -> None:
+        self.n_signs, self.random_state, self.metric = nbits - FACTOR_BITS, random_state, metric
 
     def fit(self, items: Floats) -> Self:
         """Learn the mean and the map."""
@@ -163,6 +184,8 @@ class RaBitQ:
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items, see :class:`Index`."""
+        if self.metric == "inner":
+            return _smallest(-self.scale_ * (queries @ self.map_ @ self.signs_.T), k)
         rotated = (queries - self.mean_) @ self.map_
         return _smallest(self.square_ - 2 * self.scale_ * (rotated @ self.signs_.T), k)
 
@@ -180,10 +203,12 @@ class FaissPQ:
         Seed of k-means.
     rotate : bool, default=False
         Whether to learn a rotation.
+    metric : "euclidean" or "inner", default="euclidean"
+        What ranks the items.
     """
 
-    def __init__(self, nbits: int, random_state: int, rotate: bool = False) -> None:
-        self.n_parts, self.random_state, self.rotate = nbits // 8, random_state, rotate
+    def __init__(self, nbits: int, random_state: int, rotate: bool = False, metric: str = "euclidean") -> None:
+        self.n_parts, self.random_state, self.rotate, self.metric = nbits // 8, random_state, rotate, metric
 
     def fit(self, items: Floats) -> Self:
         """Learn the rotation and the codebooks."""
@@ -191,7 +216,8 @@ class FaissPQ:
         self.mean_ = items.mean(axis=0)
         per_part = -(-items.shape[1] // self.n_parts)
         self.n_dimensions = self.n_parts * (min(8, per_part) if self.rotate else per_part)
-        self.index_ = index = faiss.IndexPQ(self.n_dimensions, self.n_parts, 8)
+        metric = faiss.METRIC_INNER_PRODUCT if self.metric == "inner" else faiss.METRIC_L2
+        self.index_ = index = faiss.IndexPQ(self.n_dimensions, self.n_parts, 8, metric)
         clusters = index.pq.cp
         clusters.seed, clusters.min_points_per_centroid = 1 + self.random_state, 1  # no warning about few items
         if self.rotate:
@@ -211,6 +237,9 @@ class FaissPQ:
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items, see :class:`Index`."""
+        if self.metric == "inner":
+            scores, items = self.index_.search(self._mapped(queries), k)
+            return -scores, items
         found: Found = self.index_.search(self._values(queries), k)
         return found
 
@@ -218,10 +247,13 @@ class FaissPQ:
         return np.ascontiguousarray(X - self.mean_, dtype=np.float32)
 
     def _values(self, X: Floats) -> Floats:
+        return self._mapped(self._centered(X))
+
+    def _mapped(self, X: Floats) -> Floats:
         if self.rotate:
-            rotated: Floats = self.rotation_.apply(self._centered(X))
+            rotated: Floats = self.rotation_.apply(X)
             return rotated
-        return np.pad(self._centered(X), ((0, 0), (0, self.n_dimensions - X.shape[1])))
+        return np.pad(X, ((0, 0), (0, self.n_dimensions - X.shape[1])))
 
 
 class FaissLSH:
@@ -233,10 +265,12 @@ class FaissLSH:
         Number of bits.
     random_state : int
         Draws the rotation.
+    metric : "euclidean" or "inner", default="euclidean"
+        What ranks the items.
     """
 
-    def __init__(self, nbits: int, random_state: int) -> None:
-        self.nbits, self.random_state = nbits, random_state
+    def __init__(self, nbits: int, random_state: int, metric: str = "euclidean") -> None:
+        self.nbits, self.random_state, self.metric = nbits, random_state, metric
 
     def fit(self, items: Floats) -> Self:
         """Learn the medians."""
@@ -247,14 +281,18 @@ class FaissLSH:
         return self
 
     def project_queries(self, X: Floats) -> Floats:
-        """Values whose signs are the bits."""
-        medians = import_faiss().vector_to_array(self.index_.thresholds)
-        values: Floats = self.index_.rrot.apply(self._centered(X)) - medians
-        return values
+        """Real queries."""
+        queries: Floats = self.index_.rrot.apply(X) if self.metric == "inner" else self._activations(X)
+        return queries
 
     def encode(self, X: Floats) -> npt.NDArray[np.uint8]:
         """Packed codes."""
-        return pack(binarize(self.project_queries(X)))
+        return pack(binarize(self._activations(X)))
+
+    def _activations(self, X: Floats) -> Floats:
+        medians = import_faiss().vector_to_array(self.index_.thresholds)
+        activations: Floats = self.index_.rrot.apply(self._centered(X)) - medians
+        return activations
 
     def _centered(self, X: Floats) -> Floats:
         return np.ascontiguousarray(X - self.mean_, dtype=np.float32)

@@ -8,7 +8,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from skhash.metrics import histogram_from_distances, neighbor_recall
 from skhash.metrics._estimators import item_factors, real_queries
 from skhash.neighbors._search import nearest
 from skhash.registry import BASELINES
+
+VectorMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
 
 N_NEIGHBORS, N_CANDIDATES = 10, 50
 _N_HELD_OUT = 200  # items that choose a setting of a baseline
@@ -41,26 +43,29 @@ class Vectors:
         Queries.
     truth : int64 ndarray of shape (n_queries, n_neighbors)
         Their nearest items.
+    metric : "euclidean" or "inner", default="euclidean"
+        Whether those have the smallest Euclidean distance or the largest inner product.
     """
 
     items: Floats
     queries: Floats
     truth: npt.NDArray[np.int64]
+    metric: VectorMetric = "euclidean"
 
     @cached_property
     def held_out(self) -> "Vectors":
         """Some items as queries, and the other items: they choose the setting of a baseline."""
         order = np.random.default_rng(0).permutation(len(self.items))
         n_queries = min(_N_HELD_OUT, len(order) // 5)
-        return with_truth(self.items[order[n_queries:]], self.items[order[:n_queries]])
+        return with_truth(self.items[order[n_queries:]], self.items[order[:n_queries]], self.metric)
 
 
-def with_truth(items: Floats, queries: Floats) -> Vectors:
+def with_truth(items: Floats, queries: Floats, metric: VectorMetric = "euclidean") -> Vectors:
     """Items and queries with their nearest items."""
     items, queries = (np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32) for X in (items, queries))
-    affinity = NeighborAffinity(min(N_NEIGHBORS, len(items)))
+    affinity = NeighborAffinity(min(N_NEIGHBORS, len(items)), metric=metric)
     found = [np.nonzero(affinity(queries[part], items))[1] for part in gen_batches(len(queries), _BATCH)]
-    return Vectors(items, queries, np.concatenate(found).reshape(len(queries), -1))
+    return Vectors(items, queries, np.concatenate(found).reshape(len(queries), -1), metric)
 
 
 class HasherIndex:
@@ -123,7 +128,9 @@ def evaluate_method(
     """
     if method in BASELINES:
         parameters = _choose_setting(method, nbits, seed, vectors)
-    index = _make_index(method, nbits, seed, watcher, **parameters)
+    elif variant_of(method).method.name == "embedding":
+        parameters = {"metric": vectors.metric, **parameters}
+    index = _make_index(method, nbits, seed, vectors.metric, watcher, **parameters)
     start = time.perf_counter()
     index.fit(vectors.items)
     fit_seconds = time.perf_counter() - start
@@ -205,17 +212,17 @@ def _choose_setting(name: str, nbits: int, seed: int, vectors: Vectors) -> dict[
     held_out = vectors.held_out
     scores = []
     for setting in settings:
-        index = _make_index(name, nbits, seed, **setting).fit(held_out.items)
+        index = _make_index(name, nbits, seed, vectors.metric, **setting).fit(held_out.items)
         index.add(held_out.items)
         scores.append(search_recalls(index.search, held_out)[0])
     return settings[int(np.argmax(scores))]
 
 
-def _make_index(method: str, nbits: int, seed: int, watcher: Any = None, **parameters: Any) -> Any:
+def _make_index(method: str, nbits: int, seed: int, metric: str, watcher: Any = None, /, **parameters: Any) -> Any:
     """Index of a method, not fitted."""
     if method not in BASELINES:
         n_factors = FACTOR_BITS if variant_of(method).parameters.get("factors") else 0
         hasher = make_hasher(method, nbits - n_factors, seed, "auto", **parameters)
         return HasherIndex(hasher if watcher is None else hasher.set_callbacks(watcher))
-    baseline = make_baseline(method, nbits, seed, **parameters)
+    baseline = make_baseline(method, nbits, seed, metric=metric, **parameters)
     return HasherIndex(baseline) if hasattr(baseline, "encode") else baseline

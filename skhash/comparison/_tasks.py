@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from skhash import hashers
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
 from skhash.comparison._baselines import import_faiss, why_not
-from skhash.comparison._neighbors import N_NEIGHBORS, Vectors, evaluate_method, with_truth
+from skhash.comparison._neighbors import N_NEIGHBORS, VectorMetric, Vectors, evaluate_method, with_truth
 from skhash.comparison._settings import Settings, Tuning, versions
 from skhash.comparison.evaluation import evaluate_hasher
 from skhash.comparison.methods import METHODS, make_hasher, variant_of
@@ -123,7 +123,7 @@ def load(source: str, protocol: str | Protocol | None, seed: int) -> Any:
 def load_vectors(source: str, protocol: str | Protocol | None, seed: int) -> Vectors:
     """Items and queries of a split, and the nearest neighbors. Each process caches the last ones."""
     data = load(source, protocol, seed)
-    return with_truth(data.X_database, data.X_query)
+    return with_truth(data.X_database, data.X_query, data.affinity.metric)
 
 
 def identify(source: str, protocol: str | Protocol | None) -> DataSource:
@@ -146,8 +146,8 @@ def identify(source: str, protocol: str | Protocol | None) -> DataSource:
 
 def task_of(affinity: Any) -> str:
     """What is compared under a protocol with this affinity."""
-    is_neighbors = isinstance(affinity, NeighborAffinity) and affinity == NeighborAffinity(N_NEIGHBORS)
-    return "neighbors" if is_neighbors else "relevance"
+    known = [NeighborAffinity(N_NEIGHBORS, metric=metric) for metric in get_args(VectorMetric)]
+    return "neighbors" if affinity in known else "relevance"
 
 
 @cache
@@ -245,8 +245,7 @@ def _make_watched(task: Task, data: Any, watcher: Any, **parameters: Any) -> Bas
 
 def _evaluate_neighbors(task: Task, watcher: Any) -> dict[str, Any]:
     vectors = load_vectors(task.data.source, task.data.protocol, task.seed)
-    parameters = {"metric": "euclidean"} if variant_of(task.method).method.name == "embedding" else {}
-    return evaluate_method(task.method, task.nbits, task.seed, vectors, watcher, **parameters)
+    return evaluate_method(task.method, task.nbits, task.seed, vectors, watcher)
 
 
 def _evaluate(task: Task, data: Any, chosen: dict[str, Any], watcher: Any) -> dict[str, Any]:

@@ -216,12 +216,20 @@ _IMAGENET100 = Protocol(
     draw_train=_draws.evenly,
     cutoff=1000,
 )
+_INNER = Protocol(
+    "neighbors-inner",
+    "as neighbors, with the nearest by inner product",
+    0.2,
+    affinity=NeighborAffinity(10, metric="inner"),
+    relevance="the 10 samples with the largest inner product",
+    max_query=500,
+)
 
 #: protocols by name
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
         *(_HOLDOUT, _5K, _S2, _UNSEEN, _STRUCT, _LABELME, _MIRFLICKR),
-        *(_NUS_WIDE, _IMAGENET100, _NEIGHBORS, _COSINE),
+        *(_NUS_WIDE, _IMAGENET100, _NEIGHBORS, _COSINE, _INNER),
     )
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from skhash._distances import HammingDistance, item_words, real_distance
 from skhash._threads import run_in_slices
+from skhash._views import read_only
 from skhash.codes import as_words, hamming_distances, quantize_weights
 from skhash.metrics._arrays import memory_chunks
 from skhash.metrics._histograms import ragged_histogram
@@ -108,10 +109,12 @@ def _count_keys(queries, database, weights, unit, chunk, levels_of_pairs, pairs)
     keys = np.empty((n_queries, len(database) - pairs.exclude_self), dtype=np.int64)
     n_ties, bytes_of = np.empty(n_queries, dtype=np.int64), byte_table(weights)
 
+    items = read_only(database)
+
     def rank(part):
-        codes = queries[chunk][part]
+        codes = read_only(queries[chunk][part])
         group = pairs.database_group
-        distance_keys(codes, database, bytes_of, own[part], group, table, query_group[part], shift, keys[part])
+        distance_keys(codes, items, bytes_of, own[part], group, table, query_group[part], shift, keys[part])
         keys[part].sort(axis=1)
         count_ties(keys[part], shift, n_ties[part])
 
@@ -154,13 +157,12 @@ def count_real(queries, database, activations, candidates, pairs, estimates=None
 
         def rank(part, chunk=chunk, distances=distances):
             some = slice(chunk.start + part.start, chunk.start + part.stop)
-            all_items = np.broadcast_to(everything, (part.stop - part.start, n_items))
             if candidates is None or candidates >= n_items:
-                distances[part] = real.to_items(some, items, all_items) * real.units[some]
+                distances[part] = real.to_items(some, items, everything) * real.units[some]
                 return
             shortlist = by_code.nearest(some, items, 0, n_items, candidates).indices
             first = real.to_items(some, items, shortlist)
-            rest = 2.0 + by_code.to_items(some, items, all_items)  # after the largest distance of a real query
+            rest = 2.0 + by_code.to_items(some, items, everything)  # after the largest distance of a real query
             distances[part] = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
             np.put_along_axis(distances[part], shortlist, first.astype(float), axis=1)
 

@@ -115,6 +115,40 @@ def test_rabitq_estimates_the_distances_of_faiss(vectors):
     assert_allclose(np.maximum(distances, 0), theirs, rtol=1e-3, atol=1e-2)  # FAISS shows no negative estimates
 
 
+@pytest.fixture(scope="module")
+def by_product(vectors):
+    """The same vectors far from the origin, and the largest inner products."""
+    return with_truth(vectors.items + 20, vectors.queries + 20, "inner")
+
+
+def test_truth_is_the_largest_inner_products(by_product):
+    products = by_product.queries.astype(float) @ by_product.items.T
+    expected = np.sort(np.argsort(-products, axis=1, kind="stable")[:, :10], axis=1)
+    assert_array_equal(by_product.truth, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "nbits", "recall"),
+    [("centered-sign", 24, 0.2), ("int8", 192, 0.9), ("rabitq", 88, 0.4), ("pq", 96, 0.8), ("opq", 32, 0.5)],
+)
+def test_baselines_rank_by_inner_products(by_product, name, nbits, recall):
+    values = evaluate_method(name, nbits, 0, by_product)
+    assert values[REAL_METRICS[0]] > recall
+    index = fitted(name, nbits, by_product, metric="inner")
+    products = by_product.queries.astype(float) @ by_product.items.T
+    estimates = -distances_from(index.search, by_product)
+    for query in range(3):
+        assert np.corrcoef(products[query], estimates[query])[0, 1] > recall
+
+
+def test_a_comparison_by_inner_products(by_product):
+    assert evaluate_method("embedding", 8, 0, by_product, n_epochs=1)["parameters"]["metric"] == "inner"
+    results, description = compare(protocol="neighbors-inner", methods=["int8"], nbits=[512], n_seeds=1)
+    assert "relevance = the 10 samples with the largest inner product" in description
+    assert results[0].task == "neighbors"
+    assert results[0][REAL_METRICS[0]] > 0.95
+
+
 @pytest.mark.parametrize("rotate", [False, True])
 def test_pq_compares_queries_with_decoded_items(vectors, rotate):
     index = fitted("opq" if rotate else "pq", 32, vectors)
@@ -239,7 +273,10 @@ def test_the_report_shows_the_winner_and_the_picture(tmp_path, capsys):
     [
         (["--methods", "talr,sdh"], "`methods` must need no labels for the task 'neighbors'. Got talr, sdh instead."),
         (["--methods", "pqq"], "Got 'pqq' (did you mean 'pq'?) instead"),
-        (["--protocol", "5k"], "`protocol` must be one of neighbors, neighbors-cosine for the task 'neighbors'."),
+        (
+            ["--protocol", "5k"],
+            "`protocol` must be one of neighbors, neighbors-cosine, neighbors-inner for the task 'neighbors'.",
+        ),
         (["--tune", "2"], "`tune` must be None for the task 'neighbors'. Got 2 instead."),
         (["--bytes", "x"], "--bytes must be ints >= 1, such as 8,16,32. Got 'x' instead."),
         (["--bytes", "8", "--bits", "64"], "--bits or --bytes must be given, and not both."),

@@ -19,16 +19,18 @@ def test_labelme_sizes(n, sizes):
     assert PROTOCOLS["labelme"].sizes(n) == sizes
 
 
+NEIGHBORS = ["neighbors", "neighbors-cosine", "neighbors-inner"]
+
+
 def test_protocols_say_what_they_are():
     assert list(PROTOCOLS) == [
         *("holdout", "5k", "s2", "unseen", "struct", "labelme", "mirflickr"),
-        *("nus-wide", "imagenet100", "neighbors", "neighbors-cosine"),
+        *("nus-wide", "imagenet100", *NEIGHBORS),
     ]
     assert all(name == protocol.name == str(protocol) for name, protocol in PROTOCOLS.items())
     assert [name for name, protocol in PROTOCOLS.items() if not protocol.requires_y] == [
         "labelme",
-        "neighbors",
-        "neighbors-cosine",
+        *NEIGHBORS,
     ]
     assert PROTOCOLS["5k"].sizes(70_000) == (70_000, 1_000, 5_000)
     assert PROTOCOLS["neighbors"].sizes(1_000) == (1_000, 200, 800)

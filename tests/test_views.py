@@ -1,0 +1,59 @@
+"""One compiled kernel serves all arrays: those that cannot be written and those in another order, too."""
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from skhash import LSHHasher, _hamming_kernels, _kernels, _scans
+from skhash._encoding import _kernels as _encoding_kernels
+from skhash._encoding._sources import checksum
+from skhash._views import read_only
+from skhash.codes import hamming_distances, pack
+from skhash.neighbors import HammingNeighbors
+
+
+def n_compiled():
+    """Number of compiled variants of each kernel that is cached."""
+    modules = _hamming_kernels, _kernels, _scans, _encoding_kernels
+    kernels = {name: kernel for module in modules for name, kernel in vars(module).items()}
+    return {name: len(kernel.signatures) for name, kernel in kernels.items() if hasattr(kernel, "signatures")}
+
+
+def test_a_view_is_neither_a_copy_nor_writable():
+    array = np.arange(6).reshape(2, 3)
+    view = read_only(array)
+    assert np.shares_memory(view, array)
+    assert array.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        view[0, 0] = 1
+    np.testing.assert_array_equal(read_only(array.T), array.T)
+
+
+@pytest.mark.parametrize("query", ["code", "real"])
+def test_codes_that_are_mapped_from_a_file_are_searched_by_the_kernels_that_are_compiled(query, tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 8))
+    hasher = LSHHasher(70, random_state=0).fit(X)
+    index = HammingNeighbors(FrozenEstimator(hasher), query=query, n_neighbors=3).fit(X)
+    joblib.dump(index, tmp_path / "index")
+    loaded = joblib.load(tmp_path / "index", mmap_mode="r")
+    assert not loaded.codes_.flags.writeable
+    found = [index.kneighbors(X[:n]) for n in (1, 20)]  # another kernel scans for many real queries
+    before = n_compiled()
+    again = [loaded.kneighbors(X[:n]) for n in (1, 20)]
+    if query == "code":
+        loaded.kneighbors()
+    assert n_compiled() == before
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(one[1], other[1])
+
+
+def test_codes_in_any_layout_are_compared_by_the_kernel_that_is_compiled():
+    packed = pack(np.random.default_rng(0).integers(0, 2, (9, 20)))
+    distances = hamming_distances(packed, packed, nbits=20)
+    sums = checksum(packed.astype(np.int64))
+    before = n_compiled()
+    for codes in (read_only(packed), np.asfortranarray(packed), np.repeat(packed, 2, axis=0)[::2]):
+        np.testing.assert_array_equal(hamming_distances(codes, codes, nbits=20), distances)
+        assert checksum(read_only(codes.astype(np.int64))) == sums
+    assert n_compiled() == before
