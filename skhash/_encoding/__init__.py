@@ -3,6 +3,7 @@
 from skhash._encoding._slices import (
     ENCODE_BATCH_SIZE,
     Converter,
+    Slice,
     binarize_and_pack,
     encode_block,
     encode_samples,
@@ -15,6 +16,7 @@ from skhash._encoding._sources import Source
 __all__ = [
     "ENCODE_BATCH_SIZE",
     "Converter",
+    "Slice",
     "Source",
     "binarize_and_pack",
     "encode_block",

@@ -1,4 +1,4 @@
-"""Compiled kernel of the checksum of samples."""
+"""Compiled kernel that reads samples: their checksum, and whether their values are in range."""
 
 import numba as nb
 import numpy as np
@@ -8,25 +8,24 @@ _FIRST, _SECOND = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @nb.njit(nogil=True, cache=True)
-def mix_words(words, mixed):
-    """Mix the words of each sample into one, one after the other in four lanes, as xxHash does."""
-    right, left = np.uint64(33), np.uint64(31)
-    n_words = words.shape[1]
-    n_whole = n_words - n_words % 4
+def mix_words(words, mask, limit, mixed):
+    """Mix the words of each sample into one, and return the or of all ``(word & mask) + limit``.
+
+    It reads each word once, and as fast as memory delivers it. The products of the halves of words plus keys are the
+    hash NH of UMAC; a second sum changes with each single word.
+    """
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    found = np.uint64(0)
     for i in range(words.shape[0]):
-        a, b, c, d = _FIRST, _SECOND, np.uint64(0), ~_FIRST
-        for j in range(0, n_whole, 4):
-            a += words[i, j] * _SECOND
-            b += words[i, j + 1] * _SECOND
-            c += words[i, j + 2] * _SECOND
-            d += words[i, j + 3] * _SECOND
-            a = (a << left | a >> right) * _FIRST
-            b = (b << left | b >> right) * _FIRST
-            c = (c << left | c >> right) * _FIRST
-            d = (d << left | d >> right) * _FIRST
-        for j in range(n_whole, n_words):
-            a += words[i, j] * _SECOND
-            a = (a << left | a >> right) * _FIRST
-        for other in (b, c, d):
-            a = ((a << left | a >> right) ^ other) * _FIRST
-        mixed[i] = a
+        products, total, key = np.uint64(0), np.uint64(0), _SECOND
+        for j in range(words.shape[1]):
+            word = words[i, j]
+            keyed = word ^ key
+            products += (keyed & low) * (keyed >> half)
+            total += word
+            key += _FIRST
+            found |= (word & mask) + limit
+        products = (products ^ products >> half) * _SECOND
+        total = (total ^ products) * _FIRST
+        mixed[i] = total ^ total >> half
+    return found

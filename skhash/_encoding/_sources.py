@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._validation.values import MAX_VALUE
 from skhash._views import read_only
 
 T = TypeVar("T")
@@ -44,10 +45,11 @@ def is_sliced(X: Any) -> bool:
 
 def array_source(X: Any) -> Source:
     """Slices of samples that are indexed, each converted when it is read."""
+    plain = np.asarray(X) if isinstance(X, np.memmap) else X  # a memmap makes a memmap of each slice
 
     def slices(size: int) -> Iterator[Any]:
-        for start in range(0, X.shape[0], size):
-            part = X[start : start + size]
+        for start in range(0, plain.shape[0], size):
+            part = plain[start : start + size]
             yield part if sparse.issparse(part) else np.asarray(part)
 
     return Source(int(X.shape[0]), slices, waits=not _is_in_memory(X))
@@ -102,27 +104,41 @@ def read_ahead(items: Iterator[T]) -> Generator[T, None, None]:
             yield item  # type: ignore[misc]
 
 
-def checksum(samples: Any) -> str:
-    """Checksum of the type, shape and values of samples.
+def checksum(samples: Any) -> tuple[str, bool]:
+    """Checksum of the type, shape and values of samples, and whether they are known to be finite floats in range.
 
-    It takes a tenth of the time of a cryptographic one: the words of each sample are mixed first. So each changed
-    value changes it, and so do samples or features in another order.
+    Both take one pass, of a few percent of the time of an encoding: the words of each sample are mixed before they go
+    into a cryptographic checksum. Each changed value changes it, and so do samples or features in another order.
     """
-    from skhash._encoding._kernels import mix_words
-
     is_sparse = sparse.issparse(samples)
     parts = [samples.indptr, samples.indices, samples.data] if is_sparse else [np.asarray(samples)]
-    digest = hashlib.sha256(repr(samples.shape).encode())
+    digest, is_within = hashlib.sha256(repr(samples.shape).encode()), False
     for part in parts:
         digest.update(part.dtype.str.encode())
         content = np.ascontiguousarray(part)
         n_bytes = content[:1].nbytes
         if n_bytes and n_bytes % 8 == 0:
-            words = content.reshape(-1).view(np.uint64).reshape(len(content), -1)
-            content = np.empty(len(content), dtype=np.uint64)
-            mix_words(read_only(words), content)
+            content, is_within = _mixed(content)
         digest.update(content.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()[:32], is_within and not is_sparse
+
+
+def _mixed(content: npt.NDArray[Any]) -> tuple[npt.NDArray[np.uint64], bool]:
+    """One word per sample, and whether all values are known to be finite floats in range."""
+    from skhash._encoding._kernels import mix_words
+
+    words = read_only(content.reshape(-1).view(np.uint64).reshape(len(content), -1))
+    mixed = np.empty(len(content), dtype=np.uint64)
+    bits = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}.get(content.dtype)
+    if bits is None:
+        mix_words(words, np.uint64(0), np.uint64(0), mixed)
+        return mixed, False
+    # without its sign a float is ordered as an integer: the sum has the highest bit if the float is out of range
+    sign = 1 << (8 * content.itemsize - 1)
+    largest = int(content.dtype.type(MAX_VALUE).view(bits))
+    repeats = 1 if bits is np.uint64 else 1 + (1 << 32)
+    found = mix_words(words, np.uint64((sign - 1) * repeats), np.uint64((sign - 1 - largest) * repeats), mixed)
+    return mixed, not int(found) & (sign * repeats)
 
 
 def _checked_block(block: Any) -> npt.NDArray[Any]:

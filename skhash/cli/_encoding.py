@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from skhash._encoding import Converter, Source, into_file
+from skhash._encoding import Converter, Slice, Source, into_file
 from skhash._files import atomic_write
 from skhash.cli import _progress
 from skhash.cli._samples import Samples, open_samples
@@ -42,15 +42,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _record_of(hasher: Any, n_bytes: int) -> tuple[Callable[[Any, bool], npt.NDArray[np.uint8]], int]:
+def _record_of(hasher: Any, n_bytes: int) -> tuple[Callable[[Slice], npt.NDArray[np.uint8]], int]:
     """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
     codes = Converter(hasher).codes
     if not getattr(hasher, "factors", False):
         return codes, n_bytes
 
-    def codes_and_factors(part: Any, is_only: bool) -> npt.NDArray[np.uint8]:
-        factors = np.ascontiguousarray(item_factors(hasher, part))
-        return np.hstack([codes(part, is_only), factors.view(np.uint8)])
+    def codes_and_factors(part: Slice) -> npt.NDArray[np.uint8]:
+        factors = np.ascontiguousarray(item_factors(hasher, part.samples))
+        return np.hstack([codes(part), factors.view(np.uint8)])
 
     return codes_and_factors, n_bytes + 8
 

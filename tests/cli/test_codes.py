@@ -87,7 +87,12 @@ def test_a_stopped_command_leaves_the_old_file_and_goes_on(error, files, itq, di
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.npz", "codes.npz.journal", "codes.npz.part"]
 
     sizes = []
-    monkeypatch.setattr("skhash._encoding.Converter._validated", lambda self, part: sizes.append(len(part)) or part)
+
+    def validated(self, part):
+        sizes.append(len(part.samples))
+        return part.samples
+
+    monkeypatch.setattr("skhash._encoding.Converter._validated", validated)
     assert main(command) == 0
     assert sizes == [50]  # the rest: 450 are finished
     assert_array_equal(np.load(out)["codes"], itq.encode(digits.X))

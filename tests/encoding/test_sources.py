@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from skhash._encoding import binarize_and_pack
 from skhash._encoding._sources import array_source, checksum, is_sliced, iterator_source, read_ahead, with_last
 
 X = np.random.default_rng(0).normal(size=(100, 6))
@@ -80,21 +81,25 @@ def test_an_error_of_a_reader_is_raised_here():
         next(ahead)
 
 
+def digest(samples):
+    return checksum(samples)[0]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.bool_])
 @pytest.mark.parametrize("shape", [(3, 5), (3000, 33), (100, 3, 8, 8)])
 def test_each_value_and_the_order_change_the_checksum(dtype, shape):
     samples = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
-    found = {checksum(samples), checksum(samples[:-1]), checksum(samples.reshape(shape[0], 1, -1))}
+    found = {digest(samples), digest(samples[:-1]), digest(samples.reshape(shape[0], 1, -1))}
     negative = ~samples if samples.dtype.kind == "b" else -samples
-    found |= {checksum(samples[::-1]), checksum(samples.astype(np.int8)), checksum(negative)}
+    found |= {digest(samples[::-1]), digest(samples.astype(np.int8)), digest(negative)}
     for axis in (0, -1):
-        found.add(checksum(np.roll(samples, 1, axis)))
+        found.add(digest(np.roll(samples, 1, axis)))
     for place in (0, samples.size // 2, samples.size - 1):
         changed = samples.copy()
         changed.reshape(-1)[place] = not changed.reshape(-1)[place]
-        found.add(checksum(changed))
+        found.add(digest(changed))
     assert len(found) == 11
-    assert checksum(np.asfortranarray(samples)) == checksum(samples)
+    assert digest(np.asfortranarray(samples)) == digest(samples)
 
 
 def test_a_sparse_slice_has_a_checksum():
@@ -120,3 +125,26 @@ def test_what_is_read_slice_by_slice(tmp_path):
     assert array_source(np.load(tmp_path / "x.npy", mmap_mode="r")).waits
     assert array_source(np.asarray(np.load(tmp_path / "x.npy", mmap_mode="r"))[5:]).waits
     assert not array_source(X[5:]).waits
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf, 1.1e30, -1.1e30])
+def test_the_checksum_finds_values_out_of_range(dtype, bad):
+    samples = np.array([[0.0, -0.0, 1e30, -1e30], [1e-45, -1.0, 3.0, 1e29]], dtype=dtype)
+    assert checksum(samples)[1]
+    for place in range(samples.size):
+        changed = samples.copy()
+        changed.reshape(-1)[place] = bad
+        assert not checksum(changed)[1]
+
+
+def test_only_floats_are_known_to_be_in_range():
+    for samples in (np.ones((2, 8), int), np.ones((2, 8), np.float16), sparse.csr_array(np.eye(8)), np.ones((2, 0))):
+        assert not checksum(samples)[1]
+
+
+@pytest.mark.parametrize("nbits", [1, 7, 8, 9, 16, 24, 65])
+def test_bits_are_packed_as_those_of_each_sample(nbits):
+    activations = np.random.default_rng(nbits).choice([-1.0, -0.0, 0.0, 5e-324, -5e-324, 2.0], (40, nbits))
+    for part in (activations, activations[:1], activations[:0]):
+        assert_array_equal(binarize_and_pack(part), np.packbits(part >= 0, axis=1), strict=True)
