@@ -3,6 +3,7 @@
     python experiments/neighbors.py                                    # digits
     export SKHASH_DATA=FOLDER
     python experiments/neighbors.py --set fashion_mnist --items 10000 --bytes 8,16,32
+    python experiments/neighbors.py --methods embedding,embedding-factors   # measure these again
 
 It is ``skhash compare SET --task neighbors``, with an upper limit for the number of items. FOLDER has the file
 fashion_mnist.npz with the images in X. The results are in experiments/results/neighbors.json; `--folder` keeps each
@@ -17,7 +18,7 @@ from _results import RESULTS, store
 from skhash.comparison import compare, markdown_table
 from skhash.datasets import PROTOCOLS
 
-METHODS = ("lsh", "baselines", "itq", "embedding", "embedding-factors")
+METHODS = "lsh,baselines,itq,embedding,embedding-factors"
 KEPT = ("dataset", "description", "method", "nbits", "seed", "bytes_per_item")
 
 
@@ -25,6 +26,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="digits")
     parser.add_argument("--bytes", default="8,16,32")
+    parser.add_argument("--methods", default=METHODS)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--items", type=int, help="largest number of items; all by default")
     parser.add_argument("--folder", help="keeps finished fits")
@@ -35,7 +37,7 @@ def main():
     results, _ = compare(
         options.set,
         protocol=protocol,
-        methods=METHODS,
+        methods=options.methods.split(","),
         nbits=[8 * int(n) for n in options.bytes.split(",")],
         n_seeds=options.seeds,
         folder=options.folder,
@@ -44,7 +46,7 @@ def main():
     metrics = [name for name in results[0] if "neighbor_recall" in name]
     done = [result for result in results if result.real_neighbor_recall_at_10 is not None]
     rows = [{name: result[name] for name in (*KEPT, *metrics)} for result in done]
-    store(RESULTS / "neighbors.json", rows, ("dataset", "nbits"))
+    store(RESULTS / "neighbors.json", rows, ("dataset", "nbits", "method"))
     print(results[0].description, markdown_table(results), sep="\n\n")
 
 

@@ -1,16 +1,21 @@
 """An encoder with two maps: one for items, which become codes, and one for real queries."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.preprocessing import normalize
 from torch import nn
 from torch.nn.functional import linear
 
-from skhash.engine import Encoder, batch_tensor
+from skhash.engine import Encoder, batch_tensor, evenly_spaced
 from skhash.engine.smoothing import Smoothing
 from skhash.hashers.deep._reconstruction import Reconstruction
+
+N_COSINES = 1000  # samples whose cosines are looked at
+MIN_SPREAD = 1e-12  # of 1 - cosine in the mean: samples that differ by 1e-6 of their norm, 17 roundings of float32
 
 
 class QueryEncoder(Encoder):
@@ -151,6 +156,26 @@ class QueryEncoder(Encoder):
             self.queries.weight.data = self.backbone(self.queries.weight.data)
         super().fold()
         return self
+
+
+def warn_if_cosines_are_equal(X: Any) -> None:
+    """Warn if the cosines of all samples are 1 up to rounding, because their mean is far larger than they differ.
+
+    Parameters
+    ----------
+    X : array or DatasetArray of shape (n_samples, ...)
+        Training samples.
+    """
+    samples = np.asarray(X[evenly_spaced(len(X), N_COSINES)], dtype=np.float64)
+    samples = normalize(samples.reshape(len(samples), -1))
+    spread = float(np.square(samples - samples.mean(axis=0)).sum(axis=1).mean())
+    if spread < MIN_SPREAD and (samples != samples[0]).any():
+        warnings.warn(
+            f"The cosines of the samples are 1 up to {spread:.0e}, which is lost in float32: the mean of the samples "
+            "is far larger than their differences. Use metric='euclidean', or center the samples.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _per_sample(values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:

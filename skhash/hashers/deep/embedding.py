@@ -38,7 +38,7 @@ from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._local_order import local_order
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
-from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._query_encoder import QueryEncoder, warn_if_cosines_are_equal
 from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
@@ -130,7 +130,8 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         Number of bits of a code.
     metric : "cosine", "inner" or "euclidean", default="cosine"
         Which neighbors to keep: those with the largest cosine or inner product, or with the smallest
-        Euclidean distance. With "cosine" all samples are divided by their norm.
+        Euclidean distance. With "cosine" all samples are divided by their norm; :meth:`fit` warns if their mean is so
+        large that all cosines are 1 up to rounding.
     temperature : float, default=0.25
         Temperature of the similarities of a query, in units of their standard deviation. A small
         value looks at the nearest items only.
@@ -334,6 +335,8 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         return QueryEncoder(*args, unit_norm=self.metric == "cosine", **options)
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
+        if self.metric == "cosine":
+            warn_if_cosines_are_equal(X)
         indices = slice(None) if len(X) <= N_START else evenly_spaced(len(X), N_START)
         start = torch.as_tensor(itq_map(encoder, X, indices, rng).T)
         with torch.no_grad():

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skhash import EmbeddingHasher
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
-from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep._query_encoder import QueryEncoder, warn_if_cosines_are_equal
 from skhash.hashers.deep._query_scores import QueryScores
 from skhash.hashers.deep.embedding import _EmbeddingObjective, _neighbor_loss
 from skhash.hashers.shallow._rotation import quantizing_rotation
@@ -271,3 +271,16 @@ def test_labels_change_nothing(digits):
     plain, labeled = (EmbeddingHasher(16, **options).fit(digits.X, y) for y in (None, digits.y))
     assert_array_equal(plain.encode(digits.X), labeled.encode(digits.X))
     assert labeled.score(digits.X_query, digits.y_query) > 0.3
+
+
+@pytest.mark.filterwarnings("ignore:.*codes of all .* are equal")
+def test_cosines_that_are_lost_in_rounding_are_warned_of(digits):
+    with pytest.warns(UserWarning, match="up to .e-17, which is lost in float32.* Use metric='euclidean', or center"):
+        EmbeddingHasher(4, n_epochs=1, random_state=0).fit(digits.X[:300] + 1e9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("offset", [0, 1e3, 1e6])
+def test_other_cosines_are_not(digits, offset):
+    warn_if_cosines_are_equal(digits.X + offset)
+    warn_if_cosines_are_equal(np.full((5, 3), 1e9))  # neither does another metric tell equal samples apart
