@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skhash.dask
-from skhash import ITQHasher, StructHashHasher
+from skhash import ITQHasher, StructHashHasher, TALRHasher
 from skhash.affinity import ClassAffinity, NeighborAffinity
 from skhash.metrics import RetrievalScorer, relevance_histogram
 from skhash.neighbors import HammingNeighbors
@@ -157,6 +157,21 @@ def test_what_would_gather_or_cannot_add_is_refused(problem):
         skhash.dask.relevance_histogram(hasher.encode(X[:2]), codes[:0], y[:2], lazy_y[:0], nbits=NBITS).compute()
     with pytest.raises(ValueError, match="`query` must be 'code' with a dask database"):
         RetrievalScorer(database=(lazy, lazy_y), query="real")(hasher, X[:5], y[:5])
+
+
+def test_a_stream_of_shuffled_blocks_learns_as_from_the_same_arrays(problem):
+    _, X, y = problem
+    lazy, lazy_y = da.from_array(X[:600], chunks=(200, 16)), da.from_array(y[:600], chunks=200)
+    streamed, expected = (TALRHasher(8, batch_size=64, device="cpu", random_state=0) for _ in range(2))
+    for block in np.random.default_rng(0).permutation(lazy.numblocks[0]):
+        streamed.partial_fit(*dask.compute(lazy.blocks[block], lazy_y.blocks[block]))
+        rows = slice(200 * block, 200 * block + 200)
+        expected.partial_fit(X[rows], y[rows])
+    assert [entry["loss"] for entry in streamed.history_] == [entry["loss"] for entry in expected.history_]
+    assert_array_equal(streamed.project(X), expected.project(X))
+    with pytest.raises(TypeError, match="Computing it would gather all of it"):
+        streamed.partial_fit(lazy, lazy_y)
+    assert_array_equal(streamed.project(X), expected.project(X))  # nothing learned is lost
 
 
 def slowly(X):
