@@ -264,6 +264,17 @@ METHODS: dict[str, Method] = {
             use_for="no labels, and no suitable augmentation",
         ),
         Method(
+            "greedyhash-unsupervised",
+            "deep.greedyhash_unsupervised.UnsupervisedGreedyHashHasher",
+            26,
+            {},
+            _MLP,
+            _QUANTIZED,
+            learns_from="samples",
+            paper="Su et al., NeurIPS 2018",
+            use_for="no labels: codes with the cosines of the samples",
+        ),
+        Method(
             "embedding",
             "deep.embedding.EmbeddingHasher",
             24,

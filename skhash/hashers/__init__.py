@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compar
     from skhash.hashers.deep.dtsh import DTSHHasher as DTSHHasher
     from skhash.hashers.deep.embedding import EmbeddingHasher as EmbeddingHasher
     from skhash.hashers.deep.greedyhash import GreedyHashHasher as GreedyHashHasher
+    from skhash.hashers.deep.greedyhash_unsupervised import (
+        UnsupervisedGreedyHashHasher as UnsupervisedGreedyHashHasher,
+    )
     from skhash.hashers.deep.hashnet import HashNetHasher as HashNetHasher
     from skhash.hashers.deep.mihash import MIHashHasher as MIHashHasher
     from skhash.hashers.deep.nsh import NSHHasher as NSHHasher

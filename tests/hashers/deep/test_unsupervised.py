@@ -1,4 +1,4 @@
-"""What CIBHash, NSH and TBH have in common: they learn from samples alone, also in a stream or from a checkpoint."""
+"""What hashers without labels have in common: they learn from samples alone, also in a stream or from a checkpoint."""
 
 from functools import partial
 
@@ -9,10 +9,10 @@ from numpy.testing import assert_array_equal
 from sklearn.utils import get_tags
 from torch import nn
 
-from skhash import CIBHashHasher, LSHHasher, NSHHasher, TBHHasher
+from skhash import CIBHashHasher, LSHHasher, NSHHasher, TBHHasher, UnsupervisedGreedyHashHasher
 from skhash.metrics import RetrievalScorer
 
-HASHERS = [CIBHashHasher, NSHHasher, TBHHasher]
+HASHERS = [CIBHashHasher, NSHHasher, TBHHasher, UnsupervisedGreedyHashHasher]
 every_hasher = pytest.mark.parametrize("Hasher", HASHERS)
 OPTIONS = {"n_epochs": 2, "batch_size": 50, "random_state": 0}
 
@@ -35,7 +35,9 @@ def test_labels_are_not_needed_and_change_nothing(digits, unlabeled, Hasher):
     assert_array_equal(hasher.encode(digits.X), labeled.encode(digits.X))
 
 
-@pytest.mark.parametrize(("Hasher", "n_epochs"), [(CIBHashHasher, 6), (TBHHasher, 16)])
+@pytest.mark.parametrize(
+    ("Hasher", "n_epochs"), [(CIBHashHasher, 6), (TBHHasher, 16), (UnsupervisedGreedyHashHasher, 6)]
+)
 def test_learns_from_samples_alone(digits, Hasher, n_epochs):
     hasher = Hasher(16, **OPTIONS | {"n_epochs": n_epochs}).fit(digits.X, digits.y)
     assert hasher.history_[-1]["loss"] < hasher.history_[0]["loss"]
