@@ -89,3 +89,21 @@ def test_mean_text_shows_the_deviation_over_the_seeds_and_the_tie_range(monkeypa
     results = [{"ap": ap, "ap_worst": ap - 0.2, "ap_best": ap + 0.1, "ndcg": ap} for ap in (0.25, 0.75)]
     assert module.mean_text(results, digits=3) == "0.500 ± 0.354 (0.300 to 0.600)"
     assert module.mean_text(results[:1], "ndcg", digits=2) == "0.25"
+
+
+def test_one_command_runs_all_reproductions(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    module = importlib.import_module("reproductions")
+    scripts = module.find_scripts()
+    assert list(scripts.values()) == sorted(scripts.values())
+    assert {path.name for path in scripts} == {path.name for path in module.FOLDER.glob("plot_*.py")}
+    paths = [tmp_path / name for name in ("plot_a.py", "plot_b.py", "plot_c.py")]
+    for path in paths:
+        fails = path.name == "plot_b.py"
+        path.write_text(
+            "import sys, pathlib\n"
+            f"pathlib.Path('{path.stem}.txt').write_text(' '.join(sys.argv[1:]))\n"
+            f"sys.exit({int(fails)})\n"
+        )
+    assert module.run_scripts(paths, ["--only", "usps"]) == ["plot_b.py"]
+    assert {path.with_suffix(".txt").read_text() for path in paths} == {"--full --only usps"}

@@ -51,6 +51,16 @@ def test_equals_the_dense_triangular_kernel(phi, level_index, n_bins):
     assert (gradients[0][~off_diagonal] == 0).all()
 
 
+@pytest.mark.parametrize("width", [0.5, 1.0, 1.5, 2.0])
+def test_only_a_triangle_of_one_bin_conserves_mass_and_keeps_whole_distances(width):
+    """Why the slope of the histogram is no parameter."""
+    d, bins = torch.linspace(0, NBITS, 10 * NBITS + 1, dtype=torch.float64), torch.arange(NBITS + 1)
+    weights = (1 - (d[:, None] - bins).abs() / width).clamp(min=0)
+    counts_once = torch.allclose(weights.sum(1), torch.ones_like(d))
+    keeps_whole_distances = torch.allclose(weights[::10], torch.eye(NBITS + 1, dtype=torch.float64))
+    assert (counts_once and keeps_whole_distances) == (width == 1)
+
+
 @pytest.mark.parametrize("exclude_self", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_mass_is_conserved(phi, level_index, exclude_self, dtype):
