@@ -13,6 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from skhash.codes import is_count
 
+MAX_ID = int(np.iinfo(np.int64).max)
+
 
 def n_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Context manager in which the kernels take `n_jobs` threads; None changes nothing."""
@@ -37,16 +39,23 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
     """Identifiers of n new items: the given ones, or the next numbers."""
     if ids is None:
         start = int(taken.max()) + 1 if len(taken) else 0
-        return np.arange(start, start + n)
+        if start + n > MAX_ID + 1:
+            raise ValueError(
+                f"`ids` must be given after the largest one that there can be, {MAX_ID}. Got None instead."
+            )
+        return start + np.arange(n)
     checked = np.asarray(ids)
     if checked.shape != (n,) or checked.dtype.kind not in "iu":
         raise ValueError(
             f"`ids` must be ints of shape ({n},). Got {checked.dtype} of shape {checked.shape} instead. For other "
             "identifiers, such as strings, keep a list of them, and index it by the ids that searches return."
         )
+    if checked.size and checked.max() > MAX_ID:
+        raise ValueError(f"`ids` must be at most {MAX_ID}. Got {checked.max()} instead.")
+    checked = checked.astype(np.int64)
     if len(np.union1d(checked, taken)) < n + len(taken):
         raise ValueError("`ids` must differ from each other and from those in the index. Got repeated ones.")
-    return checked.astype(np.int64)
+    return checked
 
 
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None) -> Any:

@@ -243,7 +243,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         """
         check_is_fitted(self)
         removed = np.atleast_1d(np.asarray(ids))
-        if unknown := sorted(set(removed.tolist()) - set(self.ids_.tolist())):
+        known = set(self.ids_.tolist()) if removed.dtype.kind in "iu" else set()  # 1.0 and True are no identifiers
+        if unknown := sorted(set(removed.tolist()) - known):
             raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
         kept = ~np.isin(self.ids_, removed)
         if not kept.any():
@@ -383,13 +384,13 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else checked_count(n_neighbors)
         n_items = self.n_samples_fit_
-        if k > n_items - (X is None):
-            raise ValueError(
-                f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = {n_items}, "
-                f"n_samples = {n_items if X is None else len(X)}"  # as scikit-learn says it
-            )
         with n_threads(self.n_jobs):
             search = self._stages(X)
+            if k > n_items - search.excludes_self:
+                raise ValueError(
+                    f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = {n_items}, "
+                    f"n_samples = {len(search.codes)}"  # as scikit-learn says it
+                )
             if return_ties and (search.is_shortlisted or search.approximate is not None):
                 raise ValueError(
                     "`return_ties` must be False unless all items are ranked. Got True with "

@@ -284,10 +284,29 @@ def test_vectors_are_kept_by_reference(digits, tmp_path):
     assert index.kneighbors(X[:3])[1][:, 0].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("ids", [[1.0], [True], ["1"], [7]])
+def test_what_is_no_identifier_is_not_removed(ids):
+    index = HammingNeighbors().fit(bits_of(3, 8))
+    with pytest.raises(ValueError, match=r"`ids` must be in the index\. Got \[.*\], which are not"):
+        index.remove(ids)
+    assert index.remove([]).ids_.tolist() == [0, 1, 2]
+
+
+def test_identifiers_are_64_bit_integers():
+    largest = 2**63 - 1
+    with pytest.raises(ValueError, match=rf"`ids` must be at most {largest}\. Got {largest + 1} instead"):
+        HammingNeighbors().fit(bits_of(1, 8), ids=np.array([largest + 1], dtype=np.uint64))
+    index = HammingNeighbors().fit(bits_of(2, 8), ids=np.array([largest - 2, largest - 1], dtype=np.uint64))
+    assert index.add(bits_of(1, 8)).ids_.tolist() == [largest - 2, largest - 1, largest]
+    with pytest.raises(ValueError, match="`ids` must be given after the largest one that there can be"):
+        index.add(bits_of(1, 8))
+    assert index.n_samples_fit_ == len(index.ids_) == 3
+
+
 @parametrize_with_checks(
     [
-        HammingNeighbors(LSHHasher(8, random_state=0), n_neighbors=1),
-        HammingNeighborsTransformer(LSHHasher(8, random_state=0), n_neighbors=1),
+        HammingNeighbors(LSHHasher(8, random_state=0)),
+        HammingNeighborsTransformer(LSHHasher(8, random_state=0)),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
