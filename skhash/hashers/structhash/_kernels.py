@@ -95,6 +95,7 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
     violations, losses : float64 arrays of shape (n_lists,)
         Output: loss - margin, and the loss, of this ranking.
     """
+    counts = np.arange(gains.shape[2]).astype(np.float64)
     for i in range(len(differences)):
         scores = np.zeros(differences.shape[2])
         _add_scores(differences[i], weights, scores)
@@ -107,18 +108,15 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
         placed = np.zeros(n_irrelevant + 1)  # scale * S(m)
         for m in range(n_irrelevant):
             placed[m + 1] = placed[m] + scale * scores[first_irrelevant + irrelevant[m]]
-        best = np.zeros(
-            n_irrelevant + 1
-        )  # cost of the first g relevant items, if m irrelevant ones come before the last of them
-        came_from = np.empty((n_relevant, n_irrelevant + 1), np.int32)
+        best = np.zeros(n_irrelevant + 1)  # cost of the first g relevant items, by m_g
+        lowest = np.empty((n_relevant, n_irrelevant + 1))  # the same by the largest m_g that is allowed
         for g in range(n_relevant):
-            slope = scale * scores[relevant[g]]
-            lowest, at = np.inf, 0
+            slope, so_far = scale * scores[relevant[g]], np.inf
             for m in range(n_irrelevant + 1):
-                if best[m] < lowest:
-                    lowest, at = best[m], m
-                came_from[g, m] = at
-                best[m] = lowest + gain[g, m] + slope * m - placed[m]
+                so_far = best[m] if best[m] < so_far else so_far
+                lowest[g, m] = so_far
+            for m in range(n_irrelevant + 1):  # apart from the loop above, so that it uses vector instructions
+                best[m] = lowest[g, m] + gain[g, m] + slope * counts[m] - placed[m]
         before = np.argmin(best)  # number of irrelevant items before the g-th relevant one, starting with the last one
         violations[i] = 1.0 - best[before]
         kept = 0.0
@@ -130,7 +128,8 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
             for k in range(before, passed):
                 misordered[i, first_irrelevant + irrelevant[k]] = n_relevant - 1 - g
             passed = before
-            before = came_from[g, before]
+            while before > 0 and lowest[g, before - 1] == lowest[g, before]:
+                before -= 1
         for k in range(passed):
             misordered[i, first_irrelevant + irrelevant[k]] = n_relevant
         losses[i] = 1.0 - kept

@@ -60,6 +60,7 @@ class LinearFunctions:
         self._Z = np.empty((len(X), rank))
         for part in gen_batches(len(X), PART_SIZE):
             self._Z[part] = (self._features(X[part]) - self.mean) @ self._basis
+        self._Z32 = self._Z.astype(np.float32)  # searches read it often, and need no more digits
         self.n_starts = n_starts
 
     def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -87,9 +88,10 @@ class LinearFunctions:
         parameters : dict
             Parameters of the hash function that computes them.
         """
-        A = symmetrize(A)
         columns = gen_batches(self._Z.shape[1], N_COLUMNS)
-        spectral = np.hstack([self._Z.T @ (A @ self._Z[:, some]) for some in columns])
+        A32 = A.astype(np.float32)  # as it is: there are up to twice as many pairs in its symmetric part
+        spectral = np.hstack([self._Z32.T @ (A32 @ self._Z32[:, some]) for some in columns]).astype(np.float64)
+        A = symmetrize(A)
         n_spectral = min(self.n_starts, len(spectral))
         starts = list(eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T)
         starts += list(rng.standard_normal((self.n_starts * effort - n_spectral, len(spectral))))
@@ -99,16 +101,19 @@ class LinearFunctions:
                 continue
             start = np.append(start / spread, 0.0)
             options = {"maxiter": LBFGS_ITERATIONS}
-            end = minimize(self._relaxed, start, (A,), method="L-BFGS-B", jac=True, options=options).x
+            end = minimize(self._relaxed, start, (A, self._Z32), method="L-BFGS-B", jac=True, options=options).x
             for v in (start, end):
                 yield binarize(self._Z @ v[:-1] + v[-1]), {"direction": self._basis @ v[:-1], "intercept": v[-1]}
 
-    def _relaxed(self, v: npt.NDArray[np.float64], A: Any) -> tuple[float, npt.NDArray[np.float64]]:
-        """Value and gradient of tanh(Zv + c)' A tanh(Zv + c)."""
-        s = np.tanh(self._Z @ v[:-1] + v[-1])
+    def _relaxed(
+        self, v: npt.NDArray[np.float64], A: Any, Z: npt.NDArray[np.floating] | None = None
+    ) -> tuple[float, npt.NDArray[np.float64]]:
+        """Value and gradient of tanh(Zv + c)' A tanh(Zv + c). None takes Z in double precision."""
+        Z = self._Z if Z is None else Z
+        s = np.tanh(Z @ v[:-1].astype(Z.dtype) + v[-1])
         As = A @ s
         slope = 2 * As * (1 - s * s)
-        return s @ As, np.append(self._Z.T @ slope, slope.sum())
+        return s @ As, np.append(Z.T @ slope.astype(Z.dtype), slope.sum())
 
     def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         """Parameters of all learned functions, as arrays."""

@@ -172,7 +172,9 @@ class RankingOracle:
         """Misordered partners of the items of all lists, as a sparse matrix between training samples."""
         rows = np.repeat(self.lists.queries, misordered.shape[1])
         entries = ((misordered * self._scale[:, None]).ravel(), (rows, self.lists.items.ravel()))
-        return sparse.coo_array(entries, shape=(self.lists.n_samples,) * 2).tocsr()
+        A = sparse.coo_array(entries, shape=(self.lists.n_samples,) * 2).tocsr()
+        A.eliminate_zeros()  # items in order
+        return A
 
 
 def gain_table(gain: Callable[..., Any], n_relevant: int, n_irrelevant: int) -> npt.NDArray[np.float64]:

@@ -1,21 +1,31 @@
-r"""The two programs of the level bundle method, in cvxpy.
+r"""The two programs of the level bundle method.
 
 Over cuts R(w) >= b_t - a_t'w, with the slack xi >= 0 and weights w >= 0:
 
     lower bound    minimize |w|_1 + C xi            s.t.  a_t'w + xi >= b_t
     projection     minimize |w - center|_2^2        s.t.  a_t'w + xi >= b_t,  |w|_1 + C xi <= level
 
-To compile a program takes cvxpy longer than to solve it. Both are therefore compiled once for a
-number of bits and a maximum number of cuts, whose coefficients are parameters.
+HiGHS solves the first one, and goes on from its last basis when a cut is added. The second one has no
+xi > 0 that is not that of a cut, so that with d = w - center it is a least norm under
+
+    (C a_t - 1)'d >= C (b_t - a_t'center) - (level - |center|_1),  -1'd >= -(level - |center|_1),  d >= -center.
+
+cvxpy takes several times longer. It solves the first one by other solvers, and both where these fail. There, to compile
+a program takes longer than to solve it. Both are therefore compiled at most once for a number of bits and a maximum
+number of cuts, whose coefficients are parameters.
 """
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
+
+from skhash.hashers.structhash._growing_program import GrowingProgram
+from skhash.hashers.structhash._least_norm import least_norm_point
 
 
 class CutPrograms:
@@ -46,19 +56,29 @@ class CutPrograms:
     """
 
     def __init__(self, nbits: int, max_cuts: int, C: float, solver: str = "HIGHS") -> None:
-        self.max_cuts, self.solver = max_cuts, solver
+        self.nbits, self.max_cuts, self.C, self.solver = nbits, max_cuts, C, solver
         self._slopes, self._offsets = cp.Parameter((max_cuts, nbits)), cp.Parameter(max_cuts)
-        w, xi = cp.Variable(nbits, nonneg=True), cp.Variable(nonneg=True)
-        self._cuts = self._slopes @ w + xi >= self._offsets
-        self._linear = cp.Problem(cp.Minimize(cp.sum(w) + C * xi), [self._cuts])
-        # the projection optimizes the step from the center, so that its objective has no parameter
-        self._step, self._floor, self._level = cp.Variable(nbits), cp.Parameter(nbits), cp.Parameter()
+        self._growing = GrowingProgram(nbits, C) if solver == "HIGHS" else None
+
+    @cached_property
+    def _linear(self) -> tuple[Any, Any]:
+        """The program of the lower bound, and its cuts."""
+        w, xi = cp.Variable(self.nbits, nonneg=True), cp.Variable(nonneg=True)
+        cuts = self._slopes @ w + xi >= self._offsets
+        return cp.Problem(cp.Minimize(cp.sum(w) + self.C * xi), [cuts]), cuts
+
+    @cached_property
+    def _quadratic(self) -> tuple[Any, ...]:
+        """The program of the projection, its step, and its parameters."""
+        # it optimizes the step from the center, so that its objective has no parameter
+        step, xi = cp.Variable(self.nbits), cp.Variable(nonneg=True)
+        floor, level = cp.Parameter(self.nbits), cp.Parameter()
         within = [
-            self._slopes @ self._step + xi >= self._offsets,
-            cp.sum(self._step) + C * xi <= self._level,
-            self._step >= self._floor,
+            self._slopes @ step + xi >= self._offsets,
+            cp.sum(step) + self.C * xi <= level,
+            step >= floor,
         ]
-        self._quadratic = cp.Problem(cp.Minimize(cp.sum_squares(self._step)), within)
+        return cp.Problem(cp.Minimize(cp.sum_squares(step)), within), step, floor, level
 
     def lower_bound(
         self, slopes: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64]
@@ -84,9 +104,12 @@ class CutPrograms:
         RuntimeError
             If neither the solver nor another installed one solves it.
         """
+        if self._growing is not None and (solution := self._growing.solve(slopes, offsets)) is not None:
+            return solution
+        problem, cuts = self._linear
         self._set_cuts(slopes, offsets)
-        solve(self._linear, self.solver, ("HIGHS", "CLARABEL", "SCIPY"))
-        return float(self._linear.value), np.maximum(self._cuts.dual_value, 0)[: len(offsets)]
+        solve(problem, self.solver, ("HIGHS", "CLARABEL", "SCIPY"))
+        return float(problem.value), np.maximum(cuts.dual_value, 0)[: len(offsets)]
 
     def nearest_within(
         self,
@@ -116,11 +139,16 @@ class CutPrograms:
         RuntimeError
             If no installed solver of quadratic programs solves it.
         """
-        self._set_cuts(slopes, offsets - slopes @ center)
-        self._level.value, self._floor.value = level - center.sum(), -center
-        solve(self._quadratic, "CLARABEL", ("CLARABEL", "HIGHS", "OSQP"))
-        step: Any = self._step.value
-        return np.maximum(center + step, 0)
+        offsets, rest = offsets - slopes @ center, level - center.sum()
+        constraints = np.vstack([self.C * slopes - 1, np.full((1, self.nbits), -1.0), np.eye(self.nbits)])
+        nearest = least_norm_point(constraints, np.concatenate([self.C * offsets - rest, [-rest], -center]))
+        if nearest is None:
+            problem, step, floor, limit = self._quadratic
+            self._set_cuts(slopes, offsets)
+            limit.value, floor.value = rest, -center
+            solve(problem, "CLARABEL", ("CLARABEL", "HIGHS", "OSQP"))
+            nearest = np.asarray(step.value)
+        return np.maximum(center + nearest, 0)
 
     def _set_cuts(self, slopes: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64]) -> None:
         """Set the parameters of the cuts. The unused ones become 0 + xi >= 0."""

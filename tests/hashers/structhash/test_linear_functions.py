@@ -39,6 +39,9 @@ def test_the_gradient_of_the_relaxed_objective():
             lambda v: functions._relaxed(v, A)[0], lambda v: functions._relaxed(v, A)[1], v, epsilon=1e-6
         )
         assert error < 1e-4 * np.linalg.norm(functions._relaxed(v, A)[1])
+        (value, gradient), (single, its_gradient) = functions._relaxed(v, A), functions._relaxed(v, A, functions._Z32)
+        assert single == pytest.approx(value, rel=1e-5)
+        assert np.linalg.norm(its_gradient - gradient) < 1e-5 * np.linalg.norm(gradient)
         s = signs(binarize(functions._Z @ v[:-1] + v[-1]))
         assert functions._relaxed(1e9 * v, A)[0] == pytest.approx(s @ (A @ s))  # in the limit
 

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog, minimize
 
+from skhash.hashers.structhash import _programs
 from skhash.hashers.structhash._programs import CutPrograms, solve
 
 C = 20.0
@@ -88,6 +89,23 @@ def test_programs_forget_earlier_cuts():
 
 
 # --- failures
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_cvxpy_solves_what_the_quick_programs_do_not(seed, monkeypatch):
+    slopes, offsets = random_cuts(seed)
+    center, level = np.linspace(0, 1, 5), 1.3 * by_linprog(slopes, offsets, C).fun
+    quick = CutPrograms(5, 16, C)
+    (bound, duals), weights = (
+        quick.lower_bound(slopes, offsets),
+        quick.nearest_within(slopes, offsets, center, level),
+    )
+    monkeypatch.setattr(_programs.GrowingProgram, "solve", lambda *_: None)
+    monkeypatch.setattr(_programs, "least_norm_point", lambda *_: None)
+    other_bound, other_duals = quick.lower_bound(slopes, offsets)
+    assert other_bound == pytest.approx(bound, abs=1e-9)
+    assert_allclose(other_duals, duals, atol=1e-8)
+    assert_allclose(quick.nearest_within(slopes, offsets, center, level), weights, atol=1e-4)
 
 
 def least_above_one(**limits):

@@ -189,7 +189,7 @@ def test_a_loaded_hasher_scores_by_the_metric_of_its_loss(few, tmp_path):
         {"ridge": 10.0},
         {"n_starts": 5, "nbits": 4},
         {"fully_corrective": False, "nbits": 2},
-        {"tol": 0.1},
+        {"tol": 0.1, "nbits": 4},
     ],
     ids=str,
 )
