@@ -59,6 +59,25 @@ def test_tables_of_embeddings_follow_from_the_results(monkeypatch):
     assert text == paths[0].with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_tables_of_defaults_follow_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    defaults = importlib.import_module("defaults")
+    text = defaults.make_tables(json.loads(defaults.PATH.read_text(encoding="utf-8")))
+    assert text == defaults.PATH.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_a_left_out_set_does_not_choose_its_settings(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    defaults = importlib.import_module("defaults")
+    first, *others = defaults.SETS
+    aps = {
+        "defaults": {first: 0.1} | dict.fromkeys(others, 0.5),
+        "other": {first: 0.9} | dict.fromkeys(others, 0.4),
+    }
+    assert defaults.left_out(aps, first) == ("defaults", 0.1, pytest.approx(0.5))
+    assert defaults.left_out(aps, others[0]) == ("other", 0.4, pytest.approx(0.5))
+
+
 def test_differences_of_embeddings_are_paired_over_splits(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     tables = importlib.import_module("_embedding_tables")

@@ -1,0 +1,178 @@
+"""Defaults of deep hashers on data that did not choose them: settings chosen on all sets but one, measured on that one.
+
+    export SKHASH_DATA=FOLDER
+    python experiments/defaults.py                             # what is stored is not measured again
+    python experiments/defaults.py --methods dpsh --sets usps
+    python experiments/defaults.py table                       # tables of the stored results
+
+All hashers have two hidden layers and 32 bits. Only training samples are used, of protocol "5k" ("holdout" for digits,
+"mirflickr" for MIRFlickr): 1,000 to learn from, and at most 1,000 others that are ranked for each other. The first
+candidate of a method is its defaults. For each set, the candidate with the best mean AP_T on the other sets is chosen,
+so that no set chooses the settings that are measured on it.
+
+The results are in experiments/results/defaults.json, the tables in defaults.md.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from _results import RESULTS, rank, read, store
+from _splits import rank_held_out
+from sklearn.model_selection import train_test_split
+
+from skhash.comparison import make_hasher
+from skhash.datasets import load_dataset
+
+NBITS, N_TRAIN, N_RANKED = 32, 1000, 1000
+PATH = RESULTS / "defaults.json"
+#: set to its name and its protocol
+SETS = {
+    "digits": ("digits", "holdout"),
+    "usps": ("USPS", "5k"),
+    "mnist": ("MNIST", "5k"),
+    "cifar_gist": ("CIFAR-10 GIST", "5k"),
+    "fashion_mnist": ("Fashion-MNIST", "5k"),
+    "mirflickr": ("MIRFlickr", "mirflickr"),
+}
+SHARED = [{}, {"weight_decay": 1.0}]
+#: candidates of each method, the defaults first
+CANDIDATES = {
+    "hashnet": [*SHARED, {"last_beta": 5.0}, {"learning_rate": 1e-3}],
+    "talr": [*SHARED, {"learning_rate": 1e-3}],
+    "dpsh": SHARED,
+    "dtsh": SHARED,
+    "dhn": SHARED,
+    "greedyhash": SHARED,
+    "orthohash": SHARED,
+    "mihash": SHARED,
+}
+
+
+def describe(parameters):
+    """Name of a candidate."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items()) or "defaults"
+
+
+def load(name, seed):
+    """Split of the training samples alone."""
+    data = load_dataset(name, protocol=SETS[name][1], random_state=seed)
+    options = {"random_state": seed, "stratify": data.y_train if data.y_train.ndim == 1 else None}
+    learned, rest = train_test_split(np.arange(len(data.X_train)), train_size=N_TRAIN, **options)
+    return rank_held_out(data.X_train, data.y_train, learned, rest[:N_RANKED], data.affinity)
+
+
+def measure(name, method, parameters, seed):
+    """AP_T of one fit on held-out training samples."""
+    data = load(name, seed)
+    hasher = make_hasher(f"{method}-mlp", NBITS, seed, data.affinity, **parameters)
+    start = time.process_time()
+    hasher.fit(data.X_train, data.y_train)
+    cell = {"set": name, "method": method, "candidate": describe(parameters), "n_train": N_TRAIN, "seed": seed}
+    return cell | {"cpu_seconds": round(time.process_time() - start, 1)} | rank(hasher, data, ["ap"])
+
+
+def is_stored(name, method, parameters, seed):
+    """Whether a result is stored."""
+    cell = {"set": name, "method": method, "candidate": describe(parameters), "n_train": N_TRAIN, "seed": seed}
+    return any(cell.items() <= row.items() for row in read(PATH))
+
+
+def mean_aps(results, method):
+    """Mean AP_T over the seeds, by candidate and set, of the candidates that were measured on all sets."""
+    values = {}
+    for row in results:
+        if row["method"] == method:
+            values.setdefault(row["candidate"], {}).setdefault(row["set"], []).append(row["ap"])
+    return {
+        candidate: {name: float(np.mean(by_set[name])) for name in SETS}
+        for candidate, by_set in values.items()
+        if all(name in by_set for name in SETS)
+    }
+
+
+def left_out(aps, name):
+    """Candidate that the other sets choose; its AP_T on this set, and its mean on the others."""
+    elsewhere = {c: float(np.mean([by_set[s] for s in SETS if s != name])) for c, by_set in aps.items()}
+    chosen = max(elsewhere, key=elsewhere.__getitem__)
+    return chosen, aps[chosen][name], elsewhere[chosen]
+
+
+def make_tables(results):
+    """Markdown of all tables."""
+    measured = {method: mean_aps(results, method) for method in CANDIDATES}
+    measured = {method: aps for method, aps in measured.items() if aps}
+    return "\n\n".join([candidate_table(measured), left_out_table(measured), lead_table(measured)]) + "\n"
+
+
+def candidate_table(measured):
+    """AP_T of all candidates."""
+    rows = [["method", "settings", *(name for name, _ in SETS.values()), "mean"]]
+    for method, aps in measured.items():
+        for candidate, by_set in aps.items():
+            values = [*by_set.values(), np.mean(list(by_set.values()))]
+            rows.append([method, candidate, *(f"{value:.3f}" for value in values)])
+    return "AP_T of each candidate on held-out training samples:\n\n" + as_markdown(rows)
+
+
+def left_out_table(measured):
+    """AP_T on each left-out set of the candidate that the others choose, and its difference from the defaults."""
+    rows = [["method", *(name for name, _ in SETS.values())]]
+    for method, aps in measured.items():
+        cells = []
+        for name in SETS:
+            chosen, ap, _ = left_out(aps, name)
+            gain = "" if chosen == "defaults" else f" ({ap - aps['defaults'][name]:+.3f}, {chosen})"
+            cells.append(f"{ap:.3f}{gain}")
+        rows.append([method, *cells])
+    return (
+        "AP_T on each left-out set, with the settings that the other sets choose. In brackets: the difference from the "
+        "defaults, where other settings are chosen:\n\n" + as_markdown(rows)
+    )
+
+
+def lead_table(measured):
+    """Lead of TALR over HashNet on each left-out set and on the sets that choose."""
+    rows = [["left out", "TALR less HashNet", "mean on the other sets", "larger by"]]
+    for name, (title, _) in SETS.items():
+        (_, talr, talr_elsewhere), (_, hashnet, hashnet_elsewhere) = (
+            left_out(measured[method], name) for method in ("talr", "hashnet")
+        )
+        lead, elsewhere = talr - hashnet, talr_elsewhere - hashnet_elsewhere
+        rows.append([title, *(f"{value:+.3f}" for value in (lead, elsewhere, lead - elsewhere))])
+    return "TALR less HashNet on each left-out set, and on the sets that choose the settings:\n\n" + as_markdown(rows)
+
+
+def as_markdown(rows):
+    """Markdown table; the first row is its head."""
+    head, *body = rows
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", nargs="?", choices=["measure", "table"], default="measure")
+    parser.add_argument("--methods", nargs="+", default=list(CANDIDATES), choices=list(CANDIDATES))
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--candidates", type=int, help="number of candidates of each method, all by default")
+    parser.add_argument("--seeds", type=int, default=1)
+    options = parser.parse_args()
+    cells = [
+        (name, method, parameters, seed)
+        for seed in range(options.seeds)
+        for method in options.methods
+        for parameters in CANDIDATES[method][: options.candidates]
+        for name in options.sets
+    ]
+    for cell in cells if options.command == "measure" else ():
+        if not is_stored(*cell):
+            result = measure(*cell)
+            store(PATH, [result], ("set", "method", "candidate", "n_train", "seed"))
+            print(result, flush=True)
+    tables = make_tables(read(PATH))
+    PATH.with_suffix(".md").write_text(tables, encoding="utf-8")
+    print(f"written: {PATH.with_suffix('.md')}\n\n{tables}")
+
+
+if __name__ == "__main__":
+    main()
