@@ -46,15 +46,15 @@ def _draw_centers(n_centers: int, nbits: int, rng: np.random.RandomState) -> npt
     if nbits & (nbits - 1) == 0 and n_centers <= 2 * nbits:
         rows = rng.permutation(hadamard(nbits)) * rng.choice([-1, 1], (nbits, 1))
         return np.concatenate([rows, -rows])[:n_centers].astype(np.int8)
-    centers: dict[bytes, npt.NDArray[np.int8]] = {}
-    for index in range(n_centers):
+    centers, drawn = [], set()
+    for _ in range(n_centers):
         for _ in range(_N_TRIES):
             center = rng.choice(np.array([-1, 1], np.int8), nbits)
-            key = center.tobytes()
-            if key not in centers:
+            if center.tobytes() not in drawn:
                 break
-        centers[key if key not in centers else str(index).encode()] = center
-    return np.stack(list(centers.values()))
+        drawn.add(center.tobytes())
+        centers.append(center)
+    return np.stack(centers)
 
 
 class _CSQObjective(Objective):
