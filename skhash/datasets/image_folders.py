@@ -34,10 +34,10 @@ def load_nus_wide(
 
     The folder has the files of the authors (Chua et al., CIVR 2009)::
 
-        ConceptsList/Concepts81.txt                 one concept per line
-        ImageList/Imagelist.txt                     one image per line: actor\0001_2124494179.jpg
-        Groundtruth/AllLabels/Labels_airport.txt    0 or 1 per image, a file for each concept
-        Flickr/actor/0001_2124494179.jpg            the images
+        ConceptsList/Concepts81.txt               one concept per line
+        ImageList/Imagelist.txt                   one image per line: actor\0001_2124494179.jpg
+        Groundtruth/AllLabels/Labels_airport.txt  0 or 1 per image, a file for each concept
+        Flickr/actor/0001_2124494179.jpg          the images
 
     Parameters
     ----------
