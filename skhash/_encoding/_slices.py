@@ -190,6 +190,7 @@ def _open(hasher: Any, X: Any) -> Source:
 
 def _slices(source: Source, size: int, with_checksum: bool = False) -> _Slices:
     """Slices, with their checksums if these are needed."""
+    _keep_memory()
 
     def read() -> _Slices:
         for index, (samples, is_last) in enumerate(with_last(source.slices(size))):
@@ -205,6 +206,15 @@ def _touch(part: Any) -> None:
     """Bring the pages of a memmap into memory."""
     if isinstance(part, np.ndarray) and part.flags.c_contiguous:
         part.reshape(-1).view(np.uint8)[::4096].max(initial=0)
+
+
+def _keep_memory() -> None:
+    """Let glibc keep the memory of freed arrays of up to 12 MiB for the next slice.
+
+    By default it returns that of arrays of 128 KiB or more to the system, and takes it back page by page, which can
+    cost more than the product of a slice. The limit rises when a larger array is freed; this one is never written.
+    """
+    np.empty(12 << 20, dtype=np.uint8)
 
 
 def _into_array(
