@@ -117,18 +117,14 @@ def candidate_table(measured):
 
 def left_out_table(measured):
     """AP_T on each left-out set of the candidate that the others choose, and its difference from the defaults."""
-    rows = [["method", *(name for name, _ in SETS.values())]]
-    for method, aps in measured.items():
+    rows = [["left out", *(text for method in measured for text in (method, "settings", "less the defaults"))]]
+    for name, (title, _) in SETS.items():
         cells = []
-        for name in SETS:
+        for aps in measured.values():
             chosen, ap, _ = left_out(aps, name)
-            gain = "" if chosen == "defaults" else f" ({ap - aps['defaults'][name]:+.3f}, {chosen})"
-            cells.append(f"{ap:.3f}{gain}")
-        rows.append([method, *cells])
-    return (
-        "AP_T on each left-out set, with the settings that the other sets choose. In brackets: the difference from the "
-        "defaults, where other settings are chosen:\n\n" + as_markdown(rows)
-    )
+            cells += [f"{ap:.3f}", chosen, f"{ap - aps['defaults'][name]:+.3f}"]
+        rows.append([title, *cells])
+    return "AP_T on each left-out set, with the settings that the other sets choose:\n\n" + as_markdown(rows)
 
 
 def lead_table(measured):
