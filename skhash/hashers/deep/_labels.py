@@ -4,9 +4,18 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from skhash._validation.schema import Array
 from skhash.affinity import SharedLabelsAffinity, label_matrix
+
+
+def batch_labels(affinity: Any, targets: Any, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:
+    """0/1 matrix of the labels of a batch, with the dtype and the device of its activations.
+
+    The affinity of a sample to one target per class gives its labels.
+    """
+    return torch.from_numpy(np.asarray(affinity(targets, classes))).to(activations)
 
 
 class LabelsMixin:

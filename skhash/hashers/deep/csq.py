@@ -26,7 +26,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from skhash._validation.schema import Array
 from skhash.engine import Encoder, Objective
-from skhash.hashers.deep._labels import LabelsMixin
+from skhash.hashers.deep._labels import LabelsMixin, batch_labels
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
 _N_TRIES = 100  # draws of a center that differs from all others
@@ -72,8 +72,7 @@ class _CSQObjective(Objective):
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = encoder(X)
-        # the affinity of a sample to one target per class gives its labels
-        labels = torch.from_numpy(np.asarray(self.affinity(targets, self.classes))).to(u)
+        labels = batch_labels(self.affinity, targets, self.classes, u)
         return self.central_loss(u, labels) + self.quantization_weight * self.penalty(u)
 
     def central_loss(self, u: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

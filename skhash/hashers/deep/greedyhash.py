@@ -12,7 +12,6 @@ is here the mean over the entries of a batch.
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
@@ -21,7 +20,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from skhash.affinity import SharedLabelsAffinity
 from skhash.engine import Objective
 from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._labels import LabelsMixin
+from skhash.hashers.deep._labels import LabelsMixin, batch_labels
 from skhash.hashers.deep._objectives import QuantizedObjective
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
@@ -41,8 +40,7 @@ class _GreedyHashObjective(QuantizedObjective):
     def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
         """Mean cross-entropy of the classifier on sign(u)."""
         logits = self.classifier(sign(u))
-        # the affinity of a sample to one target per class gives its labels
-        labels = torch.from_numpy(np.asarray(self.affinity(targets, self.classes))).to(logits)
+        labels = batch_labels(self.affinity, targets, self.classes, logits)
         if isinstance(self.affinity, SharedLabelsAffinity):
             return binary_cross_entropy_with_logits(logits, labels)
         return cross_entropy(logits, labels)

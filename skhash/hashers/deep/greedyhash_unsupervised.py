@@ -39,10 +39,8 @@ class _CosineObjective(Objective):
     def cosine_loss(self, u: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
         """Mean squared difference of the cosines of all pairs of different samples."""
         codes, centered = sign(u), normalize(samples - samples.mean(0))
-        difference = codes @ codes.T / codes.shape[1] - (centered @ centered.T).to(codes)
-        return (torch.square(difference).sum() - torch.square(difference.diagonal()).sum()) / max(
-            len(u) * (len(u) - 1), 1
-        )
+        squares = torch.square(codes @ codes.T / codes.shape[1] - (centered @ centered.T).to(codes))
+        return (squares.sum() - squares.diagonal().sum()) / max(len(u) * (len(u) - 1), 1)
 
     def penalty(self, u: torch.Tensor) -> torch.Tensor:
         """Mean cubed distance of the activations from their signs."""

@@ -31,7 +31,7 @@ from skhash._compat import Interval
 from skhash._validation.schema import Array
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._labels import LabelsMixin
+from skhash.hashers.deep._labels import LabelsMixin, batch_labels
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
 _N_CANDIDATES = 5000  # random codes to choose from
@@ -78,8 +78,7 @@ class _OrthoHashObjective(Objective):
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = encoder(X)
-        # the affinity of a sample to one target per class gives its labels
-        labels = torch.from_numpy(np.asarray(self.affinity(targets, self.classes))).to(u)
+        labels = batch_labels(self.affinity, targets, self.classes, u)
         logits = self.scale * (self.cosines(u) - self.margin * labels)
         return cross_entropy(logits, labels / labels.sum(1, keepdim=True).clamp(min=1))
 
