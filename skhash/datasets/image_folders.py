@@ -90,12 +90,12 @@ def load_nus_wide(
     names = ["Flickr/" + line.replace("\\", "/") for line in lines]
     concepts = _read_lines(folder, "ConceptsList/Concepts81.txt")
     columns = [_read_bits(folder, f"Groundtruth/AllLabels/Labels_{concept}.txt", len(names)) for concept in concepts]
-    frequent = np.argsort([-int(column.sum()) for column in columns], kind="stable")[:n_concepts]
-    y = np.stack([columns[i] for i in np.sort(frequent)], axis=1)
+    frequent = np.sort(np.argsort([-int(column.sum()) for column in columns], kind="stable")[:n_concepts])
+    y = np.stack([columns[i] for i in frequent], axis=1)
     has_label: npt.NDArray[np.bool_] = y.max(axis=1) > 0
     names, y = [name for name, has in zip(names, has_label, strict=True) if has], y[has_label]
     data = _split_images("nus_wide", folder, names, y, protocol, random_state, size, checksum)
-    data.label_names = [concepts[i] for i in np.sort(frequent)]
+    data.label_names = [concepts[i] for i in frequent]
     return data
 
 
@@ -263,6 +263,13 @@ def _folder(folder: str | os.PathLike[str], name: str) -> Path:
     return path
 
 
+def _file(folder: str | os.PathLike[str], name: str) -> Path:
+    path = Path(folder, name)
+    if not path.is_file():
+        raise _missing(folder, name)
+    return path
+
+
 def _images_in(folder: str | os.PathLike[str], name: str) -> list[str]:
     paths = _folder(folder, name).iterdir()
     names = sorted(f"{name}/{path.name}" for path in paths if path.suffix.lower() in _ENDINGS)
@@ -272,9 +279,7 @@ def _images_in(folder: str | os.PathLike[str], name: str) -> list[str]:
 
 
 def _read_lines(folder: str | os.PathLike[str], name: str) -> list[str]:
-    path = Path(folder, name)
-    if not path.is_file():
-        raise _missing(folder, name)
+    path = _file(folder, name)
     lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
     lines = [line for line in lines if line]
     if not lines:
@@ -284,9 +289,7 @@ def _read_lines(folder: str | os.PathLike[str], name: str) -> list[str]:
 
 def _read_bits(folder: str | os.PathLike[str], name: str, n: int) -> npt.NDArray[np.uint8]:
     """The zeros and ones of a file of labels."""
-    path = Path(folder, name)
-    if not path.is_file():
-        raise _missing(folder, name)
+    path = _file(folder, name)
     characters = np.frombuffer(b"".join(path.read_bytes().split()), dtype=np.uint8)
     if len(characters) != n or not np.isin(characters, (48, 49)).all():
         raise InvalidFileError(

@@ -194,12 +194,20 @@ def draw(
     if protocol.unseen:
         return _draw_unseen(_class_indices(y, n), y, protocol, rng, marked)
     groups = _label_matrix(y, protocol) if protocol.by_label else _class_indices(y, n)
-    n_samples, n_query, n_train = protocol.sizes(n, None if marked is None else int(marked.sum()))
-    query = protocol.draw_query(groups, n_query, rng) if marked is None else np.flatnonzero(marked)
-    database = rng.permutation(np.setdiff1d(np.arange(n), query))[: n_samples - n_query]
+    query, database, n_train = _draw_queries(groups, protocol, rng, marked)
     draw_train = _draws.first if n_train == len(database) else protocol.draw_train
     train_index = draw_train(groups[database], n_train, rng)
     return Drawn(query, database, database[train_index], train_index)
+
+
+def _draw_queries(
+    groups: _draws.Indices, protocol: Protocol, rng: Any, marked: Any
+) -> tuple[_draws.Indices, _draws.Indices, int]:
+    """Indices of queries and database, and the number of training samples."""
+    n = len(groups)
+    n_samples, n_query, n_train = protocol.sizes(n, None if marked is None else int(marked.sum()))
+    query = protocol.draw_query(groups, n_query, rng) if marked is None else np.flatnonzero(marked)
+    return query, rng.permutation(np.setdiff1d(np.arange(n), query))[: n_samples - n_query], n_train
 
 
 def _draw_unseen(classes: _draws.Indices, y: Any, protocol: Protocol, rng: Any, marked: Any) -> Drawn:
@@ -214,10 +222,7 @@ def _draw_unseen(classes: _draws.Indices, y: Any, protocol: Protocol, rng: Any, 
         )
     is_unseen = np.isin(classes, rng.permutation(n_classes)[:n_unseen])
     unseen, seen = np.flatnonzero(is_unseen), np.flatnonzero(~is_unseen)
-    within = None if marked is None else marked[unseen]
-    n_samples, n_query, _ = protocol.sizes(len(unseen), None if within is None else int(within.sum()))
-    query = protocol.draw_query(classes[unseen], n_query, rng) if within is None else np.flatnonzero(within)
-    database = rng.permutation(np.setdiff1d(np.arange(len(unseen)), query))[: n_samples - n_query]
+    query, database, _ = _draw_queries(classes[unseen], protocol, rng, None if marked is None else marked[unseen])
     others = rng.permutation(seen if marked is None else seen[~marked[seen]])
     if protocol.n_train is not None:
         if protocol.n_train > len(others):
