@@ -55,9 +55,8 @@ def main():
         pd.DataFrame({"id": range(len(X)), "vector": list(X)}).to_parquet(vectors)
         samples = spark.read.parquet(vectors).repartition(4)
         encoded = samples.mapInPandas(encoder(path), "id long, code binary")
-        rows = encoded.orderBy(
-            "id"
-        ).collect()  # a large data set: encoded.write.parquet(...)
+        # a large data set: encoded.write.parquet(...)
+        rows = encoded.orderBy("id").collect()
         spark.stop()
     codes = np.stack([np.frombuffer(row["code"], np.uint8) for row in rows])
     n_differing = int(np.bitwise_count(codes ^ hasher.encode(X)).sum())

@@ -1,6 +1,7 @@
 """Tables of experiments/embeddings.py in Markdown: paired differences of methods, and the choice of settings."""
 
 import numpy as np
+from _results import as_markdown
 
 NAMES = {
     "text": "text",
@@ -100,9 +101,3 @@ def left_out_table(choice):
         chosen = max(complete, key=lambda settings, others=others: gain(settings, others))
         lines.append([NAMES[name], chosen, f"{gain(chosen, [name]):+.3f}"])
     return as_markdown(lines)
-
-
-def as_markdown(lines):
-    """Markdown of a table: the head, then its lines."""
-    head, *body = lines
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *body))

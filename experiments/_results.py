@@ -78,3 +78,9 @@ def mean_text(results, metric="ap", digits=4):
     """Mean of a metric over the seeds ± its standard deviation, and for AP_T its tie range."""
     text = spread([result[metric] for result in results], digits)
     return f"{text} ({tie_range(results, metric, digits)})" if metric == "ap" else text
+
+
+def as_markdown(lines):
+    """Markdown of a table: the head, then its lines."""
+    head, *body = lines
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *body))

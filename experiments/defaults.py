@@ -17,7 +17,7 @@ import argparse
 import time
 
 import numpy as np
-from _results import RESULTS, rank, read, store
+from _results import RESULTS, as_markdown, rank, read, store
 from _splits import rank_held_out
 from sklearn.model_selection import train_test_split
 
@@ -49,9 +49,10 @@ CANDIDATES = {
 }
 
 
-def describe(parameters):
-    """Name of a candidate."""
-    return ", ".join(f"{name}={value}" for name, value in parameters.items()) or "defaults"
+def make_cell(name, method, parameters, seed):
+    """What identifies a measurement."""
+    candidate = ", ".join(f"{key}={value}" for key, value in parameters.items()) or "defaults"
+    return {"set": name, "method": method, "candidate": candidate, "n_train": N_TRAIN, "seed": seed}
 
 
 def load(name, seed):
@@ -68,13 +69,13 @@ def measure(name, method, parameters, seed):
     hasher = make_hasher(f"{method}-mlp", NBITS, seed, data.affinity, **parameters)
     start = time.process_time()
     hasher.fit(data.X_train, data.y_train)
-    cell = {"set": name, "method": method, "candidate": describe(parameters), "n_train": N_TRAIN, "seed": seed}
-    return cell | {"cpu_seconds": round(time.process_time() - start, 1)} | rank(hasher, data, ["ap"])
+    seconds = round(time.process_time() - start, 1)
+    return make_cell(name, method, parameters, seed) | {"cpu_seconds": seconds} | rank(hasher, data, ["ap"])
 
 
 def is_stored(name, method, parameters, seed):
     """Whether a result is stored."""
-    cell = {"set": name, "method": method, "candidate": describe(parameters), "n_train": N_TRAIN, "seed": seed}
+    cell = make_cell(name, method, parameters, seed)
     return any(cell.items() <= row.items() for row in read(PATH))
 
 
@@ -137,12 +138,6 @@ def lead_table(measured):
         lead, elsewhere = talr - hashnet, talr_elsewhere - hashnet_elsewhere
         rows.append([title, *(f"{value:+.3f}" for value in (lead, elsewhere, lead - elsewhere))])
     return "TALR less HashNet on each left-out set, and on the sets that choose the settings:\n\n" + as_markdown(rows)
-
-
-def as_markdown(rows):
-    """Markdown table; the first row is its head."""
-    head, *body = rows
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body])
 
 
 def main():
