@@ -32,14 +32,14 @@ METHODS = {"talr": TALRHasher, "hashnet": HashNetHasher, "nsh": NSHHasher}
 
 
 def load_images():
-    """All images, uint8 of shape (60000, 3, 32, 32), and their classes."""
+    """All images, uint8 of shape (60000, 3, 32, 32), their classes, and which are test images."""
     with np.load(Path(os.environ["SKHASH_DATA"], "cifar10_jpeg_bytes.npz")) as file:
-        data, offsets, y = file["data"], file["offsets"], file["y"]
+        data, offsets, y, is_test = (file[name] for name in ("data", "offsets", "y", "test"))
     images = np.empty((len(y), 3, 32, 32), np.uint8)
     for i in range(len(y)):
         stream = io.BytesIO(data[offsets[i] : offsets[i + 1]].tobytes())
         images[i] = np.asarray(Image.open(stream)).transpose(2, 0, 1)
-    return images, y
+    return images, y, is_test
 
 
 def split_images(images, y, seed, train_on_all):
@@ -62,7 +62,7 @@ def main():
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="one split per seed")
     parser.add_argument("--out", default=str(RESULTS / "images.json"))
     options = parser.parse_args()
-    images, y = load_images()
+    images, y, _ = load_images()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu, one thread"
     for seed in options.seeds:
         data = split_images(images, y, seed, options.train == "all")

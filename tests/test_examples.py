@@ -1,19 +1,25 @@
 """Examples: their form, and what the reproductions share. The build of the documentation runs every script."""
 
 import ast
+import importlib
 import importlib.util
 import json
 import re
+import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.utils import Bunch
 
 from skhash import ITQHasher, StructHashHasher
+from skhash.affinity import DistanceAffinity
 from skhash.comparison import evaluate_hasher
 from skhash.datasets import load_dataset
+from skhash.exceptions import DegenerateCodesWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RECIPES, REPRODUCTIONS = (sorted((EXAMPLES / kind).glob("plot_*.py")) for kind in ("recipes", "reproductions"))
@@ -134,6 +140,49 @@ def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
     assert capsys.readouterr().out.split()[:3] == ["usps", "ap", "ap_best"]
 
 
+def test_methods_and_bits_are_selected_by_their_exact_names(study):
+    calls = []
+
+    def function(dataset, nbits, method):
+        calls.append((nbits, method))
+        return {"ap": 0.5}
+
+    full = study("--full", "--methods", "itq,lsh", "--bits", "16,64")
+    full.run(function, dataset=["usps"], nbits=[16, 32, 64], method=["itq", "itq-cca", "lsh"])
+    assert calls == [(nbits, method) for nbits in (16, 64) for method in ("itq", "lsh")]
+    full.run(lambda dataset, method: {"score": 1.0}, dataset=["all bits"], method=["itq", "ksh"])
+    assert [row["method"] for row in full.select(dataset="all bits")] == ["itq"]
+
+
+def test_a_table_names_cells_that_were_not_run_and_data_that_is_not_available(study, capsys):
+    full = study("--full", "--seeds", "1")
+    full.run(lambda **setting: {"ap": 0.5}, dataset=["usps"], nbits=[16], method=["itq"])
+    capsys.readouterr()
+    methods, paper = ["itq", "lsh"], {"NUS-WIDE, VGG-F": {"ITQ": {16: 0.25}}}
+    planned = {"usps": methods, "mnist": methods}
+    full.table("ap", planned=planned, columns=[16, 32], paper=paper)
+    usps, mnist, nus_wide, _ = capsys.readouterr().out.split("\n\n")
+    cells = [re.split(r"\s{2,}", line.strip()) for line in usps.splitlines()]
+    assert cells == [["ap, usps", "16", "32"], ["itq", "0.500", "not run"], ["lsh", "not run", "not run"]]
+    assert mnist == "ap, mnist: not run"
+    assert re.split(r"\s{2,}", nus_wide.splitlines()[-1]) == ["ours", "data not available"]
+
+
+def test_the_cost_counts_each_fit_once(study, capsys):
+    full = study("--full", "--seeds", "1")
+    two_lines = [{"line": "weighted", "ap": 0.5}, {"line": "plain", "ap": 0.4}]
+    full.run(lambda **setting: [dict(line) for line in two_lines], dataset=["usps"], method=["structhash"])
+    old = [{"dataset": "usps", "method": "itq", "ap": 0.3}, {"dataset": "usps", "method": "lsh", "ap": 0.2}]
+    common._results.store(full.path, old, ["dataset", "method"])
+    assert sum("cpu_seconds" in row for row in full.stored) == 1
+    capsys.readouterr()
+    full.print_cost()
+    assert capsys.readouterr().out.splitlines() == [
+        "CPU time of 1 stored fits with their evaluation: 0.00 hours.",
+        "2 older fits have no recorded time.",
+    ]
+
+
 def test_rank_has_the_values_of_the_library():
     data = load_dataset("digits")
     expected = evaluate_hasher(ITQHasher(16, random_state=0), data)
@@ -173,3 +222,62 @@ def test_a_zero_shot_split_shares_no_class():
     assert len(split.X_query) == len(split.y_query)
     assert split.X_database is data.X_database
     assert len(data.y_train) > len(split.y_train), "the given split is not changed"
+
+
+@pytest.fixture
+def reproductions(monkeypatch):
+    """Modules that the reproductions share."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "reproductions"))
+    return importlib.import_module
+
+
+def test_candidates_of_graded_relevance_can_be_fitted(reproductions):
+    graded = reproductions("_graded")
+    X = np.random.default_rng(0).normal(size=(300, 12)) * np.linspace(3, 1, 12)
+    affinity = DistanceAffinity(percentiles=(5, 1), levels=(1, 2))
+    assert {len(candidates) for candidates in graded.CANDIDATES.values()} == {3}, "one budget for all"
+    for method, candidates in graded.CANDIDATES.items():
+        for candidate in candidates:
+            hasher = graded.make(method, 6, 0, affinity, **candidate)
+            assert {**hasher.get_params(), "start": "", "percentile": 0}.keys() >= candidate.keys()
+    still = {"n_epochs": 1, "learning_rate": 1e-9, "batch_size": 100}  # so that the codes are those of the start
+    started = graded.make("mihash", 6, 0, affinity, start="itq", **still).fit(X)
+    expected = graded.make("talr", 6, 0, affinity, init="itq", **still).fit(X)
+    assert np.mean(started.transform(X) != expected.transform(X)) < 0.01
+    own = graded.make("mihash", 6, 0, affinity, **still).fit(X)
+    assert np.mean(own.transform(X) != expected.transform(X)) > 0.1
+
+
+def test_alexnet_reads_the_weights_of_torchvision(reproductions, tmp_path):
+    folders, path = reproductions("_image_folders"), tmp_path / "alexnet.pth"
+    shapes = {"features.0": (64, 3, 11, 11), "features.3": (192, 64, 5, 5), "features.6": (384, 192, 3, 3)}
+    shapes |= {"features.8": (256, 384, 3, 3), "features.10": (256, 256, 3, 3)}
+    shapes |= {"classifier.1": (4096, 9216), "classifier.4": (4096, 4096), "classifier.6": (1000, 4096)}
+    weights = {f"{name}.weight": torch.full((1,), 1e-3).expand(shape) for name, shape in shapes.items()}
+    weights |= {f"{name}.bias": torch.zeros(shape[0]) for name, shape in shapes.items()}
+    torch.save(weights, path)
+    network = folders.AlexNet(path)
+    images = torch.full((2, 3, 70, 70), 255, dtype=torch.uint8)
+    features = network(images)
+    assert features.shape == (2, 4096)
+    assert features.min() > 0
+    assert torch.equal(network(images), features), "no dropout"
+
+
+def test_tables_of_image_folders_are_measured_on_a_miniature(reproductions, monkeypatch, tmp_path, capsys):
+    folders = reproductions("_image_folders")
+    folders.make_nus_wide(tmp_path / "nus")
+    folders.make_imagenet100(tmp_path / "imagenet")
+    path = EXAMPLES / "reproductions" / "plot_image_folders.py"
+    options = ["--nus-wide", str(tmp_path / "nus"), "--imagenet100", str(tmp_path / "imagenet")]
+    monkeypatch.setattr(sys, "argv", [str(path), *options])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateCodesWarning)
+        names = runpy.run_path(str(path))
+    output = capsys.readouterr().out
+    values = dict(re.findall(r"^(ap, .+?|talr-mlp|itq|lsh)\s{2,}([\d.]+)$", output, flags=re.MULTILINE))
+    assert {"ap, nus_wide", "ap, nus_wide, 81 concepts", "ap, imagenet100"} <= values.keys()
+    assert float(values["itq"]) > 0.5, "each class of the miniature has a color"
+    assert output.count("data not available") == len(names["TABLES"]), "a trial is no result"
+    assert "TALR-AP (paper)" in output
+    assert not (names["study"].path).exists()

@@ -3,8 +3,8 @@
 Without arguments a reproduction runs on the digits of scikit-learn in seconds, and shows the
 results of earlier full runs. With ``--full`` it runs on the data sets in the folder SKHASH_DATA and
 stores each result in experiments/results/reproductions/NAME.json. Stored results are not measured
-again, so that an interrupted run continues. ``--only mnist`` or ``--only itq`` runs the settings
-that contain this word.
+again, so that an interrupted run continues. ``--only mnist`` runs the settings that contain this
+word, ``--methods itq,lsh --bits 32,64`` those of these methods and numbers of bits.
 """
 
 import argparse
@@ -13,10 +13,13 @@ import itertools
 import json
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_AVAILABLE = "not available"
+NOT_AVAILABLE, NOT_RUN = "not available", "not run"
+# data that cannot be fetched or are not in the folder; plot_image_folders.py reads the first two
+ABSENT = ("NUS-WIDE", "ImageNet", "MS-COCO", "isolet", "stl10")
 
 
 def load_script(path):
@@ -43,9 +46,11 @@ class Study:
         Name of the file of results.
     title : str
         What is reproduced.
+    options : dict of str to str, default=None
+        Further options on the command line, and their help. Each takes one value.
     """
 
-    def __init__(self, name, title):
+    def __init__(self, name, title, options=None):
         parser = argparse.ArgumentParser(description=title, allow_abbrev=False)
         parser.add_argument(
             "--full",
@@ -56,6 +61,16 @@ class Study:
             "--only", default="", help="with --full: settings that contain this word"
         )
         parser.add_argument(
+            "--methods",
+            type=_split_words,
+            help="with --full: only these methods, NAME,NAME",
+        )
+        parser.add_argument(
+            "--bits",
+            type=_split_words,
+            help="with --full: only these numbers of bits, N,N",
+        )
+        parser.add_argument(
             "--seeds", type=int, default=3, help="with --full: number of random splits"
         )
         parser.add_argument(
@@ -63,6 +78,8 @@ class Study:
             action="store_true",
             help="with --full: measure stored results again",
         )
+        for option, text in (options or {}).items():
+            parser.add_argument(option, help=text)
         self.options, _ = (
             parser.parse_known_args()
         )  # a notebook has arguments of its own
@@ -112,11 +129,13 @@ class Study:
             setting = dict(zip(grid, values, strict=True))
             if self.full and not self._is_selected(setting):
                 continue
+            start = time.process_time()
             metrics = function(**setting)
             results = [
                 setting | values
                 for values in (metrics if isinstance(metrics, list) else [metrics])
             ]
+            results[0]["cpu_seconds"] = time.process_time() - start
             if self.full:
                 self._store(setting, results)
             else:
@@ -131,6 +150,10 @@ class Study:
         ties=False,
         paper=None,
         note=None,
+        planned=None,
+        columns=(),
+        missing=NOT_RUN,
+        absent=ABSENT,
         **setting,
     ):
         """Print a table of each data set: means over the seeds ± standard deviation.
@@ -148,10 +171,19 @@ class Study:
             not available.
         note : str, default=None
             How the values of the paper differ from ours.
+        planned : dict, default=None
+            Lines of the full form by data set. A cell without a result is "not run".
+        columns : iterable, default=()
+            Columns of the full form, if stored results may lack some.
+        missing : str, default="not run"
+            What the table says of a planned data set without results.
+        absent : tuple of str, default=ABSENT
+            Words in the data sets of the paper that we do not have.
         **setting : str or int
             Values that the results must have.
         """
         results, paper = self.select(**setting), paper or {}
+        planned = planned or {}
         if isinstance(metric, list):
             results = [
                 row | {"metric": name, "value": row[name]}
@@ -162,22 +194,57 @@ class Study:
             metric, column, title = "value", "metric", ""
         else:
             results, title = [row for row in results if metric in row], f"{metric}, "
-        for dataset in dict.fromkeys([*(row["dataset"] for row in results), *paper]):
-            cells, printed = {}, paper.get(dataset, {})
+        found = (row["dataset"] for row in results)
+        for dataset in dict.fromkeys([*found, *planned, *paper]):
+            printed = paper.get(dataset, {})
+            cells = {name: {} for name in planned.get(dataset, ())}
             for row in results:
                 if row["dataset"] == dataset:
                     cells.setdefault(row[line], {}).setdefault(row[column], []).append(
                         row
                     )
+            if dataset in planned and not any(cells.values()):
+                print(f"{title}{dataset}: {missing}\n")
+                continue
             head = title + dataset if cells else dataset
-            _print_aligned(_table_lines(head, cells, printed, metric, ties))
+            planned_columns = columns if dataset in planned else ()
+            lines = _table_lines(head, cells, printed, metric, ties, planned_columns)
+            if not cells and any(word in dataset for word in absent):
+                lines.append(["ours", "data not available"])
+            _print_aligned(lines)
         if note:
             print(f"{textwrap.fill(note, 88)}\n")
+
+    def print_cost(self):
+        """Print the CPU time of the stored results, and how many have no recorded time."""
+        rows = [row for row in self.stored if "cpu_seconds" in row]
+        hours = sum(row["cpu_seconds"] for row in rows) / 3600
+        print(
+            f"CPU time of {len(rows)} stored fits with their evaluation: {hours:.2f} hours."
+        )
+        # the weighted and the plain ranking of one fit are two results
+        fits = {self._fit_of(row) for row in self.stored}
+        others = len(fits - {self._fit_of(row) for row in rows})
+        if others:
+            print(f"{others} older fits have no recorded time.")
+
+    @staticmethod
+    def _fit_of(row):
+        return tuple(
+            (name, value)
+            for name, value in row.items()
+            if name != "line" and not isinstance(value, float | dict)
+        )
 
     def _is_selected(self, setting):
         word = self.options.only.lower()
         named = any(word in str(value).lower() for value in setting.values())
-        return named and (
+        lists = {"method": self.options.methods, "nbits": self.options.bits}
+        listed = all(
+            words is None or name not in setting or str(setting[name]) in words
+            for name, words in lists.items()
+        )
+        return (named and listed) and (
             self.options.fresh or not any(_has(row, setting) for row in self.stored)
         )
 
@@ -196,10 +263,16 @@ class Study:
         _results.store(self.path, results, list(setting))
 
 
-def _table_lines(head, cells, printed, metric, ties):
+def _split_words(text):
+    return text.split(",")
+
+
+def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
     """Lines of a table: our results of each method, then the values of the paper."""
     columns = dict.fromkeys(
-        key for by_column in [*cells.values(), *printed.values()] for key in by_column
+        key
+        for keys in [planned_columns, *cells.values(), *printed.values()]
+        for key in keys
     )
     columns = sorted(
         columns, key=lambda key: key if isinstance(key, int) else 0
@@ -214,12 +287,12 @@ def _table_lines(head, cells, printed, metric, ties):
                     *(
                         _results.spread([row[metric] for row in rows], 3)
                         if rows
-                        else "-"
+                        else NOT_RUN
                         for rows in ours
                     ),
                 ]
             )
-        if name in cells and ties:
+        if any(ours) and ties:
             lines.append(["  tie range", *(_range(rows, metric) for rows in ours)])
         if name in printed:
             values = [

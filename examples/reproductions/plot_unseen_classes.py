@@ -44,14 +44,15 @@ study = Study("unseen_classes", "Seen and unseen classes")
 
 DATASETS, NBITS, SHORT = ["usps", "mnist", "cifar_gist"], [32], {}
 SEEN, UNSEEN = PROTOCOLS["5k"], PROTOCOLS["unseen"]
+FULL = DATASETS
 if not study.full:
     DATASETS, NBITS, SHORT = ["digits"], [16], {"n_epochs": 8}
     SEEN = PROTOCOLS["holdout"]
 SPLITS = {"seen": SEEN, "unseen": replace(UNSEEN, n_train=None)}
 if study.full:  # as many training samples as for seen classes
     SPLITS["unseen"] = replace(UNSEEN, n_train=5000, draw_train=SEEN.draw_train)
-METHODS = ["orthohash-mlp", "csq-mlp", "greedyhash-mlp", "hashnet-mlp", "talr-mlp"]
-METHODS += ["classifier", "itq", "lsh"]
+METHODS = ["lsh", "itq", "classifier"]
+METHODS += ["orthohash-mlp", "csq-mlp", "greedyhash-mlp", "hashnet-mlp", "talr-mlp"]
 METRICS = ["ap", "ap_worst", "ap_best"]
 
 split = lru_cache(maxsize=2)(load_dataset)
@@ -105,7 +106,14 @@ study.run(
     nbits=NBITS,
     method=METHODS,
 )
-study.table("ap", column="classes", ties=True)
+study.table(
+    "ap",
+    column="classes",
+    ties=True,
+    planned=dict.fromkeys(FULL, METHODS),
+    columns=SPLITS,
+)
+study.print_cost()
 
 # %%
 # The same as a picture

@@ -1,0 +1,70 @@
+"""Table 3 of TALR: the settings among which each method chooses, by the same number of candidates.
+
+Relevance that is graded by distance has no classes. A recipe for classes is a poor baseline there: ITQ
+is good already, and a long training overfits. TALR has a recipe of its own for this. So each other deep
+method may have the same: the start from ITQ, batches of 500, a small learning rate and a large weight
+decay. Methods that learn from relevant and irrelevant pairs may also have another threshold.
+"""
+
+import torch
+from skhash.affinity import DistanceAffinity
+from skhash.comparison import make_hasher
+from skhash.hashers.deep._itq_start import itq_map
+
+# what TALR has as defaults if its affinity compares samples
+RECIPE = {
+    "start": "itq",
+    "n_epochs": 100,
+    "batch_size": 500,
+    "learning_rate": 0.02,
+    "weight_decay": 2.0,
+}
+# all levels but 0 are relevant to methods with pairs, as in the paper: the nearest 5 %
+NEAREST_5, NEAREST_2, NEAREST_1 = ({"percentile": p} for p in (5, 2, 1))
+LONG_LISTS = {"C": 250.0, "ridge": 3.0, "n_relevant": 100, "n_irrelevant": 100}
+
+# methods without candidates have nothing that matters here
+CANDIDATES = {
+    "talr-ndcg": [{}, {"weight_decay": 1.0}, {"learning_rate": 0.05}],
+    "talr": [{}, NEAREST_2, NEAREST_1],
+    "mihash": [NEAREST_5, RECIPE | {"alpha": 0.7}, RECIPE | {"alpha": 0.7} | NEAREST_2],
+    "hashnet": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
+    "dpsh": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
+    "dtsh": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
+    "structhash": [NEAREST_5, NEAREST_2, NEAREST_5 | LONG_LISTS],
+    "bre": [NEAREST_5, NEAREST_2, {"reconstruct": "distances"}],
+    "ksh": [NEAREST_5, NEAREST_2, NEAREST_5 | {"n_labeled": 2000}],
+    "agh": [{}, {"n_layers": 1}, {"n_neighbors": 5}],
+}
+
+
+def make(method, nbits, seed, affinity, start=None, percentile=None, **parameters):
+    """Hasher of a candidate, not fitted.
+
+    Parameters
+    ----------
+    method : str
+        Name of a method.
+    nbits, seed : int
+        Number of bits, and random_state.
+    affinity : callable
+        Affinity of the protocol.
+    start : "itq", default=None
+        Start from ITQ, for a deep hasher that has no such parameter. None leaves its own.
+    percentile : float, default=None
+        Share of the nearest training pairs that are relevant, in percent. None takes
+        `affinity`.
+    **parameters
+        Parameters of the hasher.
+    """
+    if percentile is not None:
+        affinity = DistanceAffinity(percentiles=(percentile,), levels=(1,))
+    hasher = make_hasher(method, nbits, seed, affinity, **parameters)
+    if start == "itq":
+        hasher._initialize = _start_from_itq
+    return hasher
+
+
+@torch.no_grad()
+def _start_from_itq(encoder, X, rng):
+    encoder.hash.weight.copy_(torch.as_tensor(itq_map(encoder, X, slice(None), rng).T))
