@@ -231,6 +231,24 @@ def reproductions(monkeypatch):
     return importlib.import_module
 
 
+def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):
+    orders = reproductions("_orders")
+    paper = {"ITQ": {16: 0.5, 32: 0.6}, "SH": {16: 0.4, 32: 0.6}, "BRE*": {16: 0.3, 64: 0.1}, "DGH": {16: 0.9}}
+    measured = {"itq": {16: [0.2, 0.4], 32: [0.9]}, "spectral": {16: [0.4]}, "bre-mlp": {16: [0.35], 64: [0.9]}}
+    results = [
+        {"dataset": "usps", "method": method, "nbits": nbits, "ap": value}
+        for method, by_nbits in measured.items()
+        for nbits, values in by_nbits.items()
+        for value in values
+    ]
+    orders.print_orders([*results, {"dataset": "other", "method": "itq", "ndcg": 1.0}], "ap", paper, "table 1")
+    text = " ".join(capsys.readouterr().out.split())
+    assert text == (
+        "ap, usps, beside table 1: 1 of 3 pairs of methods have the order of the paper. "
+        "In another order: spectral above itq (16); bre above itq (16)."
+    )
+
+
 def test_candidates_of_graded_relevance_can_be_fitted(reproductions):
     graded = reproductions("_graded")
     X = np.random.default_rng(0).normal(size=(300, 12)) * np.linspace(3, 1, 12)

@@ -35,6 +35,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from _common import Study, load_script, rank
+from _orders import print_orders
 from _papers import NSH, printed
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset, split
@@ -134,6 +135,9 @@ study.table("ap", ties=True, part="comparison", **COMPARED)
 for number, metric in ((1, "ap_at_1000_retrieved"), (2, "precision_at_1000")):
     values = printed(NSH, f"table {number}")
     study.table(metric, part="comparison", **COMPARED, paper=values)
+    title = f"table {number}, CIFAR-10 images"  # of the paper, for MNIST too
+    of_cifar = next(iter(printed(NSH, title).values()))
+    print_orders(study.select(part="comparison"), metric, of_cifar, title)
 
 # %%
 # Table 3: the ablations
@@ -161,6 +165,8 @@ study.table("ap", ties=True, part="ablation", **ABLATED)
 study.table(
     "ap_at_1000_retrieved", part="ablation", **ABLATED, paper=printed(NSH, "table 3")
 )
+for title, values in printed(NSH, "table 3").items():
+    print_orders(study.select(part="ablation"), "ap_at_1000_retrieved", values, title)
 study.print_cost()
 
 # %%

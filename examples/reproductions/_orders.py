@@ -1,0 +1,93 @@
+"""Orders of methods that differ between our results and the tables of a paper."""
+
+import textwrap
+from itertools import combinations
+
+import numpy as np
+
+# our names of methods in the papers, if they differ by more than case and "*"
+NAMES = {
+    "SH": "spectral",
+    "TALR-AP": "talr",
+    "GreedyHash": "greedyhash-unsupervised",
+}
+
+
+def print_orders(results, metric, paper, title, column="nbits"):
+    """Print the pairs of methods whose order differs from the paper, for each of our data sets.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results, as ``Study.select`` returns them.
+    metric : str
+        Metric of ours that is compared.
+    paper : dict
+        Values by method and number of bits.
+    title : str
+        Name of the table of the paper.
+    column : str, default="nbits"
+        Key of the results for the columns of the paper.
+    """
+    for dataset in dict.fromkeys(row["dataset"] for row in results if metric in row):
+        ours = means_of(results, dataset, metric, column)
+        differ, n_pairs = differences(ours, paper)
+        if n_pairs:
+            text = f"{metric}, {dataset}, beside {title}: {n_pairs - sum(map(len, differ.values()))} of {n_pairs} "
+            text += "pairs of methods have the order of the paper."
+            if differ:
+                text += " In another order: " + "; ".join(
+                    f"{first} above {second} ({', '.join(map(str, columns))})"
+                    for (first, second), columns in differ.items()
+                )
+            print(textwrap.fill(text + ("" if not differ else "."), 88), end="\n\n")
+
+
+def means_of(results, dataset, metric, column="nbits"):
+    """Means over the seeds, by method and column."""
+    values = {}
+    for row in results:
+        if row["dataset"] == dataset and metric in row:
+            by_column = values.setdefault(_plain(row["method"]), {})
+            by_column.setdefault(row[column], []).append(row[metric])
+    return {
+        name: {key: float(np.mean(found)) for key, found in by_column.items()}
+        for name, by_column in values.items()
+    }
+
+
+def differences(ours, paper):
+    """Columns in which pairs of methods have another order, and the number of compared pairs.
+
+    Parameters
+    ----------
+    ours, paper : dict
+        Values by method and column. The names of the paper are translated.
+
+    Returns
+    -------
+    differ : dict of (str, str) to list
+        Methods, the better one of ours first, to the columns.
+    n_pairs : int
+        Number of compared pairs, each column counted. Equal values of the paper are left out.
+    """
+    printed = {
+        NAMES.get(name, name.rstrip("*").lower()): values
+        for name, values in paper.items()
+    }
+    differ, n_pairs = {}, 0
+    for first, second in combinations([name for name in ours if name in printed], 2):
+        for key in sorted(ours[first].keys() & ours[second].keys()):
+            if not (key in printed[first] and key in printed[second]):
+                continue
+            of_paper = printed[first][key] - printed[second][key]
+            of_ours = ours[first][key] - ours[second][key]
+            n_pairs += of_paper != 0
+            if of_paper * of_ours < 0:
+                pair = (first, second) if of_ours > 0 else (second, first)
+                differ.setdefault(pair, []).append(key)
+    return differ, n_pairs
+
+
+def _plain(method):
+    return method.lower().removesuffix("-mlp")
