@@ -10,40 +10,60 @@ import numba as nb
 import numpy as np
 
 AP, NDCG, FAST_AP = 0, 1, 2  # metrics of `listwise_metric`
-SHIFT = 8.0  # digamma and its derivatives use their asymptotic series from here on
-FAR = 32.0  # four terms of the series are exact from here on
+SHIFT = 16.0  # higher derivatives of digamma use their asymptotic series from here on
+ROOT_HALF, MANTISSA = 0x3FE6A09E667F3BCD, 0xFFFFFFFFFFFFF  # bits of sqrt(1 / 2), and those of a mantissa
+LOG_2 = 0.6931471805599453
 TRACE = 1e-9  # a tie with fewer soft items counts as empty
 POLE = 1e-3  # AP_T uses a series where n[d] is so near to 1
+TILE = 8  # samples whose sums are transposed at a time
+WHOLE = 1 << 24  # units of a soft item, as many as float32 tells apart
+ITEM_SHIFT = 44
+ITEM = 1 << ITEM_SHIFT  # an item in a sum of parts; there are fewer than 2**19 items
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _log(x):
+    """log(x) for x > 0 without a call, so that loops with it are vectorized: x = 2**k m, m near 1."""
+    bits = np.int64(np.float64(x).view(np.int64) - ROOT_HALF)
+    m = np.int64((bits & MANTISSA) + ROOT_HALF).view(np.float64)
+    t = (m - 1.0) / (m + 1.0)
+    s = t * t
+    series = 1 / 11 + s * (1 / 13 + s * (1 / 15 + s * (1 / 17 + s / 19)))
+    series = 1 + s * (1 / 3 + s * (1 / 5 + s * (1 / 7 + s * (1 / 9 + s * series))))
+    return np.float64(np.int32(bits >> 52)) * LOG_2 + 2 * t * series
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def digamma_and_trigamma(x):
+    """psi(x) and psi'(x) for x > 0: eight steps of the recurrence as one fraction, then the asymptotic series.
+
+    The eight terms 1 / (x + k) are added in pairs: with z = x (x + 7) and Q(z) = z (z + 6) (z + 10) (z + 12), their sum
+    is (2 x + 7) Q'(z) / Q(z).
+    """
+    z, w = x * (x + 7), 2 * x + 7
+    inverse = 1.0 / (z * (720 + z * (252 + z * (28 + z))))
+    first = inverse * (720 + z * (504 + z * (84 + 4 * z)))
+    second = inverse * (504 + z * (168 + 12 * z))
+    t = 1.0 / (x + 8)
+    s = t * t
+    psi = _log(x + 8) - 0.5 * t - w * first
+    psi -= s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * 691 / 32760)))))
+    psi1 = t + 0.5 * s + t * s * (1 / 6 - s * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * (5 / 66 - s * 691 / 2730)))))
+    return psi, psi1 + w * w * (first * first - second) - 2 * first
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def digamma_and_trigamma(x):
-    """psi(x) and psi'(x) for x > 0: recurrence up to SHIFT, then the asymptotic series."""
-    psi, psi1 = 0.0, 0.0
-    if x >= FAR:
-        t = 1.0 / x
-        s = t * t
-        psi = np.log(x) - 0.5 * t - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s / 240)))
-        return psi, t + 0.5 * s + t * s * (1 / 6 - s * (1 / 30 - s * (1 / 42 - s / 30)))
-    while x < SHIFT:
-        inverse = 1.0 / x
-        psi -= inverse
-        psi1 += inverse * inverse
-        x += 1.0
-    t = 1.0 / x
-    s = t * t
-    psi += np.log(x) - 0.5 * t
-    psi -= s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760 - s / 12))))))
-    series = 1 / 6 - s * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * (5 / 66 - s * (691 / 2730 - s * 7 / 6)))))
-    psi1 += t + 0.5 * s + t * s * series
-    return psi, psi1
+def _harmonics(ranks, psi, psi1):
+    """psi(r + 1) and psi'(r + 1) for ranks r."""
+    for d in range(len(psi)):
+        psi[d], psi1[d] = digamma_and_trigamma(ranks[d] + 1)
 
 
 @nb.njit(nogil=True, error_model="numpy")
 def higher_polygamma(x):
     """psi''(x), psi'''(x) and psi''''(x) for x > 0, as `digamma_and_trigamma`."""
     psi2, psi3, psi4 = 0.0, 0.0, 0.0
-    while x < 2 * SHIFT:
+    while x < SHIFT:
         inverse = 1.0 / x
         cube = inverse * inverse * inverse
         psi2 -= 2 * cube
@@ -70,43 +90,60 @@ def _near_one(c, x):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def average_precision_terms(n, p, d_n, d_p):
+def average_precision_terms(n, p, d_n, d_p, work):
     """AP_T times the number of relevant items, and its derivatives by `n` and `p`.
 
-    The derivation is in _precision_sums_torch.py. ``d_n[d]`` first collects what acts through tie d
-    alone, and ``by_rank[d]`` what acts through the last rank of tie d, which all ties up to d share.
+    The derivation is in _precision_sums_torch.py. The sum over the ties is that of ``share * bracket``. What acts
+    through the last rank of tie d, all ties up to d share. Loops with one output each are vectorized.
     """
     n_ties = len(n)
-    by_rank, by_relevant = np.zeros(n_ties + 1), np.zeros(n_ties + 1)  # of N_{d-1} and N+_{d-1}
-    total, before, relevant_before = 0.0, 0.0, 0.0
-    psi, psi1 = digamma_and_trigamma(1.0)
+    before, relevant_before, psi, psi1 = work[0], work[1], work[2, : n_ties + 1], work[3, : n_ties + 1]
+    per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
+    before[0], relevant_before[0] = 0.0, 0.0
     for d in range(n_ties):
-        if n[d] == 0:
-            d_n[d], d_p[d] = 0.0, 0.0
-            continue
-        last_psi, last_psi1 = psi, psi1
-        psi, psi1 = digamma_and_trigamma(before + n[d] + 1)
-        harmonic = psi - last_psi
-        single = abs(n[d] - 1) < POLE
-        slope = 0.0 if single else 1 / (n[d] - 1)
-        ratio, excess, offset = (p[d] - 1) * slope, n[d] - (before + 1) * harmonic, relevant_before + 1
-        bracket = ratio * excess + offset * harmonic
-        series, by_n, by_before = 0.0, 0.0, 0.0
-        if single:
-            series, by_n, by_before = _near_one(n[d] - 1, before + 2)
-            bracket += (p[d] - 1) * series
-        items = max(n[d], TRACE)
-        share = p[d] / items
-        total += share * bracket
-        d_harmonic = share * (offset - ratio * (before + 1))
-        d_p[d] = bracket / items + share * (excess * slope + series)
-        d_n[d] = share * (ratio - bracket / items - excess * ratio * slope + (p[d] - 1) * by_n)
-        by_rank[d + 1] += d_harmonic * psi1
-        by_rank[d] += share * (p[d] - 1) * by_before - d_harmonic * last_psi1 - share * ratio * harmonic
-        by_relevant[d] = share * harmonic
-        before += n[d]
-        relevant_before += p[d]
-    _add_later(by_rank, by_relevant, d_n, d_p)
+        before[d + 1] = before[d] + n[d]
+        relevant_before[d + 1] = relevant_before[d] + p[d]
+    _harmonics(before, psi, psi1)
+    for d in range(n_ties):
+        per_item[d] = 1 / max(n[d], TRACE)
+    for d in range(n_ties):
+        slope[d] = 0.0 if abs(n[d] - 1) < POLE else 1 / (n[d] - 1)
+    for d in range(n_ties):
+        harmonic = psi[d + 1] - psi[d]
+        excess = n[d] - (before[d] + 1) * harmonic
+        bracket[d] = (p[d] - 1) * slope[d] * excess + (relevant_before[d] + 1) * harmonic
+    for d in range(n_ties):
+        excess = n[d] - (before[d] + 1) * (psi[d + 1] - psi[d])
+        d_p[d] = per_item[d] * (bracket[d] + p[d] * excess * slope[d])
+    for d in range(n_ties):
+        excess = n[d] - (before[d] + 1) * (psi[d + 1] - psi[d])
+        ratio = (p[d] - 1) * slope[d]
+        d_n[d] = p[d] * per_item[d] * (ratio - bracket[d] * per_item[d] - excess * ratio * slope[d])
+    for d in range(n_ties):
+        ratio = (p[d] - 1) * slope[d]
+        d_harmonic[d] = p[d] * per_item[d] * (relevant_before[d] + 1 - ratio * (before[d] + 1))
+    return _add_ranks(n, p, d_n, d_p, work)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _add_ranks(n, p, d_n, d_p, work):
+    """Sum of AP_T. Adds to the derivatives what acts through ranks, and the series of ties of nearly one item."""
+    before, psi, psi1 = work[0], work[2], work[3]
+    per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
+    total, by_rank, by_relevant = 0.0, 0.0, 0.0
+    for d in range(len(n) - 1, -1, -1):
+        share, harmonic = p[d] * per_item[d], psi[d + 1] - psi[d]
+        total += share * bracket[d]
+        d_n[d] += by_rank + d_harmonic[d] * psi1[d + 1]
+        d_p[d] += by_relevant
+        by_rank += d_harmonic[d] * (psi1[d + 1] - psi1[d]) - share * (p[d] - 1) * slope[d] * harmonic
+        by_relevant += share * harmonic
+        if abs(n[d] - 1) < POLE:
+            series, by_n, by_before = _near_one(n[d] - 1, before[d] + 2)
+            total += share * (p[d] - 1) * series
+            d_n[d] += share * (p[d] - 1) * (by_n - series * per_item[d])
+            d_p[d] += ((p[d] - 1) * per_item[d] + share) * series
+            by_rank += share * (p[d] - 1) * by_before
     return total
 
 
@@ -122,9 +159,10 @@ def _add_later(by_rank, by_mass, d_n, d_m):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def discounted_gain_terms(n, gain, discounts, d_n, d_gain):
+def discounted_gain_terms(n, gain, discounts, d_n, d_gain, work):
     """DCG_T and its derivatives by `n` and `gain`; `discounts` are the sums S(0), S(1), ..."""
-    by_rank, by_gain = np.zeros(len(n) + 1), np.zeros(len(n) + 1)
+    by_rank, by_gain = work[:2, : len(n) + 1]
+    by_rank[:], by_gain[:] = 0.0, 0.0
     total, before, last_sum, last_step = 0.0, 0.0, 0.0, discounts[1]
     for d in range(len(n)):
         rank = before + n[d]
@@ -144,9 +182,10 @@ def discounted_gain_terms(n, gain, discounts, d_n, d_gain):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def fast_ap_terms(n, p, d_n, d_p):
+def fast_ap_terms(n, p, d_n, d_p, work):
     """FastAP times the number of relevant items, and its derivatives by `n` and `p`."""
-    by_rank, by_relevant = np.zeros(len(n) + 1), np.zeros(len(n) + 1)
+    by_rank, by_relevant = work[:2, : len(n) + 1]
+    by_rank[:], by_relevant[:] = 0.0, 0.0
     total, rank, relevant = 0.0, 0.0, 0.0
     for d in range(len(n)):
         rank += n[d]
@@ -161,67 +200,69 @@ def fast_ap_terms(n, p, d_n, d_p):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _place(products, query, offset, scale, n_bins, below, upper):
-    """Bin below each item, and the item's share of the next bin. The query itself falls beyond the last bin."""
-    last = np.int32(n_bins - 1)
+def _place(products, level, query, offset, scale, n_bins, places, parts):
+    """Place of each item, and the part of it that the next bin gets, in units of 1 / WHOLE.
+
+    Places are the bins below the irrelevant items, one that nothing uses but the query itself, and as many more for
+    the relevant items.
+    """
+    zero, whole, last = products.dtype.type(0), products.dtype.type(WHOLE), np.int32(n_bins - 1)
     for i in range(len(products)):
         position = (offset - products[i]) * scale
         b = min(max(np.int32(position), np.int32(0)), last)
-        below[i] = b
-        upper[i] = min(max(position - b, 0.0), 1.0)
-    below[query] = n_bins
+        parts[i] = np.int32(min(max((position - b) * whole, zero), whole))
+        places[i] = b + np.int32(level[i] != 0) * np.int32(n_bins + 1)
+    places[query] = n_bins
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _count(below, upper, shares, n):
-    """Soft counts of one query: an item gives a share to the bin below it, and the rest to the next.
+def _count(places, parts, sums, n, p):
+    """Soft counts of the items and of the relevant items of one query.
 
-    Successive items are counted apart, since an increment waits for the one before it in the same bin.
+    Returns the number of relevant items, and the first and the last bin with items. Counts of other ties stay unset.
+
+    An item adds its part and ITEM to one sum of its place, whose high bits so count the items. Successive items are
+    added apart, since a sum waits for the one before it in the same place.
     """
-    shares[:] = 0.0
-    even, odd = shares[0], shares[1]
-    half = len(below) // 2
+    sums[:] = 0
+    even, odd = sums[0], sums[1]
+    half = len(places) // 2
     for i in range(half):
-        b, u = below[2 * i], upper[2 * i]
-        even[b, 0] += 1.0 - u
-        even[b, 1] += u
-        b, u = below[2 * i + 1], upper[2 * i + 1]
-        odd[b, 0] += 1.0 - u
-        odd[b, 1] += u
-    for i in range(2 * half, len(below)):
-        even[below[i], 0] += 1.0 - upper[i]
-        even[below[i], 1] += upper[i]
-    last = 0.0
-    for d in range(len(n)):
-        own = even[d, 0] + odd[d, 0] if d + 1 < len(n) else 0.0  # the last place holds the query
-        n[d] = own + last
-        last = even[d, 1] + odd[d, 1]
+        even[places[2 * i]] += ITEM + np.int64(parts[2 * i])
+        odd[places[2 * i + 1]] += ITEM + np.int64(parts[2 * i + 1])
+    for i in range(2 * half, len(places)):
+        even[places[i]] += ITEM + np.int64(parts[i])
+    n_bins, n_relevant = len(n) - 1, 0
+    sums[0] += sums[1]
+    first, last = 0, n_bins - 1
+    while first < last and even[first] + even[n_bins + 1 + first] == 0:
+        first += 1
+    while last > first and even[last] + even[n_bins + 1 + last] == 0:
+        last -= 1
+    n[first], p[first] = 0.0, 0.0
+    for d in range(first, last + 1):
+        relevant = even[n_bins + 1 + d]
+        every = even[d] + relevant
+        upper, relevant_upper = (every & (ITEM - 1)) / WHOLE, (relevant & (ITEM - 1)) / WHOLE
+        n[d] += (every >> ITEM_SHIFT) - upper
+        p[d] += (relevant >> ITEM_SHIFT) - relevant_upper
+        n[d + 1], p[d + 1] = upper, relevant_upper
+        n_relevant += relevant >> ITEM_SHIFT
+    return n_relevant, first, last
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _count_mass(level, query, masses, below, upper, chosen, m):
-    """Masses of the ties of one query, as `_count`, and the items that have a mass. Returns their number."""
-    n_chosen = 0
-    for i in range(len(level)):
-        chosen[n_chosen] = i
-        n_chosen += masses[level[i]] != 0.0 and i != query
-    m[:] = 0.0
-    for c in range(n_chosen):
-        i = chosen[c]
-        mass = masses[level[i]]
-        m[below[i]] += mass * (1.0 - upper[i])
-        m[below[i] + 1] += mass * upper[i]
-    return n_chosen
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _normalizer(level, query, metric, masses, discounts, chosen, n_chosen):
-    """Largest value of the sum over the ties: the number of relevant items, or the DCG of items sorted by level."""
-    if metric != NDCG:
-        return float(n_chosen)
+def _count_gains(places, parts, level, masses, discounts, gain):
+    """Gains of the ties of one query. Returns the largest DCG, that of the items sorted by level."""
+    n_bins = len(gain) - 1
     level_totals = np.zeros(len(masses), np.int64)
-    for c in range(n_chosen):
-        level_totals[level[chosen[c]]] += 1
+    gain[:] = 0.0
+    for i in range(len(places)):
+        if places[i] > n_bins:
+            d, part = places[i] - n_bins - 1, parts[i] / WHOLE
+            gain[d] += masses[level[i]] * (1 - part)
+            gain[d + 1] += masses[level[i]] * part
+            level_totals[level[i]] += 1
     ideal, before = 0.0, 0
     for v in range(len(masses) - 1, -1, -1):
         last = before + level_totals[v]
@@ -257,36 +298,36 @@ def listwise_metric(products, level, offset, scale, n_bins, metric, masses, disc
     slopes : array of shape (n, n), of the type of the products
         Receives the derivatives of the metric of a row by the products in that row.
     """
-    below, upper = np.empty(len(products), np.uint32), np.empty(len(products))
-    chosen = np.empty(len(products), np.uint32)
-    shares = np.empty((2, n_bins + 1, 2))
+    places, parts = np.empty(len(products), np.uint32), np.empty(len(products), np.int32)
+    sums = np.empty((2, 2 * n_bins + 2), np.int64)
     n, m, d_n, d_m = np.empty((4, n_bins + 1))
+    work, table = np.empty((8, n_bins + 2)), np.zeros(2 * n_bins + 2, products.dtype)
     for q in range(len(products)):
-        _place(products[q], q, offset, scale, n_bins, below, upper)
-        n_chosen = _count_mass(level[q], q, masses, below, upper, chosen, m)
-        normalizer = _normalizer(level[q], q, metric, masses, discounts, chosen, n_chosen)
-        defined[q] = normalizer > 0
+        _place(products[q], level[q], q, offset, scale, n_bins, places, parts)
+        n_relevant, first, last = _count(places, parts, sums, n, m)
+        defined[q] = n_relevant > 0
         if not defined[q]:
             values[q] = 0.0
             slopes[q] = 0.0
             continue
-        _count(below, upper, shares, n)
+        ties, normalizer = slice(first, last + 2), float(n_relevant)
         if metric == AP:
-            total = average_precision_terms(n, m, d_n, d_m)
+            total = average_precision_terms(n[ties], m[ties], d_n[ties], d_m[ties], work)
         elif metric == NDCG:
-            total = discounted_gain_terms(n, m, discounts, d_n, d_m)
+            normalizer = _count_gains(places, parts, level[q], masses, discounts, m)
+            total = discounted_gain_terms(n[ties], m[ties], discounts, d_n[ties], d_m[ties], work)
         else:
-            total = fast_ap_terms(n, m, d_n, d_m)
+            total = fast_ap_terms(n[ties], m[ties], d_n[ties], d_m[ties], work)
         values[q] = total / normalizer
-        for d in range(n_bins):  # from derivatives by counts to derivatives by products, which are nearer if larger
-            d_n[d] = (d_n[d] - d_n[d + 1]) * scale / normalizer
-            d_m[d] = (d_m[d] - d_m[d + 1]) * scale / normalizer
-        d_n[n_bins] = 0.0  # of the query itself
+        for d in range(first, last + 1):  # from derivatives by counts to those by products, nearer if larger
+            by_n, by_m = (d_n[d] - d_n[d + 1]) * (scale / normalizer), (d_m[d] - d_m[d + 1]) * (scale / normalizer)
+            table[d], table[n_bins + 1 + d] = by_n, by_m if metric == NDCG else by_n + by_m
         for i in range(len(products)):
-            slopes[q, i] = d_n[below[i]]
-        for c in range(n_chosen):
-            i = chosen[c]
-            slopes[q, i] = d_n[below[i]] + masses[level[q, i]] * d_m[below[i]]
+            slopes[q, i] = table[places[i]]
+        if metric == NDCG:
+            for i in range(len(products)):
+                if places[i] > n_bins:
+                    slopes[q, i] = table[places[i] - n_bins - 1] + masses[level[q, i]] * slopes[q, i]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -302,8 +343,21 @@ def add_transposed(slopes, weights, sums):
     sums : array of shape (n, n)
         Receives ``weights[:, None] * slopes`` plus its transpose.
     """
-    n = len(slopes)
-    for start in range(0, n, 16):  # columns that stay in the cache
-        for i in range(n):
-            for j in range(start, min(start + 16, n)):
-                sums[i, j] = weights[i] * slopes[i, j] + weights[j] * slopes[j, i]
+    n, tile = len(slopes), np.empty((TILE, TILE), slopes.dtype)
+    n_whole = n - n % TILE
+    for a in range(0, n_whole, TILE):
+        for b in range(a, n_whole, TILE):
+            for j in range(TILE):
+                for i in range(TILE):
+                    tile[i, j] = weights[b + j] * slopes[b + j, a + i]
+            for i in range(TILE):
+                for j in range(TILE):
+                    tile[i, j] += weights[a + i] * slopes[a + i, b + j]
+                    sums[a + i, b + j] = tile[i, j]
+            for j in range(TILE):
+                for i in range(TILE):
+                    sums[b + j, a + i] = tile[i, j]
+    for i in range(n_whole, n):
+        for j in range(i + 1):
+            sums[i, j] = weights[i] * slopes[i, j] + weights[j] * slopes[j, i]
+            sums[j, i] = sums[i, j]

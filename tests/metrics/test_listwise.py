@@ -62,8 +62,8 @@ def test_the_pole_of_ap_is_smooth():
     n, p = np.array([3.0, 1.0, 5.0]), np.array([1.0, 0.6, 2.0])
     results = []
     for step in (-1.001e-3, -0.999e-3, 0.0, 0.999e-3, 1.001e-3):
-        d_n, d_p = np.empty(3), np.empty(3)
-        total = _kernels.average_precision_terms(n + np.array([0, step, 0]), p, d_n, d_p)
+        d_n, d_p, work = np.empty(3), np.empty(3), np.empty((8, 4))
+        total = _kernels.average_precision_terms(n + np.array([0, step, 0]), p, d_n, d_p, work)
         results.append([total, *d_n, *d_p])
     below, series_below, middle, series_above, above = np.array(results)
     np.testing.assert_allclose(below, series_below, rtol=0, atol=1e-5)
