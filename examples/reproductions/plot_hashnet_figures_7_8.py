@@ -8,8 +8,16 @@ histogram of the activations: those of HashNet are binary, those of DHN are spre
 
 A steep tanh makes any activations binary, without learning: the gap closes by rescaling. So here
 each stage of HashNet has a schedule of its own, which starts again at the full learning rate and
-falls to 0, so that the stage ends at a plateau. Beside it are the default, where one schedule falls
-over all stages and the last one learns at about 1 % of the rate, and a training without stages.
+falls to 0, so that the stage ends at a plateau, and the slope ends at 5. Beside it are the default,
+where one schedule falls over all stages, the last one learns at about 1 % of the rate, and the slope
+jumps from 5 to 100 in the last stage, and a training without stages.
+
+The digits confirm the figures. With a schedule per stage the gap is below half a percent of the loss
+at the slope 5, by learning alone, and 2 in 1,000 activations are undecided. DHN keeps a gap of 4 %
+with 5 % undecided, and a higher loss of its codes. Three things are not in the paper: after twice as
+many epochs that loss is as low as that of HashNet; a training without stages closes the gap nearly
+as well; and the queries gain nothing, with an AP_T of .986 with a schedule per stage and of .989 to
+.991 for the others.
 
 Without arguments this runs on scikit-learn's digits. The full form runs on MNIST and GIST features
 of CIFAR-10, which are not the data of the paper, and takes about 60 minutes on two cores::
@@ -110,6 +118,9 @@ def fit(dataset, seed, method):
     if "schedule per stage" in method:
         n_steps = EPOCHS_PER_STAGE * math.ceil(len(data.X_train) / BATCH_SIZE)
         options["lr_schedule"] = partial(CosineAnnealingWarmRestarts, T_0=n_steps)
+        options["last_beta"] = (
+            5.0  # no jump, which at the full rate would undo some learning
+        )
     hasher = make_hasher(name, NBITS, seed, data.affinity, **options)
     n_stages = hasher.get_params().get("n_stages", 1)
     monitor = Losses(data.X_train, data.y_train, n_stages)

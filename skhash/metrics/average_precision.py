@@ -24,6 +24,7 @@ from skhash.metrics._queries import TIES, check_cutoff, check_option, check_whol
 from skhash.metrics._ties import divide, items_before, per_item, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 
+_MAX_PAIRS = 2**18  # of a query and a number of relevant items, which are computed at once
 _NORMALIZERS = ("relevant", "min", "retrieved")
 
 
@@ -140,29 +141,57 @@ def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> tuple[Any, Any]:
     worst order have the r with the highest and the lowest value.
     """
     check_whole(n, p, "normalizer='retrieved' (use 'min' as a training objective)")
-    from scipy.stats import hypergeom
-
     sums = _sums_in_order(n, p, ties)
     before, relevant_before = items_before(n), items_before(p)
     inside = np.clip(k - before, 0, n)
     whole = inside == n
-    cut = ~whole & (inside > 0)
-    values = divide((sums * whole).sum(axis=1), (p * whole).sum(axis=1))
-    for q in np.flatnonzero(cut.any(axis=1)):
-        d = np.flatnonzero(cut[q])[0]
-        m = inside[q, d]
-        r = np.arange(max(0, m - (n[q, d] - p[q, d])), min(m, p[q, d]) + 1)
-        boundary = _sums_in_order(
-            np.stack([np.full_like(r, before[q, d]), np.full_like(r, m)], axis=1),
-            np.stack([np.full_like(r, relevant_before[q, d]), r], axis=1),
-            ties,
-        )[:, 1]
-        of_r = divide(sums[q, whole[q]].sum() + boundary, relevant_before[q, d] + r)
-        if ties == "average":
-            values[q] = hypergeom.pmf(r, n[q, d], p[q, d], m) @ of_r
-        else:
-            values[q] = of_r.max() if ties == "best" else of_r.min()
+    sum_of_whole = (sums * whole).sum(axis=1)
+    values = divide(sum_of_whole, (p * whole).sum(axis=1))
+    queries, columns = np.nonzero(~whole & (inside > 0))  # the split tie of each query that has one
+    if len(queries):
+        split = (array[queries, columns] for array in (before, relevant_before, n, p, inside))
+        values[queries] = _with_split_tie(ties, sum_of_whole[queries], *split)
     return values, p.sum(axis=1) > 0
+
+
+def _with_split_tie(ties: str, sums: Any, before: Any, relevant_before: Any, n: Any, p: Any, m: Any) -> Any:
+    """AP@k of queries whose tie of n items, p of them relevant, has m items inside the cutoff.
+
+    `sums` are those of the whole ties, and `before` and `relevant_before` count their items.
+    """
+    lowest, highest = np.maximum(0, m - (n - p)), np.minimum(m, p)
+    n_values = int((highest - lowest).max()) + 1
+    n_queries = max(1, _MAX_PAIRS // n_values)
+    values = np.empty(len(sums))
+    for start in range(0, len(sums), n_queries):
+        part = slice(start, start + n_queries)
+        r = np.minimum(lowest[part, None] + np.arange(n_values), highest[part, None])  # the last one fills up
+        items, relevant = (
+            np.stack([np.broadcast_to(first[part, None], r.shape), second], axis=-1).reshape(-1, 2)
+            for first, second in ((before, np.broadcast_to(m[part, None], r.shape)), (relevant_before, r))
+        )
+        of_split = _sums_in_order(items, relevant, ties)[:, 1].reshape(r.shape)
+        of_r = divide(sums[part, None] + of_split, relevant_before[part, None] + r)
+        if ties == "average":
+            values[part] = (_hypergeometric(r, n[part, None], p[part, None], m[part, None]) * of_r).sum(axis=1)
+        else:
+            values[part] = of_r.max(axis=1) if ties == "best" else of_r.min(axis=1)
+    return values
+
+
+def _hypergeometric(r: Any, n: Any, p: Any, m: Any) -> Any:
+    """Probability of each number r of relevant items among m of n items, p of them relevant.
+
+    The columns of `r` are consecutive from the lowest possible number. Behind the highest one it is repeated, with
+    probability 0. The recursion takes the ratios of neighbors, about a hundredth of the time of scipy's.
+    """
+    r = r[:, :-1]
+    ratios = (p - r) * (m - r) / ((r + 1) * (n - p - m + r + 1))
+    with np.errstate(divide="ignore"):
+        logs = np.cumsum(np.log(ratios), axis=1)
+    logs = np.concatenate([np.zeros((len(r), 1)), logs], axis=1)
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _sums_in_order(n: Any, p: Any, ties: str) -> Any:

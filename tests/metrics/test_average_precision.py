@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.stats import hypergeom
 
 from skhash.metrics import Metric, RelevanceHistogram, average_precision, histogram_from_distances
 
@@ -45,6 +46,20 @@ def test_the_order_with_relevant_items_last_is_not_the_worst_over_retrieved():
     values = [average_precision(H, k=3, normalizer="retrieved", ties=ties) for ties in ("worst", "average", "best")]
     assert last == 1
     assert_allclose(values, (5 / 6, 17 / 18, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 700, 4000, 6985])
+def test_a_boundary_tie_is_weighted_by_the_hypergeometric_distribution(k):
+    ties = np.array([[7000, 300], [6990, 7], [7000, 7000], [6999, 0]])  # a query each, all its items in one tie
+    H = soft(np.stack([ties[:, 0] - ties[:, 1], ties[:, 1]], axis=-1)[:, None, :])
+    harmonic = np.cumsum(1 / np.arange(1, k + 1))[-1]
+    expected = []
+    for n, p in ties[:3]:  # with r of the k items relevant, as the formula of AP_T has it for one tie
+        r = np.arange(max(0, k - (n - p)), min(k, p) + 1)
+        of_tie = r / k * (harmonic + (k - harmonic) * (r - 1) / max(k - 1, 1))
+        expected.append(hypergeom.pmf(r, n, p, k) @ np.divide(of_tie, r, out=np.zeros(len(r)), where=r > 0))
+    values = average_precision(H, k=k, normalizer="retrieved", average=False, empty="zero")
+    assert_allclose(values, [*expected, 0], rtol=1e-10)
 
 
 def test_a_boundary_tie_of_thousands_agrees_with_sampled_orders():
