@@ -1,9 +1,10 @@
-"""Encode, count and search a database on dask workers, with the peak memory of each worker.
+"""Encode, count and search a database on dask workers, with the peak memory of each worker, at two sizes.
 
-    python benchmarks/dask_workers.py                                # 4 processes, 2,000,000 samples of 128 features
-    python benchmarks/dask_workers.py --samples 200000 --workers 2
+    python benchmarks/dask_workers.py                # 4 processes; 500,000 and 2,000,000 samples of 128 features
+    python benchmarks/dask_workers.py --samples 100000 400000 --workers 2
 
-The samples are made by the workers, block by block, so that no process ever has all of them.
+The samples are made by the workers, block by block, so that no process ever has all of them. Each size has new
+workers. Their peak is bounded by the blocks in work: it stays while the samples grow.
 """
 
 import argparse
@@ -23,39 +24,45 @@ N_FEATURES, NBITS, N_QUERIES = 128, 64, 100
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--samples", type=int, default=2_000_000)
+    parser.add_argument("--samples", type=int, nargs="+", default=[500_000, 2_000_000])
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--block", type=int, default=50_000)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     hasher = ITQHasher(NBITS, random_state=0).fit(rng.standard_normal((5000, N_FEATURES), dtype=np.float32))
     queries = hasher.encode(rng.standard_normal((N_QUERIES, N_FEATURES), dtype=np.float32))
+    print(f"{options.workers} workers; a block of {options.block:,} samples takes {options.block / 2048:.0f} MiB")
+    print("   samples  MiB of all  encode and count  encode and search  MiB before  MiB at the peak of each worker")
+    for n in options.samples:
+        seconds, before, peaks = run(hasher, queries, n, options)
+        print(f"{n:10,} {n * N_FEATURES * 4 / 2**20:11.0f}", end="")
+        print("".join(f"{value:{width}.1f} s" for value, width in zip(seconds, (16, 17), strict=True)), end="")
+        print(f"{max(before):12.0f}  {', '.join(f'{value:.0f}' for value in peaks)}", flush=True)
+
+
+def run(hasher, queries, n, options):
+    """Seconds of both jobs on new workers, and MiB of each worker before and at its peak."""
     query_y = np.arange(N_QUERIES) % 10
     random = da.random.default_rng(0)
-    shape, chunks = (options.samples, N_FEATURES), (options.block, N_FEATURES)
-    X = random.standard_normal(shape, dtype=np.float32, chunks=chunks)
-    y = random.integers(0, 10, options.samples, chunks=options.block)
+    X = random.standard_normal((n, N_FEATURES), dtype=np.float32, chunks=(options.block, N_FEATURES))
+    y = random.integers(0, 10, n, chunks=options.block)
     codes = skhash.dask.encode(hasher, X)
-    jobs = {
-        "encode and count": skhash.dask.relevance_histogram(queries, codes, query_y, y, nbits=NBITS),
-        "encode and search": skhash.dask.kneighbors(queries, codes, 100, nbits=NBITS),
-    }
+    jobs = [
+        skhash.dask.relevance_histogram(queries, codes, query_y, y, nbits=NBITS),
+        skhash.dask.kneighbors(queries, codes, 100, nbits=NBITS),
+    ]
+    seconds = []
     with (
         LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
         dask.config.set(scheduler=client),
     ):
         before = client.run(peak)
-        print(f"{options.samples:,} x {N_FEATURES} float32 in blocks of {options.block:,}; {options.workers} workers")
-        print(
-            f"all samples: {options.samples * N_FEATURES * 4 / 2**20:.0f} MiB; a block: {options.block / 2048:.0f} MiB"
-        )
-        for name, job in jobs.items():
+        for job in jobs:
             start = time.perf_counter()
             job.compute()
-            print(f"{name}: {time.perf_counter() - start:.1f} s")
-        for number, (worker, value) in enumerate(client.run(peak).items()):
-            print(f"worker {number}: {value:.0f} MiB at the peak, {before[worker]:.0f} before")
+            seconds.append(time.perf_counter() - start)
+        return seconds, list(before.values()), list(client.run(peak).values())
 
 
 def peak():

@@ -1,10 +1,10 @@
 """Codes of samples that need not fit into memory."""
 
+from skhash._encoding._packing import binarize_and_pack
 from skhash._encoding._slices import (
     ENCODE_BATCH_SIZE,
     Converter,
     Slice,
-    binarize_and_pack,
     encode_block,
     encode_samples,
     into_file,

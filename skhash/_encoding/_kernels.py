@@ -1,10 +1,13 @@
-"""Compiled kernel that reads samples: their checksum, and whether their values are in range."""
+"""Compiled kernels of an encoding: one that reads the samples, and one that reads their activations."""
 
 import numba as nb
 import numpy as np
 
 #: odd constants of xxHash
 _FIRST, _SECOND = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
+
+#: powers of 2 that move the lowest bits of 8 bytes, first byte first, into the highest byte
+_COLLECT = np.uint64(0x8040201008040201)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -29,3 +32,21 @@ def mix_words(words, mask, limit, mixed):
         total = (total ^ products) * _FIRST
         mixed[i] = total ^ total >> half
     return found
+
+
+@nb.njit(nogil=True, cache=True)
+def pack_signs(activations, words, mask, limit, codes, found):
+    """Pack the signs of activations, and put the or of all ``(word & mask) + limit`` of a bit into `found`.
+
+    `words` are the activations as integers. Both loops over the bits of a sample become vector instructions; a
+    product then collects the lowest bits of the 8 bytes of a word in its highest byte.
+    """
+    bits = np.zeros(8 * codes.shape[1], dtype=np.uint8)
+    eights, last = bits.view(np.uint64), np.uint64(56)
+    for i in range(activations.shape[0]):
+        for j in range(activations.shape[1]):
+            found[j] |= (words[i, j] & mask) + limit
+        for j in range(activations.shape[1]):
+            bits[j] = activations[i, j] >= 0
+        for j in range(codes.shape[1]):
+            codes[i, j] = eights[j] * _COLLECT >> last

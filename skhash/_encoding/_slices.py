@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from skhash._encoding._packing import Codes, binarize_and_pack, check_and_pack
 from skhash._encoding._sources import Source, array_source, checksum, is_sliced, iterator_source, read_ahead, with_last
 from skhash._files._resumable import ResumableRecords, check_writable
 from skhash._validation.numeric import sum_of_squares
 from skhash._validation.values import MAX_VALUE, check_activations
-from skhash.codes import is_count, threshold
+from skhash.codes import is_count
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
@@ -26,7 +26,6 @@ _N_PROBED = 16
 _NOT_CODES = {"affinity_", "database_codes_", "database_y_", "history_"}
 
 Progress = Callable[[int, int | None], object]
-Codes = npt.NDArray[np.uint8]
 _Slices = Generator["Slice", None, None]
 
 
@@ -49,14 +48,6 @@ class Slice(NamedTuple):
     is_only: bool
     checksum: str = ""
     is_within: bool = False
-
-
-def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Codes:
-    """Packed codes of checked activations."""
-    bits = threshold(activations)
-    if bits.shape[1] % 8 == 0:  # whole bytes: all samples at once take a third of the time
-        return np.packbits(bits).reshape(len(bits), bits.shape[1] // 8)
-    return np.packbits(bits, axis=1)
 
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:
@@ -159,13 +150,16 @@ class Converter:
 
     def codes(self, part: Slice) -> Codes:
         """Packed codes of a slice."""
-        return binarize_and_pack(self.activations(part))
+        return check_and_pack(self._projected(part), self.hasher)
 
     def activations(self, part: Slice) -> Any:
         """Activations of a slice, those of `project` of all samples."""
+        return check_activations(self._projected(part), self.hasher)
+
+    def _projected(self, part: Slice) -> Any:
         X = self._validated(part)
         few = self.hasher._project_few(X) if part.is_only else None
-        return check_activations(self.hasher._project(X) if few is None else few, self.hasher)
+        return self.hasher._project(X) if few is None else few
 
     def _validated(self, part: Slice) -> Any:
         samples = part.samples

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._encoding._packing import range_terms
 from skhash._validation.values import MAX_VALUE
 from skhash._views import read_only
 
@@ -110,35 +111,35 @@ def checksum(samples: Any) -> tuple[str, bool]:
     Both take one pass, of a few percent of the time of an encoding: the words of each sample are mixed before they go
     into a cryptographic checksum. Each changed value changes it, and so do samples or features in another order.
     """
-    is_sparse = sparse.issparse(samples)
-    parts = [samples.indptr, samples.indices, samples.data] if is_sparse else [np.asarray(samples)]
-    digest, is_within = hashlib.sha256(repr(samples.shape).encode()), False
-    for part in parts:
-        digest.update(part.dtype.str.encode())
-        content = np.ascontiguousarray(part)
-        n_bytes = content[:1].nbytes
-        if n_bytes and n_bytes % 8 == 0:
-            content, is_within = _mixed(content)
-        digest.update(content.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()[:32], is_within and not is_sparse
+    if sparse.issparse(samples):
+        digest = hashlib.sha256(repr(samples.shape).encode())
+        for part in (samples.indptr, samples.indices, samples.data):
+            digest.update(part.dtype.str.encode())
+            digest.update(_content(part)[0])
+        return digest.hexdigest()[:32], False
+    content, is_within = _content(np.asarray(samples))
+    kind = f"{samples.shape!r}{samples.dtype.str}".encode()
+    return hashlib.sha256(kind + content).hexdigest()[:32], is_within
 
 
-def _mixed(content: npt.NDArray[Any]) -> tuple[npt.NDArray[np.uint64], bool]:
-    """One word per sample, and whether all values are known to be finite floats in range."""
+def _content(samples: npt.NDArray[Any]) -> tuple[bytes, bool]:
+    """One word per sample, or all bytes, and whether all values are known to be finite floats in range."""
+    content = read_only(samples)
+    n_bytes = content[:1].nbytes
+    if n_bytes == 0 or n_bytes % 8:
+        return content.tobytes(), False
     from skhash._encoding._kernels import mix_words
 
-    words = read_only(content.reshape(-1).view(np.uint64).reshape(len(content), -1))
+    words = content.reshape(-1).view(np.uint64).reshape(len(content), -1)
     mixed = np.empty(len(content), dtype=np.uint64)
-    bits = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}.get(content.dtype)
-    if bits is None:
+    terms = range_terms(content.dtype, MAX_VALUE)
+    if terms is None:
         mix_words(words, np.uint64(0), np.uint64(0), mixed)
-        return mixed, False
-    # without its sign a float is ordered as an integer: the sum has the highest bit if the float is out of range
-    sign = 1 << (8 * content.itemsize - 1)
-    largest = int(content.dtype.type(MAX_VALUE).view(bits))
-    repeats = 1 if bits is np.uint64 else 1 + (1 << 32)
-    found = mix_words(words, np.uint64((sign - 1) * repeats), np.uint64((sign - 1 - largest) * repeats), mixed)
-    return mixed, not int(found) & (sign * repeats)
+        return mixed.tobytes(), False
+    bits, *masks = terms
+    sign, mask, limit = (np.uint64(int(each) * (1 if bits.itemsize == 8 else 1 + (1 << 32))) for each in masks)
+    found = mix_words(words, mask, limit, mixed)
+    return mixed.tobytes(), not found & sign
 
 
 def _checked_block(block: Any) -> npt.NDArray[Any]:

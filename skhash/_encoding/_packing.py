@@ -1,0 +1,55 @@
+"""Packed codes of activations, and how compiled kernels find floats that are out of range."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._validation.values import check_activations
+from skhash._views import read_only
+from skhash.codes import threshold
+
+Codes = npt.NDArray[np.uint8]
+
+
+def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Codes:
+    """Packed codes of checked activations."""
+    bits = threshold(activations)
+    if bits.shape[1] % 8 == 0:  # whole bytes: all samples at once take a third of the time
+        return np.packbits(bits).reshape(len(bits), bits.shape[1] // 8)
+    return np.packbits(bits, axis=1)
+
+
+def check_and_pack(activations: npt.NDArray[np.floating], hasher: Any) -> Codes:
+    """Packed codes of the activations of many samples, after a check of them, in one pass."""
+    terms = range_terms(activations.dtype)
+    if terms is None:
+        return binarize_and_pack(check_activations(activations, hasher))
+    from skhash._encoding._kernels import pack_signs
+
+    bits, sign, mask, limit = terms
+    activations = read_only(activations)
+    codes = np.empty((len(activations), -(-activations.shape[1] // 8)), dtype=np.uint8)
+    found = np.zeros(activations.shape[1], dtype=bits)
+    pack_signs(activations, activations.view(bits), mask, limit, codes, found)
+    if np.bitwise_or.reduce(found) & sign:
+        check_activations(activations, hasher)
+    return codes
+
+
+@cache
+def range_terms(dtype: np.dtype[Any], largest: float | None = None) -> tuple[np.dtype[Any], Any, Any, Any] | None:
+    """Terms with which a kernel finds floats beyond `largest` or all that are not finite; None for other dtypes.
+
+    They are the unsigned integers of the size of a float, the bit of the sign, the mask of all others, and the limit.
+    Without its sign a float is ordered as an integer: ``(word & mask) + limit`` has the bit of the sign if the float is
+    out of range.
+    """
+    if dtype not in (np.float32, np.float64):
+        return None
+    bits = np.dtype(f"u{dtype.itemsize}")
+    last = np.array(np.finfo(dtype).max if largest is None else largest, dtype=dtype).view(bits)[()]
+    sign = bits.type(1 << (8 * dtype.itemsize - 1))
+    mask = ~sign
+    return bits, sign, mask, mask - last
