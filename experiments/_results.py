@@ -56,7 +56,11 @@ def store(path, results, keys):
     """
     new = {tuple(result[key] for key in keys) for result in results}
     old = read(path)
-    rows = [row for row in old if tuple(row.get(key) for key in keys) not in new] + results
+    write(path, [row for row in old if tuple(row.get(key) for key in keys) not in new] + results)
+
+
+def write(path, rows):
+    """Write results to a file, created if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write((json.dumps(rows, indent=1) + "\n").encode())

@@ -46,7 +46,8 @@ def main():
     if options.list:
         for path, minutes in scripts.items():
             print(f"{minutes:4} min  {path.name}")
-        print(f"{sum(scripts.values()) / 30:.0f} CPU hours in all")
+        rest = sum(n for path, n in scripts.items() if path.name != "plot_image_folders.py")
+        print(f"{rest / 30:.0f} CPU hours in all, without plot_image_folders.py, which reads folders of your own")
         return
     if "SKHASH_DATA" not in os.environ:
         parser.error("SKHASH_DATA must name the folder of the data sets. Got no value.")

@@ -115,6 +115,8 @@ def test_an_interrupted_full_run_continues(study):
     again.run(measured(calls), dataset=["usps"], seed=again.seeds, method=["itq", "lsh"])
     assert calls[4:] == [("usps", 0, "lsh")]
     assert len(again.select()) == len(json.loads(again.path.read_text())) == 4
+    again.discard(lambda row: row["seed"] == 1)
+    assert [(row["seed"], row["method"]) for row in again.stored] == [(0, "itq"), (0, "lsh")]
 
 
 def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
@@ -180,6 +182,7 @@ def test_the_cost_counts_each_fit_once(study, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "CPU time of 1 stored fits with their evaluation: 0.00 hours.",
         "2 older fits have no recorded time.",
+        "A value without ± is of one random split.",
     ]
 
 

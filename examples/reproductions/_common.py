@@ -215,6 +215,12 @@ class Study:
         if note:
             print(f"{textwrap.fill(note, 88)}\n")
 
+    def discard(self, is_outdated):
+        """Remove stored results for which a function is true: they are measured again."""
+        rows = [row for row in self.stored if not is_outdated(row)]
+        if len(rows) < len(self.stored):
+            _results.write(self.path, rows)
+
     def print_cost(self):
         """Print the CPU time of the stored results, and how many have no recorded time."""
         rows = [row for row in self.stored if "cpu_seconds" in row]
@@ -227,6 +233,7 @@ class Study:
         others = len(fits - {self._fit_of(row) for row in rows})
         if others:
             print(f"{others} older fits have no recorded time.")
+        print("A value without ± is of one random split.")
 
     @staticmethod
     def _fit_of(row):
