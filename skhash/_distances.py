@@ -86,11 +86,13 @@ class HammingDistance:
 
     def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
-        from skhash._hamming_kernels import nearest_codes
-
         queries = self.queries[part]
         found = _empty_neighbors(len(queries), k, np.int32)
-        nearest_codes(read_only(queries), read_only(database), first, last, *found)
+        if len(queries) >= 16 and last - first >= 4096 and queries.shape[1] <= 8:  # else planes take longer to make
+            from skhash._plane_kernels import nearest_codes_by_planes as search
+        else:
+            from skhash._hamming_kernels import nearest_codes as search
+        search(read_only(queries), read_only(database), first, last, *found)
         return found
 
     def to_items(

@@ -200,13 +200,26 @@ def nearest_codes(queries, database, first, last, nearest_distances, nearest_ind
     n_ties : int64 array of shape (n_queries,)
         Receives how many items have the distance of the k-th one.
     """
-    n_queries, n_words = queries.shape
     k = nearest_distances.shape[1]
+    distances, indices, counts, states = empty_candidates(queries, k)
+    scan_codes(queries, database, first, last, k, distances, indices, counts, states)
+    order_candidates(distances, indices, counts, states, nearest_distances, nearest_indices, n_ties)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def empty_candidates(queries, k):
+    """Arrays for the candidates of each query: distances, indices, counts and states as in `_offer_codes`."""
+    n_queries, n_bits = len(queries), 64 * queries.shape[1]
     distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), np.int32)
-    indices = np.empty(distances.shape, np.int64)
-    counts = np.zeros((n_queries, 64 * n_words + 2), np.int64)
     states = np.zeros((n_queries, 3), np.int64)
-    states[:, 1] = 64 * n_words + 1
+    states[:, 1] = n_bits + 1
+    return distances, np.empty(distances.shape, np.int64), np.zeros((n_queries, n_bits + 2), np.int64), states
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def scan_codes(queries, database, first, last, k, distances, indices, counts, states):
+    """Add the database items from `first` to `last` to the candidates of each query, by their distances."""
+    n_queries, n_words = queries.shape
     words, block = np.empty((n_words, BLOCK), np.uint64), np.empty(SUB_BLOCK, np.int32)
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
@@ -223,9 +236,6 @@ def nearest_codes(queries, database, first, last, nearest_distances, nearest_ind
                     lowest = min(lowest, block[i])
                 if lowest <= states[q, 1]:
                     _offer_codes(block, lowest, start + part, k, distances[q], indices[q], counts[q], states[q])
-    for q in range(n_queries):
-        found = nearest_distances[q], nearest_indices[q]
-        n_ties[q] = _order_codes(distances[q], indices[q], counts[q], states[q], *found)
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -255,12 +265,12 @@ def _offer_codes(block, lowest, start, k, distances, indices, counts, state):
                 bound -= np.int32(1)
                 n_nearer -= counts[bound]
     if size > len(distances) - SUB_BLOCK:
-        size = _keep_codes(distances, indices, size, bound, k - n_nearer)
+        size = keep_codes(distances, indices, size, bound, k - n_nearer)
     state[0], state[1], state[2] = size, bound, n_nearer
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _keep_codes(distances, indices, size, bound, n_equal):
+def keep_codes(distances, indices, size, bound, n_equal):
     """Keep the candidates nearer than the bound, and the first `n_equal` at the bound; how many are kept."""
     kept = 0
     for i in range(size):
@@ -273,13 +283,16 @@ def _keep_codes(distances, indices, size, bound, n_equal):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _order_codes(distances, indices, counts, state, nearest_distances, nearest_indices):
-    """Sort the candidates of one query, the lowest index first among equals; how many items tie with the last."""
-    size, bound, n_nearer = state
-    n_kept = _keep_codes(distances, indices, size, bound, len(nearest_distances) - n_nearer)
-    place = np.cumsum(counts[: bound + 1]) - counts[: bound + 1]
-    for i in range(n_kept):
-        distance = distances[i]
-        nearest_distances[place[distance]], nearest_indices[place[distance]] = distance, indices[i]
-        place[distance] += 1
-    return counts[bound]
+def order_candidates(distances, indices, counts, states, nearest_distances, nearest_indices, n_ties):
+    """Sort the candidates of each query, the lowest index first among equals, and count the ties with the last."""
+    k = nearest_distances.shape[1]
+    for q in range(len(states)):
+        size, bound, n_nearer = states[q]
+        n_kept = keep_codes(distances[q], indices[q], size, bound, k - n_nearer)
+        place = np.cumsum(counts[q, : bound + 1]) - counts[q, : bound + 1]
+        for i in range(n_kept):
+            distance = distances[q, i]
+            nearest_distances[q, place[distance]] = distance
+            nearest_indices[q, place[distance]] = indices[q, i]
+            place[distance] += 1
+        n_ties[q] = counts[q, bound]

@@ -24,6 +24,7 @@ ROOMS = [
         "_threads",
         "_views",
         "_hamming_kernels",
+        "_plane_kernels",
         "_kernels",
         "_scans",
         "_validation",

@@ -12,7 +12,7 @@ from skhash._threads import run_in_slices
 from skhash.metrics._arrays import memory_chunks
 from skhash.neighbors.merging import merge_with_ties
 
-QUERY_GROUP = 32  # queries for which each block of the database is read once
+QUERY_GROUP = 64  # queries for which each block of the database is read once
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
 MIN_SHARD = 2**16  # items that are worth a thread of their own when there are few queries
 
