@@ -173,8 +173,9 @@ class Study:
             How the values of the paper differ from ours.
         planned : dict, default=None
             Lines of the full form by data set. A cell without a result is "not run".
-        columns : iterable, default=()
-            Columns of the full form, if stored results may lack some.
+        columns : iterable or dict of str to iterable, default=()
+            Columns of the full form, for all data sets or by data set, if stored results
+            may lack some.
         missing : str, default="not run"
             What the table says of a planned data set without results.
         absent : tuple of str, default=ABSENT
@@ -208,9 +209,11 @@ class Study:
                 continue
             head = title + dataset if cells else dataset
             planned_columns = columns if dataset in planned else ()
+            if isinstance(columns, dict):
+                planned_columns = columns.get(dataset, ())
             lines = _table_lines(head, cells, printed, metric, ties, planned_columns)
             if not cells and any(word in dataset for word in absent):
-                lines.append(["ours", "data not available"])
+                lines.append(["ours: data not available"])
             _print_aligned(lines)
         if note:
             print(f"{textwrap.fill(note, 88)}\n")
