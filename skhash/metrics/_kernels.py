@@ -16,9 +16,6 @@ LOG_2 = 0.6931471805599453
 TRACE = 1e-9  # a tie with fewer soft items counts as empty
 POLE = 1e-3  # AP_T uses a series where n[d] is so near to 1
 TILE = 8  # samples whose sums are transposed at a time
-WHOLE = 1 << 24  # units of a soft item, as many as float32 tells apart
-ITEM_SHIFT = 44
-ITEM = 1 << ITEM_SHIFT  # an item in a sum of parts; there are fewer than 2**19 items
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -201,16 +198,16 @@ def fast_ap_terms(n, p, d_n, d_p, work):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _place(products, level, query, offset, scale, n_bins, places, parts):
-    """Place of each item, and the part of it that the next bin gets, in units of 1 / WHOLE.
+    """Place of each item, and the part of it that the next bin gets.
 
     Places are the bins below the irrelevant items, one that nothing uses but the query itself, and as many more for
     the relevant items.
     """
-    zero, whole, last = products.dtype.type(0), products.dtype.type(WHOLE), np.int32(n_bins - 1)
+    zero, one, last = products.dtype.type(0), products.dtype.type(1), np.int32(n_bins - 1)
     for i in range(len(products)):
         position = (offset - products[i]) * scale
         b = min(max(np.int32(position), np.int32(0)), last)
-        parts[i] = np.int32(min(max((position - b) * whole, zero), whole))
+        parts[i] = min(max(position - b, zero), one)
         places[i] = b + np.int32(level[i] != 0) * np.int32(n_bins + 1)
     places[query] = n_bins
 
@@ -221,33 +218,35 @@ def _count(places, parts, sums, n, p):
 
     Returns the number of relevant items, and the first and the last bin with items. Counts of other ties stay unset.
 
-    An item adds its part and ITEM to one sum of its place, whose high bits so count the items. Successive items are
-    added apart, since a sum waits for the one before it in the same place.
+    An item adds 1 and its part to the sums of its place. Successive items are added apart, since a sum waits for the
+    one before it in the same place.
     """
-    sums[:] = 0
+    sums[:] = 0.0
     even, odd = sums[0], sums[1]
     half = len(places) // 2
     for i in range(half):
-        even[places[2 * i]] += ITEM + np.int64(parts[2 * i])
-        odd[places[2 * i + 1]] += ITEM + np.int64(parts[2 * i + 1])
+        even[places[2 * i], 0] += 1.0
+        even[places[2 * i], 1] += parts[2 * i]
+        odd[places[2 * i + 1], 0] += 1.0
+        odd[places[2 * i + 1], 1] += parts[2 * i + 1]
     for i in range(2 * half, len(places)):
-        even[places[i]] += ITEM + np.int64(parts[i])
-    n_bins, n_relevant = len(n) - 1, 0
-    sums[0] += sums[1]
+        even[places[i], 0] += 1.0
+        even[places[i], 1] += parts[i]
+    n_bins, n_relevant = len(n) - 1, 0.0
+    even += odd
     first, last = 0, n_bins - 1
-    while first < last and even[first] + even[n_bins + 1 + first] == 0:
+    while first < last and even[first, 0] + even[n_bins + 1 + first, 0] == 0:
         first += 1
-    while last > first and even[last] + even[n_bins + 1 + last] == 0:
+    while last > first and even[last, 0] + even[n_bins + 1 + last, 0] == 0:
         last -= 1
     n[first], p[first] = 0.0, 0.0
     for d in range(first, last + 1):
-        relevant = even[n_bins + 1 + d]
-        every = even[d] + relevant
-        upper, relevant_upper = (every & (ITEM - 1)) / WHOLE, (relevant & (ITEM - 1)) / WHOLE
-        n[d] += (every >> ITEM_SHIFT) - upper
-        p[d] += (relevant >> ITEM_SHIFT) - relevant_upper
+        relevant, relevant_upper = even[n_bins + 1 + d]
+        upper = even[d, 1] + relevant_upper
+        n[d] += even[d, 0] + relevant - upper
+        p[d] += relevant - relevant_upper
         n[d + 1], p[d + 1] = upper, relevant_upper
-        n_relevant += relevant >> ITEM_SHIFT
+        n_relevant += relevant
     return n_relevant, first, last
 
 
@@ -259,7 +258,7 @@ def _count_gains(places, parts, level, masses, discounts, gain):
     gain[:] = 0.0
     for i in range(len(places)):
         if places[i] > n_bins:
-            d, part = places[i] - n_bins - 1, parts[i] / WHOLE
+            d, part = places[i] - n_bins - 1, parts[i]
             gain[d] += masses[level[i]] * (1 - part)
             gain[d + 1] += masses[level[i]] * part
             level_totals[level[i]] += 1
@@ -298,8 +297,8 @@ def listwise_metric(products, level, offset, scale, n_bins, metric, masses, disc
     slopes : array of shape (n, n), of the type of the products
         Receives the derivatives of the metric of a row by the products in that row.
     """
-    places, parts = np.empty(len(products), np.uint32), np.empty(len(products), np.int32)
-    sums = np.empty((2, 2 * n_bins + 2), np.int64)
+    places, parts = np.empty(len(products), np.uint32), np.empty(len(products), products.dtype)
+    sums = np.empty((2, 2 * n_bins + 2, 2))
     n, m, d_n, d_m = np.empty((4, n_bins + 1))
     work, table = np.empty((8, n_bins + 2)), np.zeros(2 * n_bins + 2, products.dtype)
     for q in range(len(products)):
@@ -310,7 +309,7 @@ def listwise_metric(products, level, offset, scale, n_bins, metric, masses, disc
             values[q] = 0.0
             slopes[q] = 0.0
             continue
-        ties, normalizer = slice(first, last + 2), float(n_relevant)
+        ties, normalizer = slice(first, last + 2), n_relevant
         if metric == AP:
             total = average_precision_terms(n[ties], m[ties], d_n[ties], d_m[ties], work)
         elif metric == NDCG:
