@@ -12,6 +12,7 @@ from torch import nn
 from skhash._validation.values import FAR
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor, evenly_spaced
+from skhash.engine.dropout import Dropout
 from skhash.engine.smoothing import N_MAX_SAMPLES, Smoothing
 
 
@@ -95,7 +96,8 @@ class Encoder(nn.Module):
             else build_backbone(backbone, shape, input_dropout, hidden_dropout)
         )
         width = output_width(self.backbone, shape)
-        self.hash = FastDropoutLinear(width, nbits, input_dropout if backbone is None else 0.0)
+        self.dropout = Dropout(input_dropout if backbone is None else 0.0)
+        self.hash = nn.Linear(width, nbits)
         nn.init.orthogonal_(self.hash.weight)
         nn.init.zeros_(self.hash.bias)
         self.norm: nn.Module = nn.BatchNorm1d(nbits, affine=False) if batch_norm else nn.Identity()
@@ -155,7 +157,10 @@ class Encoder(nn.Module):
         tensor of shape (n, nbits), float32
             Activations.
         """
-        return self.head(self.features(X))
+        if not (self.training and isinstance(self.backbone, nn.Identity)):
+            return self.head(self.features(X))
+        activations: torch.Tensor = self.norm(self.hash(self.dropout(X, self.mean, self.scale)))  # in one pass
+        return activations
 
     def features(self, X: torch.Tensor) -> torch.Tensor:
         """Outputs of the backbone.
@@ -189,7 +194,7 @@ class Encoder(nn.Module):
         tensor of shape (n, nbits)
             Activations.
         """
-        activations: torch.Tensor = self.norm(self.hash(features))
+        activations: torch.Tensor = self.norm(self.hash(self.dropout(features)))
         return activations
 
     def set_statistics(self, X: Any) -> None:
@@ -257,34 +262,3 @@ class Encoder(nn.Module):
             self.hash.weight.data = self.backbone(self.hash.weight.data)
             self.backbone = nn.Identity()
         return self
-
-
-class FastDropoutLinear(nn.Linear):
-    """A linear layer with dropout of its inputs, sampled at its outputs.
-
-    Dropping inputs with probability p adds to output k a noise of variance
-    p / (1 - p) * sum_j x_j^2 w_kj^2, nearly Gaussian as a sum over many inputs (Wang,
-    Manning: Fast dropout training, ICML 2013). To draw it directly is cheaper by the
-    ratio of inputs to outputs, and independent between the outputs.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Number of inputs.
-    n_outputs : int
-        Number of outputs.
-    dropout : float, default=0.0
-        Probability p.
-    """
-
-    def __init__(self, n_inputs: int, n_outputs: int, dropout: float = 0.0) -> None:
-        super().__init__(n_inputs, n_outputs)
-        self.dropout = dropout
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Outputs of shape (n, n_outputs), with noise in training."""
-        outputs = super().forward(X)
-        if not self.training or self.dropout == 0:
-            return outputs
-        variance = nn.functional.linear(X**2, self.weight**2) * (self.dropout / (1 - self.dropout))
-        return outputs + torch.randn_like(outputs) * torch.sqrt(variance + 1e-12)

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from skhash.engine import Encoder, seeded
-from skhash.engine.encoder import FastDropoutLinear
 
 CPU = torch.device("cpu")
 
@@ -63,37 +62,37 @@ def test_backbones():
             Encoder(3, 2, bad)
 
 
-def test_fast_dropout_has_the_mean_and_variance_of_dropout():
-    n, p = 40_000, 0.3
-    X = torch.randn(5, 20, generator=torch.Generator().manual_seed(0))
-    with seeded(0, CPU), torch.no_grad():
-        layer = FastDropoutLinear(20, 4, p)
-        outputs = layer(X.expand(n, 5, 20))
-        exact = X @ layer.weight.T + layer.bias
-        variance = p / (1 - p) * X**2 @ (layer.weight**2).T  # of sum_j x_j w_kj m_j / (1 - p), m_j in {0, 1}
-        assert (((outputs.mean(0) - exact).abs() / (variance / n).sqrt()) < 5).all()
-        assert_allclose(outputs.var(0), variance, rtol=5 * np.sqrt(2 / n))
-        assert_array_equal(layer.eval()(X), nn.functional.linear(X, layer.weight, layer.bias))
-
-
 @pytest.mark.parametrize(
-    ("backbone", "shape", "shares", "of_outputs"),
+    ("backbone", "shape", "shares"),
     [
-        (None, (8,), [], 0.2),
-        ("mlp", (8,), [0.2, 0.4, 0.4], 0.0),
-        ("conv", (3, 8, 8), [0.4], 0.0),
-        (nn.Sequential(nn.Linear(8, 5), nn.Dropout(0.1)), (8,), [0.1], 0.0),
+        (None, (8,), [0.2]),
+        ("mlp", (8,), [0.2, 0.4, 0.4, 0.0]),
+        ("conv", (3, 8, 8), [0.4, 0.0]),
+        (nn.Sequential(nn.Linear(8, 5), nn.Dropout(0.1)), (8,), [0.1, 0.0]),
     ],
     ids=["None", "mlp", "conv", "given"],
 )
-def test_shares_of_dropout(backbone, shape, shares, of_outputs):
+def test_shares_of_dropout(backbone, shape, shares):
     with seeded(0, CPU):
         encoder = Encoder(shape, 3, backbone, input_dropout=0.2, hidden_dropout=0.4)
         X = torch.randn(6, *shape)
         assert [module.p for module in encoder.modules() if isinstance(module, nn.Dropout)] == shares
-        assert encoder.hash.dropout == of_outputs
         assert not torch.equal(encoder.train()(X), encoder(X))
         assert torch.equal(encoder.eval()(X), encoder(X))
+
+
+def test_a_linear_encoder_drops_centered_features():
+    n, p = 40_000, 102 / 256
+    with seeded(0, CPU), torch.no_grad():
+        encoder = Encoder(20, 4, input_dropout=0.4)
+        encoder.set_statistics(np.random.default_rng(0).normal(3, 2, (50, 20)))
+        X = 3 + 2 * torch.randn(1, 20)
+        centered, weight = (X - encoder.mean) / encoder.scale, encoder.hash.weight
+        outputs = encoder(X.repeat(n, 1))
+        variance = (p / (1 - p) * centered**2 @ (weight**2).T)[0]  # of sum_j x_j w_kj m_j / (1 - p), m_j in {0, 1}
+        assert (((outputs.mean(0) - (centered @ weight.T)[0]).abs() / (variance / n).sqrt()) < 5).all()
+        assert_allclose(outputs.var(0), variance, rtol=5 * np.sqrt(2 / n))
+        assert_allclose(encoder.eval()(X), centered @ weight.T, rtol=1e-5)
 
 
 def test_mixed_precision_is_for_training_alone():

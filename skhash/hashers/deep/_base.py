@@ -48,9 +48,9 @@ from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
 from skhash.hashers.deep._processes import check_same_training
 from skhash.hashers.deep._stored import StoredMixin
 
-# Default input noise: the ratio p / (1 - p) of dropout grows with the features per sample, as a penalty should.
-# Chosen by validation on training samples of MNIST and USPS, for 1,000 to 25,000 samples.
-NOISE, MAX_NOISE = 4.0, 3.0
+# Default dropout of features: the ratio p / (1 - p) grows with the features per sample, as a penalty should, up to a
+# bound. Chosen by validation on training samples of MNIST and USPS, for linear hashers and those with a backbone.
+LINEAR_NOISE, NOISE = (1.5, 1.0), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 
 
@@ -246,7 +246,8 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
         n_epochs = math.ceil(recipe.pop("n_steps") / math.ceil(n_samples / batch_size))
-        noise = min(NOISE * math.prod(X.shape[1:]) / n_samples, MAX_NOISE)
+        slope, most = LINEAR_NOISE if self.backbone is None else NOISE
+        noise = min(slope * math.prod(X.shape[1:]) / n_samples, most)
         smooths = self.smoothing is None and self._learns_labels_of_tags(X)
         self.settings_ = self._with_given_values(
             recipe

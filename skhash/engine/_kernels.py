@@ -1,0 +1,46 @@
+"""Compiled kernels of training steps, imported at first use. They release the GIL."""
+
+import numba as nb
+import numpy as np
+
+# SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)
+STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _draw(state, words):
+    """Random words, the outputs of SplitMix64 from a state on."""
+    for w in range(len(words)):
+        z = state + np.uint64(w) * STEP
+        z = (z ^ (z >> np.uint64(30))) * FIRST
+        z = (z ^ (z >> np.uint64(27))) * SECOND
+        words[w] = z ^ (z >> np.uint64(31))
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def center_and_drop(X, mean, factor, n_dropped, seed, outputs):
+    """Center values, set some of them to zero at random, and scale the others.
+
+    Parameters
+    ----------
+    X : float32 array of shape (n, n_features)
+        The values.
+    mean : float32 array of shape (n_features,)
+        What is subtracted.
+    factor : float32
+        What the values that are not dropped are multiplied by.
+    n_dropped : int
+        A value is dropped if its random byte is smaller, with probability ``n_dropped / 256``.
+    seed : uint64
+        Decides what is dropped.
+    outputs : float32 array of shape (n, n_features)
+        Receives the values.
+    """
+    n, n_features = X.shape
+    words = np.empty((n_features + 7) // 8, np.uint64)
+    draws, dropped = words.view(np.uint8), np.float32(0)
+    for i in range(n):
+        _draw(seed + np.uint64(i * len(words)) * STEP, words)
+        row, output = X[i], outputs[i]
+        for j in range(n_features):
+            output[j] = (row[j] - mean[j]) * (factor if draws[j] >= n_dropped else dropped)
