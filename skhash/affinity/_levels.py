@@ -40,6 +40,17 @@ def level_indices(
     >>> level_indices(lambda a, b: [[0.0, 2.5]], [1], [2, 3])
     (array([[0, 1]], dtype=uint32), array([0. , 2.5]))
     """
+    indices, levels = small_level_indices(affinity, y_a, y_b)
+    return indices.astype(np.uint32), levels
+
+
+def small_level_indices(
+    affinity: Callable[[Any, Any], Any], y_a: Any, y_b: Any
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Levels of all pairs, as `level_indices`, of type uint8 if the affinity returns bytes or bools, else uint32.
+
+    The indices may be those that the affinity returns.
+    """
     if not callable(affinity):
         raise TypeError(f"`affinity` must be callable, see skhash.affinity. Got {affinity!r} instead.")
     values = numeric(affinity(y_a, y_b), "affinity(y_a, y_b)")
@@ -47,11 +58,14 @@ def level_indices(
     if values.shape != shape:
         raise ValueError(f"`affinity` must return levels of shape {shape}. Got shape {values.shape} instead.")
     if hasattr(affinity, "possible_levels"):
-        levels = np.union1d([0], affinity.possible_levels(y_a, y_b))
+        levels = np.asarray(affinity.possible_levels(y_a, y_b))
+        levels = levels if len(levels) == 2 and levels[0] == 0 < levels[1] else np.union1d([0], levels)
     else:
         levels = np.union1d([0], checked_levels(values, "`affinity`"))
     whole = values.dtype.kind in "bui" and np.array_equal(levels, np.arange(len(levels)))
-    indices = (values if whole else np.searchsorted(levels, values)).astype(np.uint32)
+    is_small = whole and values.dtype in (np.uint8, np.bool_)
+    indices = values if whole else np.searchsorted(levels, values)
+    indices = indices.astype(np.uint8 if is_small else np.uint32, copy=False)
     # the kernels trust these indices: one outside the levels would write outside the counts
     if indices.max(initial=0) >= len(levels) or (not whole and (levels[indices] != values).any()):
         raise ValueError(f"`affinity` must return levels among its possible_levels, {levels}. Got other levels.")

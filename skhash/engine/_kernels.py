@@ -44,3 +44,33 @@ def center_and_drop(X, mean, factor, n_dropped, seed, outputs):
         row, output = X[i], outputs[i]
         for j in range(n_features):
             output[j] = (row[j] - mean[j]) * (factor if draws[j] >= n_dropped else dropped)
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def step_adamw(parameter, gradient, mean, square, rate, decay, beta1, beta2, eps, n_steps):
+    """Make a step of AdamW.
+
+    Parameters
+    ----------
+    parameter, gradient : float32 array of shape (n,)
+        The parameter, changed in place, and its gradient.
+    mean, square : float32 array of shape (n,)
+        Running means of the gradients and of their squares, changed in place.
+    rate, decay : float
+        Learning rate and weight decay.
+    beta1, beta2, eps : float
+        Constants of AdamW.
+    n_steps : float
+        Number of steps, with this one.
+    """
+    of_parameter, of_mean, of_square = np.float32(1 - rate * decay), np.float32(1 - beta1), np.float32(1 - beta2)
+    size, root, floor = (
+        np.float32(rate / (1 - beta1**n_steps)),
+        np.float32((1 - beta2**n_steps) ** -0.5),
+        np.float32(eps),
+    )
+    for i in range(len(parameter)):
+        g = gradient[i]
+        mean[i] += of_mean * (g - mean[i])
+        square[i] += of_square * (g * g - square[i])
+        parameter[i] = of_parameter * parameter[i] - size * mean[i] / (np.sqrt(square[i]) * root + floor)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from skhash.engine._adamw import stepper
 from skhash.engine._shared_step import shared_loss
 from skhash.engine._state_checks import check_state
 from skhash.engine.encoder import Encoder
@@ -139,6 +140,7 @@ class Trainer:
         self.X, self.targets = X, targets
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
         self.optimizer = _build_optimizer(encoder, objective, schedule)
+        self._step = stepper(self.optimizer, schedule.optimizer == "adam" and device.type == "cpu")
         n_steps = schedule.n_epochs * len(_split_batches(np.arange(len(X)), schedule.batch_size))
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
         self.n_epochs_done = 0
@@ -203,9 +205,11 @@ class Trainer:
             batch = self.augment(batch)
         targets = None if self.targets is None else self.targets[indices]
         loss = self._loss(batch, targets, indices)
-        self.optimizer.zero_grad(set_to_none=True)
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
         loss.backward()
-        self.optimizer.step()
+        self._step()
         if self.scheduler is not None:
             self.scheduler.step()
         return loss.detach()

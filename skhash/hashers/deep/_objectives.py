@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import softplus
 
-from skhash.affinity import level_indices
+from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics.soft_histogram import soft_histogram
@@ -223,7 +223,8 @@ class HistogramObjective(Objective):
 
     def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Index of the level of each pair, and the levels."""
-        index, levels = level_indices(self.affinity, targets, targets)
+        index, levels = small_level_indices(self.affinity, targets, targets)
+        index = index.copy()
         np.fill_diagonal(index, 0)  # no sample is relevant to itself
         if not self.graded:
             return index if len(levels) <= 2 else np.minimum(index, 1), np.array([0, 1])
