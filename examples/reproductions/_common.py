@@ -174,8 +174,8 @@ class Study:
         planned : dict, default=None
             Lines of the full form by data set. A cell without a result is "not run".
         columns : iterable or dict of str to iterable, default=()
-            Columns of the full form, for all data sets or by data set, if stored results
-            may lack some.
+            Columns of the full form, for all data sets or by data set, if stored
+            results may lack some.
         missing : str, default="not run"
             What the table says of a planned data set without results.
         absent : tuple of str, default=ABSENT
@@ -219,18 +219,17 @@ class Study:
             print(f"{textwrap.fill(note, 88)}\n")
 
     def discard(self, is_outdated):
-        """Remove stored results for which a function is true: they are measured again."""
+        """Remove stored results for which a function is true, to measure them again."""
         rows = [row for row in self.stored if not is_outdated(row)]
         if len(rows) < len(self.stored):
             _results.write(self.path, rows)
 
     def print_cost(self):
-        """Print the CPU time of the stored results, and how many have no recorded time."""
+        """Print the CPU time of the stored results, and how many have none."""
         rows = [row for row in self.stored if "cpu_seconds" in row]
         hours = sum(row["cpu_seconds"] for row in rows) / 3600
-        print(
-            f"CPU time of {len(rows)} stored fits with their evaluation: {hours:.2f} hours."
-        )
+        n_fits = f"{len(rows)} stored fits with their evaluation"
+        print(f"CPU time of {n_fits}: {hours:.2f} hours.")
         # the weighted and the plain ranking of one fit are two results
         fits = {self._fit_of(row) for row in self.stored}
         others = len(fits - {self._fit_of(row) for row in rows})

@@ -50,7 +50,8 @@ def make(method, nbits, seed, affinity, start=None, percentile=None, **parameter
     affinity : callable
         Affinity of the protocol.
     start : "itq", default=None
-        Start from ITQ, for a deep hasher that has no such parameter. None leaves its own.
+        Start from ITQ, for a deep hasher that has no such parameter. None leaves its
+        own.
     percentile : float, default=None
         Share of the nearest training pairs that are relevant, in percent. None takes
         `affinity`.

@@ -17,7 +17,8 @@ class AlexNet(nn.Module):
     Parameters
     ----------
     path : str or Path
-        File of a state dict, as torchvision distributes it. Layers after fc7 are ignored.
+        File of a state dict, as torchvision distributes it. Layers after fc7 are
+        ignored.
     """
 
     def __init__(self, path):
@@ -42,7 +43,7 @@ class AlexNet(nn.Module):
 
     @torch.no_grad()
     def forward(self, images):
-        """Features of shape (n, 4096) of uint8 images of shape (n, 3, height, width)."""
+        """Features (n, 4096) of uint8 images of shape (n, 3, height, width)."""
         mean, scale = (torch.tensor(v).view(3, 1, 1) for v in (_MEAN, _SCALE))
         X = (images / 255 - mean) / scale
         return self.classifier(self.avgpool(self.features(X)).flatten(1))
@@ -77,7 +78,7 @@ def as_vectors(data, network, batch_size=100):
 
 
 def make_nus_wide(folder, n_images=80, seed=0):
-    """Write a miniature in the layout of NUS-WIDE: five concepts, each a brighter color channel."""
+    """Write a miniature in the layout of NUS-WIDE, whose concepts change the color."""
     rng, folder = np.random.default_rng(seed), Path(folder)
     labels = rng.random((n_images, len(CONCEPTS))) < 0.4
     names = [f"actor/{i:04}_{i}.png" for i in range(n_images)]

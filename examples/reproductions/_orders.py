@@ -14,7 +14,7 @@ NAMES = {
 
 
 def print_orders(results, metric, paper, title, column="nbits"):
-    """Print the pairs of methods whose order differs from the paper, for each of our data sets.
+    """Print the pairs of methods whose order differs from the paper, by data set.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ def print_orders(results, metric, paper, title, column="nbits"):
         ours = means_of(results, dataset, metric, column)
         differ, n_pairs = differences(ours, paper)
         if n_pairs:
-            text = f"{metric}, {dataset}, beside {title}: {n_pairs - sum(map(len, differ.values()))} of {n_pairs} "
+            n_equal = n_pairs - sum(map(len, differ.values()))
+            text = f"{metric}, {dataset}, beside {title}: {n_equal} of {n_pairs} "
             text += "pairs of methods have the order of the paper."
             if differ:
                 text += " In another order: " + "; ".join(
@@ -57,7 +58,7 @@ def means_of(results, dataset, metric, column="nbits"):
 
 
 def differences(ours, paper):
-    """Columns in which pairs of methods have another order, and the number of compared pairs.
+    """Columns in which pairs of methods have another order, and the number of pairs.
 
     Parameters
     ----------
@@ -69,7 +70,8 @@ def differences(ours, paper):
     differ : dict of (str, str) to list
         Methods, the better one of ours first, to the columns.
     n_pairs : int
-        Number of compared pairs, each column counted. Equal values of the paper are left out.
+        Number of compared pairs, each column counted. Equal values of the paper are
+        left out.
     """
     printed = {
         NAMES.get(name, name.rstrip("*").lower()): values

@@ -71,7 +71,7 @@ def losses(codes, y):
 
 
 class Losses:
-    """Callback that measures activations and codes of training samples after each epoch."""
+    """Callback that measures activations and codes of training samples."""
 
     def __init__(self, X, y, n_stages):
         self.X, self.y, self.n_stages = X[:1000], y[:1000], n_stages

@@ -89,7 +89,7 @@ def load_vectors(dataset, seed):
 
 
 def fit_on_images(method, dataset, seed, nbits, n_epochs, variant="full"):
-    """Fitted variant of NSH, or CIBHash with its network and augmentation, and the split."""
+    """Fitted variant of NSH, or CIBHash with its network, and the split."""
     is_mnist = dataset == "mnist"
     data = load_vectors(dataset, seed) if dataset == "digits" else None
     data = data or load_images(dataset, seed)

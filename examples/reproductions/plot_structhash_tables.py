@@ -84,7 +84,7 @@ WEIGHTED = [f"{name}, weighted" for name in (*STRUCTHASH_VARIANTS, "cghash")]
 
 
 def planned_lines(dataset):
-    """Lines of the table of a data set in its full form, as in the paper, then the others."""
+    """Lines of a table in its full form: as in the paper, then the others."""
     has_labels = "distances" not in dataset
     methods = [name for name in METHODS if has_labels or name not in NEED_LABELS]
     return WEIGHTED + methods
