@@ -45,9 +45,9 @@ def _step(optimizer: torch.optim.Optimizer) -> None:
                 continue
             state = optimizer.state[parameter]
             state["step"] += 1
-            arrays = map(_flat, (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]))
+            mean, square = _flat(state["exp_avg"]), _flat(state["exp_avg_sq"])
             numbers = group["lr"], group["weight_decay"], beta1, beta2, group["eps"], state["step"].item()
-            step_adamw(*arrays, *numbers)
+            step_adamw(_flat(parameter), _flat(parameter.grad), mean, square, *numbers)
 
 
 def _flat(tensor: torch.Tensor) -> npt.NDArray[Any]:
