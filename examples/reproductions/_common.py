@@ -242,7 +242,8 @@ class Study:
         return tuple(
             (name, value)
             for name, value in row.items()
-            if name != "line" and not isinstance(value, float | dict)
+            if name not in ("line", "candidate", "tenth")
+            and not isinstance(value, float)
         )
 
     def _is_selected(self, setting):
