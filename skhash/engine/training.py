@@ -140,9 +140,10 @@ class Trainer:
         self.X, self.targets = X, targets
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
         self.optimizer = _build_optimizer(encoder, objective, schedule)
-        self._step = stepper(self.optimizer, schedule.optimizer == "adam" and device.type == "cpu")
         n_steps = schedule.n_epochs * len(_split_batches(np.arange(len(X)), schedule.batch_size))
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
+        # after the scheduler, which observes the steps of the optimizer
+        self._step = stepper(self.optimizer, schedule.optimizer == "adam" and device.type == "cpu")
         self.n_epochs_done = 0
 
     @property
