@@ -69,7 +69,9 @@ def test_optimizer_and_schedule_may_be_functions(digits, plain):
 
     made = quick(optimizer=adam, lr_schedule=cosine).fit(digits.X, digits.y)
     assert_array_equal(plain.encode(digits.X), made.encode(digits.X))
-    assert plain.history_ == made.history_
+    assert len(plain.history_) == len(made.history_) == 3
+    for ours, theirs in zip(plain.history_, made.history_, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-6)  # the compiled step of AdamW rounds in another order
 
 
 @pytest.mark.parametrize("options", [{"optimizer": "sgd"}, {"lr_schedule": "constant"}, {"weight_decay": 0.0}], ids=str)

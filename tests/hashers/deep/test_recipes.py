@@ -38,7 +38,7 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     n_epochs = math.ceil(expected.pop("n_steps") / math.ceil(40 / expected["batch_size"]))
     fewest, most = Hasher._n_epochs_range
     expected["n_epochs"] = min(max(n_epochs, fewest), most)
-    noise = 4 * 20 / 40 if kind.startswith("deep") else 1.5 * 20 / 40
+    noise = 4 * 20 / 40 if kind.startswith("deep") else min(3 * 20 / 40, 1)
     default = inspect.signature(Hasher).parameters["input_dropout"].default
     default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
     expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default

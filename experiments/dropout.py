@@ -1,0 +1,66 @@
+"""The default dropout of features of linear TALR, on held-out training samples.
+
+    export SKHASH_DATA=FOLDER
+    OMP_NUM_THREADS=1 python experiments/dropout.py                  # what is stored is not measured again
+    OMP_NUM_THREADS=1 python experiments/dropout.py --sets usps --seeds 0
+    python experiments/dropout.py table                              # table of the stored results
+
+The ratio p / (1 - p) of dropout is min(slope * n_features / n_samples, 1). The slope is the same for all data sets.
+The splits are those of fewer_steps.py, without the queries of the protocols.
+
+The results are in experiments/results/dropout.json, the table in dropout.md.
+"""
+
+import argparse
+
+import numpy as np
+from _results import RESULTS, as_markdown, rank, read, spread, store
+from defaults import SETS
+from fewer_steps import NBITS, load
+
+from skhash import TALRHasher
+
+SLOPES = (1.5, 3.0, 4.0, 6.0)
+PATH = RESULTS / "dropout.json"
+
+
+def measure(name, seed):
+    """AP_T with each slope."""
+    data, results = load(name, seed), []
+    for slope in SLOPES:
+        ratio = min(slope * data.X_train.shape[1] / len(data.X_train), 1.0)
+        options = {"affinity": data.affinity, "random_state": seed, "store_database": False}
+        hasher = TALRHasher(NBITS, input_dropout=ratio / (1 + ratio), **options).fit(data.X_train, data.y_train)
+        results.append({"set": name, "seed": seed, "slope": slope} | rank(hasher, data, ["ap"]))
+    return results
+
+
+def make_table(results):
+    """Markdown of the table: means over the seeds."""
+    rows = [["data", "seeds", *(f"slope {slope:g}" for slope in SLOPES)]]
+    for name, (title, _) in SETS.items():
+        of_set = [[row["ap"] for row in results if (row["set"], row["slope"]) == (name, slope)] for slope in SLOPES]
+        if of_set[0]:
+            rows.append([title, str(len(of_set[0])), *(spread(np.array(aps)) for aps in of_set)])
+    return as_markdown(rows) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", nargs="?", choices=["measure", "table"], default="measure")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    options = parser.parse_args()
+    for seed in options.seeds if options.command == "measure" else ():
+        for name in options.sets:
+            if not any((row["set"], row["seed"]) == (name, seed) for row in read(PATH)):
+                results = measure(name, seed)
+                store(PATH, results, ("set", "seed", "slope"))
+                print(name, seed, *(f"{row['slope']:g}: {row['ap']:.4f}" for row in results), flush=True)
+    table = make_table(read(PATH))
+    PATH.with_suffix(".md").write_text(table)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
