@@ -82,7 +82,7 @@ class _CenterAndDrop(torch.autograd.Function):
 def _center_and_drop(X: torch.Tensor, mean: torch.Tensor, factor: float, n_dropped: int, seed: int) -> torch.Tensor:
     from skhash.engine._kernels import center_and_drop
 
-    outputs = torch.empty(X.shape)
+    outputs = torch.empty(X.shape, dtype=X.dtype)
     arrays = X.detach().contiguous().numpy(), mean.numpy()
     center_and_drop(*arrays, np.float32(factor), n_dropped, np.uint64(seed), outputs.numpy())
     return outputs

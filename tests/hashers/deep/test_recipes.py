@@ -38,7 +38,7 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     n_epochs = math.ceil(expected.pop("n_steps") / math.ceil(40 / expected["batch_size"]))
     fewest, most = Hasher._n_epochs_range
     expected["n_epochs"] = min(max(n_epochs, fewest), most)
-    noise = 4 * 20 / 40 if kind.startswith("deep") else min(3 * 20 / 40, 1)
+    noise = 4 * 20 / 40 if kind.startswith("deep") else min(3 * 20 / 40, 0.6)
     default = inspect.signature(Hasher).parameters["input_dropout"].default
     default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
     expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
@@ -64,7 +64,7 @@ def test_steps_make_a_bounded_number_of_epochs(n, n_epochs):
 
 
 def test_noise_is_bounded():
-    assert settings("TALRHasher", "ap", 20, 60)["input_dropout"] == 0.5  # p / (1 - p) = 1
+    assert settings("TALRHasher", "ap", 20, 60)["input_dropout"] == pytest.approx(0.375)  # p / (1 - p) = 0.6
     assert settings("TALRHasher", "deep", 20, 60)["input_dropout"] == 0.75  # p / (1 - p) = 3
 
 
