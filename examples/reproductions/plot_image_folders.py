@@ -16,7 +16,8 @@ Without ``--full`` this runs on a miniature of each folder, or on a few images o
 takes about 600 minutes on two cores with both folders, an estimate that was never tested::
 
     python examples/reproductions/plot_image_folders.py --full --nus-wide FOLDER
-    python examples/reproductions/plot_image_folders.py --full --imagenet100 FOLDER --weights FILE
+    python examples/reproductions/plot_image_folders.py --full --imagenet100 FOLDER \
+        --weights FILE
 """
 
 # %%
