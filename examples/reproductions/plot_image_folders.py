@@ -1,4 +1,4 @@
-"""
+r"""
 NUS-WIDE and ImageNet100 from your own folder
 =============================================
 
