@@ -15,9 +15,8 @@ and without it the pixels of 32 x 32. Deep methods have two hidden layers. All s
 Without ``--full`` this runs on a miniature of each folder, or on a few images of yours. The full form
 takes about 600 minutes on two cores with both folders, an estimate that was never tested::
 
-    cd examples/reproductions
-    python plot_image_folders.py --full --nus-wide FOLDER --weights FILE
-    python plot_image_folders.py --full --imagenet100 FOLDER --weights FILE
+    python examples/reproductions/plot_image_folders.py --full --nus-wide FOLDER
+    python examples/reproductions/plot_image_folders.py --full --imagenet100 FOLDER
 """
 
 # %%
