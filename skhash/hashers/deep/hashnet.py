@@ -159,6 +159,10 @@ class HashNetHasher(DeepHasher):
     >>> hasher = hasher.fit(X[:1000], y[:1000])
     >>> hasher.score(X[1000:], y[1000:]) > 0.8
     True
+
+    A large slope of the last stage closes the gap between activations and codes:
+
+    >>> hasher = hasher.set_params(last_beta=50).fit(X[:1000], y[:1000])
     >>> gap, loss = (
     ...     hasher.history_[-1][name] for name in ("quantization_gap", "binary_loss")
     ... )
