@@ -211,6 +211,9 @@ class Encoder(nn.Module):
         if is_far.any():
             self.offset = torch.where(is_far, mean, 0.0).float()
             mean, scale = self._moments(X)
+        self._set_moments(mean, scale)
+
+    def _set_moments(self, mean: torch.Tensor, scale: float) -> None:
         self.mean.copy_(mean)
         self.scale.fill_(scale if scale > 0 else 1.0)
 

@@ -1,21 +1,16 @@
 """An encoder with two maps: one for items, which become codes, and one for real queries."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.preprocessing import normalize
 from torch import nn
 from torch.nn.functional import linear
 
-from skhash.engine import Encoder, batch_tensor, evenly_spaced
+from skhash.engine import Encoder
 from skhash.engine.smoothing import Smoothing
 from skhash.hashers.deep._reconstruction import Reconstruction
-
-N_COSINES = 1000  # samples whose cosines are looked at
-MIN_SPREAD = 1e-12  # of 1 - cosine in the mean: samples that differ by 1e-6 of their norm, 17 roundings of float32
 
 
 class QueryEncoder(Encoder):
@@ -26,8 +21,8 @@ class QueryEncoder(Encoder):
     *args, **options
         Parameters of :class:`~skhash.engine.Encoder`.
     unit_norm : bool, default=False
-        Whether samples are divided by their Euclidean norm when they are read. It is stored with the
-        weights.
+        Whether samples are divided by their Euclidean norm when they are read, after the offset is
+        subtracted. It is stored with the weights.
 
     Examples
     --------
@@ -50,6 +45,8 @@ class QueryEncoder(Encoder):
         self.queries = nn.Linear(self.hash.in_features, self.hash.out_features)
         nn.init.zeros_(self.queries.bias)
         self.unit_norm = nn.Buffer(torch.tensor(float(unit_norm)))
+        if unit_norm and self.offset is not None:
+            self.offset = torch.stack([self.offset, self.offset])
         width, nbits = self.hash.in_features, self.hash.out_features
         self.reconstructs = nn.Buffer(torch.tensor(0.0))  # whether the next five have been learned
         self.decoder = nn.Buffer(torch.zeros(nbits, width))
@@ -100,10 +97,33 @@ class QueryEncoder(Encoder):
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
         """Some samples as a tensor, see :meth:`skhash.engine.Encoder.read`."""
-        if not self.unit_norm:
-            return super().read(X, indices)
-        samples = _to_unit_norm(batch_tensor(X, indices, self.mean.device))
-        return samples if self.offset is None else samples - self.offset
+        samples = super().read(X, indices)
+        return _to_unit_norm(samples) if self.unit_norm else samples
+
+    def set_statistics(self, X: Any) -> None:
+        """Set the offset, the mean and the scale from training samples.
+
+        With `unit_norm`, the mean and the scale are those of the samples of norm 1. The offset is then a pair of
+        float32 values to be added, because a rest of the mean would change the norms.
+
+        Parameters
+        ----------
+        X : array or DatasetArray of shape (n_samples, ...)
+            Training samples.
+        """
+        unit_norm = self.unit_norm.clone()
+        self.unit_norm.zero_()
+        super().set_statistics(X)
+        if unit_norm:
+            if self.offset is not None:
+                self.offset = torch.stack([self.offset, torch.where(self.offset != 0, self.mean, 0.0)])
+            self.unit_norm.copy_(unit_norm)
+            self._set_moments(*self._moments(X))
+
+    def _offset_on_cpu(self) -> npt.NDArray[np.float64] | None:
+        """The offset in float64, see :class:`skhash.engine.Encoder`."""
+        offset = super()._offset_on_cpu()
+        return offset if offset is None or offset.ndim == self.mean.ndim else offset.sum(axis=0)
 
     def query(self, X: torch.Tensor) -> torch.Tensor:
         """Real queries.
@@ -147,8 +167,8 @@ class QueryEncoder(Encoder):
         return torch.broadcast_to(self._given(self.mean), shape).flatten() / self.scale
 
     def _given(self, X: torch.Tensor) -> torch.Tensor:
-        """Samples with the offset that :meth:`read` subtracts."""
-        return X if self.offset is None else X + self.offset
+        """Samples with the offset that :meth:`read` subtracts, unless they are divided by their norm without it."""
+        return X if self.offset is None or self.unit_norm else X + self.offset
 
     def fold(self) -> "QueryEncoder":
         """Fold the smoothing, which only training needs, into both layers, in place."""
@@ -156,26 +176,6 @@ class QueryEncoder(Encoder):
             self.queries.weight.data = self.backbone(self.queries.weight.data)
         super().fold()
         return self
-
-
-def warn_if_cosines_are_equal(X: Any) -> None:
-    """Warn if the cosines of all samples are 1 up to rounding, because their mean is far larger than they differ.
-
-    Parameters
-    ----------
-    X : array or DatasetArray of shape (n_samples, ...)
-        Training samples.
-    """
-    samples = np.asarray(X[evenly_spaced(len(X), N_COSINES)], dtype=np.float64)
-    samples = normalize(samples.reshape(len(samples), -1))
-    spread = float(np.square(samples - samples.mean(axis=0)).sum(axis=1).mean())
-    if spread < MIN_SPREAD and (samples != samples[0]).any():
-        warnings.warn(
-            f"The cosines of the samples are 1 up to {spread:.0e}, which is lost in float32: the mean of the samples "
-            "is far larger than their differences. Use metric='euclidean', or center the samples.",
-            UserWarning,
-            stacklevel=2,
-        )
 
 
 def _per_sample(values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 
 import copy
 import math
+import warnings
 from numbers import Real
 from os import PathLike
 from typing import Any, Literal
@@ -29,6 +30,7 @@ import torch
 from torch.nn.functional import linear
 
 from skhash._compat import Interval, StrOptions
+from skhash._validation.values import FAR
 from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
@@ -38,7 +40,7 @@ from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._itq_start import itq_map
 from skhash.hashers.deep._local_order import local_order
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
-from skhash.hashers.deep._query_encoder import QueryEncoder, warn_if_cosines_are_equal
+from skhash.hashers.deep._query_encoder import QueryEncoder
 from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
@@ -78,6 +80,17 @@ def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature
     scale = (scores * logits).sum().clamp_min(0) / scores.square().sum().clamp_min(1e-12)
     target = torch.log_softmax(logits, 1)
     return (target.exp() * (target - torch.log_softmax(scale * scores, 1))).sum()
+
+
+def _warn_of_offset(n_features: int) -> None:
+    """Warn that the cosines are not those of the samples as they are given."""
+    warnings.warn(
+        f"The mean of {n_features} of the features is more than {FAR:,.0f} times the spread of the values, so that all "
+        "cosines are about 1. It is subtracted before the samples are divided by their norm. Use metric='euclidean', "
+        "or center the samples.",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 class _EmbeddingObjective(Objective):
@@ -130,8 +143,8 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         Number of bits of a code.
     metric : "cosine", "inner" or "euclidean", default="cosine"
         Which neighbors to keep: those with the largest cosine or inner product, or with the smallest
-        Euclidean distance. With "cosine" all samples are divided by their norm; :meth:`fit` warns if their mean is so
-        large that all cosines are 1 up to rounding.
+        Euclidean distance. With "cosine" all samples are divided by their norm. If the mean of a feature is more than
+        1,024 times the spread of the values, all cosines are about 1: :meth:`fit` warns, and subtracts this mean first.
     temperature : float, default=0.25
         Temperature of the similarities of a query, in units of their standard deviation. A small
         value looks at the nearest items only.
@@ -335,8 +348,8 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         return QueryEncoder(*args, unit_norm=self.metric == "cosine", **options)
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
-        if self.metric == "cosine":
-            warn_if_cosines_are_equal(X)
+        if self.metric == "cosine" and encoder.offset is not None:
+            _warn_of_offset(int(torch.count_nonzero(encoder.offset[0])))
         indices = slice(None) if len(X) <= N_START else evenly_spaced(len(X), N_START)
         start = torch.as_tensor(itq_map(encoder, X, indices, rng).T)
         with torch.no_grad():

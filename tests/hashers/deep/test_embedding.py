@@ -12,16 +12,18 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import GridSearchCV
 
 from skhash import EmbeddingHasher
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
-from skhash.hashers.deep._query_encoder import QueryEncoder, warn_if_cosines_are_equal
+from skhash.hashers.deep._query_encoder import QueryEncoder
 from skhash.hashers.deep._query_scores import QueryScores
 from skhash.hashers.deep.embedding import _EmbeddingObjective, _neighbor_loss
 from skhash.hashers.shallow._rotation import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
+from skhash.persistence import load, save
 
 METRICS = ["cosine", "inner", "euclidean"]
 
@@ -273,14 +275,24 @@ def test_labels_change_nothing(digits):
     assert labeled.score(digits.X_query, digits.y_query) > 0.3
 
 
-@pytest.mark.filterwarnings("ignore:.*codes of all .* are equal")
-def test_cosines_that_are_lost_in_rounding_are_warned_of(digits):
-    with pytest.warns(UserWarning, match="up to .e-17, which is lost in float32.* Use metric='euclidean', or center"):
-        EmbeddingHasher(4, n_epochs=1, random_state=0).fit(digits.X[:300] + 1e9)
+def test_cosines_of_far_samples_are_those_of_centered_ones(digits, tmp_path):
+    fit = EmbeddingHasher(32, n_epochs=3, random_state=0).fit
+    far, near = digits.X + 1e9, digits.X - digits.X.mean(0)
+    expected = fit(near).transform(near)
+    with pytest.warns(UserWarning, match="The mean of 64 of the features .* Use metric='euclidean', or center"):
+        hasher = fit(far)
+    save(hasher, tmp_path / "hasher.safetensors")
+    for copy in (hasher, load(tmp_path / "hasher.safetensors")):
+        assert np.mean(copy.transform(far) != expected) < 1e-3
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("offset", [0, 1e3, 1e6])
-def test_other_cosines_are_not(digits, offset):
-    warn_if_cosines_are_equal(digits.X + offset)
-    warn_if_cosines_are_equal(np.full((5, 3), 1e9))  # neither does another metric tell equal samples apart
+@pytest.mark.parametrize("offset", [0, 1e3])
+def test_cosines_of_other_samples_are_their_own(digits, offset):
+    samples = digits.X[:300] + offset
+    encoder = QueryEncoder(64, 8, unit_norm=True)
+    encoder.set_statistics(samples)
+    read = encoder.read(samples, slice(None))
+    assert_allclose(read.norm(dim=1).numpy(), 1, rtol=1e-6)
+    cosines = encoder.similarities(read, read, "cosine")
+    assert_allclose(cosines.numpy(), cosine_similarity(samples), atol=1e-6)
