@@ -18,13 +18,14 @@ from skhash._compat import Interval, StrOptions, fit_context
 from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash._threads import one_thread
 from skhash._validation.degenerate import checked_indices, warn_if_degenerate
+from skhash._validation.plain import validated
 from skhash._validation.samples import check_kind
 from skhash._validation.schema import OPTIONAL, Array
 from skhash._validation.targets import labels_for_affinity, missing_targets
 from skhash._validation.values import check_values
 from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._pairs import check_pairs
-from skhash.codes import MAX_NBITS, binarize
+from skhash.codes import MAX_NBITS, threshold
 
 
 class InterruptedFit(KeyboardInterrupt):
@@ -251,7 +252,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(16, random_state=0).fit(X).transform(X[:5]).shape
         (5, 16)
         """
-        bits: npt.NDArray[np.uint8] = map_samples(self, X, binarize)
+        bits: npt.NDArray[np.uint8] = map_samples(self, X, threshold)
         return bits
 
     def encode(
@@ -357,8 +358,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return tags
 
     def _validate_samples(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return check_values(self._check_input(X, reset=False))
+        return validated(X, self)
 
     def _check_input(self, X: Any, **options: Any) -> Any:
         """Validated samples. `options` are passed to scikit-learn's validate_data."""

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._encoding._packing import Codes, binarize_and_pack, check_and_pack
 from skhash._encoding._sources import Source, array_source, checksum, is_sliced, iterator_source, read_ahead, with_last
 from skhash._files._resumable import ResumableRecords, check_writable
-from skhash._validation.numeric import sum_of_squares
-from skhash._validation.values import MAX_VALUE, check_activations
+from skhash._validation.values import are_within, check_activations
 from skhash.codes import is_count
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
@@ -164,16 +163,11 @@ class Converter:
     def _validated(self, part: Slice) -> Any:
         samples = part.samples
         kind = (type(samples), getattr(samples, "dtype", None), samples.shape[1:])
-        if kind == self._plain and (part.is_within or _is_within(samples)):
+        if kind == self._plain and (part.is_within or are_within(samples)):
             return samples
         X = self.hasher._validate_samples(samples)
         self._plain = kind if type(X) is type(samples) is np.ndarray and X.dtype == samples.dtype else None
         return X
-
-
-def _is_within(samples: Any) -> bool:
-    total = sum_of_squares(samples)
-    return total is not None and total <= MAX_VALUE**2
 
 
 def _open(hasher: Any, X: Any) -> Source:

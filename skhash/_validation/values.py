@@ -49,6 +49,8 @@ def check_values(X: Any, *, fit: bool = False) -> Any:
     values = getattr(X, "data", X) if hasattr(X, "tocsr") else X
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.size == 0:
         return X
+    if not fit and are_within(values):
+        return X
     lowest, highest = values.min(axis=0), values.max(axis=0)
     largest = max(float(highest.max()), -float(lowest.min()))
     if largest > MAX_VALUE:
@@ -67,6 +69,30 @@ def check_values(X: Any, *, fit: bool = False) -> Any:
     if values.dtype == np.float32 and (largest > MAX_FLOAT32 or 0 < extent < MIN_FLOAT32):
         return X.astype(np.float64)
     return X
+
+
+def are_within(values: Any) -> bool:
+    """Whether values are known to be finite and in range, from one fast pass.
+
+    Parameters
+    ----------
+    values : object
+        Samples of any type.
+
+    Returns
+    -------
+    bool
+        False for values out of range, and for all that are not contiguous floats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash._validation.values import are_within
+    >>> [are_within(np.array([value])) for value in (1e15, -1e31, np.nan, 1)]
+    [True, False, False, False]
+    """
+    total = sum_of_squares(values)
+    return total is not None and total <= MAX_VALUE**2
 
 
 def check_activations(activations: npt.NDArray[Any], hasher: Any) -> npt.NDArray[Any]:
