@@ -4,6 +4,7 @@ from typing import Any
 
 import numba as nb
 import numpy as np
+from llvmlite import ir
 from numba.extending import intrinsic
 
 BLOCK = 1024  # codes whose distances stay in the first-level cache
@@ -24,6 +25,12 @@ def _popcount(typingctx, word):
 
 
 popcount: Any = intrinsic(_popcount)
+
+
+def in_all_lanes(builder, value, n_lanes):
+    """A vector with a value in each of its lanes, for code that is generated."""
+    vector = builder.insert_element(ir.VectorType(value.type, n_lanes)(ir.Undefined), value, ir.IntType(32)(0))
+    return builder.shuffle_vector(vector, vector, ir.VectorType(ir.IntType(32), n_lanes)([0] * n_lanes))
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from skhash._hamming_kernels import in_all_lanes
 from skhash._kernels import _candidates, _finish, _keep_nearest
 
 LANES = 16  # queries that are scanned together
@@ -61,16 +62,11 @@ def _lanes_of_estimates(typingctx, sums, scales, starts, limits, slope, offset):
         )
         scales, starts, limits = (builder.load(term, align=8) for term in terms)
         total = builder.fadd(starts, builder.fmul(scales, builder.sitofp(builder.load(sums, align=2), values)))
-        slopes, offsets = (_in_all_lanes(builder, value) for value in (slope, offset))
+        slopes, offsets = (in_all_lanes(builder, value, LANES) for value in (slope, offset))
         near = builder.fcmp_ordered("<=", builder.fadd(offsets, builder.fmul(slopes, total)), limits)
         return builder.zext(builder.bitcast(near, ir.IntType(LANES)), _WORD)
 
     return types.uint64(*[types.uint64] * 4, types.float64, types.float64), codegen
-
-
-def _in_all_lanes(builder, value):
-    vector = builder.insert_element(ir.VectorType(value.type, LANES)(ir.Undefined), value, ir.IntType(32)(0))
-    return builder.shuffle_vector(vector, vector, ir.VectorType(ir.IntType(32), LANES)([0] * LANES))
 
 
 add_groups: Any = intrinsic(_add_groups)
