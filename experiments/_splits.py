@@ -11,6 +11,21 @@ def thin_out(data, rng):
     data.X_train, data.y_train = data.X_train[kept], data.y_train[kept]
 
 
+def join_digits(data, rng, n_query=500, n_database=5000, n_train=5000):
+    """Make two-digit numbers of a split of digits: two random images side by side, with one of 100 classes."""
+    for part, n_samples in (("query", n_query), ("database", n_database), ("train", n_train)):
+        X, y = data[f"X_{part}"], data[f"y_{part}"]
+        tens, units = rng.integers(len(y), size=(2, n_samples))
+        data[f"X_{part}"], data[f"y_{part}"] = np.hstack([X[tens], X[units]]), 10 * y[tens] + y[units]
+
+
+def keep_tens(data, rng):
+    """Make two-digit numbers as `join_digits` does, with the 10 classes of their first digits."""
+    join_digits(data, rng)
+    for part in ("query", "database", "train"):
+        data[f"y_{part}"] //= 10
+
+
 def without_labels(data, shape=None):
     """Split without the labels of its training samples, and with samples reshaped to images of `shape`."""
     parts = {name: data[name] for name in ("X_train", "X_query", "X_database")}

@@ -3,17 +3,21 @@
     export SKHASH_DATA=FOLDER
     python experiments/hashnet.py                    # every task, three random splits
     python experiments/hashnet.py --tasks linear     # the tasks whose name contains linear
+    python experiments/hashnet.py --tasks numbers    # when do the weights of the pairs gain?
 
 32 bits, protocol "5k", default settings. In the "imbalanced" tasks the training set keeps a
 proportion of 0.6 ** c of the samples of class c. quality.py runs TALR on the same splits with the
-same encoders. The results are in experiments/results/hashnet.json.
+same encoders. In the "numbers" tasks a sample is two digits of USPS side by side. Its class is the
+number, one of 100, or the first digit, one of 10, so that 1 or 10 % of the pairs are similar. They
+have 30 epochs. "mean_activation" is the mean size of the activations of the training samples. The
+results are in experiments/results/hashnet.json.
 """
 
 import argparse
 
 import numpy as np
 from _results import RESULTS, mean_text, store
-from _splits import thin_out
+from _splits import join_digits, keep_tens, thin_out
 
 from skhash import HashNetHasher
 from skhash.comparison import evaluate_hasher
@@ -27,34 +31,49 @@ VARIANTS = {
     "steady rise to 20": {"max_beta": 20.0, "last_beta": 20.0},
 }
 LAST_STAGE = ("beta", "relaxed_loss", "binary_loss", "quantization_gap")
-#: name, data set, backbone, imbalanced, variants
+CHANGES = {"imbalanced": thin_out, "numbers": join_digits, "first digits": keep_tens}
+EPOCHS = {"numbers": 30, "first digits": 30}
+#: name, data set, backbone, change of the split, variants
 TASKS = [
-    ("mnist linear", "mnist", None, False, ["full", "no continuation"]),
-    ("mnist mlp", "mnist", "mlp", False, ["full", "no continuation", "steady rise to 20"]),
-    ("mnist mlp imbalanced", "mnist", "mlp", True, ["full", "unweighted"]),
-    ("cifar gist linear", "cifar_gist", None, False, ["full", "no continuation"]),
-    ("cifar gist mlp", "cifar_gist", "mlp", False, ["full", "no continuation", "unweighted", "steady rise to 20"]),
-    ("cifar gist mlp imbalanced", "cifar_gist", "mlp", True, ["full", "unweighted"]),
+    ("mnist linear", "mnist", None, None, ["full", "no continuation"]),
+    ("mnist mlp", "mnist", "mlp", None, ["full", "no continuation", "steady rise to 20"]),
+    ("mnist mlp imbalanced", "mnist", "mlp", "imbalanced", ["full", "unweighted"]),
+    ("cifar gist linear", "cifar_gist", None, None, ["full", "no continuation"]),
+    ("cifar gist mlp", "cifar_gist", "mlp", None, ["full", "no continuation", "unweighted", "steady rise to 20"]),
+    ("cifar gist mlp imbalanced", "cifar_gist", "mlp", "imbalanced", ["full", "unweighted"]),
+    ("usps numbers, 100 classes", "usps", "mlp", "numbers", ["full", "unweighted"]),
+    ("usps numbers, 10 classes", "usps", "mlp", "first digits", ["full", "unweighted"]),
 ]
 
 
-def run_task(task, dataset, backbone, imbalanced, variants, n_seeds):
+def share_of_similar_pairs(y):
+    """Share of the pairs of different samples that have the same class."""
+    counts = np.unique(y, return_counts=True)[1]
+    return float(np.sum(counts * (counts - 1)) / (len(y) * (len(y) - 1)))
+
+
+def run_task(task, dataset, backbone, change, variants, n_seeds):
     """Results of one task, one per variant and seed."""
     results = []
     for seed in range(n_seeds):
         data = load_dataset(dataset, protocol="5k", random_state=seed)
-        if imbalanced:
-            thin_out(data, np.random.default_rng(seed))
+        if change:
+            CHANGES[change](data, np.random.default_rng(seed))
         for variant in variants:
             options = {"affinity": data.affinity, "random_state": seed, "store_database": False}
-            hasher = HashNetHasher(NBITS, backbone=backbone, **options, **VARIANTS[variant])
+            options |= {"backbone": backbone, "n_epochs": EPOCHS.get(change)} | VARIANTS[variant]
+            hasher = HashNetHasher(NBITS, **options)
             result = {"task": task, "variant": variant, "seed": seed, "n_train": len(data.X_train)}
             result |= evaluate_hasher(hasher, data)
+            result["similar_pairs"] = share_of_similar_pairs(data.y_train)
+            result["mean_activation"] = float(np.abs(hasher.project(data.X_train)).mean())
             last = hasher.history_[-1]
             results.append(result | {name: last[name] for name in LAST_STAGE})
     for variant in variants:
         chosen = [result for result in results if result["variant"] == variant]
         line = f"{task:26} {variant:16} AP_T {mean_text(chosen)}"
+        line += f"  similar pairs {chosen[0]['similar_pairs']:.1%}"
+        line += f"  mean activation {np.mean([result['mean_activation'] for result in chosen]):.3f}"
         gaps = [100 * abs(result["quantization_gap"]) / result["binary_loss"] for result in chosen]
         print(f"{line}  gap {np.mean(gaps):.2f} % (at most {max(gaps):.2f} %) of L", flush=True)
     return results

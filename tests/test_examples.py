@@ -154,6 +154,8 @@ def test_methods_and_bits_are_selected_by_their_exact_names(study):
     assert calls == [(nbits, method) for nbits in (16, 64) for method in ("itq", "lsh")]
     full.run(lambda dataset, method: {"score": 1.0}, dataset=["all bits"], method=["itq", "ksh"])
     assert [row["method"] for row in full.select(dataset="all bits")] == ["itq"]
+    named = study("--full", "--methods", "structhash, linear,itq")
+    assert named.options.methods == ["structhash, linear", "itq"]
 
 
 @pytest.mark.parametrize("columns", [[16, 32], {"usps": [16, 32]}])

@@ -11,6 +11,7 @@ import argparse
 import importlib
 import itertools
 import json
+import re
 import sys
 import textwrap
 import time
@@ -274,7 +275,7 @@ class Study:
 
 
 def _split_words(text):
-    return text.split(",")
+    return re.split(",(?! )", text)  # "structhash, linear" is one name
 
 
 def _table_lines(head, cells, printed, metric, ties, planned_columns=()):

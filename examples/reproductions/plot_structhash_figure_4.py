@@ -5,6 +5,10 @@ StructHash, figure 4: kernel functions, and KSH with the same functions
 In figure 4 of Lin, Shen and Wu (ECCV 2014) StructHash has the kernel hash functions of KSH. With
 the same functions, it compares a loss of rankings with a loss of pairs.
 
+In the paper StructHash with kernel functions is above StructHash with linear ones and above KSH. Both
+orders hold here, on both data sets and with each number of bits. The stored results are of an earlier
+solver. With the present one, linear functions of 64 bits are .01 better on split 0 of USPS, by AP_T.
+
 Without arguments this runs on scikit-learn's digits. The full form runs on USPS and GIST features
 of CIFAR-10 under the protocol of the paper, and takes about 15 minutes on two cores::
 
@@ -35,6 +39,8 @@ DATASETS, PROTOCOL, ALL_NBITS, LISTS = (
     [8, 16, 24, 32, 48, 64],
     {},
 )
+METHODS = ["structhash, kernel", "structhash, linear", "ksh"]
+FULL = {"planned": dict.fromkeys(DATASETS, METHODS), "columns": ALL_NBITS}
 if not study.full:
     DATASETS, PROTOCOL, ALL_NBITS = ["digits"], "holdout", [4, 8, 16]
     LISTS = {"n_relevant": 15, "n_irrelevant": 15, "n_queries": 300, "tol": 0.01}
@@ -65,13 +71,14 @@ def measure(dataset, seed, method):
     ]
 
 
-METHODS = ["structhash, kernel", "structhash, linear", "ksh"]
 study.run(measure, dataset=DATASETS, seed=study.seeds, method=METHODS)
 study.table(
     "ndcg_at_100_structhash",
+    **FULL,
     note="The paper shows a plot of other data, and no numbers.",
 )
-study.table("ap")
+study.table("ap", **FULL)
+study.print_cost()
 
 # %%
 # Figure 4
