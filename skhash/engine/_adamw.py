@@ -29,25 +29,39 @@ def stepper(optimizer: torch.optim.Optimizer, is_built_in: bool) -> Callable[[],
     are_plain = all(parameter.dtype == torch.float32 and parameter.is_contiguous() for parameter in parameters)
     if not (is_built_in and is_small and are_plain):
         return optimizer.step
-    return lambda: _step(optimizer)
+    return _CompiledSteps(optimizer)
 
 
-def _step(optimizer: torch.optim.Optimizer) -> None:
-    from skhash.engine._kernels import step_adamw
+class _CompiledSteps:
+    """Function that makes a step of AdamW. It keeps the arrays of tensors, which take longer to make than to use."""
 
-    if not all(optimizer.state[parameter] for group in optimizer.param_groups for parameter in group["params"]):
-        optimizer.step()  # the first step makes the state
-        return
-    for group in optimizer.param_groups:
-        beta1, beta2 = group["betas"]
-        for parameter in group["params"]:
-            if parameter.grad is None:
-                continue
-            state = optimizer.state[parameter]
-            state["step"] += 1
-            mean, square = _flat(state["exp_avg"]), _flat(state["exp_avg_sq"])
-            numbers = group["lr"], group["weight_decay"], beta1, beta2, group["eps"], state["step"].item()
-            step_adamw(_flat(parameter), _flat(parameter.grad), mean, square, *numbers)
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+        self._arrays: dict[torch.Tensor, tuple[torch.Tensor, list[npt.NDArray[Any]]]] = {}
+
+    def __call__(self) -> None:
+        from skhash.engine._kernels import step_adamw
+
+        groups, states = self.optimizer.param_groups, self.optimizer.state
+        if not all(states[parameter] for group in groups for parameter in group["params"]):
+            self.optimizer.step()  # the first step makes the state
+            return
+        for group in groups:
+            beta1, beta2 = group["betas"]
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    value, mean, square, n_steps = self._arrays_of(parameter, states[parameter])
+                    n_steps += 1
+                    numbers = group["lr"], group["weight_decay"], beta1, beta2, group["eps"], n_steps.item()
+                    step_adamw(value, _flat(parameter.grad), mean, square, *numbers)
+
+    def _arrays_of(self, parameter: torch.Tensor, state: dict[str, torch.Tensor]) -> list[npt.NDArray[Any]]:
+        """The parameter, the running means of its gradients and of their squares, and the number of steps."""
+        made_from, arrays = self._arrays.get(parameter, (None, []))
+        if made_from is not state["exp_avg"]:  # a checkpoint brings other tensors
+            arrays = [_flat(parameter), *map(_flat, (state["exp_avg"], state["exp_avg_sq"], state["step"]))]
+            self._arrays[parameter] = state["exp_avg"], arrays
+        return arrays
 
 
 def _flat(tensor: torch.Tensor) -> npt.NDArray[Any]:

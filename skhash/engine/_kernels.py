@@ -18,13 +18,15 @@ def _draw(state, words):
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def center_and_drop(X, mean, factor, n_dropped, seed, outputs):
-    """Center values, set some of them to zero at random, and scale the others.
+def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
+    """Center some samples, set some of their values to zero at random, and scale the others.
 
     Parameters
     ----------
-    X : float32 array of shape (n, n_features)
-        The values.
+    X : float32 or float64 array of shape (n_samples, n_features)
+        The samples.
+    indices : int64 array of shape (n,)
+        Indices of the samples to read.
     mean : float32 array of shape (n_features,)
         What is subtracted.
     factor : float32
@@ -36,14 +38,14 @@ def center_and_drop(X, mean, factor, n_dropped, seed, outputs):
     outputs : float32 array of shape (n, n_features)
         Receives the values.
     """
-    n, n_features = X.shape
+    n_features = X.shape[1]
     words = np.empty((n_features + 7) // 8, np.uint64)
     draws, dropped = words.view(np.uint8), np.float32(0)
-    for i in range(n):
+    for i in range(len(indices)):
         _draw(seed + np.uint64(i * len(words)) * STEP, words)
-        row, output = X[i], outputs[i]
+        row, output = X[indices[i]], outputs[i]
         for j in range(n_features):
-            output[j] = (row[j] - mean[j]) * (factor if draws[j] >= n_dropped else dropped)
+            output[j] = (np.float32(row[j]) - mean[j]) * (factor if draws[j] >= n_dropped else dropped)
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

@@ -55,11 +55,29 @@ class Dropout(nn.Dropout):
         if not (self.training and self.p > 0 and X.device.type == "cpu" and X.dtype == torch.float32 and X.ndim == 2):
             X = X if mean is None else X - mean
             return super().forward(X if scale is None else X / scale)
-        n_dropped = min(round(256 * self.p), 255)
-        factor = 256 / (256 - n_dropped) / (1.0 if scale is None else scale.item())
         mean = X.new_zeros(X.shape[1]) if mean is None else mean
-        outputs: torch.Tensor = _CenterAndDrop.apply(X, mean, factor, n_dropped, int(torch.randint(2**63 - 1, ())))
+        outputs: torch.Tensor = _CenterAndDrop.apply(X, mean, *self.draw(1.0 if scale is None else scale.item()))
         return outputs
+
+    def draw(self, scale: float) -> tuple[float, int, int]:
+        """Options of the compiled kernel for one batch.
+
+        Parameters
+        ----------
+        scale : float
+            What the values are divided by.
+
+        Returns
+        -------
+        factor : float
+            Factor of the values that are not dropped.
+        n_dropped : int
+            Number of the 256 random bytes that drop a value.
+        seed : int
+            Seed of the random bytes, drawn from torch's global generator if values are dropped.
+        """
+        n_dropped = min(round(256 * self.p), 255)
+        return 256 / (256 - n_dropped) / scale, n_dropped, int(torch.randint(2**63 - 1, ())) if self.p > 0 else 0
 
 
 class _CenterAndDrop(torch.autograd.Function):
@@ -83,6 +101,6 @@ def _center_and_drop(X: torch.Tensor, mean: torch.Tensor, factor: float, n_dropp
     from skhash.engine._kernels import center_and_drop
 
     outputs = torch.empty(X.shape, dtype=X.dtype)
-    arrays = X.detach().contiguous().numpy(), mean.numpy()
+    arrays = X.detach().contiguous().numpy(), np.arange(len(X)), mean.numpy()
     center_and_drop(*arrays, np.float32(factor), n_dropped, np.uint64(seed), outputs.numpy())
     return outputs

@@ -12,6 +12,7 @@ import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from skhash.engine._adamw import stepper
+from skhash.engine._linear_step import LinearStep, is_by_hand
 from skhash.engine._shared_step import shared_loss
 from skhash.engine._state_checks import check_state
 from skhash.engine.encoder import Encoder
@@ -201,19 +202,32 @@ class Trainer:
         tensor of shape ()
             Loss of the batch, without its graph.
         """
+        targets = None if self.targets is None else self.targets[indices]
+        # without a graph where both know their derivatives: it takes as long as what a linear encoder computes
+        loss = self._backward(indices, targets) if self._linear_step is None else self._linear_step(indices, targets)
+        self._step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        return loss
+
+    def _backward(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
+        """Loss of a batch, whose gradients torch stores in the parameters."""
         batch = self.encoder.read(self.X, indices)
         if self.augment is not None:
             batch = self.augment(batch)
-        targets = None if self.targets is None else self.targets[indices]
         loss = self._loss(batch, targets, indices)
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
         loss.backward()
-        self._step()
-        if self.scheduler is not None:
-            self.scheduler.step()
         return loss.detach()
+
+    @functools.cached_property
+    def _linear_step(self) -> LinearStep | None:
+        """Loss and gradients by hand. The first step makes it, when it is known how many processes train."""
+        if not is_by_hand(self.encoder, self.objective, self.augment):
+            return None
+        return LinearStep(self.encoder, self.objective, self.X, self.schedule.batch_size)
 
     @functools.cached_property
     def _loss(self) -> Callable[..., torch.Tensor]:

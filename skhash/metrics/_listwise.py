@@ -51,9 +51,81 @@ def listwise_metric(
     (tensor([1.0000, 0.9339, 0.0000], dtype=torch.float64), tensor([ True,  True, False]))
     """
     n_bins = phi.shape[1] if n_bins is None else n_bins
-    masses = _level_gains(levels) if metric == "ndcg" else (np.asarray(levels) > 0).astype(np.float64)
-    values: tuple[torch.Tensor, torch.Tensor] = _ListwiseMetric.apply(phi, level_index, masses, metric, n_bins)
+    arguments = level_index, _masses(levels, metric), metric, n_bins
+    values: tuple[torch.Tensor, torch.Tensor] = _ListwiseMetric.apply(phi, *arguments)
     return values
+
+
+def listwise_loss(
+    phi: npt.NDArray[Any],
+    level_index: npt.NDArray[Any],
+    levels: npt.ArrayLike,
+    metric: str,
+    *,
+    n_bins: int | None = None,
+) -> tuple[float, npt.NDArray[Any]]:
+    """One minus the mean metric of the samples to which another one is relevant, and its derivative.
+
+    Parameters
+    ----------
+    phi, level_index, levels, metric, n_bins
+        As for :func:`listwise_metric`, with an array of activations.
+
+    Returns
+    -------
+    loss : float
+        The loss, in [0, 1].
+    slopes : ndarray of shape (n, nbits)
+        Its derivative by the activations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.metrics._listwise import listwise_loss
+    >>> phi = np.array([[1.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
+    >>> same_class = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=np.uint32)
+    >>> loss, slopes = listwise_loss(phi, same_class, [0, 1], "ap")
+    >>> round(loss, 4)
+    0.033
+    """
+    n_bins = phi.shape[1] if n_bins is None else n_bins
+    values, is_defined, slopes = _evaluate(phi, level_index, _masses(levels, metric), metric, n_bins)
+    n_defined = max(int(is_defined.sum()), 1)
+    weights = np.full(len(phi), -1 / n_defined, phi.dtype)
+    return 1 - values.sum().item() / n_defined, _differentiate(phi, slopes, weights)
+
+
+def _masses(levels: npt.ArrayLike, metric: str) -> npt.NDArray[np.float64]:
+    """Mass of an item of each level."""
+    return _level_gains(levels) if metric == "ndcg" else (np.asarray(levels) > 0).astype(np.float64)
+
+
+def _evaluate(
+    phi: npt.NDArray[Any], level_index: npt.NDArray[Any], masses: npt.NDArray[np.float64], metric: str, n_bins: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[Any]]:
+    """Values, whether they are defined, and their derivatives by half the products of the samples in each row."""
+    from skhash.metrics import _kernels
+
+    n, nbits = phi.shape
+    code = {"ap": _kernels.AP, "ndcg": _kernels.NDCG, "fastap": _kernels.FAST_AP}[metric]
+    discounts = _discount_table(1 << (n + 2).bit_length(), "log2")
+    activations = torch.from_numpy(phi)
+    products = ((activations / 2) @ activations.T).numpy()
+    real = products.dtype.type
+    values, is_defined, slopes = np.empty(n), np.empty(n, dtype=bool), np.empty_like(products)
+    bins = real(nbits / 2), real(n_bins / nbits), n_bins
+    _kernels.listwise_metric(products, level_index, *bins, code, masses, discounts, values, is_defined, slopes)
+    return values, is_defined, slopes
+
+
+def _differentiate(phi: npt.NDArray[Any], slopes: npt.NDArray[Any], weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Derivative of the weighted sum of the values by the activations."""
+    from skhash.metrics import _kernels
+
+    sums = np.empty_like(slopes)
+    _kernels.add_transposed(slopes, weights / 2, sums)
+    derivative: npt.NDArray[Any] = sums @ phi
+    return derivative
 
 
 class _ListwiseMetric(torch.autograd.Function):
@@ -68,27 +140,14 @@ class _ListwiseMetric(torch.autograd.Function):
         metric: str,
         n_bins: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        from skhash.metrics import _kernels
-
-        n, nbits = phi.shape
-        code = {"ap": _kernels.AP, "ndcg": _kernels.NDCG, "fastap": _kernels.FAST_AP}[metric]
-        discounts = _discount_table(1 << (n + 2).bit_length(), "log2")
-        products = ((phi / 2) @ phi.T).numpy()
-        real = products.dtype.type
-        values, defined, slopes = np.empty(n), np.empty(n, dtype=bool), np.empty_like(products)
-        bins = real(nbits / 2), real(n_bins / nbits), n_bins
-        _kernels.listwise_metric(products, level_index, *bins, code, masses, discounts, values, defined, slopes)
+        values, defined, ctx.slopes = _evaluate(phi.detach().numpy(), level_index, masses, metric, n_bins)
         ctx.save_for_backward(phi)
-        ctx.slopes = slopes
         ctx.mark_non_differentiable(is_defined := torch.from_numpy(defined))
         return torch.from_numpy(values), is_defined
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[torch.Tensor, None, None, None, None]:
-        from skhash.metrics import _kernels
-
         (phi,) = ctx.saved_tensors
-        sums = np.empty_like(ctx.slopes)
-        _kernels.add_transposed(ctx.slopes, gradient.to(phi.dtype).numpy() / 2, sums)
-        return torch.from_numpy(sums) @ phi, None, None, None, None
+        slopes = _differentiate(phi.detach().numpy(), ctx.slopes, gradient.to(phi.dtype).numpy())
+        return torch.from_numpy(slopes), None, None, None, None

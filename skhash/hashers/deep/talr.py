@@ -37,7 +37,7 @@ from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.shallow._linear import orthonormal_map
 from skhash.metrics import RelevanceHistogram
-from skhash.metrics._listwise import listwise_metric
+from skhash.metrics._listwise import listwise_loss, listwise_metric
 from skhash.metrics._ties import (
     cumulative_discount,
     divide,
@@ -172,10 +172,21 @@ class _TALRObjective(HistogramObjective):
     ) -> None:
         super().__init__(affinity, alpha, n_bins, graded=objective == "ndcg")
         self.objective, self.relaxation, self.k = objective, relaxation, k
+        self._is_compiled = relaxation == "exact" and k is None
+        self.loss_by_hand = self._differentiate if self._is_compiled else None
+
+    def _differentiate(self, outputs: npt.NDArray[np.float32], targets: Any) -> tuple[float, npt.NDArray[np.float32]]:
+        alpha = np.float32(self.alpha)
+        phi = np.tanh(alpha * outputs)
+        if np.isnan(phi.sum()):
+            return np.nan, phi  # as in `forward`
+        loss, slopes = listwise_loss(phi, *self._levels(targets), self.objective, n_bins=self.n_bins)
+        slopes *= alpha - alpha * phi * phi
+        return loss, slopes
 
     def ranking_loss(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
         """Loss of the activations: on the CPU in one compiled pass, else of the histogram of their distances."""
-        if phi.device.type != "cpu" or self.relaxation != "exact" or self.k is not None:
+        if phi.device.type != "cpu" or not self._is_compiled:
             return super().ranking_loss(phi, level_index, levels)
         values, is_defined = listwise_metric(phi, level_index, levels, self.objective, n_bins=self.n_bins)
         loss: torch.Tensor = 1 - values.sum() / is_defined.sum().clamp_min(1)

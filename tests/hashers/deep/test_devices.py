@@ -59,7 +59,8 @@ def only_what_a_gpu_has(monkeypatch):
     def refuse(*others, **options):
         raise AssertionError("a GPU has no compiled loss")
 
-    monkeypatch.setattr(talr, "listwise_metric", refuse)
+    for name in ("listwise_metric", "listwise_loss"):
+        monkeypatch.setattr(talr, name, refuse)
     monkeypatch.setattr(
         torch,
         "autocast",

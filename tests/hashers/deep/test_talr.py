@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
-from skhash.hashers.deep._objectives import MAX_LEVELS
+from skhash.hashers.deep._objectives import MAX_LEVELS, HistogramObjective
 from skhash.hashers.deep.talr import _TALRObjective, soft_metric
 from skhash.metrics import RelevanceHistogram, ap_scorer, average_precision, ndcg, relevance_histogram
 from skhash.metrics.soft_histogram import soft_histogram
@@ -58,6 +58,26 @@ def test_gradients(objective, relaxation, k, n_bins):
     loss = _TALRObjective(affinity, objective, relaxation, k, 0.7, n_bins)
     activations = draw(6, 4).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: loss_of(loss, a, y), activations, eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_bins", [None, 3])
+@pytest.mark.parametrize("alpha", [0.3, 1, 5])
+@pytest.mark.parametrize("objective", [*OBJECTIVES, "fastap"])
+def test_the_loss_by_hand_equals_the_definition(objective, alpha, n_bins):
+    y, affinity = targets("labels", n=40)
+    loss = _TALRObjective(affinity, objective, alpha=alpha, n_bins=n_bins)
+    activations = draw(40, 6).float().requires_grad_()
+    value, gradient = loss.loss_by_hand(activations.detach().numpy(), y)
+    defined = HistogramObjective.ranking_loss(loss, torch.tanh(alpha * activations), *loss._levels(y))
+    (expected,) = torch.autograd.grad(defined, activations)
+    assert value == pytest.approx(defined.item(), abs=1e-7)
+    np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6 * expected.abs().max().item())
+
+
+def test_the_loss_by_hand_of_nan_is_nan():
+    y, affinity = targets("classes", n=5)
+    assert np.isnan(_TALRObjective(affinity).loss_by_hand(np.full((5, 3), np.nan, np.float32), y)[0])
+    assert all(_TALRObjective(affinity, **other).loss_by_hand is None for other in ({"relaxation": "paper"}, {"k": 3}))
 
 
 def plain_ap(n, p, relaxation):

@@ -1,0 +1,100 @@
+"""Loss and gradients of a linear encoder on the CPU, computed by hand.
+
+A graph, its small tensors and the copies of a batch take as long as what they compute. Here one compiled pass reads,
+centers and drops the samples, and the objective returns the derivative of its loss by the activations.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from skhash.engine.encoder import Encoder
+from skhash.engine.objective import Objective
+from skhash.engine.processes import n_processes
+
+
+class LinearStep:
+    """Loss of a batch, whose gradients it stores in the parameters.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        An encoder for which :func:`is_by_hand` is true.
+    objective : Objective
+        The loss.
+    X : array or DatasetArray of shape (n_samples, n_features)
+        Training samples.
+    batch_size : int
+        Number of samples in a batch. The last one may have one more.
+    """
+
+    def __init__(self, encoder: Encoder, objective: Objective, X: Any, batch_size: int) -> None:
+        self.encoder, self.X = encoder, X
+        self._differentiate: Any = objective.loss_by_hand
+        is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
+        self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
+        self._samples = np.empty((min(len(X), batch_size + 1), X.shape[1]), np.float32)
+        self._gradients = tuple(torch.empty_like(values) for values in (encoder.hash.weight, encoder.hash.bias))
+
+    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
+        """Loss of a batch.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Indices of the batch.
+        targets : ndarray of shape (n_batch, ...)
+            Targets of the batch.
+
+        Returns
+        -------
+        tensor of shape ()
+            The loss.
+        """
+        samples, layer = self._read(indices), self.encoder.hash
+        outputs = samples @ layer.weight.detach().numpy().T
+        outputs += layer.bias.detach().numpy()
+        loss, slopes = self._differentiate(outputs, targets)
+        layer.weight.grad, layer.bias.grad = self._gradients
+        np.matmul(slopes.T, samples, out=layer.weight.grad.numpy())
+        np.sum(slopes, axis=0, out=layer.bias.grad.numpy())
+        return torch.tensor(loss)
+
+    def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Samples of a batch, centered, scaled and with dropout."""
+        from skhash.engine._kernels import center_and_drop
+
+        factor, n_dropped, seed = self.encoder.dropout.draw(self.encoder.scale.item())
+        samples, X = self._samples[: len(indices)], self.X
+        if not self._is_plain:
+            X, indices = self.encoder.read(X, indices).numpy(), np.arange(len(indices))
+        mean = self.encoder.mean.numpy()
+        center_and_drop(X, indices, mean, np.float32(factor), n_dropped, np.uint64(seed), samples)
+        return samples
+
+
+def is_by_hand(encoder: Encoder, objective: Objective, augment: Any) -> bool:
+    """Whether a training step can do without a graph.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        The encoder, on its device.
+    objective : Objective
+        The loss.
+    augment : callable or None
+        What changes the batches.
+
+    Returns
+    -------
+    bool
+        True for a linear encoder on the CPU and an objective that knows its derivative, in one process.
+    """
+    layers = encoder.backbone, encoder.norm
+    is_linear = type(encoder) is Encoder and all(type(layer) is nn.Identity for layer in layers)
+    is_alone = n_processes() == 1 and next(objective.parameters(), None) is None
+    is_on_cpu = encoder.mean.device.type == "cpu"
+    return is_linear and is_on_cpu and is_alone and augment is None and objective.loss_by_hand is not None
