@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from skhash import HashNetHasher
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity
+from skhash.hashers.deep import hashnet
 from skhash.hashers.deep.hashnet import _HashNetObjective
 
 CLASSES = {
@@ -113,6 +114,15 @@ def test_stages_close_the_gap(digits):
     codes = torch.tensor(hasher.transform(digits.X) * 2.0 - 1, dtype=torch.float64)
     objective = _HashNetObjective(ClassAffinity(), 10 / 16)
     assert stages[-1]["binary_loss"] == pytest.approx(objective.likelihood(codes, digits.y).item())
+
+
+def test_the_gap_of_many_samples_is_estimated_from_some(digits, monkeypatch):
+    hasher = HashNetHasher(16, n_epochs=2, random_state=0).fit(digits.X, digits.y)
+    z, objective = torch.from_numpy(hasher.project(digits.X)), hasher._objective()
+    whole = objective.gap(z, digits.y)
+    monkeypatch.setattr(hashnet, "N_MEASURED", 250)
+    z[1] = torch.nan  # not among them
+    assert hasher._measure(objective, z, digits.y) == pytest.approx(whole, rel=0.2)
 
 
 def test_fewer_epochs_than_stages_still_end_in_the_last_one(digits):
