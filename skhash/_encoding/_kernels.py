@@ -12,10 +12,11 @@ _COLLECT = np.uint64(0x8040201008040201)
 
 @nb.njit(nogil=True, cache=True)
 def mix_words(words, mask, limit, mixed):
-    """Mix the words of each sample into one, and return the or of all ``(word & mask) + limit``.
+    """Mix the words of each sample into one of the words `mixed`, and return the or of all ``(word & mask) + limit``.
 
     It reads each word once, and as fast as memory delivers it. The products of the halves of words plus keys are the
-    hash NH of UMAC; a second sum changes with each single word.
+    hash NH of UMAC; a second sum changes with each single word. The samples take the words `mixed` in turn, whose
+    number is a power of 2.
     """
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     found = np.uint64(0)
@@ -30,7 +31,8 @@ def mix_words(words, mask, limit, mixed):
             found |= (word & mask) + limit
         products = (products ^ products >> half) * _SECOND
         total = (total ^ products) * _FIRST
-        mixed[i] = total ^ total >> half
+        place = i & (len(mixed) - 1)
+        mixed[place] = (mixed[place] ^ total ^ total >> half) * _SECOND
     return found
 
 

@@ -15,6 +15,7 @@ from skhash._validation.values import MAX_VALUE
 from skhash._views import read_only
 
 T = TypeVar("T")
+N_MIXED = 64  # words that all samples of a slice are mixed into: few, since a cryptographic checksum is slow
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def checksum(samples: Any) -> tuple[str, bool]:
 
 
 def _content(samples: npt.NDArray[Any]) -> tuple[bytes, bool]:
-    """One word per sample, or all bytes, and whether all values are known to be finite floats in range."""
+    """A mixture of all values, or all bytes, and whether all values are known to be finite floats in range."""
     content = read_only(samples)
     n_bytes = content[:1].nbytes
     if n_bytes == 0 or n_bytes % 8:
@@ -131,7 +132,7 @@ def _content(samples: npt.NDArray[Any]) -> tuple[bytes, bool]:
     from skhash._encoding._kernels import mix_words
 
     words = content.reshape(-1).view(np.uint64).reshape(len(content), -1)
-    mixed = np.empty(len(content), dtype=np.uint64)
+    mixed = np.zeros(N_MIXED, dtype=np.uint64)
     terms = range_terms(content.dtype, MAX_VALUE)
     if terms is None:
         mix_words(words, np.uint64(0), np.uint64(0), mixed)
