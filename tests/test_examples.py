@@ -240,12 +240,13 @@ def reproductions(monkeypatch):
 def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):
     orders = reproductions("_orders")
     paper = {"ITQ": {16: 0.5, 32: 0.6}, "SH": {16: 0.4, 32: 0.6}, "BRE*": {16: 0.3, 64: 0.1}, "DGH": {16: 0.9}}
-    measured = {"itq": {16: [0.2, 0.4], 32: [0.9]}, "spectral": {16: [0.4]}, "bre-mlp": {16: [0.35], 64: [0.9]}}
+    # ITQ is below the others on seed 0, which all have, though not by its mean over both seeds
+    measured = {"itq": {16: [0.2, 0.9], 32: [0.9]}, "spectral": {16: [0.4]}, "bre-mlp": {16: [0.35], 64: [0.9]}}
     results = [
-        {"dataset": "usps", "method": method, "nbits": nbits, "ap": value}
+        {"dataset": "usps", "method": method, "nbits": nbits, "seed": seed, "ap": value}
         for method, by_nbits in measured.items()
         for nbits, values in by_nbits.items()
-        for value in values
+        for seed, value in enumerate(values)
     ]
     orders.print_orders([*results, {"dataset": "other", "method": "itq", "ndcg": 1.0}], "ap", paper, "table 1")
     text = " ".join(capsys.readouterr().out.split())

@@ -30,7 +30,7 @@ def print_orders(results, metric, paper, title, column="nbits"):
         Key of the results for the columns of the paper.
     """
     for dataset in dict.fromkeys(row["dataset"] for row in results if metric in row):
-        ours = means_of(results, dataset, metric, column)
+        ours = values_of(results, dataset, metric, column)
         differ, n_pairs = differences(ours, paper)
         if n_pairs:
             n_equal = n_pairs - sum(map(len, differ.values()))
@@ -44,26 +44,27 @@ def print_orders(results, metric, paper, title, column="nbits"):
             print(textwrap.fill(text + ("" if not differ else "."), 88), end="\n\n")
 
 
-def means_of(results, dataset, metric, column="nbits"):
-    """Means over the seeds, by method and column."""
+def values_of(results, dataset, metric, column="nbits"):
+    """Values by method, column and seed."""
     values = {}
     for row in results:
         if row["dataset"] == dataset and metric in row:
             by_column = values.setdefault(_plain(row["method"]), {})
-            by_column.setdefault(row[column], []).append(row[metric])
-    return {
-        name: {key: float(np.mean(found)) for key, found in by_column.items()}
-        for name, by_column in values.items()
-    }
+            by_column.setdefault(row[column], {})[row["seed"]] = row[metric]
+    return values
 
 
 def differences(ours, paper):
     """Columns in which pairs of methods have another order, and the number of pairs.
 
+    Two methods are compared by their means over the seeds that both have.
+
     Parameters
     ----------
-    ours, paper : dict
-        Values by method and column. The names of the paper are translated.
+    ours : dict
+        Values by method, column and seed.
+    paper : dict
+        Values by method and column. The names are translated.
 
     Returns
     -------
@@ -83,7 +84,11 @@ def differences(ours, paper):
             if not (key in printed[first] and key in printed[second]):
                 continue
             of_paper = printed[first][key] - printed[second][key]
-            of_ours = ours[first][key] - ours[second][key]
+            by_seed, others = ours[first][key], ours[second][key]
+            seeds = by_seed.keys() & others.keys()
+            if not seeds:
+                continue
+            of_ours = np.mean([by_seed[seed] - others[seed] for seed in seeds])
             n_pairs += of_paper != 0
             if of_paper * of_ours < 0:
                 pair = (first, second) if of_ours > 0 else (second, first)

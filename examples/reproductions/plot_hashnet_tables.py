@@ -108,8 +108,8 @@ study.table(
 )
 
 # %%
-# The orders that differ from the paper, by means over the splits: tags beside NUS-WIDE, classes beside
-# ImageNet.
+# The orders that differ from the paper, by means over the splits that both methods
+# have: tags beside NUS-WIDE, classes beside ImageNet.
 
 
 def print_all_orders(table, number):

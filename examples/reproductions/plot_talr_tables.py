@@ -94,8 +94,8 @@ study.table("ap", ties=True, **FULL, paper=printed(TALR, "table 1", "AP_T"))
 study.print_cost()
 
 # %%
-# The orders that differ from the paper, by means over the splits. Other features may have another
-# order.
+# The orders that differ from the paper, by means over the splits that both methods
+# have. Other features may have another order.
 
 for title, values in printed(TALR, "table 1, CIFAR-10", "AP_T").items():
     print_orders(study.stored, "ap", values, title)
