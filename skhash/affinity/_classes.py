@@ -40,7 +40,15 @@ class ClassAffinity:
         kinds = _kinds(a) | _kinds(b)
         if len(kinds) > 1:
             raise ValueError(f"`y` must hold classes of one kind. Got {' and '.join(sorted(kinds))} instead.")
-        return np.asarray(a[:, None] == b[None, :], dtype=np.uint8)
+        if _fit_bytes(a) and _fit_bytes(b):  # which are compared in a quarter of the time
+            a, b = a.astype(np.uint8), b.astype(np.uint8)
+        levels: npt.NDArray[np.uint8] = (a[:, None] == b[None, :]).view(np.uint8)
+        return levels
+
+
+def _fit_bytes(y: npt.NDArray[Any]) -> bool:
+    """Whether classes are integers from 0 to 255."""
+    return y.dtype.kind in "iu" and len(y) > 0 and bool(y.min() >= 0 and y.max() < 256)
 
 
 def one_per_sample(y: Any) -> npt.NDArray[Any]:

@@ -1,9 +1,13 @@
-"""Compiled listwise metrics of a batch: soft counts, metric and derivative of each query in one pass.
+"""Compiled listwise metrics of a batch: soft counts, metric and derivative of several queries in one pass.
 
 The formulas are those of average_precision.py, ndcg.py and fast_ap.py on the soft counts of soft_histogram.py, which
-stay the definition and the oracle. Every query is computed alone, in float64. A tie d of its ranking has ``n[d]`` items
-of mass ``m[d]``: the number of relevant items ``p[d]``, or the gain. The sums over all ties do not depend on the
-distances, so that normalizers are constants.
+stay the definition and the oracle. Sums are float64. A tie d of a ranking has ``n[d]`` items of mass ``m[d]``: the
+number of relevant items ``p[d]``, or the gain. The sums over all ties do not depend on the distances, so that
+normalizers are constants.
+
+LANES queries are computed side by side: value l of tie d, that of query l, is at ``d * LANES + l`` of a flat array. So
+loops over all values are vectorized, and so are sums over ties, which add the value LANES before. No query depends on
+another one.
 """
 
 import numba as nb
@@ -15,6 +19,7 @@ ROOT_HALF, MANTISSA = 0x3FE6A09E667F3BCD, 0xFFFFFFFFFFFFF  # bits of sqrt(1 / 2)
 LOG_2 = 0.6931471805599453
 TRACE = 1e-9  # a tie with fewer soft items counts as empty
 POLE = 1e-3  # AP_T uses a series where n[d] is so near to 1
+LANES = 8  # queries that are computed side by side
 TILE = 8  # samples whose sums are transposed at a time
 
 
@@ -87,113 +92,122 @@ def _near_one(c, x):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def average_precision_terms(n, p, d_n, d_p, work):
+def _add_up(values, sums):
+    """Sums of the values of the ties before each tie, for one more tie than there are values."""
+    sums[:LANES] = 0.0
+    for i in range(len(values)):
+        sums[i + LANES] = sums[i] + values[i]
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _add_later(values):
+    """Add to each value those of all later ties, in place."""
+    for i in range(len(values) - LANES - 1, -1, -1):
+        values[i] += values[i + LANES]
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _sum_ties(values, totals):
+    """Sums of the values of all ties."""
+    totals[:] = 0.0
+    for d in range(0, len(values), LANES):
+        for lane in range(LANES):
+            totals[lane] += values[d + lane]
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def average_precision_terms(n, p, totals, d_n, d_p, work):
     """AP_T times the number of relevant items, and its derivatives by `n` and `p`.
 
     The derivation is in _precision_sums_torch.py. The sum over the ties is that of ``share * bracket``. What acts
     through the last rank of tie d, all ties up to d share. Loops with one output each are vectorized.
     """
-    n_ties = len(n)
-    before, relevant_before, psi, psi1 = work[0], work[1], work[2, : n_ties + 1], work[3, : n_ties + 1]
+    size = len(n)
+    before, relevant_before, psi, psi1 = work[0], work[1], work[2, : size + LANES], work[3, : size + LANES]
     per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
-    before[0], relevant_before[0] = 0.0, 0.0
-    for d in range(n_ties):
-        before[d + 1] = before[d] + n[d]
-        relevant_before[d + 1] = relevant_before[d] + p[d]
+    by_rank, by_relevant = work[8, : size + LANES], work[9, : size + LANES]
+    _add_up(n, before)
+    _add_up(p, relevant_before)
     _harmonics(before, psi, psi1)
-    for d in range(n_ties):
-        per_item[d] = 1 / max(n[d], TRACE)
-    for d in range(n_ties):
-        slope[d] = 0.0 if abs(n[d] - 1) < POLE else 1 / (n[d] - 1)
-    for d in range(n_ties):
-        harmonic = psi[d + 1] - psi[d]
-        excess = n[d] - (before[d] + 1) * harmonic
-        bracket[d] = (p[d] - 1) * slope[d] * excess + (relevant_before[d] + 1) * harmonic
-    for d in range(n_ties):
-        excess = n[d] - (before[d] + 1) * (psi[d + 1] - psi[d])
-        d_p[d] = per_item[d] * (bracket[d] + p[d] * excess * slope[d])
-    for d in range(n_ties):
-        excess = n[d] - (before[d] + 1) * (psi[d + 1] - psi[d])
-        ratio = (p[d] - 1) * slope[d]
-        d_n[d] = p[d] * per_item[d] * (ratio - bracket[d] * per_item[d] - excess * ratio * slope[d])
-    for d in range(n_ties):
-        ratio = (p[d] - 1) * slope[d]
-        d_harmonic[d] = p[d] * per_item[d] * (relevant_before[d] + 1 - ratio * (before[d] + 1))
-    return _add_ranks(n, p, d_n, d_p, work)
+    for i in range(size):
+        per_item[i] = 1 / max(n[i], TRACE)
+    for i in range(size):
+        slope[i] = 0.0 if abs(n[i] - 1) < POLE else 1 / (n[i] - 1)
+    for i in range(size):
+        harmonic = psi[i + LANES] - psi[i]
+        excess = n[i] - (before[i] + 1) * harmonic
+        bracket[i] = (p[i] - 1) * slope[i] * excess + (relevant_before[i] + 1) * harmonic
+    for i in range(size):
+        excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
+        d_p[i] = per_item[i] * (bracket[i] + p[i] * excess * slope[i])
+    for i in range(size):
+        ratio = (p[i] - 1) * slope[i]
+        d_harmonic[i] = p[i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
+    for i in range(size):
+        excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
+        ratio = (p[i] - 1) * slope[i]
+        by_tie = p[i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope[i])
+        d_n[i] = by_tie + d_harmonic[i] * psi1[i + LANES]
+    for i in range(size):
+        by_relevant[i] = p[i] * per_item[i] * (psi[i + LANES] - psi[i])
+    for i in range(size):
+        by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope[i]
+    for i in range(size):
+        if abs(n[i] - 1) < POLE:
+            share, excess = p[i] * per_item[i], p[i] - 1
+            series, by_n, by_before = _near_one(n[i] - 1, before[i] + 2)
+            bracket[i] += excess * series
+            d_n[i] += share * excess * (by_n - series * per_item[i])
+            d_p[i] += (excess * per_item[i] + share) * series
+            by_rank[i] += share * excess * by_before
+    for i in range(size):
+        bracket[i] *= p[i] * per_item[i]
+    _sum_ties(bracket[:size], totals)
+    by_rank[size:], by_relevant[size:] = 0.0, 0.0
+    _add_later(by_rank)
+    _add_later(by_relevant)
+    for i in range(size):
+        d_n[i] += by_rank[i + LANES]
+        d_p[i] += by_relevant[i + LANES]
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _add_ranks(n, p, d_n, d_p, work):
-    """Sum of AP_T. Adds to the derivatives what acts through ranks, and the series of ties of nearly one item."""
-    before, psi, psi1 = work[0], work[2], work[3]
-    per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
-    total, by_rank, by_relevant = 0.0, 0.0, 0.0
-    for d in range(len(n) - 1, -1, -1):
-        share, harmonic = p[d] * per_item[d], psi[d + 1] - psi[d]
-        total += share * bracket[d]
-        d_n[d] += by_rank + d_harmonic[d] * psi1[d + 1]
-        d_p[d] += by_relevant
-        by_rank += d_harmonic[d] * (psi1[d + 1] - psi1[d]) - share * (p[d] - 1) * slope[d] * harmonic
-        by_relevant += share * harmonic
-        if abs(n[d] - 1) < POLE:
-            series, by_n, by_before = _near_one(n[d] - 1, before[d] + 2)
-            total += share * (p[d] - 1) * series
-            d_n[d] += share * (p[d] - 1) * (by_n - series * per_item[d])
-            d_p[d] += ((p[d] - 1) * per_item[d] + share) * series
-            by_rank += share * (p[d] - 1) * by_before
-    return total
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _add_later(by_rank, by_mass, d_n, d_m):
-    """Add to the derivatives of each tie what acts through N_d and M_d, the sums over the ties up to d."""
-    rank, mass = 0.0, 0.0
-    for d in range(len(d_n) - 1, -1, -1):
-        rank += by_rank[d + 1]
-        mass += by_mass[d + 1]
-        d_n[d] += rank
-        d_m[d] += mass
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def discounted_gain_terms(n, gain, discounts, d_n, d_gain, work):
+def discounted_gain_terms(n, gain, totals, discounts, d_n, d_gain, work):
     """DCG_T and its derivatives by `n` and `gain`; `discounts` are the sums S(0), S(1), ..."""
-    by_rank, by_gain = work[:2, : len(n) + 1]
-    by_rank[:], by_gain[:] = 0.0, 0.0
-    total, before, last_sum, last_step = 0.0, 0.0, 0.0, discounts[1]
-    for d in range(len(n)):
-        rank = before + n[d]
-        whole = int(rank)
-        step = discounts[whole + 1] - discounts[whole]
-        current_sum = discounts[whole] + (rank - whole) * step
-        items = max(n[d], TRACE)
-        share = gain[d] / items
-        total += share * (current_sum - last_sum)
-        d_gain[d] = (current_sum - last_sum) / items
-        d_n[d] = -share * d_gain[d] if n[d] >= TRACE else 0.0
-        by_rank[d + 1] += share * step
-        by_rank[d] -= share * last_step
-        before, last_sum, last_step = rank, current_sum, step
-    _add_later(by_rank, by_gain, d_n, d_gain)
-    return total
+    size = len(n)
+    ranks, sums, steps, by_rank = work[0], work[1], work[2], work[3, :size]
+    _add_up(n, ranks)
+    for i in range(size + LANES):
+        whole = int(ranks[i])
+        steps[i] = discounts[whole + 1] - discounts[whole]
+        sums[i] = discounts[whole] + (ranks[i] - whole) * steps[i]
+    for i in range(size):
+        d_gain[i] = (sums[i + LANES] - sums[i]) / max(n[i], TRACE)
+    for i in range(size):
+        share = gain[i] / max(n[i], TRACE)
+        by_rank[i] = share * (steps[i + LANES] - steps[i])
+        d_n[i] = share * (steps[i] - (d_gain[i] if n[i] >= TRACE else 0.0))
+    _sum_ties(gain * d_gain, totals)
+    _add_later(by_rank)
+    d_n += by_rank
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def fast_ap_terms(n, p, d_n, d_p, work):
+def fast_ap_terms(n, p, totals, d_n, d_p, work):
     """FastAP times the number of relevant items, and its derivatives by `n` and `p`."""
-    by_rank, by_relevant = work[:2, : len(n) + 1]
-    by_rank[:], by_relevant[:] = 0.0, 0.0
-    total, rank, relevant = 0.0, 0.0, 0.0
-    for d in range(len(n)):
-        rank += n[d]
-        relevant += p[d]
-        precision = relevant / rank if rank > 0 else 0.0
-        total += p[d] * precision
-        d_n[d], d_p[d] = 0.0, precision
-        by_rank[d + 1] = -p[d] * precision / rank if rank > 0 else 0.0
-        by_relevant[d + 1] = p[d] / rank if rank > 0 else 0.0
-    _add_later(by_rank, by_relevant, d_n, d_p)
-    return total
+    size = len(n)
+    ranks, relevant, precision = work[0], work[1], work[2]
+    _add_up(n, ranks)
+    _add_up(p, relevant)
+    for i in range(size):
+        rank = ranks[i + LANES]
+        precision[i] = relevant[i + LANES] / rank if rank > 0 else 0.0
+        d_n[i] = -p[i] * precision[i] / rank if rank > 0 else 0.0
+        d_p[i] = p[i] / rank if rank > 0 else 0.0
+    _sum_ties(p * precision[:size], totals)
+    _add_later(d_n)
+    _add_later(d_p)
+    d_p += precision[:size]
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -213,41 +227,44 @@ def _place(products, level, query, offset, scale, n_bins, places, parts):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _count(places, parts, sums, n, p):
-    """Soft counts of the items and of the relevant items of one query.
+def _count(places, parts, counts, uppers, n, p, n_relevant):
+    """Soft counts of the items and of the relevant items, and the numbers of relevant items.
 
-    Returns the number of relevant items, and the first and the last bin with items. Counts of other ties stay unset.
+    Returns the first and the last bin with items of any of the queries. Counts of other ties stay unset.
 
-    An item adds 1 and its part to the sums of its place. Successive items are added apart, since a sum waits for the
-    one before it in the same place.
+    An item adds 1 to the count of its place and its part to what the next bin gets. Items of different queries are
+    added in turn, since a sum waits for the one before it in the same place.
     """
-    sums[:] = 0.0
-    even, odd = sums[0], sums[1]
-    half = len(places) // 2
-    for i in range(half):
-        even[places[2 * i], 0] += 1.0
-        even[places[2 * i], 1] += parts[2 * i]
-        odd[places[2 * i + 1], 0] += 1.0
-        odd[places[2 * i + 1], 1] += parts[2 * i + 1]
-    for i in range(2 * half, len(places)):
-        even[places[i], 0] += 1.0
-        even[places[i], 1] += parts[i]
-    n_bins, n_relevant = len(n) - 1, 0.0
-    even += odd
-    first, last = 0, n_bins - 1
-    while first < last and even[first, 0] + even[n_bins + 1 + first, 0] == 0:
+    n_bins = len(n) // LANES - 1
+    counts[:], uppers[:] = 0.0, 0.0
+    for i in range(places.shape[1]):
+        for lane in range(LANES):
+            place = places[lane, i] * np.uint32(LANES) + np.uint32(lane)
+            counts[place] += 1.0
+            uppers[place] += parts[lane, i]
+    first, last, relevant = 0, n_bins - 1, (n_bins + 1) * LANES
+    while first < last and not _has_items(counts, first * LANES) and not _has_items(counts, relevant + first * LANES):
         first += 1
-    while last > first and even[last, 0] + even[n_bins + 1 + last, 0] == 0:
+    while last > first and not _has_items(counts, last * LANES) and not _has_items(counts, relevant + last * LANES):
         last -= 1
-    n[first], p[first] = 0.0, 0.0
-    for d in range(first, last + 1):
-        relevant, relevant_upper = even[n_bins + 1 + d]
-        upper = even[d, 1] + relevant_upper
-        n[d] += even[d, 0] + relevant - upper
-        p[d] += relevant - relevant_upper
-        n[d + 1], p[d + 1] = upper, relevant_upper
-        n_relevant += relevant
-    return n_relevant, first, last
+    start, stop = first * LANES, (last + 1) * LANES
+    n[start : start + LANES], p[start : start + LANES] = 0.0, 0.0
+    for i in range(start, stop):
+        n[i + LANES] = uppers[i] + uppers[relevant + i]
+    for i in range(start, stop):
+        p[i + LANES] = uppers[relevant + i]
+    for i in range(start, stop):
+        n[i] += counts[i] + counts[relevant + i] - (uppers[i] + uppers[relevant + i])
+    for i in range(start, stop):
+        p[i] += counts[relevant + i] - uppers[relevant + i]
+    _sum_ties(counts[relevant + start : relevant + stop], n_relevant)
+    return first, last
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _has_items(counts, start):
+    """Whether a bin has items of any of the queries."""
+    return counts[start : start + LANES].sum() > 0
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -268,6 +285,18 @@ def _count_gains(places, parts, level, masses, discounts, gain):
         ideal += masses[v] * (discounts[last] - discounts[before])
         before = last
     return ideal
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _write_slopes(places, level, masses, is_graded, table, lane, slopes):
+    """Derivatives of one query by its products, from those of the places of the items."""
+    n_places = len(table) // (2 * LANES)
+    for i in range(len(places)):
+        slopes[i] = table[places[i] * np.uint32(LANES) + np.uint32(lane)]
+    if is_graded:
+        for i in range(len(places)):
+            if places[i] >= n_places:
+                slopes[i] = table[(places[i] - n_places) * LANES + lane] + masses[level[i]] * slopes[i]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -295,38 +324,43 @@ def listwise_metric(products, level, offset, scale, n_bins, metric, masses, disc
     defined : bool array of shape (n,)
         Receives whether something is relevant to the sample.
     slopes : array of shape (n, n), of the type of the products
-        Receives the derivatives of the metric of a row by the products in that row.
+        Receives the derivatives of the metric of a row by the products in that row. It may be `products`.
     """
-    places, parts = np.empty(len(products), np.uint32), np.empty(len(products), products.dtype)
-    sums = np.empty((2, 2 * n_bins + 2, 2))
-    n, m, d_n, d_m = np.empty((4, n_bins + 1))
-    work, table = np.empty((8, n_bins + 2)), np.zeros(2 * n_bins + 2, products.dtype)
-    for q in range(len(products)):
-        _place(products[q], level[q], q, offset, scale, n_bins, places, parts)
-        n_relevant, first, last = _count(places, parts, sums, n, m)
-        defined[q] = n_relevant > 0
-        if not defined[q]:
-            values[q] = 0.0
-            slopes[q] = 0.0
-            continue
-        ties, normalizer = slice(first, last + 2), n_relevant
+    n_ties, size = n_bins + 1, (n_bins + 1) * LANES
+    places, parts = np.full((LANES, len(products)), n_bins, np.uint32), np.zeros((LANES, len(products)), products.dtype)
+    counts, uppers = np.empty(2 * size), np.empty(2 * size)
+    n, m, d_n, d_m = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    work, table = np.empty((10, size + LANES)), np.zeros(2 * size, products.dtype)
+    n_relevant, totals, normalizers = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    for start in range(0, len(products), LANES):
+        n_queries = min(LANES, len(products) - start)
+        places[n_queries:], parts[n_queries:] = n_bins, 0.0
+        for lane in range(n_queries):
+            q = start + lane
+            _place(products[q], level[q], q, offset, scale, n_bins, places[lane], parts[lane])
+        first, last = _count(places, parts, counts, uppers, n, m, n_relevant)
+        ties = slice(first * LANES, (last + 2) * LANES)
+        normalizers[:] = n_relevant
         if metric == AP:
-            total = average_precision_terms(n[ties], m[ties], d_n[ties], d_m[ties], work)
+            average_precision_terms(n[ties], m[ties], totals, d_n[ties], d_m[ties], work)
         elif metric == NDCG:
-            normalizer = _count_gains(places, parts, level[q], masses, discounts, m)
-            total = discounted_gain_terms(n[ties], m[ties], discounts, d_n[ties], d_m[ties], work)
+            gains = m.reshape(n_ties, LANES)
+            for lane in range(n_queries):
+                of_query = places[lane], parts[lane], level[start + lane]
+                normalizers[lane] = _count_gains(*of_query, masses, discounts, gains[:, lane])
+            discounted_gain_terms(n[ties], m[ties], totals, discounts, d_n[ties], d_m[ties], work)
         else:
-            total = fast_ap_terms(n[ties], m[ties], d_n[ties], d_m[ties], work)
-        values[q] = total / normalizer
-        for d in range(first, last + 1):  # from derivatives by counts to those by products, nearer if larger
-            by_n, by_m = (d_n[d] - d_n[d + 1]) * (scale / normalizer), (d_m[d] - d_m[d + 1]) * (scale / normalizer)
-            table[d], table[n_bins + 1 + d] = by_n, by_m if metric == NDCG else by_n + by_m
-        for i in range(len(products)):
-            slopes[q, i] = table[places[i]]
-        if metric == NDCG:
-            for i in range(len(products)):
-                if places[i] > n_bins:
-                    slopes[q, i] = table[places[i] - n_bins - 1] + masses[level[q, i]] * slopes[q, i]
+            fast_ap_terms(n[ties], m[ties], totals, d_n[ties], d_m[ties], work)
+        for lane in range(n_queries):
+            q = start + lane
+            defined[q] = n_relevant[lane] > 0
+            factor = 1 / normalizers[lane] if defined[q] else 0.0
+            values[q] = totals[lane] * factor
+            for i in range(first * LANES + lane, (last + 1) * LANES, LANES):
+                # from derivatives by counts to those by products, nearer if larger
+                by_n, by_m = (d_n[i] - d_n[i + LANES]) * (scale * factor), (d_m[i] - d_m[i + LANES]) * (scale * factor)
+                table[i], table[size + i] = by_n, by_m if metric == NDCG else by_n + by_m
+            _write_slopes(places[lane], level[q], masses, metric == NDCG, table, lane, slopes[q])
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -340,7 +374,7 @@ def add_transposed(slopes, weights, sums):
     weights : array of shape (n,)
         Derivatives by the values.
     sums : array of shape (n, n)
-        Receives ``weights[:, None] * slopes`` plus its transpose.
+        Receives ``weights[:, None] * slopes`` plus its transpose. It may be `slopes`.
     """
     n, tile = len(slopes), np.empty((TILE, TILE), slopes.dtype)
     n_whole = n - n % TILE

@@ -92,7 +92,7 @@ def listwise_loss(
     values, is_defined, slopes = _evaluate(phi, level_index, _masses(levels, metric), metric, n_bins)
     n_defined = max(int(is_defined.sum()), 1)
     weights = np.full(len(phi), -1 / n_defined, phi.dtype)
-    return 1 - values.sum().item() / n_defined, _differentiate(phi, slopes, weights)
+    return 1 - values.sum().item() / n_defined, _differentiate(phi, slopes, weights, slopes)
 
 
 def _masses(levels: npt.ArrayLike, metric: str) -> npt.NDArray[np.float64]:
@@ -112,17 +112,18 @@ def _evaluate(
     activations = torch.from_numpy(phi)
     products = ((activations / 2) @ activations.T).numpy()
     real = products.dtype.type
-    values, is_defined, slopes = np.empty(n), np.empty(n, dtype=bool), np.empty_like(products)
+    values, is_defined = np.empty(n), np.empty(n, dtype=bool)
     bins = real(nbits / 2), real(n_bins / nbits), n_bins
-    _kernels.listwise_metric(products, level_index, *bins, code, masses, discounts, values, is_defined, slopes)
-    return values, is_defined, slopes
+    _kernels.listwise_metric(products, level_index, *bins, code, masses, discounts, values, is_defined, products)
+    return values, is_defined, products  # which the kernel has replaced by the derivatives
 
 
-def _differentiate(phi: npt.NDArray[Any], slopes: npt.NDArray[Any], weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Derivative of the weighted sum of the values by the activations."""
+def _differentiate(
+    phi: npt.NDArray[Any], slopes: npt.NDArray[Any], weights: npt.NDArray[Any], sums: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Derivative of the weighted sum of the values by the activations. `sums` is for work, and may be `slopes`."""
     from skhash.metrics import _kernels
 
-    sums = np.empty_like(slopes)
     _kernels.add_transposed(slopes, weights / 2, sums)
     derivative: npt.NDArray[Any] = sums @ phi
     return derivative
@@ -149,5 +150,6 @@ class _ListwiseMetric(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[torch.Tensor, None, None, None, None]:
         (phi,) = ctx.saved_tensors
-        slopes = _differentiate(phi.detach().numpy(), ctx.slopes, gradient.to(phi.dtype).numpy())
+        weights = gradient.to(phi.dtype).numpy()
+        slopes = _differentiate(phi.detach().numpy(), ctx.slopes, weights, np.empty_like(ctx.slopes))
         return torch.from_numpy(slopes), None, None, None, None

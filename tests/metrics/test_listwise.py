@@ -10,6 +10,7 @@ from skhash.metrics import _kernels, average_precision, fast_ap, ndcg
 from skhash.metrics._listwise import listwise_metric
 from skhash.metrics.soft_histogram import soft_histogram
 
+LANES = _kernels.LANES
 METRICS = ("ap", "ndcg", "fastap")
 
 
@@ -62,9 +63,10 @@ def test_the_pole_of_ap_is_smooth():
     n, p = np.array([3.0, 1.0, 5.0]), np.array([1.0, 0.6, 2.0])
     results = []
     for step in (-1.001e-3, -0.999e-3, 0.0, 0.999e-3, 1.001e-3):
-        d_n, d_p, work = np.empty(3), np.empty(3), np.empty((8, 4))
-        total = _kernels.average_precision_terms(n + np.array([0, step, 0]), p, d_n, d_p, work)
-        results.append([total, *d_n, *d_p])
+        totals, d_n, d_p = np.empty(LANES), np.empty(3 * LANES), np.empty(3 * LANES)
+        lanes = np.repeat(n + np.array([0, step, 0]), LANES), np.repeat(p, LANES)
+        _kernels.average_precision_terms(*lanes, totals, d_n, d_p, np.empty((10, 4 * LANES)))
+        results.append([totals[0], *d_n[::LANES], *d_p[::LANES]])
     below, series_below, middle, series_above, above = np.array(results)
     np.testing.assert_allclose(below, series_below, rtol=0, atol=1e-5)
     np.testing.assert_allclose(above, series_above, rtol=0, atol=1e-5)

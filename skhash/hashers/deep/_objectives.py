@@ -222,10 +222,9 @@ class HistogramObjective(Objective):
         return self.loss(soft_histogram(distances, index, levels, max_distance=nbits, n_bins=self.n_bins))
 
     def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Index of the level of each pair, and the levels."""
+        """Index of the level of each pair, and the levels. A histogram ignores the pairs of a sample and itself."""
         index, levels = small_level_indices(self.affinity, targets, targets)
-        index = index.copy()
-        np.fill_diagonal(index, 0)  # no sample is relevant to itself
+        index = np.require(index, requirements=["C", "W"])  # what the kernels are compiled for
         if not self.graded:
             return index if len(levels) <= 2 else np.minimum(index, 1), np.array([0, 1])
         if len(levels) > MAX_LEVELS:
