@@ -304,7 +304,7 @@ NSH = {
 _METHODS = (
     "structhash, linear, weighted",
     "structhash, linear, AUC loss, weighted",
-    "cghash, weighted",
+    "cghash, linear, weighted",
     "splh",
     "sths",
     "bre",
