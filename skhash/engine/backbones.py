@@ -5,6 +5,8 @@ import copy
 import torch
 from torch import nn
 
+from skhash.engine.dropout import Dropout
+
 HIDDEN = 512  # width of the two hidden layers of "mlp"
 # channels of the convolutions of "conv"; a 0 halves the image
 CONVOLUTIONS = (32, 0, 64, 64, 0, 128, 128, 0, 256)
@@ -98,11 +100,11 @@ def output_width(backbone: nn.Module, shape: tuple[int, ...]) -> int:
 
 
 def _mlp(n_features: int, input_dropout: float, hidden_dropout: float) -> list[nn.Module]:
-    layers: list[nn.Module] = [nn.Dropout(input_dropout)]
+    layers: list[nn.Module] = [Dropout(input_dropout)]
     for width in (n_features, HIDDEN):
         linear = nn.Linear(width, HIDDEN, bias=False)
         nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
-        layers += [linear, nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Dropout(hidden_dropout)]
+        layers += [linear, nn.BatchNorm1d(HIDDEN), nn.ReLU(), Dropout(hidden_dropout)]
     return layers
 
 
@@ -123,6 +125,6 @@ def _conv(shape: tuple[int, ...], hidden_dropout: float) -> nn.Module:
         nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
         layers += [convolution, nn.BatchNorm2d(width), nn.ReLU()]
         n_inputs = width
-    network: nn.Module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(hidden_dropout))
+    network: nn.Module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), Dropout(hidden_dropout))
     channels_last: nn.Module = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return channels_last  # a third faster

@@ -103,3 +103,17 @@ def test_mixed_precision_is_for_training_alone():
         assert not torch.equal(exact.train()(X), mixed.train()(X))
         mixed.load_state_dict(exact.state_dict())  # the running statistics as well
         assert torch.equal(exact.eval()(X), mixed.eval()(X))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "shape", "places"),
+    [
+        ("mlp", (8,), [1, 2, 5, 6]),
+        ("mlp", (1, 2, 4), [2, 3, 6, 7]),
+        ("conv", (3, 8, 8), [0, 1, 4, 5, 7, 8, 11, 12, 14, 15, 18, 19]),
+    ],
+    ids=["mlp", "mlp of images", "conv"],
+)
+def test_layers_keep_the_places_that_saved_files_name(backbone, shape, places):
+    names = [name.split(".") for name in Encoder(shape, 3, backbone).backbone.state_dict()]
+    assert list(dict.fromkeys(int(place) for place, _ in names)) == places

@@ -30,7 +30,7 @@ def test_learns_digits_better_than_itq(digits, itq_score, Hasher):
 
 @every_hasher
 def test_learns_with_hidden_layers(digits, Hasher):
-    hasher = Hasher(16, backbone="mlp", n_epochs=5, batch_size=100, random_state=0).fit(digits.X, digits.y)
+    hasher = Hasher(16, backbone="mlp", n_epochs=8, batch_size=100, random_state=0).fit(digits.X, digits.y)
     assert hasher.score(digits.X_query, digits.y_query) > 0.6
 
 
