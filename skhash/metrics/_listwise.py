@@ -86,7 +86,7 @@ def listwise_loss(
     >>> same_class = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=np.uint32)
     >>> loss, slopes = listwise_loss(phi, same_class, [0, 1], "ap")
     >>> round(loss, 4)
-    0.033
+    0.0331
     """
     n_bins = phi.shape[1] if n_bins is None else n_bins
     values, is_defined, slopes = _evaluate(phi, level_index, _masses(levels, metric), metric, n_bins)
