@@ -149,21 +149,21 @@ class Converter:
 
     def codes(self, part: Slice) -> Codes:
         """Packed codes of a slice. Activations are packed part by part, while they are in the cache."""
-        X, few = self._validated(part)
+        X, few = self._read(part)
         parts = self.hasher._project_parts(X) if few is None else [few]
         return np.concatenate([check_and_pack(activations, self.hasher) for activations in parts])
 
     def activations(self, part: Slice) -> Any:
         """Activations of a slice, those of `project` of all samples."""
-        X, few = self._validated(part)
+        X, few = self._read(part)
         return check_activations(self.hasher._project(X) if few is None else few, self.hasher)
 
-    def _validated(self, part: Slice) -> tuple[Any, Any]:
+    def _read(self, part: Slice) -> tuple[Any, Any]:
         """Validated samples, and their activations if there are few."""
-        X = self._converted(part)
+        X = self._validated(part)
         return X, self.hasher._project_few(X) if part.is_only else None
 
-    def _converted(self, part: Slice) -> Any:
+    def _validated(self, part: Slice) -> Any:
         samples = part.samples
         kind = (type(samples), getattr(samples, "dtype", None), samples.shape[1:])
         if kind == self._plain and (part.is_within or are_within(samples)):

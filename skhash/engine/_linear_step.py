@@ -39,6 +39,7 @@ class LinearStep:
         self._samples = np.empty((min(len(X), batch_size + 1), X.shape[1]), np.float32)
         self._gradients = tuple(torch.empty_like(values) for values in (encoder.hash.weight, encoder.hash.bias))
 
+    @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
     def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
         """Loss of a batch.
 
