@@ -35,8 +35,9 @@ class InterruptedFit(KeyboardInterrupt):
 class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base class of all hashers: validation, codes, scores and tags.
 
-    A subclass implements `_fit(X, targets)`, which sets the fitted attributes, and `_project(X)`, which returns real
-    activations. It has the parameters `nbits`, `affinity` and `store_database`.
+    A subclass implements `_fit(X, targets)`, which sets the fitted attributes, and
+    `_project(X)`, which returns real activations. It has the parameters `nbits`, `affinity`
+    and `store_database`.
 
     Examples
     --------
@@ -92,8 +93,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         X : array-like of shape (n_samples, n_features)
             Training samples, finite real values.
         y : array-like of shape (n_samples,) or (n_samples, ...), default=None
-            Targets that the affinity compares: class labels, a 0/1 matrix of labels, or whatever a given affinity
-            takes. Supervised hashers require it unless their affinity does not. Others store it for :meth:`score`.
+            Targets that the affinity compares: class labels, a 0/1 matrix of labels, or
+            whatever a given affinity takes. Supervised hashers require it unless their
+            affinity does not. The others store it for :meth:`score` only.
 
         Returns
         -------
@@ -150,10 +152,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     @abstractmethod
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
         """Activations of validated samples, of shape (n_samples, nbits)."""
-
-    def _project_parts(self, X: Any) -> Iterator[npt.NDArray[np.floating]]:
-        """Activations of validated samples in parts, if each can be computed alone."""
-        yield self._project(X)
 
     def _project_few(self, X: Any) -> npt.NDArray[np.floating] | None:
         """Activations of few validated samples, without threads to limit; None for many, or if there is no such way."""
@@ -212,7 +210,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         Returns
         -------
         ndarray of shape (n_samples, nbits), float
-            Activations, or queries that the method learns. A query q scores an item ``q @ (2 * bits - 1)``.
+            The activations of :meth:`project`, unless a method learns queries of its own. A
+            query q scores an item ``q @ (2 * bits - 1)``.
 
         Examples
         --------

@@ -148,20 +148,17 @@ class Converter:
         self._plain: Any = None  # type of slices that need no conversion
 
     def codes(self, part: Slice) -> Codes:
-        """Packed codes of a slice. Activations are packed part by part, while they are in the cache."""
-        X, few = self._read(part)
-        parts = self.hasher._project_parts(X) if few is None else [few]
-        return np.concatenate([check_and_pack(activations, self.hasher) for activations in parts])
+        """Packed codes of a slice."""
+        return check_and_pack(self._projected(part), self.hasher)
 
     def activations(self, part: Slice) -> Any:
         """Activations of a slice, those of `project` of all samples."""
-        X, few = self._read(part)
-        return check_activations(self.hasher._project(X) if few is None else few, self.hasher)
+        return check_activations(self._projected(part), self.hasher)
 
-    def _read(self, part: Slice) -> tuple[Any, Any]:
-        """Validated samples, and their activations if there are few."""
+    def _projected(self, part: Slice) -> Any:
         X = self._validated(part)
-        return X, self.hasher._project_few(X) if part.is_only else None
+        few = self.hasher._project_few(X) if part.is_only else None
+        return self.hasher._project(X) if few is None else few
 
     def _validated(self, part: Slice) -> Any:
         samples = part.samples

@@ -1,8 +1,8 @@
 """Base class of hashers with a linear map, and the maps that they start from."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from itertools import pairwise, starmap
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -79,24 +79,16 @@ class LinearHasher(BaseHasher):
     def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         dtype = np.result_type(X, self.mean_, self.projection_)
         activations = np.empty((X.shape[0], self.projection_.shape[1]), dtype=dtype)
-        for part in _parts(X.shape[0]):
-            np.matmul(X[part] - self.mean_, self.projection_, out=activations[part])
+        starts = range(0, max(1, X.shape[0] - N_CENTERED + 1), N_CENTERED)  # the last part has no fewer samples
+        for start, stop in pairwise([*starts, X.shape[0]]):
+            np.matmul(X[start:stop] - self.mean_, self.projection_, out=activations[start:stop])
         return activations
-
-    def _project_parts(self, X: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
-        return (self._project(X[part]) for part in _parts(X.shape[0]))
 
     def _project_few(self, X: Any) -> npt.NDArray[Any] | None:
         if issparse(X) or X.shape[0] * self.projection_.size > N_MAX_PRODUCTS:
             return None
         activations: npt.NDArray[Any] = np.einsum("ij,jk->ik", X - self.mean_, self.projection_)
         return activations
-
-
-def _parts(n: int) -> Iterator[slice]:
-    """Slices of samples that are centered at a time; the last one has no fewer than the others."""
-    starts = range(0, max(1, n - N_CENTERED + 1), N_CENTERED)
-    return starmap(slice, pairwise([*starts, n]))
 
 
 def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -40,12 +40,3 @@ def test_the_cholesky_factor_of_ridged_moments():
     L = ridged_cholesky(X.T @ X, 0.5)
     assert_allclose(L @ L.T, X.T @ X + 0.5 * np.mean(np.sum(X**2, axis=0)) * np.eye(6))
     assert_array_equal(ridged_cholesky(np.zeros((3, 3)), 0.5), np.eye(3))
-
-
-@pytest.mark.parametrize("n", [1, 767, 768, 1535, 1536, 4096])
-def test_parts_are_computed_as_the_whole(n):
-    X = np.random.default_rng(0).standard_normal((4096, 20)).astype(np.float32)
-    hasher, X = LSHHasher(12, random_state=0).fit(X), X[:n]
-    parts = [*hasher._project_parts(X)]
-    assert len(parts) == max(1, n // 768)
-    assert_array_equal(np.concatenate(parts), hasher._project(X))
