@@ -18,7 +18,7 @@ from skhash._compat import Interval, StrOptions, fit_context
 from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash._threads import one_thread
 from skhash._validation.degenerate import checked_indices, warn_if_degenerate
-from skhash._validation.plain import validated
+from skhash._validation.plain import is_plain
 from skhash._validation.samples import check_kind
 from skhash._validation.schema import OPTIONAL, Array
 from skhash._validation.targets import labels_for_affinity, missing_targets
@@ -35,9 +35,8 @@ class InterruptedFit(KeyboardInterrupt):
 class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base class of all hashers: validation, codes, scores and tags.
 
-    A subclass implements `_fit(X, targets)`, which sets the fitted attributes, and
-    `_project(X)`, which returns real activations. It has the parameters `nbits`, `affinity`
-    and `store_database`.
+    A subclass implements `_fit(X, targets)`, which sets the fitted attributes, and `_project(X)`, which returns real
+    activations. It has the parameters `nbits`, `affinity` and `store_database`.
 
     Examples
     --------
@@ -93,9 +92,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         X : array-like of shape (n_samples, n_features)
             Training samples, finite real values.
         y : array-like of shape (n_samples,) or (n_samples, ...), default=None
-            Targets that the affinity compares: class labels, a 0/1 matrix of labels, or
-            whatever a given affinity takes. Supervised hashers require it unless their
-            affinity does not. The others store it for :meth:`score` only.
+            Targets that the affinity compares: class labels, a 0/1 matrix of labels, or whatever a given affinity
+            takes. Supervised hashers require it unless their affinity does not. Others store it for :meth:`score`.
 
         Returns
         -------
@@ -358,7 +356,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return tags
 
     def _validate_samples(self, X: Any) -> Any:
-        return validated(X, self)
+        if is_plain(X, self):
+            return X
+        check_is_fitted(self)
+        return check_values(self._check_input(X, reset=False))
 
     def _check_input(self, X: Any, **options: Any) -> Any:
         """Validated samples. `options` are passed to scikit-learn's validate_data."""

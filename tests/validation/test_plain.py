@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from skhash import ITQHasher, LSHHasher, TALRHasher, base
-from skhash._validation.plain import is_plain, validated
+from skhash._validation.plain import is_plain
 from skhash._validation.values import check_values
 from skhash.hashers.deep import _base
 
@@ -65,7 +65,7 @@ def outcome(function, *args):
 @pytest.mark.parametrize("name", FITTED)
 def test_the_outcome_is_that_of_scikit_learns_validation(name, given):
     hasher, samples = FITTED[name], GIVEN[given]
-    found, warned = outcome(validated, samples, hasher)
+    found, warned = outcome(hasher._validate_samples, samples)
     expected, warned_before = outcome(lambda: check_values(hasher._check_input(samples, reset=False)))
     assert type(found) is type(expected)
     assert warned == warned_before
@@ -87,4 +87,4 @@ def test_a_plain_array_is_not_validated_by_scikit_learn(name, given, monkeypatch
 
 def test_a_hasher_that_is_not_fitted_says_so():
     with pytest.raises(NotFittedError, match="ITQHasher"):
-        validated(X, ITQHasher())
+        ITQHasher()._validate_samples(X)
