@@ -61,6 +61,12 @@ def run_in_slices(kernel: Callable[[slice], object], n: int, *, min_size: int = 
             raise
 
 
+class _OfThread(threading.local):
+    """What each thread knows of a setting."""
+
+    n_users = 0
+
+
 class SharedSetting:
     """A setting of the whole process that several threads need at the same time.
 
@@ -74,7 +80,7 @@ class SharedSetting:
 
     def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
         self._change, self._lock, self._n_users = change, threading.RLock(), 0
-        self._thread = threading.local()
+        self._thread = _OfThread()
         if hasattr(os, "register_at_fork"):
             hooks = {"after_in_parent": self._lock.release, "after_in_child": self._forget_other_threads}
             os.register_at_fork(before=self._lock.acquire, **hooks)
@@ -93,17 +99,13 @@ class SharedSetting:
             if self._n_users == 0:
                 self._restore = self._change()
             self._n_users += n
-            self._thread.n_users = self._n_users_here() + n
+            self._thread.n_users += n
             if self._n_users == 0:
                 self._restore()
 
-    def _n_users_here(self) -> int:
-        n_users: int = getattr(self._thread, "n_users", 0)
-        return n_users
-
     def _forget_other_threads(self) -> None:
         """Release the setting in a forked process for the threads that have stayed behind."""
-        n_users, self._n_users = self._n_users, self._n_users_here()
+        n_users, self._n_users = self._n_users, self._thread.n_users
         if n_users > 0 and self._n_users == 0:
             self._restore()
         self._lock.release()

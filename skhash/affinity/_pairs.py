@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from skhash._targets import take_targets
-from skhash.affinity._levels import level_indices
+from skhash.affinity._levels import small_level_indices
 
 
 def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
@@ -35,7 +35,7 @@ def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
     """
     relevant = irrelevant = False
     for batch in gen_batches(targets.shape[0], batch_size):
-        indices, _ = level_indices(affinity, take_targets(targets, batch), targets)
+        indices, _ = small_level_indices(affinity, take_targets(targets, batch), targets)
         others = np.ones(indices.shape, dtype=bool)
         others[np.arange(len(indices)), np.arange(batch.start, batch.stop)] = False
         relevant |= bool((indices[others] > 0).any())

@@ -16,7 +16,6 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
-from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._threads import is_forked, one_thread
 from skhash._validation.samples import check_kind
 from skhash.affinity import SharedLabelsAffinity
@@ -76,8 +75,6 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     _sgd_rates: dict[str, float]
     _n_epochs_range = (30, 125)  # fewest and most epochs that a number of steps is turned into
     _batch_norm = False  # whether each output is normalized over the batch
-    #: function of (objective, activations, targets): what `history_` stores at the end of a stage
-    _measure: Callable[..., dict[str, Any]] | None = None
     _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -196,6 +193,10 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     def _n_stages(self) -> int:
         """Number of stages of a method that learns by continuation."""
         return 1
+
+    def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
+        """What `history_` stores at the end of a stage."""
+        return {}
 
     def _new_encoder(self, *args: Any, **options: Any) -> Encoder:
         """Encoder with first weights."""
@@ -373,7 +374,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             context = self._callback_fit_ctx.subcontext(task_name="epoch")
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             entry = {"epoch": trainer.n_epochs_done + 1, "loss": trainer.run_epoch()}
-            if trainer.stage_ended and self._measure is not None:
+            if trainer.stage_ended:
                 entry |= self._measure_stage(trainer)
             if early_stopping is None or early_stopping.improves(trainer.encoder, entry):
                 self._store_weights(trainer.encoder.state_dict())
@@ -395,12 +396,6 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     def _should_stop(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> bool:
         stops_early = early_stopping is not None and early_stopping.should_stop(len(self.history_))
         return stops_early or trainer.n_epochs_done >= trainer.schedule.n_epochs
-
-    def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
-        indices = evenly_spaced(len(trainer.X), ENCODE_BATCH_SIZE)
-        activations = torch.from_numpy(compute_activations(trainer.encoder, trainer.X[indices])).to(trainer.device)
-        targets = None if trainer.targets is None else trainer.targets[indices]
-        return self._measure(trainer.objective, activations, targets)  # type: ignore[misc]
 
     # --- store
 

@@ -18,7 +18,7 @@ J and the loss L of the binary codes closes.
 from collections.abc import Sequence
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,9 @@ import torch
 
 from skhash._compat import Interval, StrOptions
 from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
-from skhash.engine import Encoder, Objective, evenly_spaced
+from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._objectives import pairwise_loss
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
@@ -261,6 +262,8 @@ class HashNetHasher(DeepHasher):
     def _n_stages(self) -> int:
         return self.n_stages
 
-    def _measure(self, objective: _HashNetObjective, activations: torch.Tensor, targets: Any) -> dict[str, float]:
-        chosen = evenly_spaced(len(activations), N_MEASURED)
-        return objective.gap(activations[chosen], targets[chosen])
+    def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
+        chosen = evenly_spaced(len(trainer.X), N_MEASURED)
+        activations = torch.from_numpy(compute_activations(trainer.encoder, trainer.X[chosen])).to(trainer.device)
+        objective = cast(_HashNetObjective, trainer.objective)
+        return objective.gap(activations, trainer.targets[chosen])

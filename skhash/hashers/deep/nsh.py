@@ -35,7 +35,7 @@ import math
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +45,7 @@ from torch.nn.functional import mse_loss, normalize, softplus
 from torch.utils.checkpoint import checkpoint
 
 from skhash._compat import Interval, StrOptions
-from skhash.engine import Encoder, Objective
+from skhash.engine import Encoder, Objective, Trainer
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
@@ -426,8 +426,8 @@ class NSHHasher(DeepHasher):
     def _n_stages(self) -> int:
         return 10  # how often own views are counted, should the training stop early
 
-    def _measure(self, objective: _NSHObjective, activations: torch.Tensor, targets: Any) -> dict[str, float]:
-        return objective.own_views.shares()
+    def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
+        return cast(_NSHObjective, trainer.objective).own_views.shares()
 
     def _augmentation(self) -> None:
         return None  # the objective draws two views
