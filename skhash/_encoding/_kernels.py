@@ -37,13 +37,14 @@ def mix_words(words, mask, limit, mixed):
 
 
 @nb.njit(nogil=True, cache=True)
-def pack_signs(activations, words, mask, limit, codes, found):
-    """Pack the signs of activations, and put the or of all ``(word & mask) + limit`` of a bit into `found`.
+def pack_signs(activations, words, mask, limit, codes):
+    """Pack the signs of activations, and return the or of all ``(word & mask) + limit``.
 
     `words` are the activations as integers. Both loops over the bits of a sample become vector instructions; a
     product then collects the lowest bits of the 8 bytes of a word in its highest byte.
     """
     bits = np.zeros(8 * codes.shape[1], dtype=np.uint8)
+    found = np.zeros_like(words[0])
     eights, last = bits.view(np.uint64), np.uint64(56)
     for i in range(activations.shape[0]):
         for j in range(activations.shape[1]):
@@ -52,3 +53,6 @@ def pack_signs(activations, words, mask, limit, codes, found):
             bits[j] = activations[i, j] >= 0
         for j in range(codes.shape[1]):
             codes[i, j] = eights[j] * _COLLECT >> last
+    for word in found[1:]:
+        found[0] |= word
+    return found[0]

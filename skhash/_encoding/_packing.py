@@ -26,16 +26,20 @@ def check_and_pack(activations: npt.NDArray[np.floating], hasher: Any) -> Codes:
     terms = range_terms(activations.dtype)
     if terms is None:
         return binarize_and_pack(check_activations(activations, hasher))
-    from skhash._encoding._kernels import pack_signs
-
     bits, sign, mask, limit = terms
     activations = read_only(activations)
     codes = np.empty((len(activations), -(-activations.shape[1] // 8)), dtype=np.uint8)
-    found = np.zeros(activations.shape[1], dtype=bits)
-    pack_signs(activations, activations.view(bits), mask, limit, codes, found)
-    if np.bitwise_or.reduce(found) & sign:
+    if kernels().pack_signs(activations, activations.view(bits), mask, limit, codes) & sign:
         check_activations(activations, hasher)
     return codes
+
+
+@cache
+def kernels() -> Any:
+    """Module of the compiled kernels, imported at first use."""
+    from skhash._encoding import _kernels
+
+    return _kernels
 
 
 @cache

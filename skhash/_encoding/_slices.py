@@ -259,7 +259,7 @@ def _identity(hasher: Any, source: Source, first: Any, size: int) -> dict[str, s
     n = "any number of" if source.n is None else f"{source.n:,}"
     shape = " x ".join(map(str, first.shape[1:]))
     return {
-        "format": "3",
+        "format": "4",
         "the hasher": f"{type(hasher).__name__} {state}",
         "the data": f"{n} samples of {shape} {first.dtype} values",
         "`batch_size`": str(size),

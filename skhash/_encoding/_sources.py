@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._encoding._packing import range_terms
+from skhash._encoding._packing import kernels, range_terms
 from skhash._validation.values import MAX_VALUE
 from skhash._views import read_only
 
@@ -120,7 +121,7 @@ def checksum(samples: Any) -> tuple[str, bool]:
         return digest.hexdigest()[:32], False
     content, is_within = _content(np.asarray(samples))
     kind = f"{samples.shape!r}{samples.dtype.str}".encode()
-    return hashlib.sha256(kind + content).hexdigest()[:32], is_within
+    return hashlib.blake2b(kind + content, digest_size=16).hexdigest(), is_within
 
 
 def _content(samples: npt.NDArray[Any]) -> tuple[bytes, bool]:
@@ -129,18 +130,18 @@ def _content(samples: npt.NDArray[Any]) -> tuple[bytes, bool]:
     n_bytes = content[:1].nbytes
     if n_bytes == 0 or n_bytes % 8:
         return content.tobytes(), False
-    from skhash._encoding._kernels import mix_words
-
     words = content.reshape(-1).view(np.uint64).reshape(len(content), -1)
     mixed = np.zeros(N_MIXED, dtype=np.uint64)
-    terms = range_terms(content.dtype, MAX_VALUE)
-    if terms is None:
-        mix_words(words, np.uint64(0), np.uint64(0), mixed)
-        return mixed.tobytes(), False
-    bits, *masks = terms
-    sign, mask, limit = (np.uint64(int(each) * (1 if bits.itemsize == 8 else 1 + (1 << 32))) for each in masks)
-    found = mix_words(words, mask, limit, mixed)
-    return mixed.tobytes(), not found & sign
+    sign, mask, limit = _word_terms(content.dtype)
+    found = kernels().mix_words(words, mask, limit, mixed)
+    return mixed.tobytes(), bool(sign and not found & sign)
+
+
+@cache
+def _word_terms(dtype: np.dtype[Any]) -> list[np.uint64]:
+    """Sign, mask and limit of `range_terms` for all floats in 8 bytes; 0 for other types."""
+    bits, *terms = range_terms(dtype, MAX_VALUE) or (np.dtype(np.uint64), 0, 0, 0)
+    return [np.uint64(int(term) * (1 if bits.itemsize == 8 else 1 + (1 << 32))) for term in terms]
 
 
 def _checked_block(block: Any) -> npt.NDArray[Any]:

@@ -87,7 +87,7 @@ class ResumableRecords:
         ValueError
             If the slice has been finished with other samples.
         """
-        if self._n_seen == len(self._slices):
+        if self._n_seen >= len(self._slices):
             return False
         n_there, checksum_there, records_there, _ = self._slices[self._n_seen]
         if (n, checksum) != (n_there, checksum_there):
@@ -109,17 +109,15 @@ class ResumableRecords:
         records : ndarray of shape (n, width), dtype uint8
             The records.
         checksum : str
-            Checksum of their samples.
+            Checksum of their samples, without quotes and backslashes.
         """
-        content = np.ascontiguousarray(records).data
-        line = json.dumps([len(records), checksum, zlib.crc32(content)]).encode() + b"\n"
+        content = np.ascontiguousarray(records).reshape(-1).data
+        line = f'[{len(records)}, "{checksum}", {zlib.crc32(content)}]\n'.encode()
         try:
-            for file, more in ((self._file, content), (self._log, line)):
-                file.write(more)
-                file.flush()
+            _write(self._file, content)
+            _write(self._log, line)
         except OSError as error:
             raise _explain(error, self._target) from error
-        self._slices.append((len(records), checksum, 0, self._log.tell()))
         self._n_seen += 1
         self.n_records += len(records)
 
@@ -138,8 +136,7 @@ class ResumableRecords:
         """Give the file its name, and remove the journal."""
         try:
             self._file.seek(0)
-            self._file.write(_header(self.n_records, self.width))
-            self._file.flush()
+            _write(self._file, _header(self.n_records, self.width))
             if self._old is not None:
                 _keep_owner_and_mode(self._file.fileno(), self._old)
             os.fsync(self._file.fileno())
@@ -161,7 +158,7 @@ class ResumableRecords:
 
     def close(self) -> None:
         """Close the files. They stay for the next run if a slice is finished."""
-        if not self._log.closed and not self._slices:
+        if not self._log.closed and not self._slices and not self._n_seen:
             self.discard()
         self._file.close()
         self._log.close()
@@ -169,7 +166,7 @@ class ResumableRecords:
     def _open_journal(self) -> None:
         while True:
             descriptor = os.open(self._journal, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
-            self._log = os.fdopen(descriptor, "r+b")
+            self._log = os.fdopen(descriptor, "r+b", buffering=0)
             if _lock(descriptor) is False:
                 self._log.close()
                 raise BlockingIOError(errno.EAGAIN, "Another process writes the file")
@@ -183,8 +180,7 @@ class ResumableRecords:
         if not lines:  # new, or without a whole line
             self._log.seek(0)
             self._log.truncate()
-            self._log.write(json.dumps(identity).encode() + b"\n")
-            self._log.flush()
+            _write(self._log, json.dumps(identity).encode() + b"\n")
             return
         there = _parsed(first)
         if not isinstance(there, dict):
@@ -204,11 +200,10 @@ class ResumableRecords:
         if self._slices and not self._part.exists() and self._target.is_file():
             shutil.copyfile(self._target, self._part)  # killed after the records had got their name
         descriptor = os.open(self._part, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666 if self._old is None else 0o600)
-        self._file = os.fdopen(descriptor, "r+b")
+        self._file = os.fdopen(descriptor, "r+b", buffering=0)
         if not self._slices:
             self._file.truncate(0)
-            self._file.write(_header(0, self.width))
-            self._file.flush()
+            _write(self._file, _header(0, self.width))
         self._truncate()
         self._file.seek(len(_header(0, self.width)))
 
@@ -246,6 +241,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         os.stat(Path(os.path.realpath(path)).parent)
     except OSError as error:
         raise _explain(error, path) from error
+
+
+def _write(file: io.FileIO, content: bytes | memoryview) -> None:
+    """Write all of it: a file without a buffer, which costs time for each slice, may take a part at a time."""
+    while content:
+        content = content[file.write(content) :]
 
 
 def _header(n: int, width: int) -> bytes:

@@ -1,10 +1,12 @@
 """Records that are written slice by slice: what is finished stays, and belongs to one identity and its samples."""
 
+import io
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skhash._files._resumable import ResumableRecords
+from skhash._files._resumable import ResumableRecords, _write
 
 SLICES = [np.arange(n * 3, dtype=np.uint8).reshape(n, 3) + n for n in (4, 4, 2)]
 IDENTITY = {"the hasher": "A"}
@@ -93,3 +95,13 @@ def test_one_writer_at_a_time(tmp_path):
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(OSError, match="Create the folder first"):
         ResumableRecords(tmp_path / "nowhere" / "a.npy", 3, IDENTITY)
+
+
+def test_a_file_that_takes_a_part_at_a_time_gets_all(tmp_path):
+    class Parts(io.FileIO):
+        def write(self, content):
+            return super().write(content[:5])
+
+    with Parts(tmp_path / "a", "w") as file:
+        _write(file, memoryview(bytes(range(12))))
+    assert (tmp_path / "a").read_bytes() == bytes(range(12))
