@@ -120,6 +120,8 @@ def hamming_histogram(queries, database, multiplicity, group, table, query_group
 def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do what `hamming_histogram` does for a database in the order of its groups, which looks no level up.
 
+    Codes of one word have a kernel of their own, `grouped_words`: a process compiles what it needs.
+
     Parameters
     ----------
     queries, database, multiplicity, table, query_group, counts : array
@@ -127,9 +129,6 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
     bounds : int64 array of shape (n_groups + 1,)
         Where the items of each group begin, and the end of the last.
     """
-    if len(database) == 1:
-        _grouped_words(queries, database[0], multiplicity, bounds, table, query_group, counts)
-        return
     n_distances, n_levels = counts.shape[1:]
     distances = np.empty(BLOCK, np.int32)
     for q in range(len(queries)):
@@ -144,13 +143,18 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
         _add_lanes(lanes, counts[q])
 
 
-@nb.njit(nogil=True, error_model="numpy")
-def _grouped_words(queries, words, multiplicity, bounds, table, query_group, counts):
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do what `grouped_histogram` does for codes of one word, each of which is read once for a team of queries.
 
     A distance is counted as soon as it is known: no block of distances is written and read again.
+
+    Parameters
+    ----------
+    queries, database, multiplicity, bounds, table, query_group, counts : array
+        As there.
     """
-    n_queries, n_distances, n_levels = counts.shape
+    words, (n_queries, n_distances, n_levels) = database[0], counts.shape
     lanes = np.empty((TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
     team, offsets = np.empty(TEAM, np.uint64), np.empty(TEAM, np.uint64)
     for first in range(0, n_queries, TEAM):

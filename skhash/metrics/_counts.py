@@ -36,7 +36,7 @@ def count_plain(queries, database, nbits, pairs):
     RelevanceHistogram
         Dense.
     """
-    from skhash._hamming_kernels import grouped_histogram, hamming_histogram
+    from skhash._hamming_kernels import grouped_histogram, grouped_words, hamming_histogram
 
     codes, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
     is_merged = len(group) < len(database)
@@ -44,7 +44,8 @@ def count_plain(queries, database, nbits, pairs):
         if (group[1:] < group[:-1]).any():  # else all have one target, or were merged and are sorted already
             small = group.astype(np.min_scalar_type(pairs.n_groups))  # numpy sorts small types by radix sort
             codes = np.ascontiguousarray(codes[:, np.argsort(small, kind="stable")])
-        kernel, groups = grouped_histogram, np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
+        kernel = grouped_words if len(codes) == 1 else grouped_histogram
+        groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
     else:
         kernel, groups = hamming_histogram, group.astype(np.uint32)
     query_words = item_words(queries)

@@ -1,19 +1,23 @@
-"""Compiled listwise metrics of a batch: soft counts, metric and derivative of several queries in one pass.
+"""Compiled listwise metrics of a batch: soft counts, the metric with its derivative by them, and that by the products.
 
 The formulas are those of average_precision.py, ndcg.py and fast_ap.py on the soft counts of soft_histogram.py, which
 stay the definition and the oracle. Sums are float64. A tie d of a ranking has ``n[d]`` items of mass ``m[d]``: the
 number of relevant items ``p[d]``, or the gain. The sums over all ties do not depend on the distances, so that
 normalizers are constants.
 
-LANES queries are computed side by side: value l of tie d, that of query l, is at ``d * LANES + l`` of a flat array. So
-loops over all values are vectorized, and so are sums over ties, which add the value LANES before. No query depends on
-another one.
+LANES queries, a block, are computed side by side: value l of tie d of block b, that of query ``b * LANES + l``, is at
+``(b * n_ties + d) * LANES + l`` of a flat array. So loops over all values are vectorized, and so are sums over ties,
+which add the value LANES before. No query depends on another one. The ties of block b that have items are those from
+``ends[b, 0]`` to ``ends[b, 1]`` of that array; others stay unset.
+
+The first training of a process without numba's cache waits until the kernels are compiled. That takes longest where
+numba infers types and compiles what numpy's functions do, again in each kernel that inlines another one. So kernels
+are few loops over single values, arrays for work are made by the caller, and each metric is a kernel of its own.
 """
 
 import numba as nb
 import numpy as np
 
-AP, NDCG, FAST_AP = 0, 1, 2  # metrics of `listwise_metric`
 SHIFT = 16.0  # higher derivatives of digamma use their asymptotic series from here on
 ROOT_HALF, MANTISSA = 0x3FE6A09E667F3BCD, 0xFFFFFFFFFFFFF  # bits of sqrt(1 / 2), and those of a mantissa
 LOG_2 = 0.6931471805599453
@@ -35,7 +39,7 @@ def _log(x):
     return np.float64(np.int32(bits >> 52)) * LOG_2 + 2 * t * series
 
 
-@nb.njit(nogil=True, error_model="numpy", inline="always")
+@nb.njit(nogil=True, error_model="numpy", forceinline=True)
 def digamma_and_trigamma(x):
     """psi(x) and psi'(x) for x > 0: eight steps of the recurrence as one fraction, then the asymptotic series.
 
@@ -52,13 +56,6 @@ def digamma_and_trigamma(x):
     psi -= s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * 691 / 32760)))))
     psi1 = t + 0.5 * s + t * s * (1 / 6 - s * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * (5 / 66 - s * 691 / 2730)))))
     return psi, psi1 + w * w * (first * first - second) - 2 * first
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _harmonics(ranks, psi, psi1):
-    """psi(r + 1) and psi'(r + 1) for ranks r."""
-    for d in range(len(psi)):
-        psi[d], psi1[d] = digamma_and_trigamma(ranks[d] + 1)
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -92,275 +89,323 @@ def _near_one(c, x):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _add_up(values, sums):
+def _add_up(values, start, size, sums):
     """Sums of the values of the ties before each tie, for one more tie than there are values."""
-    sums[:LANES] = 0.0
-    for i in range(len(values)):
-        sums[i + LANES] = sums[i] + values[i]
+    for i in range(LANES):
+        sums[i] = 0.0
+    for i in range(size):
+        sums[i + LANES] = sums[i] + values[start + i]
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _add_later(values):
+def _add_later(values, size):
     """Add to each value those of all later ties, in place."""
-    for i in range(len(values) - LANES - 1, -1, -1):
+    for i in range(size - LANES - 1, -1, -1):
         values[i] += values[i + LANES]
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _sum_ties(values, totals):
+def _sum_ties(values, size, totals, start):
     """Sums of the values of all ties."""
-    totals[:] = 0.0
-    for d in range(0, len(values), LANES):
+    for lane in range(LANES):
+        totals[start + lane] = 0.0
+    for d in range(0, size, LANES):
         for lane in range(LANES):
-            totals[lane] += values[d + lane]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def average_precision_terms(n, p, totals, d_n, d_p, work):
-    """AP_T times the number of relevant items, and its derivatives by `n` and `p`.
-
-    The derivation is in _precision_sums_torch.py. The sum over the ties is that of ``share * bracket``. What acts
-    through the last rank of tie d, all ties up to d share. Loops with one output each are vectorized.
-    """
-    size = len(n)
-    before, relevant_before, psi, psi1 = work[0], work[1], work[2, : size + LANES], work[3, : size + LANES]
-    per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
-    by_rank, by_relevant = work[8, : size + LANES], work[9, : size + LANES]
-    _add_up(n, before)
-    _add_up(p, relevant_before)
-    _harmonics(before, psi, psi1)
-    for i in range(size):
-        per_item[i] = 1 / max(n[i], TRACE)
-    for i in range(size):
-        slope[i] = 0.0 if abs(n[i] - 1) < POLE else 1 / (n[i] - 1)
-    for i in range(size):
-        harmonic = psi[i + LANES] - psi[i]
-        excess = n[i] - (before[i] + 1) * harmonic
-        bracket[i] = (p[i] - 1) * slope[i] * excess + (relevant_before[i] + 1) * harmonic
-    for i in range(size):
-        excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-        d_p[i] = per_item[i] * (bracket[i] + p[i] * excess * slope[i])
-    for i in range(size):
-        ratio = (p[i] - 1) * slope[i]
-        d_harmonic[i] = p[i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
-    for i in range(size):
-        excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-        ratio = (p[i] - 1) * slope[i]
-        by_tie = p[i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope[i])
-        d_n[i] = by_tie + d_harmonic[i] * psi1[i + LANES]
-    for i in range(size):
-        by_relevant[i] = p[i] * per_item[i] * (psi[i + LANES] - psi[i])
-    for i in range(size):
-        by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope[i]
-    for i in range(size):
-        if abs(n[i] - 1) < POLE:
-            share, excess = p[i] * per_item[i], p[i] - 1
-            series, by_n, by_before = _near_one(n[i] - 1, before[i] + 2)
-            bracket[i] += excess * series
-            d_n[i] += share * excess * (by_n - series * per_item[i])
-            d_p[i] += (excess * per_item[i] + share) * series
-            by_rank[i] += share * excess * by_before
-    for i in range(size):
-        bracket[i] *= p[i] * per_item[i]
-    _sum_ties(bracket[:size], totals)
-    by_rank[size:], by_relevant[size:] = 0.0, 0.0
-    _add_later(by_rank)
-    _add_later(by_relevant)
-    for i in range(size):
-        d_n[i] += by_rank[i + LANES]
-        d_p[i] += by_relevant[i + LANES]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def discounted_gain_terms(n, gain, totals, discounts, d_n, d_gain, work):
-    """DCG_T and its derivatives by `n` and `gain`; `discounts` are the sums S(0), S(1), ..."""
-    size = len(n)
-    ranks, sums, steps, by_rank = work[0], work[1], work[2], work[3, :size]
-    _add_up(n, ranks)
-    for i in range(size + LANES):
-        whole = int(ranks[i])
-        steps[i] = discounts[whole + 1] - discounts[whole]
-        sums[i] = discounts[whole] + (ranks[i] - whole) * steps[i]
-    for i in range(size):
-        d_gain[i] = (sums[i + LANES] - sums[i]) / max(n[i], TRACE)
-    for i in range(size):
-        share = gain[i] / max(n[i], TRACE)
-        by_rank[i] = share * (steps[i + LANES] - steps[i])
-        d_n[i] = share * (steps[i] - (d_gain[i] if n[i] >= TRACE else 0.0))
-    _sum_ties(gain * d_gain, totals)
-    _add_later(by_rank)
-    d_n += by_rank
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def fast_ap_terms(n, p, totals, d_n, d_p, work):
-    """FastAP times the number of relevant items, and its derivatives by `n` and `p`."""
-    size = len(n)
-    ranks, relevant, precision = work[0], work[1], work[2]
-    _add_up(n, ranks)
-    _add_up(p, relevant)
-    for i in range(size):
-        rank = ranks[i + LANES]
-        precision[i] = relevant[i + LANES] / rank if rank > 0 else 0.0
-        d_n[i] = -p[i] * precision[i] / rank if rank > 0 else 0.0
-        d_p[i] = p[i] / rank if rank > 0 else 0.0
-    _sum_ties(p * precision[:size], totals)
-    _add_later(d_n)
-    _add_later(d_p)
-    d_p += precision[:size]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _place(products, level, query, offset, scale, n_bins, places, parts):
-    """Place of each item, and the part of it that the next bin gets.
-
-    Places are the bins below the irrelevant items, one that nothing uses but the query itself, and as many more for
-    the relevant items.
-    """
-    zero, one, last = products.dtype.type(0), products.dtype.type(1), np.int32(n_bins - 1)
-    for i in range(len(products)):
-        position = (offset - products[i]) * scale
-        b = min(max(np.int32(position), np.int32(0)), last)
-        parts[i] = min(max(position - b, zero), one)
-        places[i] = b + np.int32(level[i] != 0) * np.int32(n_bins + 1)
-    places[query] = n_bins
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _count(places, parts, counts, uppers, n, p, n_relevant):
-    """Soft counts of the items and of the relevant items, and the numbers of relevant items.
-
-    Returns the first and the last bin with items of any of the queries. Counts of other ties stay unset.
-
-    An item adds 1 to the count of its place and its part to what the next bin gets. Items of different queries are
-    added in turn, since a sum waits for the one before it in the same place.
-    """
-    n_bins = len(n) // LANES - 1
-    counts[:], uppers[:] = 0.0, 0.0
-    for i in range(places.shape[1]):
-        for lane in range(LANES):
-            place = places[lane, i] * np.uint32(LANES) + np.uint32(lane)
-            counts[place] += 1.0
-            uppers[place] += parts[lane, i]
-    first, last, relevant = 0, n_bins - 1, (n_bins + 1) * LANES
-    while first < last and not _has_items(counts, first * LANES) and not _has_items(counts, relevant + first * LANES):
-        first += 1
-    while last > first and not _has_items(counts, last * LANES) and not _has_items(counts, relevant + last * LANES):
-        last -= 1
-    start, stop = first * LANES, (last + 1) * LANES
-    n[start : start + LANES], p[start : start + LANES] = 0.0, 0.0
-    for i in range(start, stop):
-        n[i + LANES] = uppers[i] + uppers[relevant + i]
-    for i in range(start, stop):
-        p[i + LANES] = uppers[relevant + i]
-    for i in range(start, stop):
-        n[i] += counts[i] + counts[relevant + i] - (uppers[i] + uppers[relevant + i])
-    for i in range(start, stop):
-        p[i] += counts[relevant + i] - uppers[relevant + i]
-    _sum_ties(counts[relevant + start : relevant + stop], n_relevant)
-    return first, last
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _has_items(counts, start):
-    """Whether a bin has items of any of the queries."""
-    return counts[start : start + LANES].sum() > 0
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _count_gains(places, parts, level, masses, discounts, gain):
-    """Gains of the ties of one query. Returns the largest DCG, that of the items sorted by level."""
-    n_bins = len(gain) - 1
-    level_totals = np.zeros(len(masses), np.int64)
-    gain[:] = 0.0
-    for i in range(len(places)):
-        if places[i] > n_bins:
-            d, part = places[i] - n_bins - 1, parts[i]
-            gain[d] += masses[level[i]] * (1 - part)
-            gain[d + 1] += masses[level[i]] * part
-            level_totals[level[i]] += 1
-    ideal, before = 0.0, 0
-    for v in range(len(masses) - 1, -1, -1):
-        last = before + level_totals[v]
-        ideal += masses[v] * (discounts[last] - discounts[before])
-        before = last
-    return ideal
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _write_slopes(places, level, masses, is_graded, table, lane, slopes):
-    """Derivatives of one query by its products, from those of the places of the items."""
-    n_places = len(table) // (2 * LANES)
-    for i in range(len(places)):
-        slopes[i] = table[places[i] * np.uint32(LANES) + np.uint32(lane)]
-    if is_graded:
-        for i in range(len(places)):
-            if places[i] >= n_places:
-                slopes[i] = table[(places[i] - n_places) * LANES + lane] + masses[level[i]] * slopes[i]
+            totals[start + lane] += values[d + lane]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def listwise_metric(products, level, offset, scale, n_bins, metric, masses, discounts, values, defined, slopes):
-    """Metric of each sample of a batch that ranks the others, and its derivative by each inner product.
+def average_precision_terms(n, p, ends, totals, d_n, d_p, work):
+    """AP_T times the number of relevant items, and its derivatives by the counts.
+
+    The derivation is in _precision_sums_torch.py. The sum over the ties is that of ``share * bracket``. What acts
+    through the last rank of tie d, all ties up to d share. Loops with one output each are vectorized.
 
     Parameters
     ----------
-    products : float32 or float64 array of shape (n, n)
-        Half the inner products of the samples.
+    n, p : float64 array of shape (n_blocks * n_ties * LANES,)
+        Numbers of items and of relevant items of the ties.
+    ends : int64 array of shape (n_blocks, 2)
+        The ties to use.
+    totals : float64 array of shape (n_blocks * LANES,)
+        Receives the value of each query.
+    d_n, d_p : float64 array of the shape of `n`
+        Receive its derivatives by `n` and `p`.
+    work : float64 array of shape (10, (n_ties + 1) * LANES)
+        Overwritten.
+    """
+    before, relevant_before, psi, psi1 = work[0], work[1], work[2], work[3]
+    per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
+    by_rank, by_relevant = work[8], work[9]
+    for block in range(len(ends)):
+        start, size = ends[block, 0], ends[block, 1] - ends[block, 0]
+        _add_up(n, start, size, before)
+        _add_up(p, start, size, relevant_before)
+        for i in range(size + LANES):
+            psi[i], psi1[i] = digamma_and_trigamma(before[i] + 1)
+        for i in range(size):
+            per_item[i] = 1 / max(n[start + i], TRACE)
+        for i in range(size):
+            slope[i] = 0.0 if abs(n[start + i] - 1) < POLE else 1 / (n[start + i] - 1)
+        for i in range(size):
+            harmonic = psi[i + LANES] - psi[i]
+            excess = n[start + i] - (before[i] + 1) * harmonic
+            bracket[i] = (p[start + i] - 1) * slope[i] * excess + (relevant_before[i] + 1) * harmonic
+        for i in range(size):
+            excess = n[start + i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
+            d_p[start + i] = per_item[i] * (bracket[i] + p[start + i] * excess * slope[i])
+        for i in range(size):
+            ratio = (p[start + i] - 1) * slope[i]
+            d_harmonic[i] = p[start + i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
+        for i in range(size):
+            excess = n[start + i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
+            ratio = (p[start + i] - 1) * slope[i]
+            by_tie = p[start + i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope[i])
+            d_n[start + i] = by_tie + d_harmonic[i] * psi1[i + LANES]
+        for i in range(size):
+            by_relevant[i] = p[start + i] * per_item[i] * (psi[i + LANES] - psi[i])
+        for i in range(size):
+            by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[start + i] - 1) * slope[i]
+        for i in range(size):
+            if abs(n[start + i] - 1) < POLE:
+                share, excess = p[start + i] * per_item[i], p[start + i] - 1
+                series, by_n, by_before = _near_one(n[start + i] - 1, before[i] + 2)
+                bracket[i] += excess * series
+                d_n[start + i] += share * excess * (by_n - series * per_item[i])
+                d_p[start + i] += (excess * per_item[i] + share) * series
+                by_rank[i] += share * excess * by_before
+        for i in range(size):
+            bracket[i] *= p[start + i] * per_item[i]
+        _sum_ties(bracket, size, totals, block * LANES)
+        _add_later(by_rank, size)
+        _add_later(by_relevant, size)
+        for i in range(size - LANES):
+            d_n[start + i] += by_rank[i + LANES]
+        for i in range(size - LANES):
+            d_p[start + i] += by_relevant[i + LANES]
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def discounted_gain_terms(n, gain, ends, totals, d_n, d_gain, work, discounts):
+    """DCG_T and its derivatives by `n` and `gain`, as `average_precision_terms`.
+
+    `discounts` are the sums of the discounts up to each rank.
+    """
+    ranks, sums, steps, by_rank = work[0], work[1], work[2], work[3]
+    for block in range(len(ends)):
+        start, size = ends[block, 0], ends[block, 1] - ends[block, 0]
+        _add_up(n, start, size, ranks)
+        for i in range(size + LANES):
+            whole = np.int64(ranks[i])
+            steps[i] = discounts[whole + 1] - discounts[whole]
+            sums[i] = discounts[whole] + (ranks[i] - whole) * steps[i]
+        for i in range(size):
+            d_gain[start + i] = (sums[i + LANES] - sums[i]) / max(n[start + i], TRACE)
+        for i in range(size):
+            share = gain[start + i] / max(n[start + i], TRACE)
+            by_rank[i] = share * (steps[i + LANES] - steps[i])
+            d_n[start + i] = share * (steps[i] - (d_gain[start + i] if n[start + i] >= TRACE else 0.0))
+        for i in range(size):
+            sums[i] = gain[start + i] * d_gain[start + i]
+        _sum_ties(sums, size, totals, block * LANES)
+        _add_later(by_rank, size)
+        for i in range(size):
+            d_n[start + i] += by_rank[i]
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def fast_ap_terms(n, p, ends, totals, d_n, d_p, work):
+    """FastAP times the number of relevant items, and its derivatives, as `average_precision_terms`."""
+    ranks, relevant, precision, by_rank, by_relevant = work[0], work[1], work[2], work[3], work[4]
+    for block in range(len(ends)):
+        start, size = ends[block, 0], ends[block, 1] - ends[block, 0]
+        _add_up(n, start, size, ranks)
+        _add_up(p, start, size, relevant)
+        for i in range(size):
+            rank = ranks[i + LANES]
+            precision[i] = relevant[i + LANES] / rank if rank > 0 else 0.0
+            by_rank[i] = -p[start + i] * precision[i] / rank if rank > 0 else 0.0
+            by_relevant[i] = p[start + i] / rank if rank > 0 else 0.0
+        _add_later(by_rank, size)
+        _add_later(by_relevant, size)
+        for i in range(size):
+            d_n[start + i] = by_rank[i]
+            d_p[start + i] = by_relevant[i] + precision[i]
+            precision[i] *= p[start + i]
+        _sum_ties(precision, size, totals, block * LANES)
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def count_items(products, level, offset, scale, n_bins, places, counts, n, p, ends, n_relevant):
+    """Soft counts of the items and of the relevant items of each query, and its number of relevant items.
+
+    Places are the bins below the irrelevant items, one that nothing uses but the query itself, and as many more for
+    the relevant items. An item adds 1 to the count of its place and its part to what the next bin gets. Items of
+    different queries are added in turn, since a sum waits for the one before it in the same place.
+
+    Parameters
+    ----------
+    products : float32 or float64 array of shape (n_blocks * LANES, n)
+        Half the inner products of the n samples. Replaced by the part of each item that the next bin gets.
     level : unsigned integer array of shape (n, n)
         Index of the level of each pair.
     offset, scale : scalars of the same type
         ``scale * (offset - products)`` are the soft distances in units of a bin, in [0, n_bins].
     n_bins : int
         Number of bins above bin 0.
-    metric : int
-        AP, NDCG or FAST_AP.
+    places : uint32 array of shape (n_blocks * LANES, n)
+        Receives the place of each item, times LANES, plus the query's index in its block.
+    counts : float64 array of shape (4 * (n_bins + 1) * LANES,)
+        Overwritten.
+    n, p : float64 array of shape (n_blocks * (n_bins + 1) * LANES,)
+        Receive the soft counts of the items and of the relevant items.
+    ends : int64 array of shape (n_blocks, 2)
+        Receives the ends of the ties that have items.
+    n_relevant : float64 array of shape (n_blocks * LANES,)
+        Receives the number of relevant items.
+    """
+    n_queries, n_items = level.shape
+    relevant = (n_bins + 1) * LANES
+    zero, one, last_bin = products.dtype.type(0), products.dtype.type(1), np.int32(n_bins - 1)
+    for block in range(len(ends)):
+        for lane in range(LANES):
+            q = block * LANES + lane
+            values, place, spare = products[q], places[q], np.uint32(n_bins * LANES + lane)
+            if q >= n_queries:
+                for i in range(n_items):
+                    values[i], place[i] = zero, spare
+                continue
+            levels = level[q]
+            for i in range(n_items):
+                position = (offset - values[i]) * scale
+                b = np.int32(position)
+                b = b if b > 0 else np.int32(0)
+                b = b if b < last_bin else last_bin
+                part = position - products.dtype.type(b)
+                part = part if part > zero else zero
+                values[i] = part if part < one else one
+                b += np.int32(n_bins + 1) if levels[i] != 0 else np.int32(0)
+                place[i] = np.uint32(b) * np.uint32(LANES) + np.uint32(lane)
+            place[q] = spare
+        for i in range(4 * relevant):
+            counts[i] = 0.0
+        for i in range(n_items):
+            for lane in range(LANES):
+                place = places[block * LANES + lane, i]
+                counts[place] += 1.0
+                counts[np.uint64(2 * relevant) + place] += products[block * LANES + lane, i]
+        start, stop = np.int64(0), n_bins * LANES
+        while start < stop - LANES and not _has_items(counts, start, relevant):
+            start += LANES
+        while stop > start + LANES and not _has_items(counts, stop - LANES, relevant):
+            stop -= LANES
+        base = block * relevant
+        ends[block, 0], ends[block, 1] = base + start, base + stop + LANES
+        for i in range(start, start + LANES):
+            n[base + i], p[base + i] = 0.0, 0.0
+        for i in range(start, stop):
+            n[base + i + LANES] = counts[2 * relevant + i] + counts[3 * relevant + i]
+        for i in range(start, stop):
+            p[base + i + LANES] = counts[3 * relevant + i]
+        for i in range(start, stop):
+            n[base + i] += counts[i] + counts[relevant + i] - (counts[2 * relevant + i] + counts[3 * relevant + i])
+        for i in range(start, stop):
+            p[base + i] += counts[relevant + i] - counts[3 * relevant + i]
+        for lane in range(LANES):
+            total = 0.0
+            for i in range(relevant + start + lane, relevant + stop, LANES):
+                total += counts[i]
+            n_relevant[block * LANES + lane] = total
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _has_items(counts, start, relevant):
+    """Whether a bin has items of any of the queries."""
+    total = 0.0
+    for i in range(start, start + LANES):
+        total += counts[i] + counts[relevant + i]
+    return total > 0
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def count_gains(places, parts, level, masses, discounts, n_bins, gains, normalizers):
+    """Gains of the ties of each query, and its largest DCG, that of the items sorted by level.
+
+    Parameters
+    ----------
+    places, parts, level : array
+        Places and parts of the items and levels of the pairs, as `count_items` takes and leaves them.
     masses : float64 array of shape (n_levels,)
-        Mass of an item of each level, 0 for the first: 1 for AP and FastAP, the gain for NDCG.
+        Gain of an item of each level, 0 for the first.
     discounts : float64 array of shape (>= n + 2,)
         Sums of the discounts up to each rank.
-    values : float64 array of shape (n,)
-        Receives the metrics, 0 where they are not defined.
-    defined : bool array of shape (n,)
-        Receives whether something is relevant to the sample.
-    slopes : array of shape (n, n), of the type of the products
-        Receives the derivatives of the metric of a row by the products in that row. It may be `products`.
+    n_bins : int
+        Number of bins above bin 0.
+    gains : float64 array of shape (n_blocks * (n_bins + 1) * LANES,)
+        Receives the gains.
+    normalizers : float64 array of shape (n,)
+        Receives the largest DCG.
     """
-    n_ties, size = n_bins + 1, (n_bins + 1) * LANES
-    places, parts = np.full((LANES, len(products)), n_bins, np.uint32), np.zeros((LANES, len(products)), products.dtype)
-    counts, uppers = np.empty(2 * size), np.empty(2 * size)
-    n, m, d_n, d_m = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    work, table = np.empty((10, size + LANES)), np.zeros(2 * size, products.dtype)
-    n_relevant, totals, normalizers = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    for start in range(0, len(products), LANES):
-        n_queries = min(LANES, len(products) - start)
-        places[n_queries:], parts[n_queries:] = n_bins, 0.0
-        for lane in range(n_queries):
-            q = start + lane
-            _place(products[q], level[q], q, offset, scale, n_bins, places[lane], parts[lane])
-        first, last = _count(places, parts, counts, uppers, n, m, n_relevant)
-        ties = slice(first * LANES, (last + 2) * LANES)
-        normalizers[:] = n_relevant
-        if metric == AP:
-            average_precision_terms(n[ties], m[ties], totals, d_n[ties], d_m[ties], work)
-        elif metric == NDCG:
-            gains = m.reshape(n_ties, LANES)
-            for lane in range(n_queries):
-                of_query = places[lane], parts[lane], level[start + lane]
-                normalizers[lane] = _count_gains(*of_query, masses, discounts, gains[:, lane])
-            discounted_gain_terms(n[ties], m[ties], totals, discounts, d_n[ties], d_m[ties], work)
-        else:
-            fast_ap_terms(n[ties], m[ties], totals, d_n[ties], d_m[ties], work)
-        for lane in range(n_queries):
-            q = start + lane
-            defined[q] = n_relevant[lane] > 0
-            factor = 1 / normalizers[lane] if defined[q] else 0.0
-            values[q] = totals[lane] * factor
-            for i in range(first * LANES + lane, (last + 1) * LANES, LANES):
-                # from derivatives by counts to those by products, nearer if larger
-                by_n, by_m = (d_n[i] - d_n[i + LANES]) * (scale * factor), (d_m[i] - d_m[i + LANES]) * (scale * factor)
-                table[i], table[size + i] = by_n, by_m if metric == NDCG else by_n + by_m
-            _write_slopes(places[lane], level[q], masses, metric == NDCG, table, lane, slopes[q])
+    level_totals = np.empty(len(masses), np.int64)
+    relevant = np.uint32((n_bins + 1) * LANES)
+    gains[:] = 0.0
+    for q in range(len(level)):
+        level_totals[:] = 0
+        base = q // LANES * (n_bins + 1) * LANES
+        for i in range(level.shape[1]):
+            if places[q, i] >= relevant:
+                d, part, v = base + np.int64(places[q, i] - relevant), parts[q, i], level[q, i]
+                gains[d] += masses[v] * (1 - part)
+                gains[d + LANES] += masses[v] * part
+                level_totals[v] += 1
+        ideal, before = 0.0, 0
+        for v in range(len(masses) - 1, -1, -1):
+            last = before + level_totals[v]
+            ideal += masses[v] * (discounts[last] - discounts[before])
+            before = last
+        normalizers[q] = ideal
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_m, table, slopes):
+    """Derivatives of each query's metric by its products, from those by the soft counts.
+
+    Parameters
+    ----------
+    places, level : array
+        As for `count_items`.
+    masses : float64 array of shape (n_levels,)
+        Mass of an item of each level.
+    is_graded : bool
+        Whether masses other than 0 and 1 count.
+    scale : scalar of the type of the products
+        Bins per unit of the soft distances.
+    factors : float64 array of shape (n,)
+        What the derivatives of each query are multiplied by.
+    ends : int64 array of shape (n_blocks, 2)
+        The ties that have items.
+    d_n, d_m : float64 array of shape (n_blocks * (n_bins + 1) * LANES,)
+        Derivatives by the number of items and by their mass.
+    table : array of shape (2 * (n_bins + 1) * LANES,), of the type of the products
+        Overwritten. The last bin and the place of the query itself must be 0.
+    slopes : array of shape (n, n), of the type of the products
+        Receives the derivatives of the metric of a row by the products in that row.
+    """
+    relevant = len(table) // 2
+    for q in range(len(level)):
+        block, lane = q // LANES, q % LANES
+        base, factor = block * relevant, scale * factors[q]
+        for i in range(ends[block, 0] + lane, ends[block, 1] - LANES, LANES):
+            # from derivatives by counts to those by products, nearer if larger
+            by_n, by_m = (d_n[i] - d_n[i + LANES]) * factor, (d_m[i] - d_m[i + LANES]) * factor
+            table[i - base] = by_n
+            table[relevant + i - base] = by_m if is_graded else by_n + by_m
+        for i in range(level.shape[1]):
+            slopes[q, i] = table[places[q, i]]
+        if is_graded:
+            for i in range(level.shape[1]):
+                if places[q, i] >= relevant:
+                    slopes[q, i] = table[places[q, i] - relevant] + masses[level[q, i]] * slopes[q, i]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

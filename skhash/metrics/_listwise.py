@@ -107,15 +107,32 @@ def _evaluate(
     from skhash.metrics import _kernels
 
     n, nbits = phi.shape
-    code = {"ap": _kernels.AP, "ndcg": _kernels.NDCG, "fastap": _kernels.FAST_AP}[metric]
-    discounts = _discount_table(1 << (n + 2).bit_length(), "log2")
-    activations = torch.from_numpy(phi)
-    products = ((activations / 2) @ activations.T).numpy()
-    real = products.dtype.type
-    values, is_defined = np.empty(n), np.empty(n, dtype=bool)
-    bins = real(nbits / 2), real(n_bins / nbits), n_bins
-    _kernels.listwise_metric(products, level_index, *bins, code, masses, discounts, values, is_defined, products)
-    return values, is_defined, products  # which the kernel has replaced by the derivatives
+    n_blocks, size = -(-n // _kernels.LANES), (n_bins + 1) * _kernels.LANES
+    real, is_graded = phi.dtype.type, metric == "ndcg"
+    scale = real(n_bins / nbits)
+    places = np.empty((n_blocks * _kernels.LANES, n), np.uint32)
+    products, activations = np.empty(places.shape, phi.dtype), torch.from_numpy(phi)
+    torch.mm(activations / 2, activations.T, out=torch.from_numpy(products[:n]))
+    ends = np.empty((n_blocks, 2), np.int64)
+    items, masses_of_ties, d_items, d_masses = np.empty((4, n_blocks * size))
+    n_relevant, totals = np.empty((2, len(places)))
+    bins = real(nbits / 2), scale, n_bins, places, np.empty(4 * size)
+    _kernels.count_items(products, level_index, *bins, items, masses_of_ties, ends, n_relevant)
+    ties = items, masses_of_ties, ends, totals, d_items, d_masses, np.empty((10, size + _kernels.LANES))
+    is_defined, normalizers = n_relevant[:n] > 0, n_relevant[:n]
+    if metric == "ap":
+        _kernels.average_precision_terms(*ties)
+    elif metric == "fastap":
+        _kernels.fast_ap_terms(*ties)
+    else:
+        discounts, normalizers = _discount_table(1 << (n + 2).bit_length(), "log2"), np.empty(n)
+        _kernels.count_gains(places, products, level_index, masses, discounts, n_bins, masses_of_ties, normalizers)
+        _kernels.discounted_gain_terms(*ties, discounts)
+    factors = np.divide(1, normalizers, out=np.zeros(n), where=is_defined)
+    slopes, table = products[:n], np.zeros(2 * size, real)
+    of_ties = factors, ends, d_items, d_masses, table
+    _kernels.write_slopes(places, level_index, masses, is_graded, scale, *of_ties, slopes)
+    return totals[:n] * factors, is_defined, slopes
 
 
 def _differentiate(
