@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation.values import check_activations
-from skhash._views import read_only
 from skhash.codes import threshold
 
 Codes = npt.NDArray[np.uint8]
@@ -27,7 +26,7 @@ def check_and_pack(activations: npt.NDArray[np.floating], hasher: Any) -> Codes:
     if terms is None:
         return binarize_and_pack(check_activations(activations, hasher))
     bits, sign, mask, limit = terms
-    activations = read_only(activations)
+    activations = np.ascontiguousarray(activations)
     codes = np.empty((len(activations), -(-activations.shape[1] // 8)), dtype=np.uint8)
     if kernels().pack_signs(activations, activations.view(bits), mask, limit, codes) & sign:
         check_activations(activations, hasher)

@@ -1,10 +1,12 @@
 """Samples as successive slices: of arrays, of what is indexed like them, and of iterators of blocks."""
 
 import hashlib
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,13 +31,16 @@ class Source:
         Number of samples, if it is known.
     slices : callable
         Takes the size of a slice, and yields slices of this size and a last one that may be smaller.
-    waits : bool
+    waits : bool, default=True
         Whether reading takes time, so that it pays to read ahead.
+    sample_bytes : int, default=0
+        Bytes of a sample, if slices are read so fast that several are read ahead at a time.
     """
 
     n: int | None
     slices: Callable[[int], Iterator[Any]]
     waits: bool = True
+    sample_bytes: int = 0
 
 
 def is_sliced(X: Any) -> bool:
@@ -55,7 +60,8 @@ def array_source(X: Any) -> Source:
             part = plain[start : start + size]
             yield part if sparse.issparse(part) else np.asarray(part)
 
-    return Source(int(X.shape[0]), slices, waits=not _is_in_memory(X))
+    sample_bytes = X.dtype.itemsize * math.prod(X.shape[1:])
+    return Source(int(X.shape[0]), slices, not _is_in_memory(X), sample_bytes)
 
 
 def iterator_source(blocks: Iterable[Any]) -> Source:
@@ -97,14 +103,13 @@ def with_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:
         yield item, True
 
 
-def read_ahead(items: Iterator[T]) -> Generator[T, None, None]:
-    """Items, of which the next one is read in a thread meanwhile."""
-    end = object()
+def read_ahead(items: Iterator[T], n: int = 1) -> Generator[T, None, None]:
+    """Items, of which the next `n` are read in a thread meanwhile."""
     with ThreadPoolExecutor(1, thread_name_prefix="skhash-reader") as pool:
-        future = pool.submit(next, items, end)
-        while (item := future.result()) is not end:
-            future = pool.submit(next, items, end)
-            yield item  # type: ignore[misc]
+        future = pool.submit(list, islice(items, n))
+        while read := future.result():
+            future = pool.submit(list, islice(items, n))
+            yield from read
 
 
 def checksum(samples: Any) -> tuple[str, bool]:
@@ -130,7 +135,7 @@ def _content(samples: npt.NDArray[Any]) -> tuple[bytes, bool]:
     n_bytes = content[:1].nbytes
     if n_bytes == 0 or n_bytes % 8:
         return content.tobytes(), False
-    words = content.reshape(-1).view(np.uint64).reshape(len(content), -1)
+    words = content.reshape(len(content), -1).view(np.uint64)
     mixed = np.zeros(N_MIXED, dtype=np.uint64)
     sign, mask, limit = _word_terms(content.dtype)
     found = kernels().mix_words(words, mask, limit, mixed)

@@ -70,6 +70,23 @@ def test_the_next_item_is_read_in_another_thread_meanwhile():
         assert number == 2 or begun[number + 1].wait(10)
 
 
+@pytest.mark.parametrize("n_items", [0, 1, 5, 6, 7])
+def test_several_items_are_read_ahead_at_a_time(n_items):
+    begun = []
+
+    def items():
+        for number in range(n_items):
+            begun.append(number)
+            yield number
+
+    found = []
+    for number in read_ahead(items(), 3):
+        found.append(number)
+        n_read = number // 3 * 3 + 3
+        assert min(n_items, n_read) <= len(begun) <= n_read + 3
+    assert found == begun == list(range(n_items))
+
+
 def test_an_error_of_a_reader_is_raised_here():
     def items():
         yield 1
