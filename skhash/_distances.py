@@ -126,13 +126,13 @@ class TableDistance:
 
             found = _empty_neighbors(len(zeros), k, zeros.dtype)
             nearest_by_scan(zeros, ones, read_only(database), first, last, *found)
-            return found
+            return _sorted(found)
         from skhash._kernels import nearest_by_tables
 
         tables = self._tables(part)
         found = _empty_neighbors(len(tables), k, tables.dtype)
         nearest_by_tables(tables, read_only(database).view(np.uint8), first, last, *found)
-        return found
+        return _sorted(found)
 
     def to_items(
         self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
@@ -180,12 +180,12 @@ class EstimatedDistance:
 
             zeros, ones = self.scores.zeros[part], self.scores.ones[part]
             estimates_by_scan(zeros, ones, units, *terms, read_only(database), first, last, *found)
-            return found
+            return _sorted(found)
         from skhash._kernels import nearest_by_estimates
 
         tables = self.scores._tables(part)
         nearest_by_estimates(tables, units, *terms, read_only(database).view(np.uint8), first, last, *found)
-        return found
+        return _sorted(found)
 
     def to_items(
         self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
@@ -242,3 +242,10 @@ def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.fl
 def _empty_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike) -> Neighbors:
     shape = (n_queries, k)
     return Neighbors(np.empty(shape, dtype), np.empty(shape, np.int64), np.empty(n_queries, np.int64))
+
+
+def _sorted(found: Neighbors) -> Neighbors:
+    """Neighbors with ascending distances, from those in the order of their indices, which equal distances keep."""
+    order = np.argsort(found.distances, axis=1, kind="stable")
+    distances, indices = (np.take_along_axis(values, order, axis=1) for values in found[:2])
+    return Neighbors(distances, indices, found.n_ties)

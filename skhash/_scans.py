@@ -167,7 +167,7 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
     first, last : int
         Items to search; at least k of them.
     nearest_distances : array of shape (n_queries, k), of the dtype of `exact`
-        Receives the distances, ascending.
+        Receives the distances.
     nearest_indices, n_ties : array
         As there.
     """
