@@ -15,17 +15,57 @@ _MIN_SHARE = 0.3  # of own views that are found; below it `fit` warns
 # The strength of an augmentation rises by a step after a batch in which the codes find this share, and falls otherwise.
 # Chosen on held-out training samples of MNIST.
 _SHARE, _STEP, _LEAST_STRENGTH = 0.9, 0.005, 0.1
+_MAX_DRAWS = 8  # random versions of a sample of which a weak augmentation takes the nearest
+
+
+def _nearest_draw(augment: Augmentation, n_draws: int, batch: torch.Tensor) -> torch.Tensor:
+    """Of several random versions of each sample of a batch the one nearest to it; the first if their shape is another.
+
+    Parameters
+    ----------
+    augment : callable
+        Maps a batch to a random version of it.
+    n_draws : int
+        Number of random versions.
+    batch : tensor of shape (n, ...)
+        Samples.
+
+    Returns
+    -------
+    tensor of shape (n, ...)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.deep._own_views import _nearest_draw
+    >>> draws = iter([torch.tensor([[3.0], [9.0]]), torch.tensor([[4.0], [7.0]])])
+    >>> _nearest_draw(lambda batch: next(draws), 2, torch.zeros(2, 1)).flatten()
+    tensor([3., 7.])
+    """
+    nearest = augment(batch)
+    if nearest.shape != batch.shape:
+        return nearest
+    distances = (nearest - batch).flatten(1).square().sum(1)
+    for _ in range(n_draws - 1):
+        draw = augment(batch)
+        draw_distances = (draw - batch).flatten(1).square().sum(1)
+        is_nearer = (draw_distances < distances).view(-1, *[1] * (batch.ndim - 1))
+        nearest, distances = torch.where(is_nearer, draw, nearest), torch.minimum(draw_distances, distances)
+    return nearest
 
 
 def _weaken(augment: Augmentation, strength: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
-    """Random version of a batch, mixed with the batch itself unless it has another shape.
+    """Random version of a batch, weaker than `augment` at a strength below 1 unless it has another shape.
+
+    Up to a strength of one half, the nearest of eight random versions of each sample is mixed with the sample. Above
+    it, nothing is mixed, and the number of random versions falls to one.
 
     Parameters
     ----------
     augment : callable
         Maps a batch to a random version of it.
     strength : tensor of shape ()
-        Share of the random version, in [0, 1].
+        Strength, in [0, 1].
     batch : tensor of shape (n, ...)
         Samples.
 
@@ -37,11 +77,13 @@ def _weaken(augment: Augmentation, strength: torch.Tensor, batch: torch.Tensor) 
     --------
     >>> import torch
     >>> from skhash.hashers.deep._own_views import _weaken
-    >>> _weaken(torch.neg, torch.tensor(0.25), torch.ones(1, 2))
+    >>> _weaken(torch.neg, torch.tensor(0.125), torch.ones(1, 2))
     tensor([[0.5000, 0.5000]])
     """
-    views = augment(batch)
-    return torch.lerp(batch, views, strength) if views.shape == batch.shape else views
+    share = min(1.0, 2 * strength.item())
+    n_draws = 1 + round((_MAX_DRAWS - 1) * min(1.0, 2 - 2 * strength.item()))
+    views = _nearest_draw(augment, n_draws, batch)
+    return torch.lerp(batch, views, share) if share < 1 and views.shape == batch.shape else views
 
 
 def _next_strength(strength: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
@@ -168,8 +210,10 @@ class OwnViews(nn.Module):
     >>> import torch
     >>> from skhash.hashers.deep._own_views import OwnViews
     >>> own_views = OwnViews(torch.neg, first=True, weight=1.0)
-    >>> own_views.draw(torch.ones(2, 1))[0].flatten()  # a tenth of the strength, at first
-    tensor([0.8000, 0.8000])
+    >>> own_views.draw(torch.ones(2, 1))[
+    ...     0
+    ... ].flatten()  # at first, a fifth of the random version
+    tensor([0.6000, 0.6000])
     >>> distances, loss = own_views.sort(torch.tensor([[3.0, 1.0], [2.0, 0.0]]), 1, 1.0)
     >>> distances
     tensor([[1., 2.],

@@ -23,8 +23,12 @@ paper, d_ii counts as min_j d_ij - 1 in the sort, and the codes learn to find it
 
     loss = SortedNCE + quantization_weight * L_R + own_view_weight * L_O,   L_O = -1/n sum_i log softmax_j( -d_ij / tau_s )[i].
 
-The views are then x + s (augment(x) - x): the strength s begins at 0.1. It rises by 0.005 after a batch in
-which at least nine own views in ten are among the first m, and falls by 0.005 otherwise.
+The views are then weak at first. With strength s, a view is
+
+    x + min(2s, 1) (a - x),   a the nearest to x of 1 + round(7 min(2 - 2s, 1)) draws of augment(x),
+
+from a fifth of the nearest of eight draws at s = 0.1 to augment(x) itself at s = 1. The strength begins at 0.1. It rises
+by 0.005 after a batch in which at least nine own views in ten are among the first m, and falls by 0.005 otherwise.
 
 Rows of P_i at equal distances are equal, and there are at most b + 1 distances: each
 different row is computed once, with the number of ranks that it fills. A tie that crosses
@@ -277,9 +281,10 @@ class NSHHasher(DeepHasher):
     own_view_weight : float, default=0.2
         With "first": weight of the loss that teaches the codes to find the own view first.
     augment : "auto" or callable, default="auto"
-        Maps each training batch (a float32 tensor) to a random version of it; it is called twice.
-        "auto" is, for vectors, a little noise and a tenth of the features from other samples, for
-        images the augmentation of MoCo v2 (needs kornia); see Notes.
+        Maps each training batch (a float32 tensor) to a random version of it; it is called twice,
+        with ``own_view="first"`` more often. "auto" is, for vectors, a little noise and a tenth
+        of the features from other samples, for images the augmentation of MoCo v2 (needs kornia);
+        see Notes.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant, for :meth:`score` only. See :mod:`skhash.affinity`.
     {shared parameters}
@@ -293,9 +298,11 @@ class NSHHasher(DeepHasher):
     The positives of an anchor are the samples that its code finds nearest. Training needs the
     anchor's other view, its own view, among them. `history_` has "own_views_found", their share,
     at the end of each tenth of the epochs, and `fit` warns if few of them are found. Then
-    weaken `augment`, or use ``own_view="first"``: a view is then a mixture of the sample with its
-    random version, whose share, the "augment_strength" of `history_`, rises as long as the codes
-    find nine own views in ten. Views of another shape are not mixed.
+    weaken `augment`, or use ``own_view="first"``: a view is then at first a mixture of the sample
+    with the nearest of eight random versions of it, so `augment` is called up to sixteen times per
+    batch. Its "augment_strength" in `history_` rises as long as the codes find nine own views in
+    ten: up to 0.5 the mixture has less of the sample, and from there to 1, where `augment` has its
+    full strength, there are fewer random versions. Views of another shape are used as they are.
 
     The augmentation of MoCo v2 suits a backbone that was trained on photographs; train a new
     backbone with small changes.
