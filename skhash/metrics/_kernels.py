@@ -8,7 +8,7 @@ normalizers are constants.
 LANES queries, a block, are computed side by side: value l of tie d of block b, that of query ``b * LANES + l``, is at
 ``(b * n_ties + d) * LANES + l`` of a flat array. So loops over all values are vectorized, and so are sums over ties,
 which add the value LANES before. No query depends on another one. The ties of block b that have items are those from
-``ends[b, 0]`` to ``ends[b, 1]`` of that array; others stay unset.
+``ends[b, 0]`` to ``ends[b, 1]`` of that array.
 
 The first training of a process without numba's cache waits until the kernels are compiled. That takes longest where
 numba infers types and compiles what numpy's functions do, again in each kernel that inlines another one. So kernels
@@ -89,12 +89,12 @@ def _near_one(c, x):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _add_up(values, start, size, sums):
+def _add_up(values, size, sums):
     """Sums of the values of the ties before each tie, for one more tie than there are values."""
     for i in range(LANES):
         sums[i] = 0.0
     for i in range(size):
-        sums[i + LANES] = sums[i] + values[start + i]
+        sums[i + LANES] = sums[i] + values[i]
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -115,7 +115,7 @@ def _sum_ties(values, size, totals, start):
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def average_precision_terms(n, p, ends, totals, d_n, d_p, work):
+def average_precision_terms(items, relevant, ends, totals, work):
     """AP_T times the number of relevant items, and its derivatives by the counts.
 
     The derivation is in _precision_sums_torch.py. The sum over the ties is that of ``share * bracket``. What acts
@@ -123,116 +123,123 @@ def average_precision_terms(n, p, ends, totals, d_n, d_p, work):
 
     Parameters
     ----------
-    n, p : float64 array of shape (n_blocks * n_ties * LANES,)
-        Numbers of items and of relevant items of the ties.
+    items, relevant : float64 array of shape (n_blocks * n_ties * LANES,)
+        Numbers of items and of relevant items of the ties. Replaced by the derivatives.
     ends : int64 array of shape (n_blocks, 2)
         The ties to use.
     totals : float64 array of shape (n_blocks * LANES,)
         Receives the value of each query.
-    d_n, d_p : float64 array of the shape of `n`
-        Receive its derivatives by `n` and `p`.
-    work : float64 array of shape (10, (n_ties + 1) * LANES)
+    work : float64 array of shape (12, (n_ties + 1) * LANES)
         Overwritten.
     """
     before, relevant_before, psi, psi1 = work[0], work[1], work[2], work[3]
     per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
-    by_rank, by_relevant = work[8], work[9]
+    by_rank, by_relevant, d_n, d_p = work[8], work[9], work[10], work[11]
     for block in range(len(ends)):
-        start, size = ends[block, 0], ends[block, 1] - ends[block, 0]
-        _add_up(n, start, size, before)
-        _add_up(p, start, size, relevant_before)
+        n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
+        size = len(n)
+        _add_up(n, size, before)
+        _add_up(p, size, relevant_before)
         for i in range(size + LANES):
             psi[i], psi1[i] = digamma_and_trigamma(before[i] + 1)
         for i in range(size):
-            per_item[i] = 1 / max(n[start + i], TRACE)
+            per_item[i] = 1 / max(n[i], TRACE)
         for i in range(size):
-            slope[i] = 0.0 if abs(n[start + i] - 1) < POLE else 1 / (n[start + i] - 1)
+            slope[i] = 0.0 if abs(n[i] - 1) < POLE else 1 / (n[i] - 1)
         for i in range(size):
             harmonic = psi[i + LANES] - psi[i]
-            excess = n[start + i] - (before[i] + 1) * harmonic
-            bracket[i] = (p[start + i] - 1) * slope[i] * excess + (relevant_before[i] + 1) * harmonic
+            excess = n[i] - (before[i] + 1) * harmonic
+            bracket[i] = (p[i] - 1) * slope[i] * excess + (relevant_before[i] + 1) * harmonic
         for i in range(size):
-            excess = n[start + i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-            d_p[start + i] = per_item[i] * (bracket[i] + p[start + i] * excess * slope[i])
+            excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
+            d_p[i] = per_item[i] * (bracket[i] + p[i] * excess * slope[i])
         for i in range(size):
-            ratio = (p[start + i] - 1) * slope[i]
-            d_harmonic[i] = p[start + i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
+            ratio = (p[i] - 1) * slope[i]
+            d_harmonic[i] = p[i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
         for i in range(size):
-            excess = n[start + i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-            ratio = (p[start + i] - 1) * slope[i]
-            by_tie = p[start + i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope[i])
-            d_n[start + i] = by_tie + d_harmonic[i] * psi1[i + LANES]
+            excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
+            ratio = (p[i] - 1) * slope[i]
+            by_tie = p[i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope[i])
+            d_n[i] = by_tie + d_harmonic[i] * psi1[i + LANES]
         for i in range(size):
-            by_relevant[i] = p[start + i] * per_item[i] * (psi[i + LANES] - psi[i])
+            by_relevant[i] = p[i] * per_item[i] * (psi[i + LANES] - psi[i])
         for i in range(size):
-            by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[start + i] - 1) * slope[i]
+            by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope[i]
         for i in range(size):
-            if abs(n[start + i] - 1) < POLE:
-                share, excess = p[start + i] * per_item[i], p[start + i] - 1
-                series, by_n, by_before = _near_one(n[start + i] - 1, before[i] + 2)
+            if abs(n[i] - 1) < POLE:
+                share, excess = p[i] * per_item[i], p[i] - 1
+                series, by_n, by_before = _near_one(n[i] - 1, before[i] + 2)
                 bracket[i] += excess * series
-                d_n[start + i] += share * excess * (by_n - series * per_item[i])
-                d_p[start + i] += (excess * per_item[i] + share) * series
+                d_n[i] += share * excess * (by_n - series * per_item[i])
+                d_p[i] += (excess * per_item[i] + share) * series
                 by_rank[i] += share * excess * by_before
         for i in range(size):
-            bracket[i] *= p[start + i] * per_item[i]
+            bracket[i] *= p[i] * per_item[i]
         _sum_ties(bracket, size, totals, block * LANES)
+        for i in range(LANES):
+            by_rank[size + i], by_relevant[size + i] = 0.0, 0.0
         _add_later(by_rank, size)
         _add_later(by_relevant, size)
-        for i in range(size - LANES):
-            d_n[start + i] += by_rank[i + LANES]
-        for i in range(size - LANES):
-            d_p[start + i] += by_relevant[i + LANES]
+        for i in range(size):
+            n[i] = d_n[i] + by_rank[i + LANES]
+        for i in range(size):
+            p[i] = d_p[i] + by_relevant[i + LANES]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def discounted_gain_terms(n, gain, ends, totals, d_n, d_gain, work, discounts):
-    """DCG_T and its derivatives by `n` and `gain`, as `average_precision_terms`.
+def discounted_gain_terms(items, gains, ends, totals, work, discounts):
+    """DCG_T and its derivatives by the number of items and the gain of the ties, as `average_precision_terms`.
 
     `discounts` are the sums of the discounts up to each rank.
     """
-    ranks, sums, steps, by_rank = work[0], work[1], work[2], work[3]
+    ranks, sums, steps, by_rank, d_gain = work[0], work[1], work[2], work[3], work[4]
     for block in range(len(ends)):
-        start, size = ends[block, 0], ends[block, 1] - ends[block, 0]
-        _add_up(n, start, size, ranks)
+        n, gain = items[ends[block, 0] : ends[block, 1]], gains[ends[block, 0] : ends[block, 1]]
+        size = len(n)
+        _add_up(n, size, ranks)
         for i in range(size + LANES):
             whole = np.int64(ranks[i])
             steps[i] = discounts[whole + 1] - discounts[whole]
             sums[i] = discounts[whole] + (ranks[i] - whole) * steps[i]
         for i in range(size):
-            d_gain[start + i] = (sums[i + LANES] - sums[i]) / max(n[start + i], TRACE)
+            d_gain[i] = (sums[i + LANES] - sums[i]) / max(n[i], TRACE)
         for i in range(size):
-            share = gain[start + i] / max(n[start + i], TRACE)
+            share = gain[i] / max(n[i], TRACE)
             by_rank[i] = share * (steps[i + LANES] - steps[i])
-            d_n[start + i] = share * (steps[i] - (d_gain[start + i] if n[start + i] >= TRACE else 0.0))
+            n[i] = share * (steps[i] - (d_gain[i] if n[i] >= TRACE else 0.0))
         for i in range(size):
-            sums[i] = gain[start + i] * d_gain[start + i]
-        _sum_ties(sums, size, totals, block * LANES)
+            gain[i] *= d_gain[i]
+        _sum_ties(gain, size, totals, block * LANES)
         _add_later(by_rank, size)
         for i in range(size):
-            d_n[start + i] += by_rank[i]
+            n[i] += by_rank[i]
+        for i in range(size):
+            gain[i] = d_gain[i]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def fast_ap_terms(n, p, ends, totals, d_n, d_p, work):
+def fast_ap_terms(items, relevant, ends, totals, work):
     """FastAP times the number of relevant items, and its derivatives, as `average_precision_terms`."""
-    ranks, relevant, precision, by_rank, by_relevant = work[0], work[1], work[2], work[3], work[4]
+    ranks, sums, precision, by_rank, by_relevant = work[0], work[1], work[2], work[3], work[4]
     for block in range(len(ends)):
-        start, size = ends[block, 0], ends[block, 1] - ends[block, 0]
-        _add_up(n, start, size, ranks)
-        _add_up(p, start, size, relevant)
+        n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
+        size = len(n)
+        _add_up(n, size, ranks)
+        _add_up(p, size, sums)
         for i in range(size):
             rank = ranks[i + LANES]
-            precision[i] = relevant[i + LANES] / rank if rank > 0 else 0.0
-            by_rank[i] = -p[start + i] * precision[i] / rank if rank > 0 else 0.0
-            by_relevant[i] = p[start + i] / rank if rank > 0 else 0.0
+            precision[i] = sums[i + LANES] / rank if rank > 0 else 0.0
+            by_rank[i] = -p[i] * precision[i] / rank if rank > 0 else 0.0
+            by_relevant[i] = p[i] / rank if rank > 0 else 0.0
+        for i in range(size):
+            p[i] *= precision[i]
+        _sum_ties(p, size, totals, block * LANES)
         _add_later(by_rank, size)
         _add_later(by_relevant, size)
         for i in range(size):
-            d_n[start + i] = by_rank[i]
-            d_p[start + i] = by_relevant[i] + precision[i]
-            precision[i] *= p[start + i]
-        _sum_ties(precision, size, totals, block * LANES)
+            n[i] = by_rank[i]
+        for i in range(size):
+            p[i] = by_relevant[i] + precision[i]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -258,7 +265,7 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
     counts : float64 array of shape (4 * (n_bins + 1) * LANES,)
         Overwritten.
     n, p : float64 array of shape (n_blocks * (n_bins + 1) * LANES,)
-        Receive the soft counts of the items and of the relevant items.
+        Receive the soft counts of the items and of the relevant items. Ties that have none stay unset.
     ends : int64 array of shape (n_blocks, 2)
         Receives the ends of the ties that have items.
     n_relevant : float64 array of shape (n_blocks * LANES,)
@@ -372,10 +379,8 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
 
     Parameters
     ----------
-    places, level : array
-        As for `count_items`.
-    masses : float64 array of shape (n_levels,)
-        Mass of an item of each level.
+    places, level, masses : array
+        As for `count_gains`.
     is_graded : bool
         Whether masses other than 0 and 1 count.
     scale : scalar of the type of the products
@@ -393,13 +398,17 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
     """
     relevant = len(table) // 2
     for q in range(len(level)):
-        block, lane = q // LANES, q % LANES
-        base, factor = block * relevant, scale * factors[q]
-        for i in range(ends[block, 0] + lane, ends[block, 1] - LANES, LANES):
-            # from derivatives by counts to those by products, nearer if larger
-            by_n, by_m = (d_n[i] - d_n[i + LANES]) * factor, (d_m[i] - d_m[i + LANES]) * factor
-            table[i - base] = by_n
-            table[relevant + i - base] = by_m if is_graded else by_n + by_m
+        block = q // LANES
+        if q % LANES == 0:
+            start, stop, base = ends[block, 0], ends[block, 1] - LANES, block * relevant
+            n_lanes = min(LANES, len(level) - q)
+            for i in range(start, stop, LANES):
+                for lane in range(n_lanes):
+                    # from derivatives by counts to those by products, nearer if larger
+                    tie, factor = i + lane, scale * factors[q + lane]
+                    by_n, by_m = (d_n[tie] - d_n[tie + LANES]) * factor, (d_m[tie] - d_m[tie + LANES]) * factor
+                    table[tie - base] = by_n
+                    table[relevant + tie - base] = by_m if is_graded else by_n + by_m
         for i in range(level.shape[1]):
             slopes[q, i] = table[places[q, i]]
         if is_graded:

@@ -114,11 +114,11 @@ def _evaluate(
     products, activations = np.empty(places.shape, phi.dtype), torch.from_numpy(phi)
     torch.mm(activations / 2, activations.T, out=torch.from_numpy(products[:n]))
     ends = np.empty((n_blocks, 2), np.int64)
-    items, masses_of_ties, d_items, d_masses = np.empty((4, n_blocks * size))
+    items, masses_of_ties = np.empty((2, n_blocks * size))
     n_relevant, totals = np.empty((2, len(places)))
     bins = real(nbits / 2), scale, n_bins, places, np.empty(4 * size)
     _kernels.count_items(products, level_index, *bins, items, masses_of_ties, ends, n_relevant)
-    ties = items, masses_of_ties, ends, totals, d_items, d_masses, np.empty((10, size + _kernels.LANES))
+    ties = items, masses_of_ties, ends, totals, np.empty((12, size + _kernels.LANES))
     is_defined, normalizers = n_relevant[:n] > 0, n_relevant[:n]
     if metric == "ap":
         _kernels.average_precision_terms(*ties)
@@ -130,7 +130,7 @@ def _evaluate(
         _kernels.discounted_gain_terms(*ties, discounts)
     factors = np.divide(1, normalizers, out=np.zeros(n), where=is_defined)
     slopes, table = products[:n], np.zeros(2 * size, real)
-    of_ties = factors, ends, d_items, d_masses, table
+    of_ties = factors, ends, items, masses_of_ties, table  # which the kernel has replaced by the derivatives
     _kernels.write_slopes(places, level_index, masses, is_graded, scale, *of_ties, slopes)
     return totals[:n] * factors, is_defined, slopes
 
