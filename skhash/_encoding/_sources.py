@@ -54,11 +54,12 @@ def is_sliced(X: Any) -> bool:
 def array_source(X: Any) -> Source:
     """Slices of samples that are indexed, each converted when it is read."""
     plain = np.asarray(X) if isinstance(X, np.memmap) else X  # a memmap makes a memmap of each slice
+    is_sparse = sparse.issparse(X)
 
     def slices(size: int) -> Iterator[Any]:
         for start in range(0, plain.shape[0], size):
             part = plain[start : start + size]
-            yield part if sparse.issparse(part) else np.asarray(part)
+            yield part if is_sparse else np.asarray(part)
 
     sample_bytes = X.dtype.itemsize * math.prod(X.shape[1:])
     return Source(int(X.shape[0]), slices, not _is_in_memory(X), sample_bytes)
