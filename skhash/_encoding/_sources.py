@@ -61,7 +61,7 @@ def array_source(X: Any) -> Source:
             part = plain[start : start + size]
             yield part if is_sparse else np.asarray(part)
 
-    sample_bytes = X.dtype.itemsize * math.prod(X.shape[1:])
+    sample_bytes = plain.itemsize * math.prod(plain.shape[1:]) if isinstance(plain, np.ndarray) else 0
     return Source(int(X.shape[0]), slices, not _is_in_memory(X), sample_bytes)
 
 

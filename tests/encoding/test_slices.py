@@ -97,6 +97,18 @@ def test_sparse_samples_and_images(X, tmp_path):
     assert_array_equal(hasher.encode(iter([dataset[:40], dataset[40:]]), batch_size=16), hasher.encode(images))
 
 
+def test_a_dataset_is_encoded_in_slices(X, tmp_path):
+    import torch
+
+    X = X[:300].astype(np.float32)
+    targets = torch.arange(len(X)) % 3
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(X), targets)
+    hasher = quick("TALRHasher").fit(dataset)
+    codes = hasher.encode(X, batch_size=64)
+    assert_array_equal(hasher.encode(dataset, batch_size=64), codes)
+    assert_array_equal(hasher.encode(dataset, out=tmp_path / "codes.npy", batch_size=64), codes)
+
+
 def test_a_uint8_memmap_is_converted_slice_by_slice(tmp_path):
     samples = np.random.default_rng(0).integers(0, 256, (40_000, 128), dtype=np.uint8)
     np.save(tmp_path / "X.npy", samples)
