@@ -210,9 +210,8 @@ class OwnViews(nn.Module):
     >>> import torch
     >>> from skhash.hashers.deep._own_views import OwnViews
     >>> own_views = OwnViews(torch.neg, first=True, weight=1.0)
-    >>> own_views.draw(torch.ones(2, 1))[
-    ...     0
-    ... ].flatten()  # at first, a fifth of the random version
+    >>> view, _ = own_views.draw(torch.ones(2, 1))
+    >>> view.flatten()  # at first, a fifth of the random version
     tensor([0.6000, 0.6000])
     >>> distances, loss = own_views.sort(torch.tensor([[3.0, 1.0], [2.0, 0.0]]), 1, 1.0)
     >>> distances
