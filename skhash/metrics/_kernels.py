@@ -253,7 +253,7 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
     Parameters
     ----------
     products : float32 or float64 array of shape (n_blocks * LANES, n)
-        Half the inner products of the n samples. Replaced by the part of each item that the next bin gets.
+        Inner products of the n samples. Replaced by the part of each item that the next bin gets.
     level : unsigned integer array of shape (n, n)
         Index of the level of each pair.
     offset, scale : scalars of the same type
@@ -384,7 +384,7 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
     is_graded : bool
         Whether masses other than 0 and 1 count.
     scale : scalar of the type of the products
-        Bins per unit of the soft distances.
+        Bins per unit of the soft distances, which are half the nbits less the products.
     factors : float64 array of shape (n,)
         What the derivatives of each query are multiplied by.
     ends : int64 array of shape (n_blocks, 2)
@@ -394,7 +394,7 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
     table : array of shape (2 * (n_bins + 1) * LANES,), of the type of the products
         Overwritten. The last bin and the place of the query itself must be 0.
     slopes : array of shape (n, n), of the type of the products
-        Receives the derivatives of the metric of a row by the products in that row.
+        Receives the derivatives of the metric of a row by half the products in that row.
     """
     relevant = len(table) // 2
     for q in range(len(level)):

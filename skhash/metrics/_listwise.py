@@ -112,11 +112,11 @@ def _evaluate(
     scale = real(n_bins / nbits)
     places = np.empty((n_blocks * _kernels.LANES, n), np.uint32)
     products, activations = np.empty(places.shape, phi.dtype), torch.from_numpy(phi)
-    torch.mm(activations / 2, activations.T, out=torch.from_numpy(products[:n]))
+    torch.mm(activations, activations.T, out=torch.from_numpy(products[:n]))
     ends = np.empty((n_blocks, 2), np.int64)
     items, masses_of_ties = np.empty((2, n_blocks * size))
     n_relevant, totals = np.empty((2, len(places)))
-    bins = real(nbits / 2), scale, n_bins, places, np.empty(4 * size)
+    bins = real(nbits), scale / 2, n_bins, places, np.empty(4 * size)
     _kernels.count_items(products, level_index, *bins, items, masses_of_ties, ends, n_relevant)
     ties = items, masses_of_ties, ends, totals, np.empty((12, size + _kernels.LANES))
     is_defined, normalizers = n_relevant[:n] > 0, n_relevant[:n]
