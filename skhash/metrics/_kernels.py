@@ -188,10 +188,7 @@ def average_precision_terms(items, relevant, ends, totals, work):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def discounted_gain_terms(items, gains, ends, totals, work, discounts):
-    """DCG_T and its derivatives by the number of items and the gain of the ties, as `average_precision_terms`.
-
-    `discounts` are the sums of the discounts up to each rank.
-    """
+    """DCG_T and its derivatives by items and gain, with the sums of the discounts, as `average_precision_terms`."""
     ranks, sums, steps, by_rank, d_gain = work[0], work[1], work[2], work[3], work[4]
     for block in range(len(ends)):
         n, gain = items[ends[block, 0] : ends[block, 1]], gains[ends[block, 0] : ends[block, 1]]
@@ -308,16 +305,18 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
             stop -= LANES
         base = block * relevant
         ends[block, 0], ends[block, 1] = base + start, base + stop + LANES
+        n_ties, p_ties = n[base : base + relevant], p[base : base + relevant]
+        uppers, relevant_uppers = counts[2 * relevant : 3 * relevant], counts[3 * relevant :]
         for i in range(start, start + LANES):
-            n[base + i], p[base + i] = 0.0, 0.0
+            n_ties[i], p_ties[i] = 0.0, 0.0
         for i in range(start, stop):
-            n[base + i + LANES] = counts[2 * relevant + i] + counts[3 * relevant + i]
+            n_ties[i + LANES] = uppers[i] + relevant_uppers[i]
         for i in range(start, stop):
-            p[base + i + LANES] = counts[3 * relevant + i]
+            p_ties[i + LANES] = relevant_uppers[i]
         for i in range(start, stop):
-            n[base + i] += counts[i] + counts[relevant + i] - (counts[2 * relevant + i] + counts[3 * relevant + i])
+            n_ties[i] += counts[i] + counts[relevant + i] - (uppers[i] + relevant_uppers[i])
         for i in range(start, stop):
-            p[base + i] += counts[relevant + i] - counts[3 * relevant + i]
+            p_ties[i] += counts[relevant + i] - relevant_uppers[i]
         for lane in range(LANES):
             total = 0.0
             for i in range(relevant + start + lane, relevant + stop, LANES):
