@@ -46,6 +46,8 @@ CANDIDATES = {
     "greedyhash": SHARED,
     "orthohash": SHARED,
     "mihash": SHARED,
+    "fastap": SHARED,
+    "csq": SHARED,
 }
 
 
@@ -102,7 +104,7 @@ def left_out(aps, name):
 def make_tables(results):
     """Markdown of all tables."""
     measured = {method: mean_aps(results, method) for method in CANDIDATES}
-    measured = {method: aps for method, aps in measured.items() if aps}
+    measured = {method: aps for method, aps in measured.items() if len(aps) == len(CANDIDATES[method])}
     return "\n\n".join([candidate_table(measured), left_out_table(measured), lead_table(measured)]) + "\n"
 
 
@@ -118,14 +120,18 @@ def candidate_table(measured):
 
 def left_out_table(measured):
     """AP_T on each left-out set of the candidate that the others choose, and its difference from the defaults."""
-    rows = [["left out", *(text for method in measured for text in (method, "settings", "less the defaults"))]]
-    for name, (title, _) in SETS.items():
-        cells = []
-        for aps in measured.values():
-            chosen, ap, _ = left_out(aps, name)
-            cells += [f"{ap:.3f}", chosen, f"{ap - aps['defaults'][name]:+.3f}"]
-        rows.append([title, *cells])
-    return "AP_T on each left-out set, with the settings that the other sets choose:\n\n" + as_markdown(rows)
+    rows = [["method", *(title for title, _ in SETS.values()), "mean less the defaults", "settings chosen"]]
+    for method, aps in measured.items():
+        chosen = {name: left_out(aps, name)[0] for name in SETS}
+        gains = {name: aps[chosen[name]][name] - aps["defaults"][name] for name in SETS}
+        cells = [
+            f"{aps[chosen[name]][name]:.3f}" + ("" if chosen[name] == "defaults" else f" ({gains[name]:+.3f})")
+            for name in SETS
+        ]
+        settings = ", ".join(dict.fromkeys(chosen.values()))
+        rows.append([method, *cells, f"{np.mean(list(gains.values())):+.3f}", settings])
+    head = "AP_T on each left-out set, with the settings that the other sets choose (in parentheses less the defaults):"
+    return f"{head}\n\n{as_markdown(rows)}"
 
 
 def lead_table(measured):
