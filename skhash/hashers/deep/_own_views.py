@@ -19,20 +19,9 @@ _MAX_DRAWS = 8  # random versions of a sample of which a weak augmentation takes
 
 
 def _nearest_draw(augment: Augmentation, n_draws: int, batch: torch.Tensor) -> torch.Tensor:
-    """Of several random versions of each sample of a batch the one nearest to it; the first if their shape is another.
+    """Of `n_draws` random versions of each sample the one nearest to it; the first version if its shape is another.
 
-    Parameters
-    ----------
-    augment : callable
-        Maps a batch to a random version of it.
-    n_draws : int
-        Number of random versions.
-    batch : tensor of shape (n, ...)
-        Samples.
-
-    Returns
-    -------
-    tensor of shape (n, ...)
+    `augment` and `batch` are those of `_weaken`.
 
     Examples
     --------
