@@ -19,8 +19,6 @@ from skhash.codes import is_count
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
-#: bytes of slices that are read ahead at a time: between them threads wait for each other, which takes time
-AHEAD_BYTES = 8 << 20
 #: samples whose activations tell hashers apart
 _N_PROBED = 16
 #: fitted attributes that do not decide the codes
@@ -189,8 +187,7 @@ def _slices(source: Source, size: int, with_checksum: bool = False) -> _Slices:
             seen = checksum(samples) if with_checksum else ()
             yield Slice(samples, is_last and index == 0, *seen)
 
-    n_ahead = AHEAD_BYTES // (size * source.sample_bytes) if source.sample_bytes else 1
-    return read_ahead(read(), max(1, n_ahead)) if source.waits else read()
+    return read_ahead(read()) if source.waits else read()
 
 
 def _touch(part: Any) -> None:

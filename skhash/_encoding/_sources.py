@@ -1,12 +1,11 @@
 """Samples as successive slices: of arrays, of what is indexed like them, and of iterators of blocks."""
 
 import hashlib
-import math
+import mmap
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +18,8 @@ from skhash._views import read_only
 
 T = TypeVar("T")
 N_MIXED = 64  # words that all samples of a slice are mixed into: few, since a cryptographic checksum is slow
+#: bytes of a mapped file that the system is told to read ahead at a time
+AHEAD_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,12 @@ class Source:
     slices : callable
         Takes the size of a slice, and yields slices of this size and a last one that may be smaller.
     waits : bool, default=True
-        Whether reading takes time, so that it pays to read ahead.
-    sample_bytes : int, default=0
-        Bytes of a sample, if slices are read so fast that several are read ahead at a time.
+        Whether reading takes time, so that it pays to read ahead in a thread.
     """
 
     n: int | None
     slices: Callable[[int], Iterator[Any]]
     waits: bool = True
-    sample_bytes: int = 0
 
 
 def is_sliced(X: Any) -> bool:
@@ -54,15 +52,20 @@ def is_sliced(X: Any) -> bool:
 def array_source(X: Any) -> Source:
     """Slices of samples that are indexed, each converted when it is read."""
     plain = np.asarray(X) if isinstance(X, np.memmap) else X  # a memmap makes a memmap of each slice
-    is_sparse = sparse.issparse(X)
+    is_sparse, owner = sparse.issparse(X), _owner(X)
+    is_mapped = isinstance(owner, mmap.mmap) and plain.flags.c_contiguous and hasattr(mmap, "MADV_WILLNEED")
 
     def slices(size: int) -> Iterator[Any]:
+        n_told = size  # samples up to this one are read already, or the system is told to read them
         for start in range(0, plain.shape[0], size):
+            if is_mapped and start + size >= n_told:
+                n_ahead = max(size, AHEAD_BYTES * plain.shape[0] // plain.nbytes)
+                _will_need(owner, plain[n_told : n_told + n_ahead])
+                n_told += n_ahead
             part = plain[start : start + size]
             yield part if is_sparse else np.asarray(part)
 
-    sample_bytes = plain.itemsize * math.prod(plain.shape[1:]) if isinstance(plain, np.ndarray) else 0
-    return Source(int(X.shape[0]), slices, not _is_in_memory(X), sample_bytes)
+    return Source(int(X.shape[0]), slices, not (is_mapped or is_sparse or _is_memory(owner)))
 
 
 def iterator_source(blocks: Iterable[Any]) -> Source:
@@ -104,13 +107,13 @@ def with_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:
         yield item, True
 
 
-def read_ahead(items: Iterator[T], n: int = 1) -> Generator[T, None, None]:
-    """Items, of which the next `n` are read in a thread meanwhile."""
+def read_ahead(items: Iterator[T]) -> Generator[T, None, None]:
+    """Items, of which the next is read in a thread meanwhile."""
     with ThreadPoolExecutor(1, thread_name_prefix="skhash-reader") as pool:
-        future = pool.submit(list, islice(items, n))
-        while read := future.result():
-            future = pool.submit(list, islice(items, n))
-            yield from read
+        future = pool.submit(next, items, None)
+        while (item := future.result()) is not None:
+            future = pool.submit(next, items, None)
+            yield item
 
 
 def checksum(samples: Any) -> tuple[str, bool]:
@@ -160,14 +163,26 @@ def _checked_block(block: Any) -> npt.NDArray[Any]:
     return values
 
 
-def _is_in_memory(X: Any) -> bool:
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap):
-            return False
-        if X.base is None:
-            return True
+def _owner(X: Any) -> Any:
+    """What owns the memory of an array: the first array, a mapped file or another buffer."""
+    while isinstance(X, np.ndarray) and X.base is not None:
         X = X.base
-    return isinstance(X, bytes | bytearray | memoryview) or sparse.issparse(X)
+    return X
+
+
+def _is_memory(owner: Any) -> bool:
+    return isinstance(owner, np.ndarray | bytes | bytearray | memoryview)
+
+
+def _will_need(mapped: mmap.mmap, part: npt.NDArray[Any]) -> None:
+    """Tell the system to read a part of a mapped file into memory, without waiting for it.
+
+    A thread that reads ahead takes time from the products, even where the file is in memory already.
+    """
+    if part.size:
+        address = np.frombuffer(mapped, dtype=np.uint8).ctypes.data
+        first = (part.ctypes.data - address) // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_WILLNEED, first, part.ctypes.data - address + part.nbytes - first)
 
 
 def _text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
