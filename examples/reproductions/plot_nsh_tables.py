@@ -102,7 +102,7 @@ def fit_on_images(method, dataset, seed, nbits, n_epochs, variant="full"):
             shared = ("backbone", "augment", "n_epochs", "deterministic", "batch_size")
             options = {name: getattr(nsh, name) for name in shared}
         if method == "nsh":
-            options["variant"] = variant
+            options |= {"variant": variant, "own_view": "sorted"}  # as in the paper
         hasher = make_hasher(method, nbits, seed, data.affinity, **options)
         return hasher.fit(data.X_train), data
 

@@ -273,16 +273,17 @@ class NSHHasher(DeepHasher):
         item sorted for it instead of contrasting, "single_bottleneck" sorts the codes themselves
         instead of latents, "no_softsort" contrasts sums of codes weighted by similarity,
         "multi_label" leaves all positives in each denominator.
-    own_view : "sorted" or "first", default="sorted"
+    own_view : "sorted", "first" or None, default=None
         Which rank the other view of an anchor has, its own view. "sorted" is the paper's reading:
         the codes sort it as all other views, and it is a negative where they do not find it.
         "first" always makes it the first positive, teaches the codes to find it first, and
-        begins with a weak augmentation; see Notes.
+        begins with a weak augmentation; see Notes. None is "first" if `augment` is a callable, which
+        may be strong, and "sorted" for "auto".
     own_view_weight : float, default=0.2
         With "first": weight of the loss that teaches the codes to find the own view first.
     augment : "auto" or callable, default="auto"
         Maps each training batch (a float32 tensor) to a random version of it; it is called twice,
-        with ``own_view="first"`` more often. "auto" is, for vectors, a little noise and a tenth
+        with `own_view` "first" more often. "auto" is, for vectors, a little noise and a tenth
         of the features from other samples, for images the augmentation of MoCo v2 (needs kornia);
         see Notes.
     affinity : "auto" or callable, default="auto"
@@ -345,7 +346,7 @@ class NSHHasher(DeepHasher):
         "sort_temperature": [Interval(Real, 0, None, closed="neither")],
         "quantization_weight": [Interval(Real, 0, None, closed="left")],
         "variant": [StrOptions(set(_VARIANTS))],
-        "own_view": [StrOptions({"sorted", "first"})],
+        "own_view": [StrOptions({"sorted", "first"}), None],
         "own_view_weight": [Interval(Real, 0, None, closed="left")],
         "augment": [StrOptions({"auto"}), callable],
     }
@@ -360,7 +361,7 @@ class NSHHasher(DeepHasher):
         sort_temperature: float = 1.0,
         quantization_weight: float = 0.1,
         variant: str = "full",
-        own_view: Literal["sorted", "first"] = "sorted",
+        own_view: Literal["sorted", "first"] | None = None,
         own_view_weight: float = 0.2,
         augment: Literal["auto"] | Augmentation = "auto",
         affinity: Affinity = "auto",
@@ -411,6 +412,10 @@ class NSHHasher(DeepHasher):
         self.deterministic = deterministic
         self.random_state = random_state
 
+    def _resolve_defaults(self, X: Any) -> None:
+        super()._resolve_defaults(X)
+        self.settings_ |= self._with_given_values({"own_view": "first" if callable(self.augment) else "sorted"})
+
     def _objective(self) -> Objective:
         shape = self.input_shape_
         return _NSHObjective(
@@ -423,7 +428,7 @@ class NSHHasher(DeepHasher):
             self.sort_temperature,
             self.quantization_weight,
             self.variant,
-            self.own_view,
+            self.settings_.get("own_view", self.own_view or "sorted"),  # older files lack the setting
             self.own_view_weight,
         )
 

@@ -257,6 +257,7 @@ def test_pipeline_and_search(digits):
         ("sort_temperature", -1.0),
         ("quantization_weight", -0.1),
         ("augment", None),
+        ("own_view", "last"),
     ],
 )
 def test_bad_options(digits, name, value):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from _helpers import NBITS, WIDTH, Head, StopAfter, draw
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash import NSHHasher
 from skhash.exceptions import DegenerateCodesWarning
@@ -155,6 +155,32 @@ def test_a_weak_augmentation_takes_the_nearest_of_more_draws(strength, n_draws):
 def test_full_strength_is_the_augmentation_itself():
     X = draw(5, WIDTH)
     assert torch.equal(_weaken(torch.neg, torch.tensor(1.0), X), -X)
+
+
+@pytest.mark.parametrize(
+    ("augment", "own_view", "expected"),
+    [
+        (torch.neg, None, "first"),
+        (torch.neg, "sorted", "sorted"),
+        ("auto", None, "sorted"),
+        ("auto", "first", "first"),
+    ],
+)
+def test_own_view_is_the_first_by_default_with_a_given_augmentation(digits, augment, own_view, expected):
+    options = {"augment": augment, "n_epochs": 1, "batch_size": 50, "random_state": 0, "store_database": False}
+    hashers = [NSHHasher(16, own_view=value, **options).fit(digits.X[:200]) for value in (own_view, expected)]
+    assert [hasher.settings_["own_view"] for hasher in hashers] == [expected, expected]
+    assert ("augment_strength" in hashers[0].history_[-1]) == (expected == "first")
+    assert_array_equal(*(hasher.transform(digits.X[:20]) for hasher in hashers))
+
+
+@pytest.mark.parametrize("own_view", ["first", "sorted"])
+def test_a_fit_without_the_setting_goes_on_with_its_parameter(digits, own_view):
+    """Files written before `own_view` could be None have the parameter only."""
+    hasher = NSHHasher(16, own_view=own_view, n_epochs=1, batch_size=50, random_state=0)
+    hasher.partial_fit(digits.X[:100])
+    del hasher.settings_["own_view"]
+    assert hasher._objective().own_views.first == (own_view == "first")
 
 
 def test_strength_is_continued_by_a_resume(digits, tmp_path):
