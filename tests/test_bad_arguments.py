@@ -15,7 +15,8 @@ bits = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]])
 packed, y = np.packbits(bits, axis=1), [0, 1, 0, 1]
 X = np.random.default_rng(0).normal(size=(20, 5))
 labels = np.arange(20) % 2
-H = metrics.relevance_histogram(bits, bits, y, y)
+# every worker imports this file: the counts are written out, since a call would compile the kernel in each of them
+H = metrics.RelevanceHistogram(np.array([[[0, 2], [0, 0], [1, 0], [1, 0]]] * 4), [0, 1])
 soft = metrics.RelevanceHistogram(np.array([[[0.5, 0.5], [1.0, 0.0]]]), [0, 1])
 fitted = LSHHasher(4, random_state=0).fit(X, labels)
 nan, inf = np.nan, np.inf

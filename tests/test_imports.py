@@ -13,6 +13,7 @@ import skhash
 from skhash.registry import HASHERS, METHODS
 
 HOUSE = Path(skhash.__file__).parent
+FIXTURES = Path(__file__).parent / "fixtures"
 
 # Each room may import itself and those above it, but for what FORBIDDEN says.
 ROOMS = [
@@ -144,21 +145,39 @@ def test_every_place_in_plots_is_taken_once():
     assert sorted(method.style for method in METHODS.values()) == list(range(len(METHODS)))
 
 
-def loaded_by(statement):
-    code = f"import sys\n{statement}\nprint(*sys.modules)"
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    return set(run.stdout.split())
+HEAVY = {"torch", "cvxpy", "numba", "matplotlib"}
+ENCODE = f"load({str(FIXTURES / 'format_1_itq.safetensors')!r}).encode([[0.0] * 64])"
+#: statements, one after another in one process, and what each of them must not load
+LOADS = {
+    "import skhash": HEAVY,
+    "import skhash.registry": HEAVY,
+    "import sklearn": HEAVY,  # loads scipy.stats itself
+    "import skhash.metrics": HEAVY | {"scipy.stats"},
+    "from skhash import ITQHasher": HEAVY,
+    "import skhash.displays": HEAVY,
+    "from skhash.displays import *": HEAVY,
+    f"from skhash.persistence import load; {ENCODE}": HEAVY - {"numba"},
+}
 
 
-@pytest.mark.parametrize(
-    "statement", ["import skhash", "import skhash.metrics", "from skhash import ITQHasher", "import skhash.displays"]
-)
-def test_heavy_libraries_are_loaded_at_first_use(statement):
-    assert not loaded_by(statement) & {"torch", "cvxpy", "numba", "matplotlib"}
+@pytest.fixture(scope="module")
+def loaded():
+    """The modules that each of the statements loads."""
+    lines = ["import sys; before = set(sys.modules)"]
+    for statement in LOADS:
+        lines += [statement, "print(*set(sys.modules) - before); before = set(sys.modules)"]
+    command = [sys.executable, "-W", "error", "-c", "\n".join(lines)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {statement: set(line.split()) for statement, line in zip(LOADS, run.stdout.splitlines(), strict=True)}
 
 
-def test_the_registry_imports_nothing_of_the_package():
-    names = {name for name in loaded_by("import skhash.registry") if name.startswith("skhash.")}
+@pytest.mark.parametrize("statement", LOADS)
+def test_heavy_libraries_are_loaded_at_first_use(statement, loaded):
+    assert not loaded[statement] & LOADS[statement]
+
+
+def test_the_registry_imports_nothing_of_the_package(loaded):
+    names = {name for name in loaded["import skhash"] | loaded["import skhash.registry"] if name.startswith("skhash.")}
     assert names <= {"skhash.registry", "skhash.hashers"}
 
 

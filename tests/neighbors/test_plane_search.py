@@ -45,6 +45,7 @@ def brute_force(queries, codes, first, last, k):
 def test_planes_find_what_brute_force_finds(draw, n_words, k):
     rng = np.random.default_rng(n_words + k)
     codes, queries = draw(rng, (7000, n_words)), draw(rng, (5, n_words))
+    codes.flags.writeable = queries.flags.writeable = False  # as those of a search: numba compiles for each kind
     for first, last in ((0, 7000), (17, 17 + 1024 + 4096), (3, 6999), (5, 5 + max(k, 900))):
         found = np.empty((5, k), np.int32), np.empty((5, k), np.int64), np.empty(5, np.int64)
         nearest_codes_by_planes(queries, codes, first, last, *found)

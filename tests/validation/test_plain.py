@@ -1,6 +1,7 @@
 """Plain arrays pass as they are; everything else is validated by scikit-learn, with the same outcome."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -16,13 +17,13 @@ from skhash.hashers.deep import _base
 rng = np.random.default_rng(0)
 X, y = rng.standard_normal((60, 8)), np.arange(60) % 3
 IMAGES = rng.standard_normal((60, 8, 9, 9))
-FITTED = {
-    "itq": ITQHasher(4, random_state=0).fit(X),
-    "lsh": LSHHasher(4, random_state=0).fit(X),
-    "linear": TALRHasher(4, n_epochs=1, random_state=0).fit(X, y),
-    "mlp": TALRHasher(4, n_epochs=1, backbone="mlp", random_state=0).fit(X, y),
-    "images": TALRHasher(4, n_epochs=1, random_state=0).fit(IMAGES, y),
-    "names": ITQHasher(4, random_state=0).fit(pd.DataFrame(X, columns=list("abcdefgh"))),
+FITS = {
+    "itq": lambda: ITQHasher(4, random_state=0).fit(X),
+    "lsh": lambda: LSHHasher(4, random_state=0).fit(X),
+    "linear": lambda: TALRHasher(4, n_epochs=1, random_state=0).fit(X, y),
+    "mlp": lambda: TALRHasher(4, n_epochs=1, backbone="mlp", random_state=0).fit(X, y),
+    "images": lambda: TALRHasher(4, n_epochs=1, random_state=0).fit(IMAGES, y),
+    "names": lambda: ITQHasher(4, random_state=0).fit(pd.DataFrame(X, columns=list("abcdefgh"))),
 }
 NAN, INFINITE, LARGE = X.copy(), X.astype(np.float32), X.copy()
 NAN[3, 2], INFINITE[3, 2], LARGE[0, 0] = np.nan, -np.inf, 1e31
@@ -50,6 +51,11 @@ GIVEN = {
 }
 
 
+@cache
+def fitted(name):
+    return FITS[name]()
+
+
 def outcome(function, *args):
     """What a function returns or raises, and its warnings."""
     with warnings.catch_warnings(record=True) as caught:
@@ -62,9 +68,9 @@ def outcome(function, *args):
 
 
 @pytest.mark.parametrize("given", GIVEN)
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", FITS)
 def test_the_outcome_is_that_of_scikit_learns_validation(name, given):
-    hasher, samples = FITTED[name], GIVEN[given]
+    hasher, samples = fitted(name), GIVEN[given]
     found, warned = outcome(hasher._validate_samples, samples)
     expected, warned_before = outcome(lambda: check_values(hasher._check_input(samples, reset=False)))
     assert type(found) is type(expected)
@@ -78,7 +84,7 @@ def test_the_outcome_is_that_of_scikit_learns_validation(name, given):
 @pytest.mark.parametrize("name", ["itq", "linear", "mlp"])
 @pytest.mark.parametrize("given", ["float64", "float32", "one"])
 def test_a_plain_array_is_not_validated_by_scikit_learn(name, given, monkeypatch):
-    hasher, samples = FITTED[name], GIVEN[given]
+    hasher, samples = fitted(name), GIVEN[given]
     bits = hasher.transform(samples.tolist())
     for module in (base, _base):
         monkeypatch.delattr(module, "validate_data")  # not needed
