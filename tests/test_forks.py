@@ -269,11 +269,13 @@ def test_an_interrupted_kernel_leaves_the_pool_usable():
         assert begun.wait(60)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     with threadpool_limits(2, user_api="openmp"):
         user = threading.Thread(target=interrupt)
         user.start()
         with pytest.raises(KeyboardInterrupt):
             run_in_slices(kernel, 1000)
+        signal.signal(signal.SIGINT, before)
         user.join()
         assert len(seen) < 8  # of 8 slices
         wait_for(lambda: not any(thread.name.startswith("skhash") for thread in threading.enumerate()))

@@ -109,7 +109,8 @@ def test_an_interrupt_that_a_callback_from_c_ignores_is_raised_at_the_next_epoch
 def test_an_interrupt_at_any_time_is_one_line(seconds, jobs, tmp_path):
     """As Ctrl-C does: to all processes of the terminal, also while they import, from the first import of main on."""
     start = """
-import sys, skhash.cli
+import signal, sys, skhash.cli
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 ready = lambda event, names: event == "import" and names[0] == "skhash._options" and print("ready", flush=True)
 sys.addaudithook(ready)
 sys.exit(skhash.cli.main())
