@@ -36,11 +36,12 @@ class ClassAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """Levels of all pairs, shape (len a, len b)."""
-        a, b = one_per_sample(y_a), one_per_sample(y_b)
+        a = one_per_sample(y_a)
+        b = a if y_b is y_a else one_per_sample(y_b)
         kinds = _kinds(a) | _kinds(b)
         if len(kinds) > 1:
             raise ValueError(f"`y` must hold classes of one kind. Got {' and '.join(sorted(kinds))} instead.")
-        if _fit_bytes(a) and _fit_bytes(b):  # which are compared in a quarter of the time
+        if _fit_bytes(a) and (b is a or _fit_bytes(b)):  # which are compared in a quarter of the time
             a, b = a.astype(np.uint8), b.astype(np.uint8)
         levels: npt.NDArray[np.uint8] = (a[:, None] == b[None, :]).view(np.uint8)
         return levels

@@ -37,30 +37,29 @@ class _CompiledSteps:
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
-        self._arrays: dict[torch.Tensor, tuple[torch.Tensor, list[npt.NDArray[Any]]]] = {}
+        self._arrays: dict[int, tuple[torch.Tensor, list[npt.NDArray[Any]]]] = {}
 
     def __call__(self) -> None:
         from skhash.engine._kernels import step_adamw
 
-        groups, states = self.optimizer.param_groups, self.optimizer.state
-        if not all(states[parameter] for group in groups for parameter in group["params"]):
+        pairs = [(group, parameter) for group in self.optimizer.param_groups for parameter in group["params"]]
+        states = [self.optimizer.state[parameter] for _, parameter in pairs]
+        if not all(states):
             self.optimizer.step()  # the first step makes the state
             return
-        for group in groups:
-            beta1, beta2 = group["betas"]
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    value, mean, square, n_steps = self._arrays_of(parameter, states[parameter])
-                    n_steps += 1
-                    numbers = group["lr"], group["weight_decay"], beta1, beta2, group["eps"], n_steps.item()
-                    step_adamw(value, _flat(parameter.grad), mean, square, *numbers)
+        for i, ((group, parameter), state) in enumerate(zip(pairs, states, strict=True)):
+            if parameter.grad is not None:
+                value, mean, square, n_steps = self._arrays_of(i, parameter, state)
+                n_steps += 1
+                numbers = group["lr"], group["weight_decay"], *group["betas"], group["eps"], n_steps.item()
+                step_adamw(value, _flat(parameter.grad), mean, square, *numbers)
 
-    def _arrays_of(self, parameter: torch.Tensor, state: dict[str, torch.Tensor]) -> list[npt.NDArray[Any]]:
-        """The parameter, the running means of its gradients and of their squares, and the number of steps."""
-        made_from, arrays = self._arrays.get(parameter, (None, []))
+    def _arrays_of(self, i: int, parameter: torch.Tensor, state: dict[str, torch.Tensor]) -> list[npt.NDArray[Any]]:
+        """Parameter i, the running means of its gradients and of their squares, and the number of steps."""
+        made_from, arrays = self._arrays.get(i, (None, []))
         if made_from is not state["exp_avg"]:  # a checkpoint brings other tensors
             arrays = [_flat(parameter), *map(_flat, (state["exp_avg"], state["exp_avg_sq"], state["step"]))]
-            self._arrays[parameter] = state["exp_avg"], arrays
+            self._arrays[i] = state["exp_avg"], arrays
         return arrays
 
 

@@ -37,7 +37,12 @@ class LinearStep:
         is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
         self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
         self._samples = np.empty((min(len(X), batch_size + 1), X.shape[1]), np.float32)
-        self._gradients = tuple(torch.empty_like(values) for values in (encoder.hash.weight, encoder.hash.bias))
+        # arrays that share the memory of tensors, which take longer to make than a small batch
+        self._parameters = encoder.hash.weight, encoder.hash.bias
+        self._weight, self._bias = (parameter.detach().numpy() for parameter in self._parameters)
+        self._gradients = tuple(torch.empty_like(parameter) for parameter in self._parameters)
+        self._weight_slopes, self._bias_slopes = (gradient.numpy() for gradient in self._gradients)
+        self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale, encoder.dropout
 
     @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
     def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
@@ -55,25 +60,26 @@ class LinearStep:
         tensor of shape ()
             The loss.
         """
-        samples, layer = self._read(indices), self.encoder.hash
-        outputs = samples @ layer.weight.detach().numpy().T
-        outputs += layer.bias.detach().numpy()
+        samples = self._read(indices)
+        outputs = samples @ self._weight.T
+        outputs += self._bias
         loss, slopes = self._differentiate(outputs, targets)
-        layer.weight.grad, layer.bias.grad = self._gradients
-        np.matmul(slopes.T, samples, out=layer.weight.grad.numpy())
-        np.sum(slopes, axis=0, out=layer.bias.grad.numpy())
+        np.matmul(slopes.T, samples, out=self._weight_slopes)
+        np.sum(slopes, axis=0, out=self._bias_slopes)
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
         return torch.tensor(loss)
 
     def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Samples of a batch, centered, scaled and with dropout."""
         from skhash.engine._kernels import center_and_drop
 
-        factor, n_dropped, seed = self.encoder.dropout.draw(self.encoder.scale.item())
+        factor, n_dropped, seed = self._dropout.draw(self._scale.item())
         samples, X = self._samples[: len(indices)], self.X
         if not self._is_plain:
             X, indices = self.encoder.read(X, indices).numpy(), np.arange(len(indices))
-        mean = self.encoder.mean.numpy()
-        center_and_drop(X, indices, mean, np.float32(factor), n_dropped, np.uint64(seed), samples)
+        center_and_drop(X, indices, self._mean, np.float32(factor), n_dropped, np.uint64(seed), samples)
         return samples
 
 
