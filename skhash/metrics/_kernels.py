@@ -271,6 +271,7 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
     n_queries, n_items = level.shape
     relevant = (n_bins + 1) * LANES
     zero, one, last_bin = products.dtype.type(0), products.dtype.type(1), np.int32(n_bins - 1)
+    bits = counts.view(np.int64)
     for block in range(len(ends)):
         for lane in range(LANES):
             q = block * LANES + lane
@@ -299,9 +300,9 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
                 counts[place] += 1.0
                 counts[np.uint64(2 * relevant) + place] += products[block * LANES + lane, i]
         start, stop = np.int64(0), n_bins * LANES
-        while start < stop - LANES and not _has_items(counts, start, relevant):
+        while start < stop - LANES and not _has_items(bits, start, relevant):
             start += LANES
-        while stop > start + LANES and not _has_items(counts, stop - LANES, relevant):
+        while stop > start + LANES and not _has_items(bits, stop - LANES, relevant):
             stop -= LANES
         base = block * relevant
         ends[block, 0], ends[block, 1] = base + start, base + stop + LANES
@@ -317,20 +318,16 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
             n_ties[i] += counts[i] + counts[relevant + i] - (uppers[i] + relevant_uppers[i])
         for i in range(start, stop):
             p_ties[i] += counts[relevant + i] - relevant_uppers[i]
-        for lane in range(LANES):
-            total = 0.0
-            for i in range(relevant + start + lane, relevant + stop, LANES):
-                total += counts[i]
-            n_relevant[block * LANES + lane] = total
+        _sum_ties(counts[relevant + start :], stop - start, n_relevant, block * LANES)
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _has_items(counts, start, relevant):
-    """Whether a bin has items of any of the queries."""
-    total = 0.0
-    for i in range(start, start + LANES):
-        total += counts[i] + counts[relevant + i]
-    return total > 0
+def _has_items(bits, start, relevant):
+    """Whether a bin has items of any of the queries, from the bits of the counts: a sum of floats takes longer."""
+    total = bits[start] | bits[relevant + start]
+    for i in range(start + 1, start + LANES):
+        total |= bits[i] | bits[relevant + i]
+    return total != 0
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
