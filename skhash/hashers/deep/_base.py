@@ -376,13 +376,13 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             entry = {"epoch": trainer.n_epochs_done + 1, "loss": trainer.run_epoch()}
             if trainer.stage_ended:
                 entry |= self._measure_stage(trainer)
+            weights = trainer.encoder.state_dict()
             if early_stopping is None or early_stopping.improves(trainer.encoder, entry):
-                self._store_weights(trainer.encoder.state_dict())
+                self._store_weights(weights)
             self.history_.append(entry)
             self.n_epochs_ = len(self.history_)
             if file is not None:
                 file.write(trainer, early_stopping)
-            weights = trainer.encoder.state_dict()
             stops = context.call_on_fit_task_end(
                 estimator=self,
                 X=X,
