@@ -43,6 +43,8 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
     expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
     expected["smoothing"] = 0.0
+    if name == "NSHHasher":
+        expected["own_view"] = "sorted"  # unless the user gives an augmentation
     assert settings(name, kind) == expected
     sgd = {"learning_rate": Hasher._sgd_rates[kind], "weight_decay": 5e-4}
     assert settings(name, kind, optimizer="sgd") == expected | sgd
