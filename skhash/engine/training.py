@@ -168,9 +168,8 @@ class Trainer:
         """
         self.objective.start_stage(self.schedule.stage(self.n_epochs_done), self.schedule.n_stages)
         order = self.objective.order(self.encoder, self.X, self.schedule.batch_size, self.rng)
-        for module in (self.encoder, self.objective):
-            if not module.training:  # to set the mode of all parts takes long beside an epoch of few samples
-                module.train()
+        self.encoder.train()
+        self.objective.train()
         if self.schedule.backbone_lr_scale == 0:
             self.encoder.backbone.eval()  # its running statistics are frozen, too
         total = torch.zeros((), device=self.device)

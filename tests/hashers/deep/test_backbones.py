@@ -48,6 +48,11 @@ def test_a_module_is_copied(digits, backbone):
     assert_array_equal(pickle.loads(pickle.dumps(hasher)).encode(digits.X_query), codes)
 
 
+def test_the_mode_of_a_module_does_not_count(digits, backbone):
+    codes = [quick(backbone=backbone.train(mode)).fit(digits.X, digits.y).encode(digits.X) for mode in (True, False)]
+    assert_array_equal(*codes)
+
+
 def test_a_frozen_module_keeps_its_weights_and_statistics(digits, backbone):
     before = {name: value.clone().numpy() for name, value in backbone.state_dict().items()}
     frozen, slow = (quick(backbone=backbone, backbone_lr_scale=scale).fit(digits.X, digits.y) for scale in (0, 0.1))
