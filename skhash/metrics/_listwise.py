@@ -111,8 +111,8 @@ def _evaluate(
     real, is_graded = phi.dtype.type, metric == "ndcg"
     scale = real(n_bins / nbits)
     places = np.empty((n_blocks * _kernels.LANES, n), np.uint32)
-    products, activations = np.empty(places.shape, phi.dtype), torch.from_numpy(phi)
-    torch.mm(activations, activations.T, out=torch.from_numpy(products[:n]))
+    products = np.empty(places.shape, phi.dtype)
+    np.matmul(phi, phi.T, out=products[:n])
     ends = np.empty((n_blocks, 2), np.int64)
     items, masses_of_ties = np.empty((2, n_blocks * size))
     n_relevant, totals = np.empty((2, len(places)))

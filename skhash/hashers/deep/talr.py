@@ -177,11 +177,13 @@ class _TALRObjective(HistogramObjective):
 
     def _differentiate(self, outputs: npt.NDArray[np.float32], targets: Any) -> tuple[float, npt.NDArray[np.float32]]:
         alpha = np.float32(self.alpha)
-        phi = np.tanh(alpha * outputs)
+        phi = np.multiply(outputs, alpha)
+        np.tanh(phi, out=phi)
         if np.isnan(phi.sum()):
             return np.nan, phi  # as in `forward`
         loss, slopes = listwise_loss(phi, *self._levels(targets), self.objective, n_bins=self.n_bins)
-        slopes *= alpha - alpha * phi * phi
+        phi *= alpha * phi
+        slopes *= np.subtract(alpha, phi, out=phi)
         return loss, slopes
 
     def ranking_loss(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
