@@ -26,12 +26,14 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import softplus
 
+from skhash.affinity import ClassAffinity
 from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics.soft_histogram import soft_histogram
 
 MAX_LEVELS = 256  # the soft histogram has one plane per level
+_BINARY = np.array([0, 1])
 
 
 def pairwise_loss(
@@ -223,10 +225,12 @@ class HistogramObjective(Objective):
 
     def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Index of the level of each pair, and the levels. A histogram ignores the pairs of a sample and itself."""
+        if type(self.affinity) is ClassAffinity:  # whose levels need no check
+            return self.affinity(targets, targets), _BINARY
         index, levels = small_level_indices(self.affinity, targets, targets)
         index = np.require(index, requirements=["C", "W"])  # what the kernels are compiled for
         if not self.graded:
-            return index if len(levels) <= 2 else np.minimum(index, 1), np.array([0, 1])
+            return index if len(levels) <= 2 else np.minimum(index, 1), _BINARY
         if len(levels) > MAX_LEVELS:
             raise ValueError(
                 f"`affinity` must give at most {MAX_LEVELS} levels in a batch. Got {len(levels)} levels instead. "
