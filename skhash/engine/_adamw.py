@@ -38,6 +38,7 @@ class _CompiledSteps:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
         self._arrays: dict[int, tuple[torch.Tensor, list[npt.NDArray[Any]]]] = {}
+        self._gradients: dict[int, tuple[torch.Tensor, npt.NDArray[Any]]] = {}
 
     def __call__(self) -> None:
         from skhash.engine._kernels import step_adamw
@@ -52,7 +53,7 @@ class _CompiledSteps:
                 value, mean, square, n_steps = self._arrays_of(i, parameter, state)
                 n_steps += 1
                 numbers = group["lr"], group["weight_decay"], *group["betas"], group["eps"], n_steps.item()
-                step_adamw(value, _flat(parameter.grad), mean, square, *numbers)
+                step_adamw(value, self._gradient_of(i, parameter.grad), mean, square, *numbers)
 
     def _arrays_of(self, i: int, parameter: torch.Tensor, state: dict[str, torch.Tensor]) -> list[npt.NDArray[Any]]:
         """Parameter i, the running means of its gradients and of their squares, and the number of steps."""
@@ -61,6 +62,15 @@ class _CompiledSteps:
             arrays = [_flat(parameter), *map(_flat, (state["exp_avg"], state["exp_avg_sq"], state["step"]))]
             self._arrays[i] = state["exp_avg"], arrays
         return arrays
+
+    def _gradient_of(self, i: int, gradient: torch.Tensor) -> npt.NDArray[Any]:
+        """Gradient of parameter i. Those that are computed by hand are always in the same tensor."""
+        made_from, array = self._gradients.get(i, (None, None))
+        if made_from is not gradient or array is None:
+            array = _flat(gradient)
+            if gradient.is_contiguous():  # the array shares its memory
+                self._gradients[i] = gradient, array
+        return array
 
 
 def _flat(tensor: torch.Tensor) -> npt.NDArray[Any]:

@@ -42,10 +42,10 @@ class LinearStep:
         self._weight, self._bias = (parameter.detach().numpy() for parameter in self._parameters)
         self._gradients = tuple(torch.empty_like(parameter) for parameter in self._parameters)
         self._weight_slopes, self._bias_slopes = (gradient.numpy() for gradient in self._gradients)
-        self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale, encoder.dropout
+        self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
 
     @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
-    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
+    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> np.float32:
         """Loss of a batch.
 
         Parameters
@@ -57,7 +57,7 @@ class LinearStep:
 
         Returns
         -------
-        tensor of shape ()
+        float32
             The loss.
         """
         samples = self._read(indices)
@@ -65,11 +65,11 @@ class LinearStep:
         outputs += self._bias
         loss, slopes = self._differentiate(outputs, targets)
         np.matmul(slopes.T, samples, out=self._weight_slopes)
-        np.sum(slopes, axis=0, out=self._bias_slopes)
+        np.add.reduce(slopes, axis=0, out=self._bias_slopes)
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient
-        return torch.tensor(loss)
+        return np.float32(loss)
 
     def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Samples of a batch, centered, scaled and with dropout."""
