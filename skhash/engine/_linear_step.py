@@ -32,7 +32,9 @@ class LinearStep:
     """
 
     def __init__(self, encoder: Encoder, objective: Objective, X: Any, batch_size: int) -> None:
-        self.encoder, self.X = encoder, X
+        from skhash.engine._kernels import center_and_drop
+
+        self.encoder, self.X, self._center_and_drop = encoder, X, center_and_drop
         self._differentiate: Any = objective.loss_by_hand
         is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
         self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
@@ -73,13 +75,11 @@ class LinearStep:
 
     def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Samples of a batch, centered, scaled and with dropout."""
-        from skhash.engine._kernels import center_and_drop
-
         factor, n_dropped, seed = self._dropout.draw(self._scale.item())
         samples, X = self._samples[: len(indices)], self.X
         if not self._is_plain:
             X, indices = self.encoder.read(X, indices).numpy(), np.arange(len(indices))
-        center_and_drop(X, indices, self._mean, np.float32(factor), n_dropped, np.uint64(seed), samples)
+        self._center_and_drop(X, indices, self._mean, np.float32(factor), n_dropped, np.uint64(seed), samples)
         return samples
 
 
