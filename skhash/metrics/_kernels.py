@@ -165,7 +165,7 @@ def average_precision_terms(items, relevant, ends, totals, work):
             by_relevant[i] = p[i] * per_item[i] * (psi[i + LANES] - psi[i])
         for i in range(size):
             by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope[i]
-        n_near = 0
+        n_near = np.int64(0)
         for i in range(size):  # vectorized: few blocks have such ties
             n_near += np.int64(abs(n[i] - 1) < POLE)
         for i in range(size if n_near else 0):
