@@ -175,7 +175,7 @@ class Trainer:
         total: Any = 0.0
         for indices in _split_batches(order, self.schedule.batch_size):
             total = total + self.train_step(indices) * len(indices)
-        mean_loss = total.item() / len(self.X)
+        mean_loss: float = total.item() / len(self.X)
         if not math.isfinite(mean_loss):
             raise self._divergence("loss", str(mean_loss))
         if not all(parameter.isfinite().all() for parameter in self.encoder.parameters()):
