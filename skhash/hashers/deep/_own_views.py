@@ -15,7 +15,10 @@ _MIN_SHARE = 0.3  # of own views that are found; below it `fit` warns
 # The strength of an augmentation rises by a step after a batch in which the codes find this share, and falls otherwise.
 # Chosen on held-out training samples of MNIST.
 _SHARE, _STEP, _LEAST_STRENGTH = 0.9, 0.005, 0.1
-_MAX_DRAWS = 8  # random versions of a sample of which a weak augmentation takes the nearest
+# Random versions of a sample of which a weak augmentation takes the nearest. On held-out training samples of MNIST 32
+# are better than 8, on those of Fashion-MNIST as good. An augmentation may change a whole batch alike: hence eight
+# calls, on four copies of each sample.
+_MAX_DRAWS, _N_COPIES = 32, 4
 
 
 def _nearest_draw(augment: Augmentation, n_draws: int, batch: torch.Tensor) -> torch.Tensor:
@@ -27,26 +30,28 @@ def _nearest_draw(augment: Augmentation, n_draws: int, batch: torch.Tensor) -> t
     --------
     >>> import torch
     >>> from skhash.hashers.deep._own_views import _nearest_draw
-    >>> draws = iter([torch.tensor([[3.0], [9.0]]), torch.tensor([[4.0], [7.0]])])
-    >>> _nearest_draw(lambda batch: next(draws), 2, torch.zeros(2, 1)).flatten()
+    >>> draws = torch.tensor(
+    ...     [[3.0], [9.0], [4.0], [7.0]]
+    ... )  # two versions of each of two samples
+    >>> _nearest_draw(lambda copies: draws, 2, torch.zeros(2, 1)).flatten()
     tensor([3., 7.])
     """
-    nearest = augment(batch)
-    if nearest.shape != batch.shape:
-        return nearest
-    distances = (nearest - batch).flatten(1).square().sum(1)
-    for _ in range(n_draws - 1):
-        draw = augment(batch)
-        draw_distances = (draw - batch).flatten(1).square().sum(1)
-        is_nearer = (draw_distances < distances).view(-1, *[1] * (batch.ndim - 1))
-        nearest, distances = torch.where(is_nearer, draw, nearest), torch.minimum(draw_distances, distances)
+    nearest = batch[:0]
+    for n_done in range(0, n_draws, _N_COPIES):
+        copies = batch.repeat(min(_N_COPIES, n_draws - n_done), *[1] * (batch.ndim - 1))
+        draws = augment(copies)
+        if draws.shape != copies.shape:
+            return draws[: len(batch)]
+        draws = torch.cat([nearest, draws]).view(-1, *batch.shape)
+        distances = (draws - batch).flatten(2).square().sum(2)
+        nearest = draws[distances.argmin(0), torch.arange(len(batch), device=batch.device)]
     return nearest
 
 
 def _weaken(augment: Augmentation, strength: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
     """Random version of a batch, weaker than `augment` at a strength below 1 unless it has another shape.
 
-    Up to a strength of one half, the nearest of eight random versions of each sample is mixed with the sample. Above
+    Up to a strength of one half, the nearest of 32 random versions of each sample is mixed with the sample. Above
     it, nothing is mixed, and the number of random versions falls to one.
 
     Parameters

@@ -25,9 +25,9 @@ paper, d_ii counts as min_j d_ij - 1 in the sort, and the codes learn to find it
 
 The views are then weak at first. With strength s, a view is
 
-    x + min(2s, 1) (a - x),   a the nearest to x of 1 + round(7 min(2 - 2s, 1)) draws of augment(x),
+    x + min(2s, 1) (a - x),   a the nearest to x of 1 + round(31 min(2 - 2s, 1)) draws of augment(x),
 
-from a fifth of the nearest of eight draws at s = 0.1 to augment(x) itself at s = 1. The strength begins at 0.1. It rises
+from a fifth of the nearest of 32 draws at s = 0.1 to augment(x) itself at s = 1. The strength begins at 0.1. It rises
 by 0.005 after a batch in which at least nine own views in ten are among the first m, and falls by 0.005 otherwise.
 
 Rows of P_i at equal distances are equal, and there are at most b + 1 distances: each
@@ -300,10 +300,11 @@ class NSHHasher(DeepHasher):
     anchor's other view, its own view, among them. `history_` has "own_views_found", their share,
     at the end of each tenth of the epochs, and `fit` warns if few of them are found. Then
     weaken `augment`, or use ``own_view="first"``: a view is then at first a mixture of the sample
-    with the nearest of eight random versions of it, so `augment` is called up to sixteen times per
-    batch. Its "augment_strength" in `history_` rises as long as the codes find nine own views in
-    ten: up to 0.5 the mixture has less of the sample, and from there to 1, where `augment` has its
-    full strength, there are fewer random versions. Views of another shape are used as they are.
+    with the nearest of 32 random versions of it, so `augment` is called up to sixteen times per
+    batch, on four copies of each sample. Its "augment_strength" in `history_` rises as long as the
+    codes find nine own views in ten: up to 0.5 the mixture has less of the sample, and from there to
+    1, where `augment` has its full strength, there are fewer random versions. Views of another shape
+    are used as they are.
 
     The augmentation of MoCo v2 suits a backbone that was trained on photographs; train a new
     backbone with small changes.

@@ -131,25 +131,32 @@ def test_strength_follows_the_share_of_own_views_found():
 
 def test_weakened_views_lie_between_the_samples_and_their_views():
     X, views = draw(5, WIDTH), draw(5, WIDTH, seed=1)
-    weak = _weaken(lambda batch: views, torch.tensor(0.125, dtype=X.dtype), X)
+    weak = _weaken(lambda copies: views.repeat(4, 1), torch.tensor(0.125, dtype=X.dtype), X)
     torch.testing.assert_close(weak, 0.75 * X + 0.25 * views)
 
 
+@pytest.mark.parametrize("n_draws", [1, 4, 11])
 @pytest.mark.parametrize("shape", [(WIDTH,), (2, 3, 4)])
-def test_nearest_draw_of_each_sample_is_that_of_a_double_loop(shape):
-    X, draws = torch.rand(5, *shape), [torch.rand(5, *shape) for _ in range(4)]
-    drawn = iter(draws)
-    views = _nearest_draw(lambda batch: next(drawn), 4, X)
+def test_nearest_draw_of_each_sample_is_that_of_a_double_loop(shape, n_draws):
+    X, drawn = torch.rand(5, *shape), []
+
+    def augment(copies):
+        versions = copies + torch.randn_like(copies)
+        drawn.extend(versions.split(5))
+        return versions
+
+    views = _nearest_draw(augment, n_draws, X)
+    assert len(drawn) == n_draws
     for i in range(5):
-        expected = min((draw[i] for draw in draws), key=lambda view: (view - X[i]).square().sum().item())
+        expected = min((draw[i] for draw in drawn), key=lambda view: (view - X[i]).square().sum().item())
         assert torch.equal(views[i], expected)
 
 
-@pytest.mark.parametrize(("strength", "n_draws"), [(0.1, 8), (0.5, 8), (0.75, 5), (1.0, 1)])
-def test_a_weak_augmentation_takes_the_nearest_of_more_draws(strength, n_draws):
+@pytest.mark.parametrize(("strength", "sizes"), [(0.1, 8 * [20]), (0.5, 8 * [20]), (0.75, 4 * [20] + [5]), (1.0, [5])])
+def test_a_weak_augmentation_takes_the_nearest_of_more_draws(strength, sizes):
     calls = []
-    _weaken(lambda batch: calls.append(0) or 2 * batch, torch.tensor(strength), draw(5, WIDTH))
-    assert len(calls) == n_draws
+    _weaken(lambda batch: calls.append(len(batch)) or 2 * batch, torch.tensor(strength), draw(5, WIDTH))
+    assert calls == sizes
 
 
 def test_full_strength_is_the_augmentation_itself():
