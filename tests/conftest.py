@@ -3,11 +3,14 @@
 The environment is set before numpy and scipy are imported. With SCIPY_ARRAY_API scikit-learn
 skips no check. One thread for each library: the arrays are small, and threads that wait for
 each other on a busy machine (or for those of another pytest-xdist worker) cost far more than they bring.
+The garbage collector runs more seldom: it took a quarter of the time in which pytest collects 8,500 tests.
 """
 
+import gc
 import os
 from importlib.util import find_spec
 
+gc.set_threshold(50_000)
 os.environ["SCIPY_ARRAY_API"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -107,6 +107,7 @@ def descend_weights(columns, order, starts, partners, costs, weights, activation
         if running < cost - rounding:  # despite rounding
             cost = running
             weights[feature] += step
-            activations[:], bits[:] = moved, trial
+            for i in range(n_samples):  # numba compiles an assignment of arrays for two seconds, with an error message
+                activations[i], bits[i] = moved[i], trial[i]
             n_changed += 1
     return n_changed
