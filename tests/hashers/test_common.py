@@ -4,7 +4,7 @@ import copy
 import inspect
 import pickle
 import random
-from functools import cache
+from functools import cache, partial
 from types import FunctionType, MethodType
 
 import joblib
@@ -32,16 +32,24 @@ MORE_CHECKS = [
     "check_inplace_ensure_writeable",
     "check_param_validation",
     "check_set_output_transform",
-    "check_set_output_transform_pandas",
     "check_transformer_get_feature_names_out",
     "check_transformer_get_feature_names_out_pandas",
 ]
-# Twelve fits each that repeat check_set_output_transform_pandas, with a global setting and with another library.
+# Twelve fits each that repeat check_set_output_transform with containers, which are made in one place for all hashers.
 REPEATED_CHECKS = [
     "check_global_output_transform_pandas",
     "check_global_set_output_transform_polars",
+    "check_set_output_transform_pandas",
     "check_set_output_transform_polars",
 ]
+
+# Tests of the interface need no good codes, and nor do scikit-learn's checks.
+TINY = {"n_latent": 4, "n_epochs": 1, "n_starts": 1, "n_queries": 8, "n_relevant": 2, "n_irrelevant": 2, "tol": 0.2}
+FEWER_BITS = {"CGHashHasher": 2, "StructHashHasher": 2}  # they solve programs for each bit
+
+
+def tiny(name):
+    return quick(name, nbits=FEWER_BITS.get(name, 4), **TINY)
 
 
 @pytest.fixture(scope="module")
@@ -56,33 +64,21 @@ def less(few):
     return Bunch(X=few.X[:100], y=few.y[:100], X_query=few.X_query, y_query=few.y_query)
 
 
-def fits(data):
+@pytest.fixture(scope="module")
+def fitted(few):
     """A fitted hasher of each class, as bytes: a test that changes it has its own copy."""
 
     @cache
     def fit(Hasher):
-        return pickle.dumps(quick(Hasher.__name__).fit(data.X, data.y))
+        return pickle.dumps(quick(Hasher.__name__).fit(few.X, few.y))
 
     return lambda make: pickle.loads(fit(type(make())))
 
 
 @pytest.fixture(scope="module")
-def fitted(few):
-    return fits(few)
-
-
-@pytest.fixture(scope="module")
-def fitted_on_less(less):
-    return fits(less)
-
-
-# scikit-learn's checks look at the interface: they need no good codes
-TINY = {"n_latent": 4, "n_epochs": 1, "n_starts": 1, "n_queries": 8, "n_relevant": 2, "n_irrelevant": 2, "tol": 0.2}
-FEWER_BITS = {"CGHashHasher": 2, "StructHashHasher": 2}  # they solve programs for each bit
-
-
-def tiny(name):
-    return quick(name, nbits=FEWER_BITS.get(name, 4), **TINY)
+def tiny_on_less(less):
+    """A tiny hasher of each class, fitted to the 100 digits."""
+    return cache(lambda make: make(**TINY).fit(less.X, less.y))
 
 
 @parametrize_with_checks([tiny(name) for name in skhash.hashers.__all__])
@@ -116,7 +112,7 @@ def test_passes_the_checks_that_repeat_others(name, check):
 def test_codes(make, few, nbits):
     if nbits == 70:
         few = Bunch(X=few.X[:60], y=few.y[:60], X_query=few.X_query, y_query=few.y_query)
-    hasher = make(nbits=nbits, n_queries=10).fit(few.X, few.y)
+    hasher = make(nbits=nbits, **TINY).fit(few.X, few.y)
     bits, codes, activations = (f(few.X_query) for f in (hasher.transform, hasher.encode, hasher.project))
     assert bits.dtype == codes.dtype == np.uint8
     assert bits.shape == activations.shape == (len(few.X_query), nbits)
@@ -145,16 +141,17 @@ def test_the_code_of_a_sample_depends_on_no_other_sample(make, fitted, few):
 @every_hasher
 def test_random_state_alone_decides(make, few):
     X, y = few.X[:80, 20:24], few.y[:80]  # fewer features than bits: PCA draws at random as well
-    first, again = (make(nbits=6).fit(X, y) for _ in range(2))
+    make = partial(make, nbits=6, **TINY)
+    first, again = (make().fit(X, y) for _ in range(2))
     assert_array_equal(first.transform(X), again.transform(X))
     for hasher in (first, again):
         for entry in getattr(hasher, "history_", []):
             entry.pop("seconds", None)
     assert joblib.hash(first) == joblib.hash(again)
     if hasattr(first, "random_state"):
-        other = make(nbits=6, random_state=1).fit(X, y)
+        other = make(random_state=1).fit(X, y)
         assert (first.transform(X) != other.transform(X)).any()
-        generators = (make(nbits=6, random_state=np.random.RandomState(5)).fit(X, y) for _ in range(2))
+        generators = (make(random_state=np.random.RandomState(5)).fit(X, y) for _ in range(2))
         assert_array_equal(*(hasher.transform(X) for hasher in generators))
 
 
@@ -170,10 +167,10 @@ def test_global_generators_are_left_alone(make, few):
         }
 
     before = states()
-    hasher = make().fit(X, y)
+    hasher = make(**TINY).fit(X, y)
     pickle.loads(pickle.dumps(hasher)).transform(X)
     assert states() == before
-    make(random_state=None).fit(X, y).transform(X)  # draws a seed from numpy, as in scikit-learn
+    make(**TINY, random_state=None).fit(X, y).transform(X)  # draws a seed from numpy, as in scikit-learn
     after = states()
     assert (after["torch"], after["python"]) == (before["torch"], before["python"])
 
@@ -254,7 +251,7 @@ def test_an_interrupted_first_fit(make, few):
 
 @pytest.mark.parametrize("kind", ["float32", "memmap", "DataFrame", "list", "Fortran order"])
 @every_hasher
-def test_kinds_of_input(make, fitted_on_less, less, kind, tmp_path):
+def test_kinds_of_input(make, tiny_on_less, less, kind, tmp_path):
     def memmap(X):
         path = tmp_path / f"{len(X)}.npy"
         np.save(path, X)
@@ -267,8 +264,8 @@ def test_kinds_of_input(make, fitted_on_less, less, kind, tmp_path):
         "list": np.ndarray.tolist,
         "Fortran order": np.asfortranarray,
     }[kind]
-    expected = fitted_on_less(make)
-    hasher = make().fit(convert(less.X), less.y)
+    expected = tiny_on_less(make)
+    hasher = make(**TINY).fit(convert(less.X), less.y)
     if kind in ("float32", "Fortran order"):  # sums may round differently, and an optimum may then differ, too
         assert hasher.score(convert(less.X_query), less.y_query) == pytest.approx(
             expected.score(less.X_query, less.y_query), abs=0.1
@@ -279,7 +276,7 @@ def test_kinds_of_input(make, fitted_on_less, less, kind, tmp_path):
 
 @every_hasher
 def test_inside_a_pipeline(make, few):
-    pipeline = make_pipeline(StandardScaler(), make(nbits=6)).set_output(transform="pandas")
+    pipeline = make_pipeline(StandardScaler(), make(nbits=6, **TINY)).set_output(transform="pandas")
     codes = pipeline.fit(few.X, few.y).transform(few.X_query)
     assert isinstance(codes, pd.DataFrame)
     assert list(codes.columns) == list(pipeline[-1].get_feature_names_out())
