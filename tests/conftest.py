@@ -10,7 +10,6 @@ import gc
 import os
 from importlib.util import find_spec
 
-gc.set_threshold(50_000)
 os.environ["SCIPY_ARRAY_API"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -20,6 +19,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
+
+gc.set_threshold(50_000)
 
 
 @pytest.fixture(scope="session")

@@ -62,6 +62,7 @@ def busy(function):
 FORKS = {
     "in a kernel, and in a limit": """
         expected = count()
+        print(expected == 64 * 20_000)
         done = busy(count)
         statuses = [forked(lambda: count() == expected and is_forked()) for _ in range(10)]
         done()
@@ -173,9 +174,12 @@ STARTS = {
 @needs_fork
 @pytest.mark.parametrize("moment", [*FORKS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_FORKS)])
 def test_a_fork_while_another_thread_is(moment, tmp_path):
+    """Also without a threading layer of numba, which no kernel needs."""
+    assert importlib.util.find_spec("tbb") is None
+    missing = {"NUMBA_THREADING_LAYER": "tbb", "NUMBA_NUM_THREADS": "2"}
     code = textwrap.dedent((FORKS | SLOW_FORKS)[moment])
     code = code.replace("hasher.safetensors", str(tmp_path / "hasher.safetensors"))
-    assert run_python(FORKED + code).split() == ["True"] * code.count("print(")
+    assert run_python(FORKED + code, env=missing).split() == ["True"] * code.count("print(")
 
 
 @pytest.mark.slow
@@ -186,12 +190,6 @@ def test_processes_that_are_started_in_other_ways_give_the_same_scores(start, tm
     script = tmp_path / "elsewhere.py"  # the processes import it again
     script.write_text(ELSEWHERE + textwrap.indent(textwrap.dedent(STARTS[start]), "    "))
     assert run_python(None, str(script), cwd=tmp_path).split() == ["True"]
-
-
-def test_numba_needs_no_threading_layer():
-    missing = {"NUMBA_THREADING_LAYER": "tbb", "NUMBA_NUM_THREADS": "2"}
-    assert importlib.util.find_spec("tbb") is None
-    assert run_python(FORKED + "print(count() == 64 * 20_000)", env=missing).split() == ["True"]
 
 
 # --- threads

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median
@@ -73,6 +74,7 @@ def room_of(module):
     return max((room for room in ROOMS if f"{name}.".startswith(f"{room}.")), key=len)
 
 
+@cache
 def imported_modules(path):
     """List the skhash modules that a file imports, at its head or inside of functions; not for type checkers alone."""
     names, nodes = [], [ast.parse(path.read_text(encoding="utf-8"))]
