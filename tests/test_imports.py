@@ -158,6 +158,7 @@ LOADS = {
     "from skhash import ITQHasher": HEAVY,
     "import skhash.displays": HEAVY,
     "from skhash.displays import *": HEAVY,
+    "import skhash.comparison": HEAVY,
     f"from skhash.persistence import load; {ENCODE}": HEAVY - {"numba"},
 }
 

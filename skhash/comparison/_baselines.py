@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.codes import binarize, pack
-from skhash.engine import evenly_spaced
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
 from skhash.registry import BASELINES
 
@@ -343,6 +342,8 @@ def import_faiss() -> Any:
 
 
 def _spread(items: Floats) -> Floats:
+    from skhash.engine import evenly_spaced  # imports torch
+
     return items[evenly_spaced(len(items), N_TRAINING)]
 
 
