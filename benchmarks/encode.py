@@ -7,7 +7,8 @@
 The bare product reads the same memmap in the same batches, multiplies, compares with 0 and packs the bits; once as
 it is, and once with the mean subtracted, which is a part of what ITQHasher computes. The encoding also checks the
 samples, takes their checksums, writes a journal and the codes. Each of the three runs in a process of its own, with
-one thread for BLAS, in turn, and the fastest of its runs counts.
+one thread for BLAS. They run in turn, forward and backward, and the ratio is the median of those of each turn: on a
+shared machine the time of one process varies by a fifth within minutes.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--samples", type=int, default=20_000_000)
     parser.add_argument("--bits", type=int, default=128)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--folder", default=None, help="where the samples are written; default a temporary folder")
     parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -43,20 +44,19 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         write_samples(Path(folder), options.samples, options.bits)
         runs = {kind: [] for kind in KINDS}
-        for _ in range(options.repeats):
-            for kind in KINDS:
+        for turn in range(options.repeats):
+            for kind in KINDS[:: -1 if turn % 2 else 1]:
                 runs[kind].append(run(kind, folder))
         same = filecmp.cmp(*(Path(folder) / f"{kind}.npy" for kind in KINDS[1:]), shallow=False)
     print(f"{options.samples:,} x {N_FEATURES} float32, {options.bits} bits, batches of {BATCH_SIZE}")
-    print(
-        f"{'':10} {'CPU s':>8} {'wall s':>8} {'ratio':>6} {'centered':>9} {'anonymous MiB':>14} {'with pages MiB':>15}"
-    )
-    best = {kind: min(runs[kind], key=lambda one: one["cpu"]) for kind in KINDS}
-    for kind, one in best.items():
-        ratios = [one["cpu"] / best[other]["cpu"] for other in ("bare", "centered")]
-        peaks = [max(each[name] for each in runs[kind]) for name in ("anonymous", "resident")]
-        numbers = (one["cpu"], one["wall"], *ratios, *peaks)
-        print(f"{kind:>15}" + "".join(f"{number:15.2f}" for number in numbers))
+    names = ("CPU s", "wall s", "to bare", "lowest", "highest", "anonymous MiB", "resident MiB")
+    print(f"{'':9}" + "".join(f"{name:>14}" for name in names))
+    for kind, ones in runs.items():
+        ratios = [one["cpu"] / bare["cpu"] for one, bare in zip(ones, runs["bare"], strict=True)]
+        seconds = [np.median([one[name] for one in ones]) for name in ("cpu", "wall")]
+        peaks = [max(one[name] for one in ones) for name in ("anonymous", "resident")]
+        numbers = (*seconds, np.median(ratios), min(ratios), max(ratios), *peaks)
+        print(f"{kind:9}" + "".join(f"{number:14.2f}" for number in numbers))
     print(f"codes equal to those of the centered product: {same}")
 
 
