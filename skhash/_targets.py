@@ -20,7 +20,7 @@ def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]
     first : ndarray of shape (n_distinct,)
         Index of one sample of each distinct target.
     group : ndarray of shape (n,)
-        Which distinct target each sample has. Rows of several real values all count as distinct.
+        Which distinct target each sample has. Targets of several real values all count as distinct.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]
         if y.ndim == 2 and y.dtype.kind == "f" and ((y == 0) | (y == 1)).all():
             y = y.astype(np.uint8)
         if y.ndim == 2 and y.dtype.kind in "biu":
-            rows = np.ascontiguousarray(y).view(f"V{y.dtype.itemsize * y.shape[1]}").ravel()
-            return np.unique(rows, return_index=True, return_inverse=True)[1:]
+            values = np.ascontiguousarray(y).view(f"V{y.dtype.itemsize * y.shape[1]}").ravel()
+            return np.unique(values, return_index=True, return_inverse=True)[1:]
     all_samples = np.arange(n_targets(y))
     return all_samples, all_samples
 

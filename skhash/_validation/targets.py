@@ -80,8 +80,10 @@ def labels_for_affinity(y: Any) -> Any:
     if isinstance(y, str | bytes | Mapping | Iterator | set) or np.isscalar(y):
         raise TypeError(f"`y` must be an array with one target per sample. Got a value of type {type(y).__name__}.")
     if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
-        rows = {len(target) if isinstance(target, Sized) else 0 for target in y if not isinstance(target, str | bytes)}
-        if len(rows) > 1 or any(isinstance(target, set | frozenset) for target in y):
+        lengths = {
+            len(target) if isinstance(target, Sized) else 0 for target in y if not isinstance(target, str | bytes)
+        }
+        if len(lengths) > 1 or any(isinstance(target, set | frozenset) for target in y):
             raise ValueError(
                 "`y` must hold one class per sample, or a 0/1 matrix of labels. Got lists of labels instead. "
                 f"Convert them first:\n{_BINARIZE}"

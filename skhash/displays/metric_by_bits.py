@@ -100,8 +100,8 @@ class MetricByBitsDisplay:
         ValueError
             If the results are of several data sets or protocols, or lack the metric.
         """
-        rows = choose_results(results, [metric], dataset=dataset)
-        names, known, mean, spread = means_by(rows, metric, "nbits")
+        chosen = choose_results(results, [metric], dataset=dataset)
+        names, known, mean, spread = means_by(chosen, metric, "nbits")
         return cls(known, mean, spread, names, metric).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:

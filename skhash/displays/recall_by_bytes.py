@@ -94,8 +94,8 @@ class RecallByBytesDisplay:
         ValueError
             If the results are of several data sets or protocols, or lack the metric.
         """
-        rows = choose_results(results, [metric, "bytes_per_item"], dataset=dataset)
-        names, sizes, recall, _ = means_by(rows, metric, "bytes_per_item")
+        chosen = choose_results(results, [metric, "bytes_per_item"], dataset=dataset)
+        names, sizes, recall, _ = means_by(chosen, metric, "bytes_per_item")
         queries = "" if metric.startswith("real_") else ", codes as queries"
         return cls(sizes, recall, names, f"Recall of the 10 nearest{queries}").plot(ax=ax, **kwargs)
 

@@ -51,14 +51,14 @@ def count_plain(queries, database, nbits, pairs):
     query_words = item_words(queries)
     for chunk in memory_chunks(len(queries), 24 * pairs.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = pairs.table(chunk)
-        words, rows = query_words[chunk], query_group
+        words, places = query_words[chunk], query_group
         if is_merged:  # queries repeat, too
-            first, repeats = _distinct_queries(words, rows)
-            words, rows = words[first], rows[first]
-        counts = np.zeros((len(rows), nbits + 1, len(levels)), dtype=np.int64)
+            first, repeats = _distinct_queries(words, places)
+            words, places = words[first], places[first]
+        counts = np.zeros((len(places), nbits + 1, len(levels)), dtype=np.int64)
         run_in_slices(
-            lambda part, words=words, table=table, rows=rows, counts=counts: kernel(
-                words[part], codes, multiplicity, groups, table, rows[part], counts[part]
+            lambda part, words=words, table=table, places=places, counts=counts: kernel(
+                words[part], codes, multiplicity, groups, table, places[part], counts[part]
             ),
             len(words),
         )
