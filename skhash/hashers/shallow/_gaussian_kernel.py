@@ -78,8 +78,10 @@ def kernel_width(X: npt.NDArray[Any], anchors: npt.NDArray[Any]) -> float:
     >>> kernel_width(np.array([[0.0], [2.0]]), np.array([[0.0]]))
     1.0
     """
-    center = anchors.mean(axis=0)
+    near, _ = _near_origin(anchors, anchors)
+    center = near.mean(axis=0)
     # the mean over all pairs, because the distances of the anchors to their mean cancel
-    total = sum(np.square(X[part] - center).sum() for part in gen_batches(len(X), PART_SIZE))
-    mean = total / len(X) + np.square(anchors - center).sum() / len(anchors)
+    parts = (_near_origin(X[part], anchors)[0] for part in gen_batches(len(X), PART_SIZE))
+    total = sum(np.square(part - center).sum() for part in parts)
+    mean = total / len(X) + np.square(near - center).sum() / len(near)
     return float(2 / mean) if mean > 0 else 1.0
