@@ -47,7 +47,7 @@ class LinearStep:
         self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
 
     @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
-    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> np.float32:
+    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
         """Loss of a batch.
 
         Parameters
@@ -59,7 +59,7 @@ class LinearStep:
 
         Returns
         -------
-        float32
+        tensor of shape ()
             The loss.
         """
         samples = self._read(indices)
@@ -71,7 +71,7 @@ class LinearStep:
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient
-        return np.float32(loss)
+        return torch.tensor(loss)
 
     def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Samples of a batch, centered, scaled and with dropout."""

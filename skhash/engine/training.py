@@ -172,10 +172,10 @@ class Trainer:
         self.objective.train()
         if self.schedule.backbone_lr_scale == 0:
             self.encoder.backbone.eval()  # its running statistics are frozen, too
-        total: Any = 0.0
+        total = torch.zeros((), device=self.device)
         for indices in _split_batches(order, self.schedule.batch_size):
-            total = total + self.train_step(indices) * len(indices)
-        mean_loss: float = total.item() / len(self.X)
+            total += self.train_step(indices) * len(indices)
+        mean_loss = total.item() / len(self.X)
         if not math.isfinite(mean_loss):
             raise self._divergence("loss", str(mean_loss))
         if not all(parameter.isfinite().all() for parameter in self.encoder.parameters()):
@@ -189,7 +189,7 @@ class Trainer:
             f"(now {self.schedule.learning_rate}), or look for extreme values in X."
         )
 
-    def train_step(self, indices: npt.NDArray[np.int64]) -> torch.Tensor | np.float32:
+    def train_step(self, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Train on one batch.
 
         Parameters
@@ -199,10 +199,9 @@ class Trainer:
 
         Returns
         -------
-        tensor of shape () or float32
+        tensor of shape ()
             Loss of the batch, without its graph.
         """
-        loss: torch.Tensor | np.float32
         targets = None if self.targets is None else self.targets[indices]
         # without a graph where both know their derivatives: it takes as long as what a linear encoder computes
         loss = self._backward(indices, targets) if self._linear_step is None else self._linear_step(indices, targets)
