@@ -171,7 +171,7 @@ def _planes_of_queries(queries):
     """
     n_queries, n_bits = len(queries), 64 * queries.shape[1]
     offsets = np.full((n_queries + 1, n_bits), 8 * n_bits * N_WORDS)
-    for bit in range(n_bits):  # numba compiles an assignment of arrays for two seconds, with an error message
+    for bit in range(n_bits):  # numba takes two seconds to compile an assignment of arrays
         offsets[n_queries, bit] = 8 * N_WORDS * bit
     n_ones, flips = np.zeros(n_queries, np.int64), np.zeros(n_queries, np.uint64)
     for q in range(n_queries):

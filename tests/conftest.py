@@ -3,7 +3,7 @@
 The environment is set before numpy and scipy are imported. With SCIPY_ARRAY_API scikit-learn
 skips no check. One thread for each library: the arrays are small, and threads that wait for
 each other on a busy machine (or for those of another pytest-xdist worker) cost far more than they bring.
-The garbage collector runs more seldom: it took a quarter of the time in which pytest collects 8,500 tests.
+The garbage collector runs less often: it took a quarter of the time in which pytest collects 8,500 tests.
 """
 
 import gc

@@ -36,8 +36,6 @@ class ClassAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """Levels of all pairs, shape (len a, len b)."""
-        if y_b is y_a and isinstance(y_a, np.ndarray) and y_a.ndim == 1 and y_a.dtype.kind in "iu":
-            return _are_equal(y_a, y_a)  # in training, where the checks take longer
         a = one_per_sample(y_a)
         b = a if y_b is y_a else one_per_sample(y_b)
         kinds = _kinds(a) | _kinds(b)
@@ -45,13 +43,8 @@ class ClassAffinity:
             raise ValueError(f"`y` must hold classes of one kind. Got {' and '.join(sorted(kinds))} instead.")
         if _fit_bytes(a) and (b is a or _fit_bytes(b)):  # which are compared in a quarter of the time
             a, b = a.astype(np.uint8), b.astype(np.uint8)
-        return _are_equal(a, b)
-
-
-def _are_equal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Whether the classes of each pair are equal, as 0 and 1."""
-    levels: npt.NDArray[np.uint8] = (a[:, None] == b[None, :]).view(np.uint8)
-    return levels
+        levels: npt.NDArray[np.uint8] = (a[:, None] == b[None, :]).view(np.uint8)
+        return levels
 
 
 def _fit_bytes(y: npt.NDArray[Any]) -> bool:

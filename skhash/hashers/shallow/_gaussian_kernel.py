@@ -42,18 +42,20 @@ def gaussian_kernel(X: npt.NDArray[Any], anchors: npt.NDArray[np.float64], gamma
     array([[1.   , 0.135],
            [0.135, 1.   ]])
     """
-    values: npt.NDArray[np.float64] = rbf_kernel(*_near_origin(X, anchors), gamma)
+    offset = _offset(anchors)
+    values: npt.NDArray[np.float64] = rbf_kernel(_shifted(X, offset), _shifted(anchors, offset), gamma)
     return values
 
 
-def _near_origin(
-    X: npt.NDArray[Any], anchors: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-    """Samples and anchors, shifted if they are far from 0: |x|^2 + |a|^2 - 2 x.a loses digits there."""
+def _offset(anchors: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    """What to subtract if the anchors are far from 0, else None: |x|^2 + |a|^2 - 2 x.a loses digits there."""
     some = anchors[:: -(-len(anchors) // N_MAX_SHIFT)]
     mean = some.mean(axis=0)
-    offset = far_offset(mean, float(np.linalg.norm(some - mean)) / np.sqrt(some.size))
-    return (X, anchors) if offset is None else (X - offset, anchors - offset)
+    return far_offset(mean, float(np.linalg.norm(some - mean)) / np.sqrt(some.size))
+
+
+def _shifted(X: npt.NDArray[Any], offset: npt.NDArray[np.float64] | None) -> npt.NDArray[Any]:
+    return X if offset is None else X - offset
 
 
 def kernel_width(X: npt.NDArray[Any], anchors: npt.NDArray[Any]) -> float:
@@ -78,10 +80,11 @@ def kernel_width(X: npt.NDArray[Any], anchors: npt.NDArray[Any]) -> float:
     >>> kernel_width(np.array([[0.0], [2.0]]), np.array([[0.0]]))
     1.0
     """
-    near, _ = _near_origin(anchors, anchors)
+    offset = _offset(anchors)
+    near = _shifted(anchors, offset)
     center = near.mean(axis=0)
     # the mean over all pairs, because the distances of the anchors to their mean cancel
-    parts = (_near_origin(X[part], anchors)[0] for part in gen_batches(len(X), PART_SIZE))
-    total = sum(np.square(part - center).sum() for part in parts)
+    parts = gen_batches(len(X), PART_SIZE)
+    total = sum(np.square(_shifted(X[part], offset) - center).sum() for part in parts)
     mean = total / len(X) + np.square(near - center).sum() / len(near)
     return float(2 / mean) if mean > 0 else 1.0

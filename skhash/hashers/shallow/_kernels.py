@@ -107,7 +107,7 @@ def descend_weights(columns, order, starts, partners, costs, weights, activation
         if running < cost - rounding:  # despite rounding
             cost = running
             weights[feature] += step
-            for i in range(n_samples):  # numba compiles an assignment of arrays for two seconds, with an error message
+            for i in range(n_samples):  # numba takes two seconds to compile an assignment of arrays
                 activations[i], bits[i] = moved[i], trial[i]
             n_changed += 1
     return n_changed
