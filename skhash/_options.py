@@ -223,20 +223,30 @@ def check(options: argparse.Namespace) -> None:
 
 
 def method_lines() -> list[str]:
-    """One line per method: name and endings of its variants, family, what it learns from, paper."""
-    return [
-        f"{' '.join([name, *filter(None, method.variants)]):27}{method.family:11}"
-        f"{_LEARNS_FROM[method.learns_from]:10}{method.paper}"
+    """Column heads, then one line per method: name and variants, family, what it learns from, paper."""
+    lines = [("method and variants", "family", "needs", "paper")]
+    lines += [
+        (
+            " ".join([name, *filter(None, method.variants)]),
+            method.family,
+            _LEARNS_FROM[method.learns_from],
+            method.paper,
+        )
         for name, method in METHODS.items()
     ]
+    return [f"{name:29}{family:11}{needs:10}{paper}" for name, family, needs, paper in lines]
 
 
 def _lists() -> str:
     """Data sets, protocols, methods and groups, one per line."""
     from skhash.datasets import PROTOCOLS  # imports scikit-learn
+    from skhash.datasets.loading import sources
 
-    lines = ["data sets: digits, mnist, usps, cifar_gist, mirflickr; all but digits need a"]
-    lines += ["download, or a file in the folder that SKHASH_DATA names", "", "protocols:"]
+    lines = [
+        fill(f"{', '.join(names)}: {source}", 79, initial_indent="  ", subsequent_indent="    ")
+        for source, names in sources().items()
+    ]
+    lines = ["data sets:", *lines, "", "protocols:"]
     lines += [
         fill(f"{name:18}{protocol.description}", 79, initial_indent="  ", subsequent_indent=20 * " ")
         for name, protocol in PROTOCOLS.items()

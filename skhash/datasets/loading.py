@@ -119,6 +119,18 @@ def _check_type(name: object) -> None:
         raise TypeError(f"`name` must be the name of a data set or the path of an .npz file. Got {name!r} instead.")
 
 
+def sources() -> dict[str, list[str]]:
+    """Names of the data sets by where they come from, with the names of files that differ."""
+    aliases: dict[str, str] = {}
+    for alias, name in _ALIASES.items():
+        aliases.setdefault(name, alias)  # the first of several
+    return {
+        "comes with scikit-learn": ["digits"],
+        "a file in the folder that SKHASH_DATA names, or a download from openml.org": list(_OPENML),
+        "a file in the folder that SKHASH_DATA names": [f"{alias} ({name}.npz)" for name, alias in aliases.items()],
+    }
+
+
 def is_dataset(name: str) -> bool:
     """Whether this is the name of a data set, or ends as a file of arrays does."""
     return name in _DEFAULT_PROTOCOLS or name in _ALIASES or name.endswith(_ENDINGS)

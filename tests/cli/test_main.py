@@ -239,9 +239,11 @@ def test_a_report_without_jinja2_fails_before_the_first_fit(monkeypatch, capsys,
 def test_methods_has_a_line_for_each(capsys):
     assert main(["methods"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "talr -mlp -ndcg -ndcg-mlp  deep       relevance He et al., CVPR 2018"
-    assert [line.split()[0] for line in lines] == list(REGISTERED)
-    for line, method in zip(lines, REGISTERED.values(), strict=True):
+    assert lines[0] == "method and variants          family     needs     paper"
+    assert lines[1] == "talr -mlp -ndcg -ndcg-mlp    deep       relevance He et al., CVPR 2018"
+    assert [line.split()[0] for line in lines[1:]] == list(REGISTERED)
+    assert all(line[28] == " " and line[29] != " " for line in lines)
+    for line, method in zip(lines[1:], REGISTERED.values(), strict=True):
         assert method.family in line
         assert method.paper in line
     with pytest.raises(SystemExit, match="0"):
@@ -255,6 +257,8 @@ def test_the_help_lists_protocols_methods_and_groups(capsys):
     text = capsys.readouterr().out
     words = text.replace(",", " ").split()
     assert all(name in words for name in (*REGISTERED, "-mlp", *GROUPS, *PROTOCOLS))
+    assert all(f"\n  {names}: " in text for names in ("digits", "mnist, fashion_mnist, usps, isolet"))
+    assert "cifar_gist (cifar10_gist512.npz), mirflickr (mirflickr25k_tags1386.npz): " in text
     assert max(map(len, text.splitlines())) <= 80
 
 
