@@ -289,7 +289,7 @@ METHODS: dict[str, Method] = {
             4,
             search_space={"C": Around(5), "gamma": Around(3), "ridge": Around(10, center=0.3)},
             paper="Lin et al., ECCV 2014",
-            use_for="weighted bits that are proven near the optimum; few samples",
+            use_for="bits with weights that are proven near the optimum; few samples",
         ),
         Method(
             "cghash",
