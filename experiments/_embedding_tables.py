@@ -42,7 +42,7 @@ def difference_table(results, key, label):
         length = None if row["method"] == "rabitq" else row["nbits"]
         if key in row:
             values.setdefault((row["set"], row["method"], length), {})[row["seed"]] = row[key]
-    lines = [["set", "bytes", label, *(f"less {name}" for name in BASELINES.values())]]
+    lines = [["set", "bytes", label, *(f"minus {name}" for name in BASELINES.values())]]
     for name in NAMES:
         for nbits in sorted(
             nbits for set_name, method, nbits in values if (set_name, method) == (name, "learned_real")

@@ -120,7 +120,7 @@ def candidate_table(measured):
 
 def left_out_table(measured):
     """AP_T on each left-out set of the candidate that the others choose, and its difference from the defaults."""
-    rows = [["method", *(title for title, _ in SETS.values()), "mean less the defaults", "settings chosen"]]
+    rows = [["method", *(title for title, _ in SETS.values()), "mean minus the defaults", "settings chosen"]]
     for method, aps in measured.items():
         chosen = {name: left_out(aps, name)[0] for name in SETS}
         gains = {name: aps[chosen[name]][name] - aps["defaults"][name] for name in SETS}
@@ -130,20 +130,20 @@ def left_out_table(measured):
         ]
         settings = ", ".join(dict.fromkeys(chosen.values()))
         rows.append([method, *cells, f"{np.mean(list(gains.values())):+.3f}", settings])
-    head = "AP_T on each left-out set, with the settings that the other sets choose (in parentheses less the defaults):"
+    head = "AP_T on each left-out set, with the settings that the other sets choose (in parentheses what they gain):"
     return f"{head}\n\n{as_markdown(rows)}"
 
 
 def lead_table(measured):
     """Lead of TALR over HashNet on each left-out set and on the sets that choose."""
-    rows = [["left out", "TALR less HashNet", "mean on the other sets", "larger by"]]
+    rows = [["left out", "TALR minus HashNet", "mean on the other sets", "larger by"]]
     for name, (title, _) in SETS.items():
         (_, talr, talr_elsewhere), (_, hashnet, hashnet_elsewhere) = (
             left_out(measured[method], name) for method in ("talr", "hashnet")
         )
         lead, elsewhere = talr - hashnet, talr_elsewhere - hashnet_elsewhere
         rows.append([title, *(f"{value:+.3f}" for value in (lead, elsewhere, lead - elsewhere))])
-    return "TALR less HashNet on each left-out set, and on the sets that choose the settings:\n\n" + as_markdown(rows)
+    return "TALR minus HashNet on each left-out set, and on the sets that choose the settings:\n\n" + as_markdown(rows)
 
 
 def main():
