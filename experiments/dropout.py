@@ -61,7 +61,7 @@ def main():
                 store(PATH, results, ("set", "seed", "slope", "bound"))
                 print(name, seed, *(f"{row['ap']:.4f}" for row in results), flush=True)
     table = make_table(read(PATH))
-    PATH.with_suffix(".md").write_text(table)
+    PATH.with_suffix(".md").write_text(table, encoding="utf-8")
     print(table)
 
 

@@ -239,6 +239,15 @@ def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.fl
     return Estimates(of_score * slopes, of_norm * norms**2, constants)
 
 
+def without_self(found: Neighbors, first: int = 0) -> Neighbors:
+    """Neighbors of items of the database, from item `first` on, with each item taken out of its own list."""
+    n, k = found.indices.shape
+    is_self = found.indices == np.arange(first, first + n)[:, None]
+    is_self[:, -1] |= ~is_self.any(axis=1)  # many equal items come first, so that the item itself is not in its list
+    n_ties = found.n_ties - (found.distances[:, -1] == 0)
+    return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
+
+
 def _empty_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike) -> Neighbors:
     shape = (n_queries, k)
     return Neighbors(np.empty(shape, dtype), np.empty(shape, np.int64), np.empty(n_queries, np.int64))

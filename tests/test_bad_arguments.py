@@ -9,6 +9,7 @@ from skhash import LSHHasher, affinity, codes, datasets, metrics
 from skhash.callbacks import RetrievalMonitor
 from skhash.comparison import compare, expand_methods, make_hasher
 from skhash.engine import DatasetArray, resolve_device
+from skhash.metrics import counting
 from skhash.persistence import save
 
 bits = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]])
@@ -29,6 +30,10 @@ class Same:
 
     def __call__(self, a, b):
         return "same"
+
+
+def first_histogram(*arguments, **options):
+    return next(counting.iter_histograms(*arguments, **options))
 
 
 #: function, and the bad arguments: positional ones, and a dict of named ones at the end
@@ -89,6 +94,13 @@ CASES = {
         (packed, packed, y, y),
         (bits, bits[:3], y, y[:3], {"exclude_self": True}),
         (None, bits, y, y),
+    ],
+    first_histogram: [
+        *[
+            (bits, bits, y, y, {"query_activations": a})
+            for a in (bits[:3], np.ones((4, 4096)), bits * nan, "a", ragged)
+        ],
+        *[(bits, bits, y, y, {"query_activations": bits * 1.0, "candidates": c}) for c in (0, True, 2.0, "a")],
     ],
     metrics.histogram_from_distances: [
         (None, y, y),

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from skhash._validation.numeric import numeric
+from skhash.affinity._vectors import checked_vectors, euclidean
 from skhash.codes import is_count
 
 
@@ -73,12 +73,12 @@ class DistanceAffinity:
         """Copy that holds the percentiles of the distances between the vectors in `y`."""
         if self.thresholds is not None:
             return self
-        vectors = _vectors(y)
+        vectors = checked_vectors(y, type(self).__name__)
         if len(vectors) < 2:
             raise ValueError(f"`y` must have at least 2 samples for DistanceAffinity. Got {len(vectors)} instead.")
         vectors = vectors[:: -(-len(vectors) // self.max_samples)]
         pairs = np.triu(np.ones((len(vectors), len(vectors)), dtype=bool), k=1)
-        return replace(self, thresholds=np.percentile(_euclidean(vectors, vectors)[pairs], self.percentiles))
+        return replace(self, thresholds=np.percentile(euclidean(vectors, vectors)[pairs], self.percentiles))
 
     def possible_levels(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Levels that can occur, ascending: 0 and the given ones."""
@@ -88,32 +88,10 @@ class DistanceAffinity:
         """Levels of all pairs, shape (len a, len b)."""
         if self.thresholds is None:
             raise ValueError("`thresholds` is None: call `fit` of DistanceAffinity with the training samples first.")
-        distances = _euclidean(_vectors(y_a), _vectors(y_b))
+        distances = euclidean(*(checked_vectors(y, type(self).__name__) for y in (y_a, y_b)))
         # The index of a level is the number of thresholds that are not below the distance. A distance equal to
         # a threshold must not be above it by the rounding of one block of distances.
         thresholds = np.sort(self.thresholds) * (1 + 1e-9)
         index = len(thresholds) - np.searchsorted(thresholds, distances, side="left")
         levels = self.possible_levels(y_a, y_b)
         return levels[index]
-
-
-def _vectors(y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    if sparse.issparse(y):
-        raise TypeError(
-            "`y` must hold dense vectors for DistanceAffinity. Got a sparse array instead. Pass as y the vectors to "
-            "compare, such as those of TruncatedSVD."
-        )
-    y = numeric(y, "y").astype(np.float64, copy=False)
-    if y.ndim != 2 or not np.isfinite(y).all():
-        raise ValueError(
-            "`y` must hold finite vectors, shape (n, n_features), for DistanceAffinity. "
-            f"Got shape {y.shape}{'' if np.isfinite(y).all() else ' with NaN or infinity'} instead."
-        )
-    return y
-
-
-def _euclidean(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    from sklearn.metrics.pairwise import euclidean_distances
-
-    center = b.mean(axis=0)  # |a|^2 + |b|^2 - 2 a.b loses the digits of vectors that are far from the origin
-    return np.asarray(euclidean_distances(a - center, b - center))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.utils import gen_batches
 
 from skhash._compat import get_chunk_n_rows
-from skhash.affinity._distances import _euclidean, _vectors
+from skhash.affinity._vectors import checked_vectors, euclidean
 from skhash.codes import is_count
 
 _METRICS = ("euclidean", "cosine", "inner")
@@ -73,7 +73,7 @@ class NeighborAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """Levels of all pairs, shape (len a, len b)."""
-        queries, items = _vectors(y_a), _vectors(y_b)
+        queries, items = (checked_vectors(y, type(self).__name__) for y in (y_a, y_b))
         if queries.shape[1] != items.shape[1]:
             raise ValueError(
                 f"`y_a` and `y_b` must have the same features. Got {queries.shape[1]} and {items.shape[1]} instead."
@@ -99,7 +99,7 @@ def _distances(
 ) -> npt.NDArray[np.float64]:
     """Distances of all pairs; for "inner" minus the inner product."""
     if metric == "euclidean":
-        return _euclidean(queries, items)
+        return euclidean(queries, items)
     if metric == "cosine":
         from sklearn.preprocessing import normalize
 

@@ -22,8 +22,7 @@ def ranked_histogram(estimator, X, y):
 
 def activations(estimator, X):
     """Activations of the hasher at the end of `estimator`."""
-    hasher = find_hasher(estimator)
-    return hasher.project(X if hasher is estimator else hasher_input(estimator, X))
+    return find_hasher(estimator).project(hasher_input(estimator, X))
 
 
 def history(estimator, keys, source):

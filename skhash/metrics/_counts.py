@@ -6,7 +6,7 @@ taken in chunks, so that memory stays bounded for a database of any size.
 
 import numpy as np
 
-from skhash._distances import HammingDistance, item_words, real_distance
+from skhash._distances import HammingDistance, item_words, real_distance, without_self
 from skhash._threads import run_in_slices
 from skhash._views import read_only
 from skhash.codes import as_words, hamming_distances, quantize_weights
@@ -152,16 +152,18 @@ def count_real(queries, database, activations, candidates, pairs, estimates=None
     items, by_code = item_words(database), HammingDistance(item_words(queries))
     real = real_distance(activations, estimates)
     n_items, everything = len(items), np.arange(len(items))[None]
+    n_first = n_items if candidates is None else candidates + pairs.exclude_self  # a query is nearest to itself
     for chunk in memory_chunks(len(queries), 64 * n_items):
         n_queries = len(queries[chunk])
         distances = np.empty((n_queries, n_items))
 
         def rank(part, chunk=chunk, distances=distances):
             some = slice(chunk.start + part.start, chunk.start + part.stop)
-            if candidates is None or candidates >= n_items:
+            if n_first >= n_items:
                 distances[part] = real.to_items(some, items, everything) * real.units[some]
                 return
-            shortlist = by_code.nearest(some, items, 0, n_items, candidates).indices
+            nearest = by_code.nearest(some, items, 0, n_items, n_first)
+            shortlist = (without_self(nearest, some.start) if pairs.exclude_self else nearest).indices
             first = real.to_items(some, items, shortlist)
             rest = 2.0 + by_code.to_items(some, items, everything)  # after the largest distance of a real query
             distances[part] = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from skhash._distances import Estimates, estimates_of
 from skhash.codes import as_packed
@@ -14,7 +13,7 @@ def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
     """Packed codes and their number of bits: from `encode` if the hasher has it, else from the bits of `transform`."""
     hasher = find_hasher(estimator)
     if hasattr(hasher, "encode") and hasattr(hasher, "_n_features_out"):
-        return hasher.encode(_last_step_input(estimator, X)), int(hasher._n_features_out)
+        return hasher.encode(hasher_input(estimator, X)), int(hasher._n_features_out)
     return as_packed(estimator.transform(X), name=f"{type(hasher).__name__}.transform(X)")
 
 
@@ -80,7 +79,7 @@ def find_hasher(estimator: Any) -> Any:
 
 
 def hasher_input(estimator: Any, X: Any) -> Any:
-    """Samples as the hasher receives them, after the earlier steps of a Pipeline.
+    """Samples as the hasher receives them, after the earlier steps of a Pipeline, of the type that these return.
 
     Parameters
     ----------
@@ -91,25 +90,21 @@ def hasher_input(estimator: Any, X: Any) -> Any:
 
     Returns
     -------
-    ndarray or sparse matrix of shape (n_samples, ...)
-        Samples as its last step receives them.
+    array-like of shape (n_samples, ...)
+        Samples as its last step receives them. Without earlier steps they are `X` itself, such as a data frame.
 
     Examples
     --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Binarizer
     >>> from skhash import LSHHasher
     >>> from skhash.metrics._estimators import hasher_input
-    >>> hasher_input(LSHHasher(), [[0.5, 1.0]])
-    array([[0.5, 1. ]])
+    >>> hasher_input(make_pipeline(Binarizer(), LSHHasher()), [[0.5, -1.0]])
+    array([[1., 0.]])
     """
-    samples = _last_step_input(estimator, X)
-    return samples if sparse.issparse(samples) else np.asarray(samples)
-
-
-def _last_step_input(estimator: Any, X: Any) -> Any:
-    """Samples after the earlier steps of Pipelines, of the type that these return."""
     if hasattr(estimator, "best_estimator_"):
-        return _last_step_input(estimator.best_estimator_, X)
+        return hasher_input(estimator.best_estimator_, X)
     if not hasattr(estimator, "steps"):
         return X
     earlier, last = estimator[:-1], estimator.steps[-1][1]
-    return _last_step_input(last, earlier.transform(X) if len(earlier) else X)
+    return hasher_input(last, earlier.transform(X) if len(earlier) else X)

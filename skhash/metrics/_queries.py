@@ -94,10 +94,12 @@ def over_queries(
     values, defined = (xp.concat(parts) for parts in zip(*blocks, strict=True))
     filler = {"zero": 0.0, "one": 1.0}.get(empty, float("nan"))
     values = xp.where(defined, values, xp.full_like(values, filler))
-    return mean_over_queries(values, empty, lacking) if average else values
+    return mean_over_queries(values, empty, lacking, stacklevel=4) if average else values
 
 
-def mean_over_queries(values: Any, empty: str = "skip", lacking: str = NO_RELEVANT_ITEM, warn: bool = True) -> Any:
+def mean_over_queries(
+    values: Any, empty: str = "skip", lacking: str = NO_RELEVANT_ITEM, warn: bool = True, stacklevel: int = 3
+) -> Any:
     """Mean of values per query; under "skip" without the queries that have NaN.
 
     Parameters
@@ -110,6 +112,8 @@ def mean_over_queries(values: Any, empty: str = "skip", lacking: str = NO_RELEVA
         What a query without a value lacks, for the warning.
     warn : bool, default=True
         Whether to warn of queries that are left out.
+    stacklevel : int, default=3
+        Stack level of the warning; 3 is the caller of the function that calls this one.
 
     Returns
     -------
@@ -125,7 +129,7 @@ def mean_over_queries(values: Any, empty: str = "skip", lacking: str = NO_RELEVA
                 f"{n_empty} of {values.shape[0]} queries have no {lacking} in the database and are left out "
                 "of the mean (empty='skip').",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         values = values[defined]
     if values.shape[0]:

@@ -57,9 +57,7 @@ def reduce_tree(parts: Sequence[Any], combine: Callable[[list[Any]], Any], split
 
 def encode_estimator_block(estimator: Any, X: Any) -> npt.NDArray[np.uint8]:
     """Packed codes of a block of samples, by a hasher or by what ends in one."""
-    return encode_block(
-        find_hasher(estimator), X if estimator is find_hasher(estimator) else hasher_input(estimator, X)
-    )
+    return encode_block(find_hasher(estimator), hasher_input(estimator, X))
 
 
 def count_blocks(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from skhash._distances import Estimates
 from skhash._validation.numeric import numeric
-from skhash.codes import as_packed, check_same_nbits
+from skhash.codes import as_packed, check_same_nbits, is_count
 from skhash.metrics._arrays import memory_chunks
 from skhash.metrics._counts import count_plain, count_ragged, count_real, count_weighted
 from skhash.metrics._histograms import concatenate
@@ -126,6 +126,11 @@ def iter_histograms(
     RelevanceHistogram
         Of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
 
+    Raises
+    ------
+    ValueError
+        If codes, real queries and targets do not match, or `candidates` is not None or an int >= 1.
+
     Examples
     --------
     >>> from skhash.metrics.counting import iter_histograms
@@ -138,11 +143,27 @@ def iter_histograms(
     check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
     pairs = PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
     if query_activations is not None:
+        query_activations = _checked_activations(query_activations, (len(queries), nbits), candidates)
         yield from count_real(queries, database, query_activations, candidates, pairs, estimates)
     elif bit_weights is None:
         yield from count_plain(queries, database, nbits, pairs)
     else:
         yield from count_weighted(queries, database, bit_weights, nbits, pairs)
+
+
+def _checked_activations(
+    activations: npt.ArrayLike, shape: tuple[int, int], candidates: int | None
+) -> npt.NDArray[np.floating]:
+    """Finite real queries of a shape: the kernels would read beyond the codes for more bits."""
+    values = numeric(activations, "query_activations")
+    if values.shape != shape or not np.isfinite(values).all():
+        fault = f"shape {values.shape}" if values.shape != shape else "NaN or infinity"
+        raise ValueError(
+            f"`query_activations` must be finite, with one value per query and bit, shape {shape}. Got {fault} instead."
+        )
+    if candidates is not None and not is_count(candidates):
+        raise ValueError(f"`candidates` must be None or an int >= 1. Got {candidates!r} instead.")
+    return values
 
 
 def histogram_from_distances(

@@ -265,7 +265,7 @@ def _means(
     means: dict[str, Any] = {}
     warned: set[str] = set()
     for metric in metrics:
-        lacking = metric._lacking
-        means[metric.name] = mean_over_queries(values[metric.name], empty, lacking, warn=lacking not in warned)
+        lacking, of_metric = metric._lacking, values[metric.name]
+        means[metric.name] = mean_over_queries(of_metric, empty, lacking, warn=lacking not in warned, stacklevel=4)
         warned.add(lacking)
     return means

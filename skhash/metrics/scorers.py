@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.codes import check_same_nbits, is_count
@@ -292,7 +293,8 @@ class RetrievalScorer:
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         if getattr(affinity, "requires_y", True):
             raise ValueError(f"`y` must be given for the affinity {affinity or 'auto'!r}, which compares targets.")
-        return hasher_input(estimator, X)
+        samples = hasher_input(estimator, X)
+        return samples if sparse.issparse(samples) else np.asarray(samples)
 
     def _accept_sample_weight(self) -> bool:
         return False

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._distances import Distance, Estimates, HammingDistance, Neighbors, real_distance, weighted_distance
+from skhash._distances import (
+    Distance,
+    Estimates,
+    HammingDistance,
+    Neighbors,
+    real_distance,
+    weighted_distance,
+    without_self,
+)
 from skhash.codes import unpack
 from skhash.metrics._arrays import memory_chunks
 from skhash.neighbors._approximate import ApproximateIndex
@@ -109,7 +117,7 @@ class Stages:
         else:
             found = nearest(distance, self.items, k + self.excludes_self)
         if self.excludes_self:
-            found = _without_self(found)
+            found = without_self(found)
         return Neighbors(found.distances * distance.units, found.indices, found.n_ties)
 
     def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -123,15 +131,6 @@ class Stages:
         for part in memory_chunks(len(shortlist), 32 * self.nbits):
             distances[part] = real.to_items(part, self.items, shortlist[part])
         return distances * real.units
-
-
-def _without_self(found: Neighbors) -> Neighbors:
-    """Neighbors of the items themselves, with each item taken out of its own list."""
-    n, k = found.indices.shape
-    is_self = found.indices == np.arange(n)[:, None]
-    is_self[:, -1] |= ~is_self.any(axis=1)  # many equal items come first, so that the item itself is not in its list
-    n_ties = found.n_ties - (found.distances[:, -1] == 0)
-    return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
 
 
 def _vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.float64]:

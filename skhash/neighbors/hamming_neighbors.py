@@ -18,10 +18,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
+from skhash._validation.numeric import as_array
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.metrics._estimators import find_hasher, item_factors, packed_codes, real_queries
 from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
@@ -165,13 +166,15 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         """
         self._check_options()
         hasher = None if self.hasher is None else _without_database(clone(self.hasher)).fit(X, y)
-        packed, nbits = self._encode(hasher, X, reset=True)
+        packed, nbits = self._encode(hasher, X)
         new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
         kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None
         codes = item_words(packed)
         approximate = build_approximate(self.backend, codes, nbits, hasher)
-        self.factors_ = item_factors(hasher, X)
-        self.hasher_, self._nbits = hasher, nbits
+        factors = item_factors(hasher, X)
+        # nothing fails from here on, so that an earlier fit is not lost
+        validate_data(self, X, reset=True, skip_check_array=True)  # number and names of the features
+        self.hasher_, self._nbits, self.factors_ = hasher, nbits, factors
         self.codes_, self.ids_, self.vectors_ = codes, new_ids, kept
         self.n_samples_fit_, self._approximate = len(packed), approximate
         return self
@@ -205,8 +208,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         array([0, 1])
         """
         check_is_fitted(self)
-        packed, nbits = self._encode(self.hasher_, X, reset=False)
-        check_same_nbits(nbits, self._nbits, "X", "the items of the index")
+        packed = self._encode_more(X)
         new_ids = checked_ids(ids, len(packed), self.ids_)
         factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
         kept = self.vectors_
@@ -242,9 +244,10 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         array([1])
         """
         check_is_fitted(self)
-        removed = np.atleast_1d(np.asarray(ids))
-        known = set(self.ids_.tolist()) if removed.dtype.kind in "iu" else set()  # 1.0 and True are no identifiers
-        if unknown := sorted(set(removed.tolist()) - known):
+        removed = np.atleast_1d(as_array(ids, "ids"))
+        if removed.ndim > 1 or (removed.dtype.kind not in "iu" and removed.size > 0):
+            raise ValueError(f"`ids` must be ints, shape (n_ids,). Got {ids!r} instead.")
+        if unknown := sorted(set(removed.tolist()) - set(self.ids_.tolist())):
             raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
         kept = ~np.isin(self.ids_, removed)
         if not kept.any():
@@ -368,14 +371,18 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
                 "Got None, which ranks all items."
             )
 
-    def _encode(self, hasher: Any, X: Any, reset: bool) -> tuple[npt.NDArray[np.uint8], int]:
+    def _encode(self, hasher: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
         """Packed codes and number of bits of samples."""
         if hasher is not None:
-            codes = packed_codes(hasher, X)
-            validate_data(self, X, reset=reset, skip_check_array=True)  # number and names of the features
-            return codes
-        X = validate_data(self, X, reset=reset, dtype=None)
-        return as_packed(X, self.nbits, "X")
+            return packed_codes(hasher, X)
+        return as_packed(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, "X")
+
+    def _encode_more(self, X: Any) -> npt.NDArray[np.uint8]:
+        """Packed codes of samples that have the features and the number of bits of the items."""
+        packed, nbits = self._encode(self.hasher_, X)
+        validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the features
+        check_same_nbits(nbits, self._nbits, "X", "the items of the index")
+        return packed
 
     # --- search
 
@@ -404,9 +411,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         if X is None and self.query == "real":
             raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")
         if X is not None:
-            packed, nbits = self._encode(self.hasher_, X, reset=False)
-            check_same_nbits(nbits, self._nbits, "X", "the items of the index")
-            codes = item_words(packed)
+            codes = item_words(self._encode_more(X))
             if self.query == "real":
                 activations, estimates = real_queries(self.hasher_, X, self.factors_)
             if self.vectors_ is not None:

@@ -56,7 +56,10 @@ def merge_neighbors(
     """
     if not is_count(n_neighbors):
         raise ValueError(f"`n_neighbors` must be an int >= 1. Got {n_neighbors!r} instead.")
-    pairs = [(np.asarray(distances), np.asarray(indices, dtype=np.int64)) for distances, indices in shards]
+    pairs = [
+        (numeric(distances, "distances"), numeric(indices, "indices").astype(np.int64, copy=False))
+        for distances, indices in shards
+    ]
     if not pairs or any(d.ndim != 2 or d.shape != i.shape or len(d) != len(pairs[0][0]) for d, i in pairs):
         raise ValueError(
             "`shards` must be pairs of distances and indices of equal shapes (n_queries, k), for the same queries. "

@@ -6,9 +6,16 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skhash import ITQHasher
-from skhash.affinity import NeighborAffinity
+from skhash.affinity import ClassAffinity, NeighborAffinity
 from skhash.codes import hamming_distances
-from skhash.metrics import Metric, RetrievalScorer, neighbor_recall, relevance_histogram
+from skhash.metrics import (
+    Metric,
+    RetrievalScorer,
+    average_precision,
+    histogram_from_distances,
+    neighbor_recall,
+    relevance_histogram,
+)
 from skhash.neighbors import HammingNeighbors
 
 X = load_digits().data[:500]
@@ -56,6 +63,28 @@ def test_real_queries_are_scored_as_they_are_searched(hasher, candidates):
     assert best - worst < 0.01
     assert worst <= mean <= best
     assert mean > RetrievalScorer("neighbor_recall_at_10")(hasher, QUERIES, QUERIES)
+
+
+@pytest.mark.parametrize("candidates", [1, 5, 38, 39, 40])
+def test_candidates_of_a_fold_are_those_of_a_search(candidates):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 6)), rng.integers(0, 3, 40)
+    X[:8] = X[0]  # more equal items than candidates: a query is not always in its own list
+    hasher = ITQHasher(5, random_state=0).fit(X)
+    codes, activations = hasher.transform(X), hasher.project_queries(X)
+    hamming, real = hamming_distances(codes, codes).astype(float), -(activations @ (2.0 * codes - 1).T)
+    values = []
+    for query in range(40):
+        others = np.delete(np.arange(40), query)
+        order = others[np.argsort(hamming[query, others], kind="stable")]
+        distances = 1000 + hamming[query]
+        distances[order[:candidates]] = real[query, order[:candidates]]
+        H = histogram_from_distances(
+            np.round(distances[None, others], 6), y[query : query + 1], y[others], ClassAffinity()
+        )
+        values.append(average_precision(H))
+    scorer = RetrievalScorer("ap", database="fold", query="real", candidates=candidates)
+    assert scorer(hasher, X, y) == pytest.approx(np.mean(values), abs=1e-9)
 
 
 def test_several_truths_in_one_scorer(hasher):

@@ -39,6 +39,7 @@ def test_curve_treats_empty_queries_by_one_policy_and_one_warning(empty, expecte
         p, r, _ = precision_recall_curve(H, empty=empty)
     assert_allclose([p, r], np.full((2, 4), expected))
     assert [str(w.message)[:12] for w in caught] == ["1 of 2 queri"] * (empty == "skip")
+    assert all(w.filename == __file__ for w in caught)  # the line of the call
 
 
 def test_a_curve_of_soft_counts_with_a_gradient():

@@ -1,0 +1,31 @@
+"""Vectors that affinities compare, and their distances."""
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from skhash._validation.numeric import numeric
+
+
+def checked_vectors(y: npt.ArrayLike, affinity: str) -> npt.NDArray[np.float64]:
+    """Targets as finite float64 vectors, shape (n, n_features); an error names the affinity."""
+    if sparse.issparse(y):
+        raise TypeError(
+            f"`y` must hold dense vectors for {affinity}. Got a sparse array instead. Pass as y the vectors to "
+            "compare, such as those of TruncatedSVD."
+        )
+    y = numeric(y, "y").astype(np.float64, copy=False)
+    if y.ndim != 2 or not np.isfinite(y).all():
+        raise ValueError(
+            f"`y` must hold finite vectors, shape (n, n_features), for {affinity}. "
+            f"Got shape {y.shape}{'' if np.isfinite(y).all() else ' with NaN or infinity'} instead."
+        )
+    return y
+
+
+def euclidean(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Euclidean distances of all pairs."""
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    center = b.mean(axis=0)  # |a|^2 + |b|^2 - 2 a.b loses the digits of vectors that are far from the origin
+    return np.asarray(euclidean_distances(a - center, b - center))
