@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash._threads import one_thread
-from skhash._validation.degenerate import checked_indices, warn_if_degenerate
+from skhash._validation.degenerate import N_CHECKED, warn_if_degenerate
 from skhash._validation.plain import is_plain
 from skhash._validation.samples import check_kind
 from skhash._validation.schema import OPTIONAL, Array
+from skhash._validation.subsets import evenly_spaced
 from skhash._validation.targets import labels_for_affinity, missing_targets
 from skhash._validation.values import check_values
 from skhash.affinity import fit_affinity, resolve_affinity
@@ -135,7 +136,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
             codes = self.database_codes_
             if codes is None:
-                codes = map_batches(self, X[checked_indices(X.shape[0])], binarize_and_pack)
+                codes = map_batches(self, X[evenly_spaced(X.shape[0], N_CHECKED)], binarize_and_pack)
         warn_if_degenerate(codes, self._nbits, X.shape[0], stacklevel=5)
         self._warn_of_training(stacklevel=6)
         return self
@@ -364,9 +365,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _check_input(self, X: Any, **options: Any) -> Any:
         """Validated samples. `options` are passed to scikit-learn's validate_data."""
         check_kind(X, self, takes_sparse=self._takes_sparse)
-        accept_sparse = "csr" if self._takes_sparse else False
-        options = {"dtype": self._dtypes} | options
-        return validate_data(self, X, accept_sparse=accept_sparse, **options)
+        options = {"dtype": self._dtypes, "accept_sparse": "csr" if self._takes_sparse else False} | options
+        return validate_data(self, X, **options)
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""

@@ -12,18 +12,6 @@ N_NAMED = 5  # constant bits that a warning names
 CHANCE = 0.05  # with few samples, balanced bits are constant by chance; a warning needs less than this
 
 
-def checked_indices(n_samples: int) -> npt.NDArray[np.int64]:
-    """Evenly spaced indices of at most 1,000 training samples.
-
-    Examples
-    --------
-    >>> from skhash._validation.degenerate import checked_indices
-    >>> checked_indices(3), len(checked_indices(10**6))
-    (array([0, 1, 2]), 1000)
-    """
-    return np.unique(np.linspace(0, n_samples - 1, N_CHECKED).astype(np.int64))
-
-
 def warn_if_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int, stacklevel: int) -> None:
     """Warn if all codes are equal or a bit is constant, see :func:`describe_degenerate`."""
     message = describe_degenerate(codes, nbits, n_samples)

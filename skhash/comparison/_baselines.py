@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from skhash._validation.subsets import evenly_spaced
 from skhash.codes import binarize, pack
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
 from skhash.registry import BASELINES
@@ -342,8 +343,6 @@ def import_faiss() -> Any:
 
 
 def _spread(items: Floats) -> Floats:
-    from skhash.engine import evenly_spaced  # imports torch
-
     return items[evenly_spaced(len(items), N_TRAINING)]
 
 

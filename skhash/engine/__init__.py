@@ -1,9 +1,10 @@
 """The torch engine: encoders, one training loop, devices and seeds, checkpoints. It knows nothing of hashing."""
 
+from skhash._validation.subsets import evenly_spaced
 from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.checkpoint import Checkpoint
-from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, evenly_spaced
+from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor
 from skhash.engine.encoder import Encoder
 from skhash.engine.few import FewEncoder
 from skhash.engine.identity import Identity, fingerprint

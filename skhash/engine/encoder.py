@@ -9,9 +9,10 @@ import torch
 from sklearn.utils import gen_batches
 from torch import nn
 
+from skhash._validation.subsets import evenly_spaced
 from skhash._validation.values import FAR
 from skhash.engine.backbones import build_backbone, output_width
-from skhash.engine.data import batch_tensor, evenly_spaced
+from skhash.engine.data import batch_tensor
 from skhash.engine.dropout import Dropout
 from skhash.engine.smoothing import N_MAX_SAMPLES, Smoothing
 
