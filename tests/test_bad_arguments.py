@@ -281,6 +281,7 @@ CASES = {
         (None, labels, {"protocol": "holdout"}),
         (X[:, 0], labels, {"protocol": "holdout"}),
         (X * nan, labels, {"protocol": "holdout"}),
+        (X, labels, {"protocol": "holdout", "scale": 0}),
         (X, None, {"protocol": "holdout"}),
         (X, [None] * 20, {"protocol": "holdout"}),
         (X[:1], [1], {"protocol": "holdout"}),

@@ -154,6 +154,10 @@ def _word_terms(dtype: np.dtype[Any]) -> list[np.uint64]:
 
 
 def _checked_block(block: Any) -> npt.NDArray[Any]:
+    if sparse.issparse(block):
+        raise ValueError(
+            "`X` must yield dense blocks. Got a sparse one instead. Give the sparse matrix itself, or block.toarray()."
+        )
     values = np.asarray(block)
     if values.ndim < 2 or values.dtype.kind not in "biuf":
         raise ValueError(

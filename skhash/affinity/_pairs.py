@@ -42,6 +42,11 @@ def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
         irrelevant |= bool((indices[others] == 0).any())
         if relevant and irrelevant:
             return
+    if not getattr(affinity, "requires_y", True):
+        raise ValueError(
+            "`affinity` must make some pairs of different samples relevant, and others not. Got "
+            f"{affinity!r}, with which {'all' if relevant else 'no'} pairs are."
+        )
     if relevant:
         raise ValueError(
             "`y` must have at least two classes. Got targets that make every pair of samples relevant. In "

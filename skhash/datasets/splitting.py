@@ -171,6 +171,8 @@ def check_arrays(X: Any, y: Any, scale: Any) -> tuple[npt.NDArray[Any], npt.NDAr
             f"`scale` must be a number or an array of shape {X.shape[1:]}. Got shape {scale.shape} instead."
         )
     _check_finite("scale", scale)
+    if not (scale > 0).all():
+        raise ValueError(f"`scale` must be > 0. Got {scale.min()} instead.")
     return X, scale
 
 
@@ -214,10 +216,10 @@ def _draw_unseen(classes: _draws.Indices, y: Any, protocol: Protocol, rng: Any, 
     """As `draw`, with queries and database of classes that the training samples do not have."""
     n_classes = int(classes.max(initial=-1)) + 1
     n_unseen = int(protocol.unseen * n_classes + 0.5)
-    if not 0 < n_unseen < n_classes:
+    if not 2 <= n_unseen <= n_classes - 2:  # a single class makes everything relevant
         raise ValueError(
-            f"`y` must hold one class per sample, and enough classes that a share of {protocol.unseen:g} of them is "
-            f"unseen and others are not, for protocol {protocol.name!r}. Got shape {np.shape(y)} and {n_classes} "
+            f"`y` must hold one class per sample, and enough classes that a share of {protocol.unseen:g} of them makes "
+            f"two unseen ones and two others, for protocol {protocol.name!r}. Got shape {np.shape(y)} and {n_classes} "
             f"{'class' if n_classes == 1 else 'classes'} instead."
         )
     is_unseen = np.isin(classes, rng.permutation(n_classes)[:n_unseen])

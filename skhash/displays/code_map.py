@@ -96,6 +96,9 @@ class CodeMapDisplay:
         pyplot()
         bits = unpack(*as_packed(codes, nbits))
         _check_targets(y, len(bits))
+        if len(bits) < 2:
+            raise ValueError(f"`codes` must be of at least 2 items. Got {len(bits)} instead.")
+        perplexity = min(perplexity, len(bits) - 1)  # of fewer items there are not as many neighbors
         collapsed = (bits == bits[0]).all()  # without a principal axis scikit-learn divides by 0 and crashes
         init = "random" if collapsed else "pca"
         tsne = TSNE(perplexity=perplexity, metric="hamming", init=init, random_state=random_state)

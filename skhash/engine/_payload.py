@@ -25,15 +25,18 @@ _NAMES = {
 }
 
 
-def write_payload(state: Any, file: Any) -> None:
-    """Write a state, if reading it back needs no code.
+def payload_bytes(state: Any) -> bytes:
+    """Bytes of a state, if reading it back needs no code.
 
     Parameters
     ----------
     state : dict
         Dicts, lists, tuples and sets of tensors, numbers, strings and None.
-    file : binary file
-        Anything with a method `write`.
+
+    Returns
+    -------
+    bytes
+        What :func:`read_payload` reads.
 
     Raises
     ------
@@ -46,11 +49,14 @@ def write_payload(state: Any, file: Any) -> None:
                 "The state of `optimizer` and `lr_schedule` must consist of tensors, numbers and strings to be saved: "
                 f"a checkpoint is read without running code. Got a {qualified_name(type(value))}, which needs pickle."
             )
+    # in memory: torch's writer aborts the process, or hides an interruption, if it is stopped while it writes to a file
+    file = io.BytesIO()
     torch.save(_as_numbers(state), file)
+    return file.getvalue()
 
 
 def read_payload(content: bytes) -> Any:
-    """State in the bytes that :func:`write_payload` wrote. No code is run, and memory is bounded by their number.
+    """State in the bytes of :func:`payload_bytes`. No code is run, and memory is bounded by their number.
 
     Parameters
     ----------

@@ -6,6 +6,44 @@ from typing import Any
 import torch
 
 
+def augmented(augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
+    """A random version of a batch.
+
+    Parameters
+    ----------
+    augment : callable
+        Maps a batch to a random version of it.
+    batch : tensor of shape (n, ...)
+        Samples.
+
+    Returns
+    -------
+    tensor of shape (n, ...)
+        What `augment` returns. Vectors keep their number of features.
+
+    Raises
+    ------
+    ValueError
+        If `augment` returns anything else.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine.augment import augmented
+    >>> augmented(lambda batch: batch[:1], torch.zeros(2, 3))
+    Traceback (most recent call last):
+    ...
+    ValueError: `augment` must return a tensor of shape (2, 3), as its batch. Got shape (1, 3) instead.
+    """
+    views = augment(batch)
+    n_fixed = batch.ndim if batch.ndim == 2 else 1  # images may be cut to another size
+    if not isinstance(views, torch.Tensor) or views.shape[:n_fixed] != batch.shape[:n_fixed]:
+        expected = f"shape {tuple(batch.shape)}, as its batch" if batch.ndim == 2 else f"{len(batch)} samples"
+        given = f"shape {tuple(views.shape)}" if isinstance(views, torch.Tensor) else type(views).__name__
+        raise ValueError(f"`augment` must return a tensor of {expected}. Got {given} instead.")
+    return views
+
+
 def two_views(
     augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -23,7 +61,7 @@ def two_views(
     tuple of two tensors of shape (n, ...)
         The views. Sample i of each is a version of sample i of the batch.
     """
-    return augment(batch), augment(batch)
+    return augmented(augment, batch), augmented(augment, batch)
 
 
 def corrupt(batch: torch.Tensor, share: float = 0.1, noise: float = 0.1) -> torch.Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from skhash._files import atomic_write
-from skhash.engine._payload import read_payload, write_payload
+from skhash.engine._payload import payload_bytes, read_payload
 from skhash.engine.identity import Identity
 from skhash.exceptions import InvalidFileError
 
@@ -66,7 +66,10 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], identity: Identity) -> None:
         self.identity = identity
         self.path = Path(folder) / f"{identity.name}.ckpt"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OSError(error.errno, f"`checkpoint` must be a folder. {error.strerror}", str(folder)) from error
         if not os.access(folder, os.W_OK):
             raise PermissionError(
                 errno.EACCES, "The folder of checkpoints is read-only. Choose another folder", str(folder)
@@ -87,14 +90,12 @@ class Checkpoint:
         TypeError
             If the state holds anything else.
         """
-        header = {"identity": self.identity.entries, "versions": _versions()}
+        header = json.dumps({"identity": self.identity.entries, "versions": _versions()}).encode() + b"\n"
+        payload, digest = payload_bytes(state), hashlib.sha256(header)
+        digest.update(payload)
         with atomic_write(self.path) as file:
-            file.write(_MAGIC + b"0" * (_N_HASH_BYTES - 1) + b"\n")
-            writer = _HashingWriter(file)
-            writer.write(json.dumps(header).encode() + b"\n")
-            write_payload(state, writer)
-            file.seek(len(_MAGIC))
-            file.write(writer.hash.hexdigest().encode())
+            file.write(_MAGIC + digest.hexdigest().encode() + b"\n" + header)
+            file.write(payload)
 
     def read(self) -> dict[str, Any] | None:
         """State in the file. No code in it is run.
@@ -165,20 +166,6 @@ class Checkpoint:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise InvalidFileError(self.path, f"is no checkpoint of this version of skhash. {REMEDY}")
         return file.read(_N_HASH_BYTES), file.readline(_N_MAX_HEADER_BYTES)
-
-
-class _HashingWriter:
-    """A file that is hashed while it is written."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.hash = file, hashlib.sha256()
-
-    def write(self, content: Any) -> int:
-        self.hash.update(content)
-        return self.file.write(content)
-
-    def flush(self) -> None:
-        self.file.flush()
 
 
 def _versions() -> dict[str, str]:

@@ -15,6 +15,7 @@ from skhash.engine._adamw import stepper
 from skhash.engine._linear_step import LinearStep, is_by_hand
 from skhash.engine._shared_step import shared_loss
 from skhash.engine._state_checks import check_state
+from skhash.engine.augment import augmented
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import generator_states, restore_generators
@@ -214,7 +215,7 @@ class Trainer:
         """Loss of a batch, whose gradients torch stores in the parameters."""
         batch = self.encoder.read(self.X, indices)
         if self.augment is not None:
-            batch = self.augment(batch)
+            batch = augmented(self.augment, batch)
         loss = self._loss(batch, targets, indices)
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:

@@ -395,8 +395,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             search = self._stages(X)
             if k > n_items - search.excludes_self:
                 raise ValueError(
-                    f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = {n_items}, "
-                    f"n_samples = {len(search.codes)}"  # as scikit-learn says it
+                    f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
+                    f"n_samples_fit = {n_items}, n_samples = {len(search.codes)}"  # as scikit-learn says it
                 )
             if return_ties and (search.is_shortlisted or search.approximate is not None):
                 raise ValueError(
@@ -408,6 +408,11 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
     def _stages(self, X: Any) -> Stages:
         """The stages of the search for queries."""
         codes, activations, estimates, vectors = self.codes_, None, None, self.vectors_
+        if self.rerank is not None and vectors is None:
+            raise ValueError(
+                f"`rerank` must be None unless `fit` has kept the vectors. Got {self.rerank!r}, which was set later: "
+                "fit again."
+            )
         if X is None and self.query == "real":
             raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")
         if X is not None:

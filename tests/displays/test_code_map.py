@@ -1,6 +1,7 @@
 """Codes in two dimensions."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 from sklearn.manifold import TSNE
 
@@ -33,3 +34,10 @@ def test_numbers_have_a_scale_and_no_targets_are_gray():
     display = CodeMapDisplay(points).plot()
     assert (len(display.points_), display.names_, display.colorbar_) == (1, [], None)
     assert display.ax_.get_legend() is None
+
+
+def test_few_codes():
+    codes = np.eye(3, 8, dtype=np.uint8)
+    assert CodeMapDisplay.from_codes(codes).embedding.shape == (3, 2)
+    with pytest.raises(ValueError, match=r"`codes` must be of at least 2 items\. Got 1"):
+        CodeMapDisplay.from_codes(codes[:1])

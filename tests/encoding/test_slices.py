@@ -97,6 +97,12 @@ def test_sparse_samples_and_images(X, tmp_path):
     assert_array_equal(hasher.encode(iter([dataset[:40], dataset[40:]]), batch_size=16), hasher.encode(images))
 
 
+def test_an_iterator_of_sparse_blocks_is_named():
+    X = sparse.csr_array(np.eye(9))
+    with pytest.raises(ValueError, match=r"`X` must yield dense blocks\. Got a sparse one"):
+        LSHHasher(12, random_state=0).fit(X).encode(X[i : i + 3] for i in range(0, 9, 3))
+
+
 def test_a_dataset_is_encoded_in_slices(X, tmp_path):
     import torch
 

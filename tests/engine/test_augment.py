@@ -4,8 +4,9 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
+from skhash import CIBHashHasher, NSHHasher, TALRHasher
 from skhash.engine import crop_and_flip, seeded
-from skhash.engine.augment import corrupt, moco_v2, two_views
+from skhash.engine.augment import augmented, corrupt, moco_v2, two_views
 
 CPU = torch.device("cpu")
 
@@ -67,3 +68,17 @@ def test_half_of_the_images_are_flipped_and_they_move_by_an_eighth():
     border = versions == 0
     assert border[..., 0, :].any()
     assert not border[..., 1:-1, 1:-1].any()
+
+
+@pytest.mark.parametrize("change", [lambda X: X[:, :3], lambda X: X[:5], lambda X: X.numpy(), lambda X: 3])
+@pytest.mark.parametrize("Hasher", [TALRHasher, CIBHashHasher, NSHHasher])
+def test_what_is_no_version_of_a_batch_is_refused(digits, Hasher, change):
+    with pytest.raises(ValueError, match=r"`augment` must return a tensor of shape \(\d+, 64\), as its batch\. Got"):
+        Hasher(8, n_epochs=1, augment=change).fit(digits.X[:100], digits.y[:100])
+
+
+def test_images_may_be_cut():
+    images = torch.zeros(4, 1, 8, 8)
+    assert augmented(lambda batch: batch[..., :6], images).shape == (4, 1, 8, 6)
+    with pytest.raises(ValueError, match=r"`augment` must return a tensor of 4 samples\. Got shape"):
+        augmented(lambda batch: batch[:2], images)

@@ -1,5 +1,7 @@
 """Checkpoints: the same codes after any stop, and no file that cannot be read."""
 
+import gc
+import sys
 import threading
 import time
 from functools import partial
@@ -172,6 +174,48 @@ def test_an_interrupted_hasher_holds_its_best_epoch(digits):
     with pytest.raises(KeyboardInterrupt):
         stopped.fit(digits.X, digits.y)
     assert_array_equal(stopped.database_codes_, interrupted.database_codes_)
+
+
+class Interruption:
+    """Interrupts the process at the n-th line of Python that runs in a file."""
+
+    def __init__(self, n, file):
+        self.n, self.file = n, file
+
+    def __call__(self, frame, event, argument):
+        if frame.f_code.co_filename.endswith(self.file):
+            self.n -= 1
+            if self.n == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("file", ["torch/serialization.py", "engine/_payload.py", "engine/checkpoint.py"])
+def test_an_interruption_of_a_write_is_no_other_error(tmp_path, file):
+    checkpoint = Checkpoint(tmp_path, fingerprint({}, np.eye(2), None))
+    checkpoint.write({"epoch": 1})
+    state, before = {"epoch": 2, "weights": torch.zeros(100)}, sys.gettrace()
+    for n in range(1, 300, 7):
+        interruption = Interruption(n, file)
+        sys.settrace(interruption)
+        try:
+            checkpoint.write(state)
+        except KeyboardInterrupt:
+            sys.settrace(before)
+            gc.collect()  # torch's writer is finished when it is deleted
+            assert checkpoint.read()["epoch"] in (1, 2)
+        finally:
+            sys.settrace(before)
+        if interruption.n > 0:
+            break
+    assert checkpoint.read()["epoch"] == 2
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_is_no_folder(digits, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="`checkpoint` must be a folder"):
+        hasher(tmp_path / "file").fit(digits.X, digits.y)
 
 
 def test_a_write_that_fails_leaves_the_last_file(tmp_path):

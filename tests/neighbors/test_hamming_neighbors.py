@@ -256,7 +256,11 @@ def test_bad_queries(digits):
     index = HammingNeighbors(ITQ).fit(X[:50])
     for call, message in [
         (lambda: index.kneighbors(X[:2], n_neighbors=51), "Expected n_neighbors <= n_samples_fit"),
-        (lambda: index.kneighbors(n_neighbors=50), "Expected n_neighbors <= n_samples_fit"),
+        (lambda: index.kneighbors(n_neighbors=50), "Expected n_neighbors < n_samples_fit"),
+        (
+            lambda: HammingNeighbors(ITQ).fit(X[:50]).set_params(rerank="cosine", candidates=20).kneighbors(X[:2]),
+            "`rerank` must be None unless `fit` has kept the vectors",
+        ),
         (lambda: index.kneighbors(X[:2], n_neighbors=0), "`n_neighbors` must be None or an int >= 1"),
         (lambda: index.kneighbors(X[:2, :5]), "features"),
         (lambda: index.radius_neighbors(X[:2], radius=-1), "`radius` must be a finite number >= 0"),

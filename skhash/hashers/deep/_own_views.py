@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from skhash.engine.augment import two_views
+from skhash.engine.augment import augmented, two_views
 from skhash.hashers.deep._parameters import Augmentation
 
 _MIN_SHARE = 0.3  # of own views that are found; below it `fit` warns
@@ -39,7 +39,7 @@ def _nearest_draw(augment: Augmentation, n_draws: int, batch: torch.Tensor) -> t
     nearest = batch[:0]
     for n_done in range(0, n_draws, _N_COPIES):
         copies = batch.repeat(min(_N_COPIES, n_draws - n_done), *[1] * (batch.ndim - 1))
-        draws = augment(copies)
+        draws = augmented(augment, copies)
         if draws.shape != copies.shape:
             return draws[: len(batch)]
         draws = torch.cat([nearest, draws]).view(-1, *batch.shape)

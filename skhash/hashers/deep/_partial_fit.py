@@ -8,6 +8,7 @@ import numpy as np
 
 from skhash._compat import fit_context
 from skhash._files import qualified_name
+from skhash._targets import take_targets
 from skhash.affinity._pairs import check_pairs
 from skhash.engine import Trainer, as_arrays, as_tensors, resolve_device, seeded
 from skhash.hashers.deep._processes import check_same_training
@@ -75,6 +76,7 @@ class PartialFitMixin:
                 self._nbits, self.history_ = int(self.nbits), []
                 self._fit_affinity(targets)
             else:
+                self._check_kind_of_targets(targets)
                 self._check_next_targets(targets)
             if self._supervised:
                 self._warn_without_pairs(targets)
@@ -99,6 +101,12 @@ class PartialFitMixin:
             self.n_epochs_ = len(self.history_)
             self._store_database(X, targets)
         return self
+
+    def _check_kind_of_targets(self: Any, targets: Any) -> None:
+        """Raise ValueError for targets of a stream that the affinity cannot compare with those of the last call."""
+        before, one = self.database_y_, slice(0, 1)
+        if self.affinity_ is not None and before is not None and targets is not None:
+            self.affinity_(take_targets(before, one), take_targets(targets, one))
 
     def _check_next_targets(self, targets: Any) -> None:
         """Raise ValueError for targets of a stream that do not match those of its first samples."""

@@ -141,3 +141,11 @@ def test_bad_samples_of_a_stream_change_nothing(digits):
         with pytest.raises(ValueError, match=message):
             hasher.partial_fit(X, y)
     assert_array_equal(hasher.encode(digits.X_query), codes)
+
+
+@pytest.mark.parametrize("change", [lambda y: y.astype(str), lambda y: np.eye(10)[y]])
+def test_targets_of_another_kind_are_refused(digits, change):
+    hasher = TALRHasher(8, random_state=0).partial_fit(digits.X[:100], digits.y[:100])
+    with pytest.raises(ValueError, match="`y` must hold"):
+        hasher.partial_fit(digits.X[:100], change(digits.y[:100]))
+    assert hasher.score(digits.X[:100], digits.y[:100]) > 0
