@@ -33,6 +33,13 @@ def pyplot():
     return pyplot
 
 
+def check_shapes(shape, **values):
+    """Raise ValueError for values of another shape."""
+    for name, value in values.items():
+        if np.shape(value) != shape:
+            raise ValueError(f"`{name}` must have shape {shape}. Got shape {np.shape(value)} instead.")
+
+
 def new_figure(figsize):
     """Empty figure that fits labels and legends inside."""
     figure = pyplot().figure(figsize=figsize, layout="constrained")

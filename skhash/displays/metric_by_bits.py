@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import legend, metric_label, one_axes, styles, ticks_at, tidy, with_defaults
+from skhash.displays._base import check_shapes, legend, metric_label, one_axes, styles, ticks_at, tidy, with_defaults
 from skhash.displays._results import choose_results, means_by
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ class MetricByBitsDisplay:
         MetricByBitsDisplay
             The display itself.
         """
+        check_shapes((len(self.names), len(np.atleast_1d(self.nbits))), mean=self.mean, spread=self.spread)
         self.ax_ = ax = one_axes(ax, figsize=(6.4, 4.4))
         self.figure_, self.errorbars_ = ax.figure, []
         nbits, mean, spread = (np.asarray(values, dtype=float) for values in (self.nbits, self.mean, self.spread))

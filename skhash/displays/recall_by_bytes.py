@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import legend, one_axes, styles, ticks_at, tidy, with_defaults
+from skhash.displays._base import check_shapes, legend, one_axes, styles, ticks_at, tidy, with_defaults
 from skhash.displays._results import choose_results, means_by
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class RecallByBytesDisplay:
         RecallByBytesDisplay
             The display itself.
         """
+        check_shapes((len(self.names), len(np.atleast_1d(self.nbytes))), recall=self.recall)
         self.ax_ = ax = one_axes(ax, figsize=(6.8, 4.6))
         self.figure_ = ax.figure
         self.lines_: list[Line2D] = []

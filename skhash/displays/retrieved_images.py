@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from skhash._targets import take_targets
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances, is_count
-from skhash.displays._base import one_axes, pyplot
+from skhash.displays._base import check_shapes, one_axes, pyplot
 from skhash.displays._images import as_images, stretch
 from skhash.metrics import Ranking, RetrievalScorer
 
@@ -171,7 +171,9 @@ class RetrievedImagesDisplay:
             The display itself.
         """
         relevant = np.asarray(self.relevant, dtype=bool)
-        n_queries, n_neighbors = relevant.shape
+        n_queries, n_neighbors = shape = np.shape(self.neighbors)[:2]
+        check_shapes(shape, relevant=relevant, **({} if self.distances is None else {"distances": self.distances}))
+        check_shapes((n_queries, *np.shape(self.neighbors)[2:]), images=self.images)
         neighbors, queries = np.asarray(self.neighbors), np.asarray(self.images)
         distances = None if self.distances is None else np.asarray(self.distances)
         step = 1.15 if distances is None else 1.4  # room for the distances

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import metric_label, one_axes, styles, tidy, with_defaults
+from skhash.displays._base import check_shapes, metric_label, one_axes, styles, tidy, with_defaults
 from skhash.displays._curves import check_histograms
 from skhash.displays._estimators import estimator_name, ranked_histogram
 from skhash.displays._results import choose_results, mean_and_deviation, methods_of
@@ -248,6 +248,7 @@ class TieRangeDisplay:
             The display itself.
         """
         n = len(self.names)
+        check_shapes((n,), average=self.average, worst=self.worst, best=self.best)
         self.ax_ = ax = one_axes(ax, figsize=(6.4, 1.3 + 0.5 * n))
         self.figure_ = ax.figure
         chosen = styles(self.names)

@@ -207,3 +207,27 @@ def test_the_imports_for_type_checkers_are_those_of_the_package():
     found = {alias.name: f"{node.module}.{alias.name}" for node in block.body for alias in node.names}
     classes = [getattr(displays, name) for name in displays.__all__]
     assert found == {cls.__name__: f"{cls.__module__}.{cls.__name__}" for cls in classes}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "fault"),
+    [
+        ("TieRangeDisplay", (["a", "b"], [0.5], [0.4], [0.6]), r"`average` must have shape \(2,\)"),
+        ("TieRangeDisplay", ("a", 0.5, 0.4, 0.6), r"`average` must have shape \(1,\)"),
+        ("MetricByBitsDisplay", ([8, 16], [[0.5]], [[0.1]], ["a"]), r"`mean` must have shape \(1, 2\)"),
+        ("RecallByBytesDisplay", ([4], [0.5], ["a"]), r"`recall` must have shape \(1, 1\)"),
+        (
+            "RetrievedImagesDisplay",
+            (np.zeros((1, 8, 8)), np.zeros((2, 3, 8, 8)), np.ones((1, 3))),
+            r"`relevant` must have shape \(2, 3\)",
+        ),
+        (
+            "RetrievedImagesDisplay",
+            (np.zeros((1, 8, 8)), np.zeros((2, 3, 8, 8)), np.ones((2, 3))),
+            r"`images` must have shape \(2, 8, 8\)",
+        ),
+    ],
+)
+def test_values_of_another_shape_are_named(name, values, fault):
+    with pytest.raises(ValueError, match=fault):
+        getattr(displays, name)(*values).plot()
