@@ -11,6 +11,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from skhash._validation.numeric import as_array
 from skhash.codes import is_count
 
 MAX_ID = int(np.iinfo(np.int64).max)
@@ -55,6 +56,16 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
     checked = checked.astype(np.int64)
     if len(np.union1d(checked, taken)) < n + len(taken):
         raise ValueError("`ids` must differ from each other and from those in the index. Got repeated ones.")
+    return checked
+
+
+def item_ids(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Identifiers of items of the index."""
+    checked = np.atleast_1d(as_array(ids, "ids"))
+    if checked.ndim > 1 or (checked.dtype.kind not in "iu" and checked.size > 0):
+        raise ValueError(f"`ids` must be ints, shape (n_ids,). Got {ids!r} instead.")
+    if unknown := sorted(set(checked.tolist()) - set(known.tolist())):
+        raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
     return checked
 
 

@@ -22,18 +22,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
-from skhash._validation.numeric import as_array
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.metrics._estimators import find_hasher, item_factors, packed_codes, real_queries
 from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
-from skhash.neighbors._checks import (
-    check_mode,
-    checked_count,
-    checked_ids,
-    checked_vectors,
-    graph,
-    n_threads,
-)
+from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import RERANKS, Stages
 
@@ -244,12 +236,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         array([1])
         """
         check_is_fitted(self)
-        removed = np.atleast_1d(as_array(ids, "ids"))
-        if removed.ndim > 1 or (removed.dtype.kind not in "iu" and removed.size > 0):
-            raise ValueError(f"`ids` must be ints, shape (n_ids,). Got {ids!r} instead.")
-        if unknown := sorted(set(removed.tolist()) - set(self.ids_.tolist())):
-            raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
-        kept = ~np.isin(self.ids_, removed)
+        kept = ~np.isin(self.ids_, item_ids(ids, self.ids_))
         if not kept.any():
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
         self.codes_, self.ids_ = self.codes_[kept], self.ids_[kept]
