@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from skhash.codes import is_count
+from skhash._validation.numeric import is_count
 from skhash.metrics.scorers import RetrievalScorer
 
 

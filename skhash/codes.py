@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._threads import run_in_slices
-from skhash._validation.numeric import is_count as is_count
-from skhash._validation.numeric import numeric, sum_of_squares
+from skhash._validation.numeric import is_count, numeric, sum_of_squares
 from skhash._views import read_only
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails

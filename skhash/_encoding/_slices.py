@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._encoding._packing import Codes, binarize_and_pack, check_and_pack
 from skhash._encoding._sources import Source, array_source, checksum, is_sliced, iterator_source, read_ahead, with_last
 from skhash._files._resumable import ResumableRecords, check_writable
+from skhash._validation.numeric import is_count
 from skhash._validation.values import are_within, check_activations
-from skhash.codes import is_count
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation.numeric import numeric
+from skhash._validation.numeric import is_count, numeric
 from skhash.affinity._vectors import checked_vectors, euclidean
-from skhash.codes import is_count
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from sklearn.utils import gen_batches
 
 from skhash._compat import get_chunk_n_rows
+from skhash._validation.numeric import is_count
 from skhash.affinity._vectors import checked_vectors, euclidean
-from skhash.codes import is_count
 
 _METRICS = ("euclidean", "cosine", "inner")
 

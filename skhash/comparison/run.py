@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
-from skhash.codes import MAX_NBITS, is_count
+from skhash._validation.numeric import is_count
+from skhash.codes import MAX_NBITS
 from skhash.comparison._baselines import import_faiss
 from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._settings import Tuning

@@ -83,7 +83,7 @@ def load_nus_wide(
     ...
     FileNotFoundError: `folder` must hold ImageList/Imagelist.txt. There is none ...
     """
-    if n_concepts is not None and not (is_count(n_concepts) and n_concepts):
+    if n_concepts is not None and not is_count(n_concepts):
         raise ValueError(f"`n_concepts` must be None or an int >= 1. Got {n_concepts!r} instead.")
     protocol = _check_options(protocol, size)
     lines = _read_lines(folder, "ImageList/Imagelist.txt")
@@ -196,7 +196,7 @@ def load_imagenet100(
 
 
 def _check_options(protocol: str | Protocol, size: int) -> Protocol:
-    if not (is_count(size) and size):
+    if not is_count(size):
         raise ValueError(f"`size` must be an int >= 1, the pixels of a side. Got {size!r} instead.")
     protocol = check_protocol(protocol)
     if not protocol.requires_y or protocol.unit_length or protocol.normalize:

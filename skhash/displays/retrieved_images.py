@@ -9,8 +9,9 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from skhash._targets import take_targets
+from skhash._validation.numeric import is_count
 from skhash.affinity import level_indices
-from skhash.codes import hamming_distances, is_count
+from skhash.codes import hamming_distances
 from skhash.displays._base import check_shapes, one_axes, pyplot
 from skhash.displays._images import as_images, stretch
 from skhash.metrics import Ranking, RetrievalScorer

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.codes import is_count
+from skhash._validation.numeric import is_count
 from skhash.metrics.histogram import RelevanceHistogram
 
 TIES = ("average", "best", "worst")

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from skhash._validation.numeric import is_count
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
-from skhash.codes import check_same_nbits, is_count
+from skhash.codes import check_same_nbits
 from skhash.metrics._estimators import (
     find_hasher,
     hasher_input,

@@ -11,8 +11,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from skhash._validation.numeric import as_array
-from skhash.codes import is_count
+from skhash._validation.numeric import as_array, is_count
 
 MAX_ID = int(np.iinfo(np.int64).max)
 

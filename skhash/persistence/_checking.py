@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import numpy as np
 from scipy import sparse
 
+from skhash._validation.numeric import is_count
 from skhash._validation.schema import OPTIONAL, Array
 from skhash.base import BaseHasher
-from skhash.codes import MAX_NBITS, is_count
+from skhash.codes import MAX_NBITS
 from skhash.persistence._format import OUTPUT
 
 MAX_FEATURES = 2**24

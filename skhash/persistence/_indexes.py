@@ -8,8 +8,9 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skhash._files import qualified_name
+from skhash._validation.numeric import is_count
 from skhash._validation.schema import Array
-from skhash.codes import MAX_NBITS, is_count
+from skhash.codes import MAX_NBITS
 from skhash.metrics._estimators import find_hasher
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors

@@ -10,8 +10,8 @@ from torch import nn
 
 from skhash._threads import one_thread
 from skhash._validation.limits import check_generator
+from skhash._validation.numeric import is_count
 from skhash._validation.schema import OPTIONAL, Array
-from skhash.codes import is_count
 from skhash.engine import Encoder, seeded
 from skhash.engine.backbones import HIDDEN
 from skhash.engine.smoothing import N_MAX_DIRECTIONS

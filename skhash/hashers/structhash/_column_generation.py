@@ -24,9 +24,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions
+from skhash._validation.numeric import is_count
 from skhash._validation.schema import Array
 from skhash.base import BaseHasher
-from skhash.codes import is_count, pack, signs, unpack
+from skhash.codes import pack, signs, unpack
 from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
 from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
 from skhash.hashers.structhash._hash_functions import (
