@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import softplus
 
-from skhash.affinity import ClassAffinity
+from skhash.affinity import ClassAffinity, level_indices
 from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
 from skhash.metrics import RelevanceHistogram
@@ -156,6 +156,36 @@ class QuantizedObjective(Objective):
             Penalties, >= 0.
         """
         return torch.square(excess)
+
+
+class PairwiseObjective(QuantizedObjective):
+    """The likelihood of the pairs of a batch, with slope 1/2 and equal weights, plus a penalty (DPSH, DHN).
+
+    Parameters
+    ----------
+    affinity : callable
+        The fitted affinity.
+    quantization_weight : float
+        Weight of the penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.hashers.deep._objectives import PairwiseObjective
+    >>> u = torch.tensor([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]])
+    >>> loss = PairwiseObjective(ClassAffinity(), 0.1)(
+    ...     torch.nn.Identity(), u, np.array([0, 0, 1]), np.arange(3)
+    ... )
+    >>> round(loss.item(), 4)
+    0.3133
+    """
+
+    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Mean over the pairs of softplus(theta) - s theta, see :class:`QuantizedObjective`."""
+        index, _ = level_indices(self.affinity, targets, targets)
+        return pairwise_loss(u, index > 0, scale=0.5)
 
 
 class HistogramObjective(Objective):

@@ -11,28 +11,21 @@ here both as means: over the pairs of different samples of a batch, and over its
 """
 
 import math
-from typing import Any
 
 import torch
 from torch.nn.functional import softplus
 
-from skhash.affinity import level_indices
 from skhash.engine import Objective
-from skhash.hashers.deep._objectives import QuantizedObjective, pairwise_loss
+from skhash.hashers.deep._objectives import PairwiseObjective
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
 
-class _DHNObjective(QuantizedObjective):
+class _DHNObjective(PairwiseObjective):
     """Mean pairwise cross-entropy of a batch, and the prior of its activations, weighted by lambda."""
 
     def activate(self, f: torch.Tensor) -> torch.Tensor:
         """Outputs of the encoder, squashed into (-1, 1)."""
         return torch.tanh(f)
-
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Mean over pairs of softplus(theta) - s theta."""
-        index, _ = level_indices(self.affinity, targets, targets)
-        return pairwise_loss(u, index > 0, scale=0.5)
 
     def penalty(self, excess: torch.Tensor) -> torch.Tensor:
         """Log cosh, without overflow."""

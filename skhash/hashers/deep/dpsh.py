@@ -11,23 +11,9 @@ It is HashNet's likelihood with slope 1/2 and all pairs of one weight. HashNet m
 codes binary by continuation, DPSH by the penalty.
 """
 
-from typing import Any
-
-import torch
-
-from skhash.affinity import level_indices
 from skhash.engine import Objective
-from skhash.hashers.deep._objectives import QuantizedObjective, pairwise_loss
+from skhash.hashers.deep._objectives import PairwiseObjective
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
-
-
-class _DPSHObjective(QuantizedObjective):
-    """Mean likelihood of the pairs of a batch, and the squared penalty of its activations, weighted by eta."""
-
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Mean over pairs of softplus(theta) - s theta."""
-        index, _ = level_indices(self.affinity, targets, targets)
-        return pairwise_loss(u, index > 0, scale=0.5)
 
 
 class DPSHHasher(QuantizedDeepHasher):
@@ -78,4 +64,4 @@ class DPSHHasher(QuantizedDeepHasher):
     _sgd_rates = {"linear": 0.3, "deep": 0.01}
 
     def _objective(self) -> Objective:
-        return _DPSHObjective(self.affinity_, self.settings_["quantization_weight"])
+        return PairwiseObjective(self.affinity_, self.settings_["quantization_weight"])
