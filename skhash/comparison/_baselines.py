@@ -226,7 +226,7 @@ class FaissPQ:
             rotation.pq = faiss.ProductQuantizer(self.n_dimensions, self.n_parts, 8)
             rotation.pq.cp.min_points_per_centroid = 1
             self.rotation_ = rotation
-            rotation.train(self._centered(_spread(items)))
+            rotation.train(subtract_mean(_spread(items), self.mean_))
         index.train(self._values(_spread(items)))
         return self
 
@@ -243,11 +243,8 @@ class FaissPQ:
         found: Found = self.index_.search(self._values(queries), k)
         return found
 
-    def _centered(self, X: Floats) -> Floats:
-        return np.ascontiguousarray(X - self.mean_, dtype=np.float32)
-
     def _values(self, X: Floats) -> Floats:
-        return self._mapped(self._centered(X))
+        return self._mapped(subtract_mean(X, self.mean_))
 
     def _mapped(self, X: Floats) -> Floats:
         if self.rotate:
@@ -277,7 +274,7 @@ class FaissLSH:
         self.mean_ = items.mean(axis=0)
         self.index_ = import_faiss().IndexLSH(items.shape[1], self.nbits, True, True)
         self.index_.rrot.init(self.random_state)
-        self.index_.train(self._centered(items))
+        self.index_.train(subtract_mean(items, self.mean_))
         return self
 
     def project_queries(self, X: Floats) -> Floats:
@@ -291,11 +288,8 @@ class FaissLSH:
 
     def _activations(self, X: Floats) -> Floats:
         medians = import_faiss().vector_to_array(self.index_.thresholds)
-        activations: Floats = self.index_.rrot.apply(self._centered(X)) - medians
+        activations: Floats = self.index_.rrot.apply(subtract_mean(X, self.mean_)) - medians
         return activations
-
-    def _centered(self, X: Floats) -> Floats:
-        return np.ascontiguousarray(X - self.mean_, dtype=np.float32)
 
 
 def make_baseline(name: str, nbits: int, seed: int, **parameters: Any) -> Any:
@@ -340,6 +334,11 @@ def import_faiss() -> Any:
     except ImportError as error:
         raise ImportError("pq, opq and faiss-lsh need FAISS, which is not installed: pip install faiss-cpu") from error
     return faiss
+
+
+def subtract_mean(X: Floats, mean: Floats) -> Floats:
+    """Differences to the mean, as FAISS takes them."""
+    return np.ascontiguousarray(X - mean, dtype=np.float32)
 
 
 def _spread(items: Floats) -> Floats:

@@ -13,7 +13,7 @@ from skhash.affinity import NeighborAffinity
 from skhash.cli import main
 from skhash.codes import hamming_distances
 from skhash.comparison import compare, expand_methods, rebuild_page
-from skhash.comparison._baselines import make_baseline, why_not
+from skhash.comparison._baselines import make_baseline, subtract_mean, why_not
 from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
 from skhash.comparison._neighbors import HasherIndex, evaluate_method, search_recalls, with_truth
 from skhash.datasets import PROTOCOLS
@@ -162,8 +162,8 @@ def test_pq_compares_queries_with_decoded_items(vectors, rotate):
 def test_lsh_of_faiss_has_its_hamming_distances(vectors):
     ours = fitted("faiss-lsh", 32, vectors)
     index = ours.hasher.index_
-    index.add(ours.hasher._centered(vectors.items))
-    theirs, items = index.search(ours.hasher._centered(vectors.queries), len(vectors.items))
+    index.add(subtract_mean(vectors.items, ours.hasher.mean_))
+    theirs, items = index.search(subtract_mean(vectors.queries, ours.hasher.mean_), len(vectors.items))
     codes = ours.hasher.encode(vectors.queries), ours.hasher.encode(vectors.items)
     assert_array_equal(np.take_along_axis(hamming_distances(*codes, nbits=32), items, axis=1), theirs)
 
