@@ -39,8 +39,9 @@ from skhash.engine import (
 from skhash.engine.few import N_MAX_PRODUCTS
 from skhash.engine.processes import from_first, gather
 from skhash.engine.smoothing import N_MAX_DIRECTIONS
+from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._checkpoints import TrainingFile
-from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
+from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._images import check_shape
 from skhash.hashers.deep._parameters import CONSTRAINTS, document
 from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin

@@ -2,18 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from sklearn.utils import gen_batches
 
-from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.codes import binarize, pack
-from skhash.engine import ArraySubset, Encoder, full_precision
+from skhash.engine import ArraySubset, Encoder
 from skhash.engine.processes import from_first
+from skhash.hashers.deep._activations import compute_activations
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
 #: standard deviation of the gain over the queries, about: a mean gain below its standard error is noise
@@ -134,29 +131,3 @@ def split_indices(
         raise ValueError(f"`X` must have at least 3 samples for early_stopping=True. Got {n} instead.")
     indices = rng.permutation(n)
     return np.sort(indices[n_held_out:]), np.sort(indices[:n_held_out])
-
-
-@torch.no_grad()
-def compute_activations(
-    encoder: Encoder, X: Any, function: Callable[[torch.Tensor], torch.Tensor] | None = None
-) -> Any:
-    """Activations of samples by an encoder in evaluation mode, batch by batch.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        The encoder.
-    X : array or DatasetArray of shape (n_samples, ...)
-        Samples.
-    function : callable, default=None
-        Function of a batch that the encoder has read. None uses the encoder itself.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, nbits), dtype float32
-        Activations.
-    """
-    encoder.eval()
-    with full_precision(encoder.mean.device):
-        parts = [(function or encoder)(encoder.read(X, batch)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
-    return torch.cat(parts).cpu().numpy()

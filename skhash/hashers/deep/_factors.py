@@ -25,8 +25,8 @@ import numpy.typing as npt
 import torch
 
 from skhash._validation.schema import OPTIONAL, Array
+from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._query_encoder import QueryEncoder
 
 EXACT = 0.75  # w

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from skhash._distances import estimates_of
+from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._factors import factors_of, seen_directions
 from skhash.hashers.deep._query_encoder import QueryEncoder
 

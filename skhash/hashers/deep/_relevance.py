@@ -13,7 +13,8 @@ from skhash._targets import n_targets, take_targets
 from skhash._validation.schema import OPTIONAL
 from skhash.affinity._pairs import check_pairs
 from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
-from skhash.hashers.deep._early_stopping import EarlyStopping, compute_activations, split_indices
+from skhash.hashers.deep._activations import compute_activations
+from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._relevance_start import PENALTIES, labeled_indices, levels_of, relevance_map
 from skhash.hashers.deep.talr import _TALRObjective
 

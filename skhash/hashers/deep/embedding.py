@@ -32,9 +32,9 @@ from torch.nn.functional import linear
 from skhash._compat import Interval, StrOptions
 from skhash._validation.values import FAR
 from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
+from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._factors import FactorsMixin
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._itq_start import itq_map

@@ -27,8 +27,8 @@ import torch
 from skhash._compat import Interval, StrOptions
 from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
 from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
+from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._early_stopping import compute_activations
 from skhash.hashers.deep._objectives import pairwise_loss
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
