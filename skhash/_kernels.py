@@ -43,7 +43,7 @@ def byte_table_distances(packed_a, packed_b, table, distances):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _candidates(bounds, k):
+def candidates(bounds, k):
     """Empty candidates of each query: distances of the dtype of `bounds`, indices, and states as in `_offer`."""
     shape = (len(bounds), 2 * k + 2 * SUB_BLOCK)
     return np.empty(shape, bounds.dtype), np.empty(shape, np.int64), np.zeros((len(bounds), 2), np.int64)
@@ -74,7 +74,7 @@ def _select(values, k):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _keep_nearest(bound, k, distances, indices, state):
+def keep_nearest(bound, k, distances, indices, state):
     """Keep the k nearest candidates of one query in their order, of equal ones the first; the new bound."""
     size = state[0]
     nearest = _select(distances[:size].copy(), k)
@@ -119,16 +119,16 @@ def _offer(block, start, bound, k, distances, indices, state):
                 state[1] += 1
         state[0] = size
         if size > len(distances) - SUB_BLOCK:
-            bound = _keep_nearest(bound, k, distances, indices, state)
+            bound = keep_nearest(bound, k, distances, indices, state)
     return bound
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties):
+def finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties):
     """Store the nearest candidates of each query in the order of their indices, and count the ties with the last."""
     k = nearest_distances.shape[1]
     for q in range(len(bounds)):
-        last = _keep_nearest(bounds[q], k, distances[q], indices[q], states[q])
+        last = keep_nearest(bounds[q], k, distances[q], indices[q], states[q])
         n_ties[q] = states[q, 1]
         for i in range(k):
             nearest_distances[q, i] = distances[q, i]
@@ -158,7 +158,7 @@ def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_
     n_queries, n_bytes, _ = tables.shape
     k = nearest_distances.shape[1]
     bounds = np.full(n_queries, np.iinfo(tables.dtype).max, tables.dtype)
-    distances, indices, states = _candidates(bounds, k)
+    distances, indices, states = candidates(bounds, k)
     block = np.empty(BLOCK, tables.dtype)
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
@@ -170,7 +170,7 @@ def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_
                     total += table[byte, database[start + i, byte]]
                 block[i] = total
             bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
-    _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
+    finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -193,7 +193,7 @@ def nearest_by_estimates(
     n_queries, n_bytes, _ = tables.shape
     k = nearest_distances.shape[1]
     bounds = np.full(n_queries, np.inf)
-    distances, indices, states = _candidates(bounds, k)
+    distances, indices, states = candidates(bounds, k)
     block = np.empty(BLOCK)
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
@@ -206,7 +206,7 @@ def nearest_by_estimates(
                     total += table[byte, database[item, byte]]
                 block[i] = constants[q] + offsets[item] + slopes[item] * (total * units[q])
             bounds[q] = _offer(block[:size], start, bounds[q], k, distances[q], indices[q], states[q])
-    _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
+    finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

@@ -15,7 +15,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from skhash._hamming_kernels import in_all_lanes
-from skhash._kernels import _candidates, _finish, _keep_nearest
+from skhash._kernels import candidates, finish, keep_nearest
 
 LANES = 16  # queries that are scanned together
 GROUPS = 16  # groups of four bits in a word
@@ -140,7 +140,7 @@ def _add_candidate(distance, item, bound, k, distances, indices, state):
     state[0] = size + 1
     if size + 1 < len(distances):
         return bound
-    return _keep_nearest(bound, k, distances, indices, state)
+    return keep_nearest(bound, k, distances, indices, state)
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -173,7 +173,7 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
     """
     n_queries, n_words, k = len(exact), database.shape[1], nearest_distances.shape[1]
     bounds = np.full(n_queries, np.iinfo(exact.dtype).max, exact.dtype)
-    distances, indices, states = _candidates(bounds, k)
+    distances, indices, states = candidates(bounds, k)
     limits = np.full((len(rounded), LANES), np.int16(-(2**15)))  # of lanes without a query
     limits.reshape(-1)[:n_queries] = 2**15 - 1
     sums = np.empty((BLOCK, LANES), np.int16)
@@ -197,7 +197,7 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
                             limits[part, lane] = _limit(bound, middles[q], units[q], n_words * GROUPS)
                     lanes >>= np.uint64(1)
                     lane += 1
-    _finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
+    finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties)
 
 
 def nearest_by_scan(zeros, ones, database, first, last, *found):
@@ -227,7 +227,7 @@ def scan_estimates(
     """
     n_queries, k = len(exact), nearest_distances.shape[1]
     bounds = np.full(n_queries, np.inf)
-    distances, indices, states = _candidates(bounds, k)
+    distances, indices, states = candidates(bounds, k)
     limits = np.full((len(rounded), LANES), -np.inf)  # of lanes without a query
     limits.reshape(-1)[:n_queries] = np.inf
     largest = np.abs(offsets[first:last]).max()
@@ -256,7 +256,7 @@ def scan_estimates(
                             limits[part, lane] = bound - constants[q] + rounding
                     near >>= np.uint64(1)
                     lane += 1
-    _finish(bounds, distances, indices, states, nearest_distances, *found)
+    finish(bounds, distances, indices, states, nearest_distances, *found)
 
 
 def estimates_by_scan(zeros, ones, units, slopes, offsets, constants, database, first, last, *found):

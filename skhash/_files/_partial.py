@@ -29,7 +29,7 @@ except ImportError:  # Windows
 _ABANDONED_AFTER = 24 * 3600.0  # seconds since the last write
 _NAME = re.compile(r"\.skhash-(?P<machine>[0-9a-f]{8})-[0-9a-f]{16}\.part")
 # no link is followed, and opening a pipe does not wait for its other end
-_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class PartialFile(io.FileIO):
@@ -51,10 +51,10 @@ class PartialFile(io.FileIO):
         while True:
             self.path = folder / f".skhash-{_machine()}-{secrets.token_hex(8)}.part"
             # O_EXCL: never a file or link that is there already
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFELY, mode)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFELY, mode)
             super().__init__(descriptor, "wb")
             # a sweeper that came before the lock has removed the file or does so now
-            if _lock(descriptor) is not False and os.path.lexists(self.path):
+            if lock(descriptor) is not False and os.path.lexists(self.path):
                 return
             self.close()
 
@@ -69,12 +69,12 @@ class PartialFile(io.FileIO):
     def move_to(self, target: Path, old: os.stat_result | None) -> None:
         """Give the file the owner and permissions of an old one, and the name `target`."""
         if old is not None and fcntl is not None:
-            _keep_owner_and_mode(self.fileno(), old)
+            keep_owner_and_mode(self.fileno(), old)
         os.fsync(self.fileno())
         if fcntl is None:
             self.close()  # Windows cannot rename an open file; elsewhere the lock is held until the end
         os.replace(self.path, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def remove(self) -> None:
         """Close and remove the file if it still has its own name."""
@@ -108,9 +108,9 @@ def _remove_if_abandoned(path: str) -> None:
         if _is_old(os.stat(path)):
             os.unlink(path)
         return
-    descriptor = os.open(path, os.O_RDWR | _SAFELY)
+    descriptor = os.open(path, os.O_RDWR | SAFELY)
     try:
-        locked = _lock(descriptor)
+        locked = lock(descriptor)
         match = _NAME.fullmatch(os.path.basename(path))
         trusted = locked and match is not None and match["machine"] == _machine()
         if trusted or (locked is not False and _is_old(os.fstat(descriptor))):
@@ -123,7 +123,7 @@ def _is_old(status: os.stat_result) -> bool:
     return time.time() - status.st_mtime > _ABANDONED_AFTER
 
 
-def _lock(descriptor: int) -> bool | None:
+def lock(descriptor: int) -> bool | None:
     """Lock a file: whether that succeeded; None if files cannot be locked there."""
     if fcntl is None:
         return None
@@ -144,7 +144,7 @@ def _machine() -> str:
     return sha256(platform.node().encode()).hexdigest()[:8]
 
 
-def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+def keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
     new = os.fstat(descriptor)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         with suppress(PermissionError):  # only root can give a file to others
@@ -154,7 +154,7 @@ def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
         os.fchmod(descriptor, mode)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name in a folder survive a crash of the system."""
     if fcntl is None:
         return

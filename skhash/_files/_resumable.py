@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from skhash._files._partial import _SAFELY, _keep_owner_and_mode, _lock, _sync_folder
-from skhash._files._writing import _explain, _status_of
+from skhash._files._partial import SAFELY, keep_owner_and_mode, lock, sync_folder
+from skhash._files._writing import explain, status_of
 
 
 class ResumableRecords:
@@ -53,16 +53,16 @@ class ResumableRecords:
         self._slices: list[tuple[int, str, int, int]] = []  # records, checksums of samples and records, end in journal
         self._n_seen = 0
         try:
-            self._old = _status_of(path)
+            self._old = status_of(path)
             self._open_journal()
         except OSError as error:
-            raise _explain(error, path) from error
+            raise explain(error, path) from error
         try:
             self._read_journal(dict(identity))
             self._open_part()
         except OSError as error:
             self._log.close()
-            raise _explain(error, path) from error
+            raise explain(error, path) from error
         except BaseException:
             self._log.close()
             raise
@@ -117,7 +117,7 @@ class ResumableRecords:
             _write(self._file, content)
             _write(self._log, line)
         except OSError as error:
-            raise _explain(error, self._target) from error
+            raise explain(error, self._target) from error
         self._n_seen += 1
         self.n_records += len(records)
 
@@ -138,13 +138,13 @@ class ResumableRecords:
             self._file.seek(0)
             _write(self._file, _header(self.n_records, self.width))
             if self._old is not None:
-                _keep_owner_and_mode(self._file.fileno(), self._old)
+                keep_owner_and_mode(self._file.fileno(), self._old)
             os.fsync(self._file.fileno())
             self._file.close()  # Windows cannot rename an open file
             os.replace(self._part, self._target)
-            _sync_folder(self._target.parent)
+            sync_folder(self._target.parent)
         except OSError as error:
-            raise _explain(error, self._target) from error
+            raise explain(error, self._target) from error
         self.discard()
 
     def discard(self) -> None:
@@ -165,9 +165,9 @@ class ResumableRecords:
 
     def _open_journal(self) -> None:
         while True:
-            descriptor = os.open(self._journal, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
+            descriptor = os.open(self._journal, os.O_RDWR | os.O_CREAT | SAFELY, 0o666)
             self._log = os.fdopen(descriptor, "r+b", buffering=0)
-            if _lock(descriptor) is False:
+            if lock(descriptor) is False:
                 self._log.close()
                 raise BlockingIOError(errno.EAGAIN, "Another process writes the file")
             if self._journal.exists():  # else its writer has just finished
@@ -199,7 +199,7 @@ class ResumableRecords:
     def _open_part(self) -> None:
         if self._slices and not self._part.exists() and self._target.is_file():
             shutil.copyfile(self._target, self._part)  # killed after the records had got their name
-        descriptor = os.open(self._part, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666 if self._old is None else 0o600)
+        descriptor = os.open(self._part, os.O_RDWR | os.O_CREAT | SAFELY, 0o666 if self._old is None else 0o600)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         if not self._slices:
             self._file.truncate(0)
@@ -237,10 +237,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         The file.
     """
     try:
-        _status_of(path)
+        status_of(path)
         os.stat(Path(os.path.realpath(path)).parent)
     except OSError as error:
-        raise _explain(error, path) from error
+        raise explain(error, path) from error
 
 
 def _write(file: io.FileIO, content: bytes | memoryview) -> None:

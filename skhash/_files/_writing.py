@@ -45,11 +45,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     try:
-        old = _status_of(path)
+        old = status_of(path)
         sweep(target.parent)
         partial = PartialFile(target.parent, 0o666 if old is None else 0o600)  # never wider than the old file
     except OSError as error:
-        raise _explain(error, path) from error
+        raise explain(error, path) from error
     try:
         file = io.BufferedWriter(partial)
         yield file
@@ -57,16 +57,16 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.flush()
             partial.move_to(target, old)
         except OSError as error:
-            raise _explain(error, path) from error
+            raise explain(error, path) from error
     except BaseException as error:
         if partial.failure is not None and error.__cause__ is not partial.failure:
-            raise _explain(partial.failure, path) from error
+            raise explain(partial.failure, path) from error
         raise
     finally:
         partial.remove()
 
 
-def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
+def status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
     """Status of the file to replace, None if there is none; an error if it must not be replaced."""
     try:
         status = os.stat(path)  # of the link, not of its end: the system refuses links of others in /tmp
@@ -81,7 +81,7 @@ def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
     return status
 
 
-def _explain(error: OSError, path: str | os.PathLike[str]) -> OSError:
+def explain(error: OSError, path: str | os.PathLike[str]) -> OSError:
     """Error that names the file and the remedy, with the number of `error`."""
     remedy = next((text for text, numbers in _REMEDIES.items() if error.errno in numbers), "Choose another file")
     reason = error.strerror or str(error)

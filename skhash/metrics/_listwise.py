@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
-from skhash.metrics._ties import _discount_table
+from skhash.metrics._ties import discount_table
 from skhash.metrics.ndcg import _level_gains
 
 
@@ -125,7 +125,7 @@ def _evaluate(
     elif metric == "fastap":
         _kernels.fast_ap_terms(*ties)
     else:
-        discounts, normalizers = _discount_table(1 << (n + 2).bit_length(), "log2"), np.empty(n)
+        discounts, normalizers = discount_table(1 << (n + 2).bit_length(), "log2"), np.empty(n)
         _kernels.count_gains(places, products, level_index, masses, discounts, n_bins, masses_of_ties, normalizers)
         _kernels.discounted_gain_terms(*ties, discounts)
     factors = np.divide(1, normalizers, out=np.zeros(n), where=is_defined)

@@ -138,14 +138,14 @@ def cumulative_discount(x: Any, discount: str) -> Any:
     """
     xp = array_namespace(x)
     largest = int(xp.max(x)) if np.prod(x.shape) else 0
-    table = xp.asarray(_discount_table(1 << (largest + 1).bit_length(), discount), device=x.device)
+    table = xp.asarray(discount_table(1 << (largest + 1).bit_length(), discount), device=x.device)
     below = xp.floor(x)
     index = xp.astype(below, xp.int64)
     return table[index] + (x - below) * (table[index + 1] - table[index])
 
 
 @functools.lru_cache(maxsize=4)
-def _discount_table(size, discount):
+def discount_table(size, discount):
     ranks = np.arange(1, size, dtype=np.float64)
     logs = np.log2(ranks + 1) if discount == "log2" else np.log2(np.maximum(ranks, 2))
     return np.concatenate([[0.0], np.cumsum(1 / logs)])

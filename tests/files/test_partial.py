@@ -83,17 +83,17 @@ def test_without_locks_of_the_system_age_decides(tmp_path, monkeypatch):
 
 
 def test_a_sweeper_that_comes_before_the_lock_costs_a_second_try(tmp_path, monkeypatch):
-    lock, n_calls = _partial._lock, []
+    lock, n_calls = _partial.lock, []
 
     def sweep_first(descriptor):
         n_calls.append(descriptor)
         if len(n_calls) == 1:
-            monkeypatch.setattr(_partial, "_lock", lock)
+            monkeypatch.setattr(_partial, "lock", lock)
             sweep(tmp_path)
-            monkeypatch.setattr(_partial, "_lock", sweep_first)
+            monkeypatch.setattr(_partial, "lock", sweep_first)
         return lock(descriptor)
 
-    monkeypatch.setattr(_partial, "_lock", sweep_first)
+    monkeypatch.setattr(_partial, "lock", sweep_first)
     with atomic_write(tmp_path / "file") as file:
         file.write(b"new")
     assert len(n_calls) == 2
