@@ -32,8 +32,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"skhash: error: {message.removesuffix('.')}. See {self.prog} --help.\n")
 
 
-def parser(**jobs: Callable[[argparse.Namespace, str], int]) -> argparse.ArgumentParser:
-    """Parser of the command line; `jobs` are the functions of the commands."""
+def parser() -> argparse.ArgumentParser:
+    """Parser of the command line; `job` of what it parses is the name of the command."""
     top = _Parser(
         prog="skhash",
         description="Learning to hash, with exact tie-aware metrics.",
@@ -41,7 +41,7 @@ def parser(**jobs: Callable[[argparse.Namespace, str], int]) -> argparse.Argumen
     )
     top.make_epilog = lambda: "\n".join([_METHODS_HEAD, *(f"  {line}" for line in method_lines())])
     top.add_argument("--version", action="version", version=f"skhash {__version__}")
-    commands = top.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = top.add_subparsers(dest="job", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_compare(commands)
     commands.add_parser("methods", help="list the methods, one per line")
     report = commands.add_parser(
@@ -53,8 +53,6 @@ def parser(**jobs: Callable[[argparse.Namespace, str], int]) -> argparse.Argumen
     _add_encode(commands)
     _add_search(commands)
     _add_export(commands)
-    for name, job in jobs.items():
-        commands.choices[name].set_defaults(job=job)
     return top
 
 

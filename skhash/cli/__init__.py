@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # the rest is imported inside of main, which is interrupted w
 
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
+#: modules of commands, imported at first use; `run` takes the options and returns the exit status
+_MODULES = {"encode": "skhash.cli._encoding", "search": "skhash.cli._searching", "export": "skhash.cli._exporting"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,15 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out, unfinished = None, None
     try:
         import shlex
+        from importlib import import_module
 
         from skhash import _options
 
-        jobs = {"encode": _encode, "search": _search, "export": _export}
-        options = _options.parser(compare=_compare, report=_report, methods=_methods, **jobs).parse_args(arguments)
-        out = options.out if options.job is _compare else None
-        unfinished = f"{options.out}.part" if options.job is _encode else None
-        status: int = options.job(options, shlex.join(["skhash", *arguments]))
-        return status
+        options = _options.parser().parse_args(arguments)
+        options.command = shlex.join(["skhash", *arguments])
+        out = options.out if options.job == "compare" else None
+        unfinished = f"{options.out}.part" if options.job == "encode" else None
+        if options.job in _MODULES:
+            status: int = import_module(_MODULES[options.job]).run(options)
+            return status
+        return {"compare": _compare, "report": _report, "methods": _methods}[options.job](options)
     except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -77,7 +82,7 @@ def _report_error(error: Exception) -> int:
     return 2 if is_usage and not isinstance(error, InvalidFileError) else 1
 
 
-def _compare(options: "argparse.Namespace", command: str) -> int:
+def _compare(options: "argparse.Namespace") -> int:
     from skhash._options import check
     from skhash.cli._interrupt import Interrupt
     from skhash.comparison import absences, compare, markdown_table, write_report
@@ -110,7 +115,7 @@ def _compare(options: "argparse.Namespace", command: str) -> int:
             n_jobs=options.jobs,
             folder=options.out,
             fresh=options.fresh,
-            command=command,
+            command=options.command,
         )
     for part in by_dataset(results).values():
         print(
@@ -126,7 +131,7 @@ def _compare(options: "argparse.Namespace", command: str) -> int:
     return 1 if n_failed else 0
 
 
-def _report(options: "argparse.Namespace", command: str) -> int:
+def _report(options: "argparse.Namespace") -> int:
     from skhash.comparison import rebuild_page
     from skhash.comparison._page import missing_parts
 
@@ -140,26 +145,8 @@ def _print_all(lines: Sequence[str]) -> None:
         print(f"skhash: report.html: {line}", file=sys.stderr)
 
 
-def _methods(options: "argparse.Namespace", command: str) -> int:
+def _methods(options: "argparse.Namespace") -> int:
     from skhash import _options
 
     print("\n".join(_options.method_lines()))
     return 0
-
-
-def _encode(options: "argparse.Namespace", command: str) -> int:
-    from skhash.cli import _encoding
-
-    return _encoding.run(options)
-
-
-def _search(options: "argparse.Namespace", command: str) -> int:
-    from skhash.cli import _searching
-
-    return _searching.run(options)
-
-
-def _export(options: "argparse.Namespace", command: str) -> int:
-    from skhash.cli import _exporting
-
-    return _exporting.run(options)

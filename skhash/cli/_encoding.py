@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from skhash._encoding import Converter, Slice, Source, into_file
+from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Slice, Source, into_file
 from skhash._files import atomic_write
-from skhash.cli import _progress
+from skhash.cli._progress import in_batches, progress
 from skhash.cli._samples import Samples, open_samples
 from skhash.metrics._estimators import item_factors
 from skhash.persistence import load
@@ -27,8 +27,8 @@ def run(options: argparse.Namespace) -> int:
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
     function, width = _record_of(hasher, n_bytes)
-    source, size = Source(samples.n, samples.batches), _progress.ENCODE_BATCH_SIZE
-    with _progress.progress(f"Encoding {options.data}", samples.n) as show:
+    source, size = Source(samples.n, samples.batches), ENCODE_BATCH_SIZE
+    with progress(f"Encoding {options.data}", samples.n) as show:
         records = into_file(hasher, source, function, width, options.out, size, lambda n_done, _: show(n_done))
     with closing(records):
         content = records.records()
@@ -73,5 +73,5 @@ def load_hasher(path: str) -> Any:
 
 def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:
     """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
-    for batch in _progress.in_batches(samples, f"Encoding {name}"):
+    for batch in in_batches(samples, f"Encoding {name}"):
         yield hasher.encode(batch), item_factors(hasher, batch)

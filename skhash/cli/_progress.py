@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from skhash._encoding import ENCODE_BATCH_SIZE as ENCODE_BATCH_SIZE
+from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.cli._samples import Samples
 from skhash.comparison._live import LiveLine
 from skhash.comparison.watching import format_seconds
@@ -27,6 +27,10 @@ class Part:
         Number of samples that are done, and of all.
     started : float
         When the work began, by ``time.monotonic``.
+    now : float
+        When they were done, by ``time.monotonic``; by default when this is made.
+    position : int, default=0
+        Its number among all that is in progress.
     """
 
     label: str

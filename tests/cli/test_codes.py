@@ -37,7 +37,7 @@ def itq(digits):
 
 @pytest.mark.parametrize("name", ["items.npy", "items.npz"])
 def test_codes_are_those_of_encode(name, files, itq, digits, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("skhash.cli._progress.ENCODE_BATCH_SIZE", 150)
+    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
     out = tmp_path / "codes.npz"
     assert main(["encode", f"{files}/itq", f"{files}/{name}", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"500 codes of 12 bits: {out}\n"
@@ -69,7 +69,7 @@ def test_progress_says_what_is_left():
 def test_a_stopped_command_leaves_the_old_file_and_goes_on(error, files, itq, digits, tmp_path, monkeypatch, capsys):
     out = tmp_path / "codes.npz"
     out.write_bytes(b"old")
-    monkeypatch.setattr("skhash.cli._progress.ENCODE_BATCH_SIZE", 150)
+    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
 
     def fail(label, n_done, *more):
         if n_done > 300:

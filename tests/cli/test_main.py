@@ -191,13 +191,13 @@ def test_bad_options_are_refused_by_the_parser(arguments, message, capsys):
     ],
 )
 def test_commas_or_spaces_separate_lists(lists):
-    options = _options.parser(compare=None).parse_args(["compare", *lists])
+    options = _options.parser().parse_args(["compare", *lists])
     _options.check(options)
     assert (options.datasets, options.methods, options.bits) == (["usps", "my own.npz"], ["talr", "itq"], [8, 16])
 
 
 def test_lists_have_defaults():
-    options = _options.parser(compare=None).parse_args(["compare"])
+    options = _options.parser().parse_args(["compare"])
     _options.check(options)
     assert (options.datasets, options.methods, options.bits) == (["digits"], ["talr", "itq", "lsh"], [16, 32, 64])
 
