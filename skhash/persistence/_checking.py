@@ -12,6 +12,7 @@ from skhash._validation.schema import OPTIONAL, Array
 from skhash.base import BaseHasher
 from skhash.codes import MAX_NBITS
 from skhash.persistence._format import OUTPUT
+from skhash.persistence._reading import short
 
 MAX_FEATURES = 2**24
 
@@ -46,10 +47,24 @@ def check_hasher(hasher: BaseHasher) -> None:
         check_value(name, value, hints[name], lengths)
     hasher._check_stored(lengths)
     _check_database(hasher)
-    if (names := stored.get("feature_names_in_")) is not None and not all(isinstance(name, str) for name in names):
-        raise ValueError("`feature_names_in_` must hold strings.")
-    if vars(hasher).get(OUTPUT, {}) not in ({}, *({"transform": name} for name in ("default", "pandas", "polars"))):
-        raise ValueError(f"`{OUTPUT}` must name a container of scikit-learn. Got {vars(hasher)[OUTPUT]!r} instead.")
+    check_names_and_output(hasher)
+
+
+def check_names_and_output(estimator: Any) -> None:
+    """Raise ValueError unless scikit-learn can use the names of the features and the container of the output.
+
+    Parameters
+    ----------
+    estimator : BaseHasher or HammingNeighbors
+        A fitted estimator.
+    """
+    names, n_features = getattr(estimator, "feature_names_in_", None), getattr(estimator, "n_features_in_", None)
+    if names is not None and not (
+        type(names) is np.ndarray and names.shape == (n_features,) and all(isinstance(name, str) for name in names)
+    ):
+        raise ValueError(f"`feature_names_in_` must be {n_features} strings. Got {short(repr(names))} instead.")
+    if vars(estimator).get(OUTPUT, {}) not in ({}, *({"transform": name} for name in ("default", "pandas", "polars"))):
+        raise ValueError(f"`{OUTPUT}` must name a container of scikit-learn. Got {vars(estimator)[OUTPUT]!r} instead.")
 
 
 def check_activations(hasher: BaseHasher) -> None:

@@ -14,7 +14,7 @@ from skhash.codes import MAX_NBITS
 from skhash.metrics._estimators import find_hasher
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
-from skhash.persistence._checking import MAX_FEATURES, check_hasher
+from skhash.persistence._checking import MAX_FEATURES, check_hasher, check_names_and_output
 from skhash.persistence._decoding import Decoder
 from skhash.persistence._encoding import Encoder
 from skhash.persistence._format import INDEXES, MAX_CHECKED, OUTPUT
@@ -107,13 +107,7 @@ def check_index(index: HammingNeighbors) -> None:
         }
     if (nbits, n_features) != tuple(expected.values()):
         raise ValueError(f"`nbits` and `n_features_in_` must be {expected}. Got {nbits} and {n_features} instead.")
-    names = getattr(index, "feature_names_in_", None)
-    if names is not None and not (
-        type(names) is np.ndarray and names.shape == (n_features,) and all(isinstance(name, str) for name in names)
-    ):
-        raise ValueError(f"`feature_names_in_` must be {n_features} strings. Got {short(repr(names))} instead.")
-    if vars(index).get(OUTPUT, {}) not in ({}, *({"transform": name} for name in ("default", "pandas", "polars"))):
-        raise ValueError(f"`{OUTPUT}` must name a container of scikit-learn. Got {vars(index)[OUTPUT]!r} instead.")
+    check_names_and_output(index)
     codes, ids = index.codes_, index.ids_
     if codes.dtype != np.uint64 or codes.shape != (max(1, len(codes)), -(-nbits // 64)):
         raise ValueError(f"`codes_` must be words of {nbits} bits. Got {codes.dtype} of shape {codes.shape} instead.")
