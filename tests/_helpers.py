@@ -5,6 +5,8 @@ import itertools
 import json
 import math
 import os
+import pickle
+import random
 import re
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import torch
 from numpy.testing import assert_array_equal
 from safetensors.numpy import save
 from scipy import sparse
+from scipy.optimize import linprog
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -47,6 +50,23 @@ every_hasher = pytest.mark.parametrize(
 # Weighted bits that are quick to learn from a few digits
 structhash = partial(StructHashHasher, nbits=4, n_relevant=4, n_irrelevant=4, n_anchors=40, tol=0.01, random_state=0)
 cghash = partial(CGHashHasher, nbits=4, n_anchors=40, random_state=0)
+
+
+def history_of(hasher):
+    """What `history_` says about each bit or epoch, without the time."""
+    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in hasher.history_]
+
+
+def random_cuts(seed, n_cuts=12, nbits=5):
+    """Slopes and offsets of random cutting planes."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(0.3, 1, (n_cuts, nbits)), rng.uniform(0, 1, n_cuts)
+
+
+def by_linprog(slopes, offsets, C):
+    """The linear program of cutting planes, solved by scipy."""
+    n_cuts, nbits = slopes.shape
+    return linprog(np.r_[np.ones(nbits), C], A_ub=np.column_stack([-slopes, -np.ones(n_cuts)]), b_ub=-offsets)
 
 
 class StopAfter:
@@ -116,6 +136,11 @@ def sealed(header, tensors):
 def without_times(results):
     """Results of a comparison without the values that depend on the clock."""
     return [{name: value for name, value in result.items() if "second" not in name} for result in results]
+
+
+def global_states():
+    """States of the global generators of torch, numpy and Python."""
+    return torch.get_rng_state().tolist(), pickle.dumps(np.random.get_state()), random.getstate()  # noqa: NPY002
 
 
 def run_python(code, *arguments, n_threads=2, env=None, **options):

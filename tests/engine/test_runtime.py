@@ -1,20 +1,16 @@
 """Devices and seeds."""
 
-import pickle
 import random
 
 import numpy as np
 import pytest
 import torch
+from _helpers import global_states
 
 from skhash.engine import resolve_device, seeded
 from skhash.engine.runtime import generator_states, restore_generators
 
 CPU = torch.device("cpu")
-
-
-def global_states():
-    return torch.get_rng_state().tolist(), pickle.dumps(np.random.get_state()), random.getstate()  # noqa: NPY002
 
 
 def draw():

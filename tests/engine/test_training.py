@@ -1,11 +1,11 @@
 """The training loop, without hashing."""
 
-import pickle
 import random
 
 import numpy as np
 import pytest
 import torch
+from _helpers import global_states
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
@@ -42,10 +42,6 @@ def train(n=20, encoder=None, objective=None, X=None, **schedule):
         trainer = Trainer(encoder, objective, X, np.zeros(n), schedule, np.random.default_rng(0), CPU)
         losses = [trainer.run_epoch() for _ in range(schedule.n_epochs)]
     return objective, encoder, losses
-
-
-def global_states():
-    return torch.get_rng_state().tolist(), pickle.dumps(np.random.get_state()), random.getstate()  # noqa: NPY002
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _helpers import cghash
+from _helpers import cghash, history_of
 from _oracles import triplet_optimum
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
@@ -11,10 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from skhash import CGHashHasher, ITQHasher
 from skhash.hashers._ranking_lists import draw_ranking_lists
 from skhash.hashers.structhash._triplets import TripletMasterProblem, Triplets
-
-
-def history_of(hasher):
-    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in hasher.history_]
 
 
 def triplets_of(hasher, y):

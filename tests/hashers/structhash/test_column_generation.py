@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _helpers import assert_same_hasher, cghash, structhash
+from _helpers import assert_same_hasher, cghash, history_of, structhash
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_iris
@@ -25,10 +25,6 @@ each_hasher = pytest.mark.parametrize("make", [structhash, cghash], ids=["struct
 FAMILIES = ["kernel", "linear", "stump", "trees", LogisticRegression(C=0.01)]
 FAMILY_IDS = [*FAMILIES[:-1], "logistic"]
 each_family = pytest.mark.parametrize("family", FAMILIES, ids=FAMILY_IDS)
-
-
-def history_of(hasher):
-    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in hasher.history_]
 
 
 def assert_same_fit(a, b, X):

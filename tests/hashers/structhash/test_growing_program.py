@@ -1,28 +1,17 @@
 """StructHash: the linear program that grows by cuts, against scipy's and against a fresh one."""
 
-import numpy as np
 import pytest
+from _helpers import by_linprog, random_cuts
 from numpy.testing import assert_allclose
-from scipy.optimize import linprog
 
 from skhash.hashers.structhash._growing_program import GrowingProgram
 
 C = 20.0
 
 
-def random_cuts(seed, n_cuts=12, nbits=5):
-    rng = np.random.default_rng(seed)
-    return rng.normal(0.3, 1, (n_cuts, nbits)), rng.uniform(0, 1, n_cuts)
-
-
-def by_linprog(slopes, offsets):
-    n_cuts, nbits = slopes.shape
-    return linprog(np.r_[np.ones(nbits), C], A_ub=np.column_stack([-slopes, -np.ones(n_cuts)]), b_ub=-offsets)
-
-
 def assert_optimal(solution, slopes, offsets):
     value, duals = solution
-    other = by_linprog(slopes, offsets)
+    other = by_linprog(slopes, offsets, C)
     assert value == pytest.approx(other.fun, abs=1e-9)
     assert_allclose(duals, -other.ineqlin.marginals, atol=1e-8)  # random cuts have no second solution
 

@@ -3,23 +3,14 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from _helpers import by_linprog, random_cuts
 from numpy.testing import assert_allclose
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 
 from skhash.hashers.structhash import _programs
 from skhash.hashers.structhash._programs import CutPrograms, solve
 
 C = 20.0
-
-
-def random_cuts(seed, n_cuts=12, nbits=5):
-    rng = np.random.default_rng(seed)
-    return rng.normal(0.3, 1, (n_cuts, nbits)), rng.uniform(0, 1, n_cuts)
-
-
-def by_linprog(slopes, offsets, C):
-    n_cuts, nbits = slopes.shape
-    return linprog(np.r_[np.ones(nbits), C], A_ub=np.column_stack([-slopes, -np.ones(n_cuts)]), b_ub=-offsets)
 
 
 @pytest.mark.parametrize("solver", ["HIGHS", "CLARABEL", "SCIPY"])

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _helpers import structhash
+from _helpers import history_of, structhash
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -20,10 +20,6 @@ from skhash.metrics import average_precision, ndcg, relevance_histogram
 from skhash.persistence import load, save
 
 stumps = partial(structhash, hash_function="stump")
-
-
-def history_of(hasher):
-    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in hasher.history_]
 
 
 @pytest.mark.parametrize(
