@@ -19,13 +19,18 @@ N_QUERIES, N_ITEMS, NBITS = 1000, 59_000, 64
 OTHER_QUERIES = 40  # the other ways are timed with fewer queries
 
 
-@pytest.fixture(scope="module")
-def codes():
+def random_codes(n_queries, n_items):
+    """Codes around the centers of 10 classes, and the classes."""
     rng = np.random.default_rng(0)
     centers = rng.integers(0, 2, (10, NBITS), dtype=np.uint8)
-    query_y, database_y = rng.integers(0, 10, N_QUERIES), rng.integers(0, 10, N_ITEMS)
+    query_y, database_y = rng.integers(0, 10, n_queries), rng.integers(0, 10, n_items)
     query, database = (centers[y] ^ (rng.random((len(y), NBITS)) < 0.25) for y in (query_y, database_y))
     return pack(query), pack(database), query_y, database_y
+
+
+@pytest.fixture(scope="module")
+def codes():
+    return random_codes(N_QUERIES, N_ITEMS)
 
 
 def count(codes):

@@ -18,25 +18,16 @@ import time
 
 import faiss
 import numpy as np
+from bench_histogram import NBITS, random_codes
 from search import count_bits, fastest
 from threadpoolctl import threadpool_limits
 
 from skhash import ITQHasher, SDHHasher
 from skhash._hamming_kernels import BLOCK
-from skhash.codes import pack
 from skhash.datasets import load_dataset
 from skhash.metrics import relevance_histogram
 
-MANY, FEW, NBITS, N_BLOCKS = 1_000_000, 59_000, 64, 58
-
-
-def random_codes(n_queries, n_items):
-    """Codes around the centers of 10 classes, and the classes."""
-    rng = np.random.default_rng(0)
-    centers = rng.integers(0, 2, (10, NBITS), dtype=np.uint8)
-    query_y, database_y = rng.integers(0, 10, n_queries), rng.integers(0, 10, n_items)
-    query, database = (centers[y] ^ (rng.random((len(y), NBITS)) < 0.25) for y in (query_y, database_y))
-    return pack(query), pack(database), query_y, database_y
+MANY, FEW, N_BLOCKS = 1_000_000, 59_000, 58
 
 
 def repeated_codes(hasher):
