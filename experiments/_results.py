@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-import numpy as np
-
 from skhash._files import atomic_write
+from skhash.comparison import mean_and_spread, tie_range
 from skhash.metrics import Ranking, evaluate_ranking
 
 RESULTS = Path(__file__).parent / "results"
@@ -66,21 +65,9 @@ def write(path, rows):
         file.write((json.dumps(rows, indent=1) + "\n").encode())
 
 
-def spread(values, digits=4):
-    """Mean of values over the seeds ± their standard deviation."""
-    deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{deviation}"
-
-
-def tie_range(results, metric="ap", digits=4):
-    """Means of a metric with the relevant items of each tie last and first."""
-    worst, best = (np.mean([result[f"{metric}_{order}"] for result in results]) for order in ("worst", "best"))
-    return f"{worst:.{digits}f} to {best:.{digits}f}"
-
-
 def mean_text(results, metric="ap", digits=4):
     """Mean of a metric over the seeds ± its standard deviation, and for AP_T its tie range."""
-    text = spread([result[metric] for result in results], digits)
+    text = mean_and_spread([result[metric] for result in results], digits)
     return f"{text} ({tie_range(results, metric, digits)})" if metric == "ap" else text
 
 

@@ -14,11 +14,12 @@ The results are in experiments/results/dropout.json, the table in dropout.md.
 import argparse
 
 import numpy as np
-from _results import RESULTS, as_markdown, rank, read, spread, store
+from _results import RESULTS, as_markdown, rank, read, store
 from defaults import SETS
 from fewer_steps import NBITS, load
 
 from skhash import TALRHasher
+from skhash.comparison import mean_and_spread
 
 SETTINGS = ((1.5, 1.0), (3.0, 0.6), (3.0, 1.0), (6.0, 1.0))  # slope, bound
 PATH = RESULTS / "dropout.json"
@@ -44,7 +45,7 @@ def make_table(results):
             for setting in SETTINGS
         ]
         if of_set[0]:
-            rows.append([title, str(len(of_set[0])), *(spread(np.array(aps)) for aps in of_set)])
+            rows.append([title, str(len(of_set[0])), *(mean_and_spread(np.array(aps), 4) for aps in of_set)])
     return as_markdown(rows) + "\n"
 
 

@@ -30,12 +30,13 @@ from pathlib import Path
 
 import numpy as np
 from _embedding_tables import make_tables
-from _results import RESULTS, read, spread, store
+from _results import RESULTS, read, store
 from sklearn.cluster import KMeans
 from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, ITQHasher
 from skhash.codes import pack
+from skhash.comparison import mean_and_spread
 from skhash.engine import evenly_spaced
 from skhash.hashers.deep.embedding import QUERY_RATE
 from skhash.neighbors import HammingNeighbors
@@ -284,7 +285,7 @@ def main():
                 continue
             results = measure(name, nbits, int(split), options.items or 60_000, method)
             store(PATH, results, ("set", "nbits", "n_items", "seed", "method"))
-            texts = (f"{result['method']} {spread([result['recall_at_10']])}" for result in results)
+            texts = (f"{result['method']} {mean_and_spread([result['recall_at_10']], 4)}" for result in results)
             print(f"{name}, {nbits} bits, split {split}: {', '.join(texts)}", flush=True)
     tables = make_tables(read(PATH), read(CHOICE_PATH))
     PATH.with_suffix(".md").write_text(tables, encoding="utf-8")

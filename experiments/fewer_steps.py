@@ -20,13 +20,14 @@ import math
 import time
 
 import numpy as np
-from _results import RESULTS, as_markdown, rank, read, spread, store
+from _results import RESULTS, as_markdown, rank, read, store
 from _splits import rank_held_out
 from defaults import SETS
 from sklearn.model_selection import train_test_split
 from torch.optim.swa_utils import AveragedModel
 
 from skhash import TALRHasher
+from skhash.comparison import mean_and_spread
 from skhash.datasets import load_dataset
 
 NBITS, N_RANKED = 32, 1000
@@ -90,7 +91,7 @@ def make_table(results):
         if of_set[1]:
             aps = [np.array([row["ap"] for row in rows_of]) for rows_of in of_set]
             default, short = (np.mean([row["cpu_seconds"] for row in rows_of]) for rows_of in of_set)
-            texts = [*map(spread, aps), spread(aps[1] - aps[0])]
+            texts = [mean_and_spread(values, 4) for values in (*aps, aps[1] - aps[0])]
             rows.append([title, str(len(aps[0])), *texts, f"{default:.2f}", f"{short:.2f}", f"{default / short:.1f}"])
     return as_markdown(rows) + "\n"
 

@@ -21,9 +21,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _results import RESULTS, spread, store
+from _results import RESULTS, store
 
 from skhash import EmbeddingHasher, ITQHasher, TALRHasher
+from skhash.comparison import mean_and_spread
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 
 N_QUERIES = 300
@@ -74,7 +75,7 @@ def main():
         for nbits in map(int, options.bits.split(",")):
             results = [measure(nbits, seed, n_shared) for seed in range(options.splits)]
             store(RESULTS / "relevance.json", results, ("nbits", "seed", "n_shared"))
-            texts = (f"{method} {spread([result[method] for result in results])}" for method in METHODS)
+            texts = (f"{method} {mean_and_spread([result[method] for result in results], 4)}" for method in METHODS)
             print(f"at least {n_shared} shared genres, {nbits} bits: {', '.join(texts)}", flush=True)
 
 

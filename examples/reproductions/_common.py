@@ -17,6 +17,8 @@ import textwrap
 import time
 from pathlib import Path
 
+from skhash.comparison import mean_and_spread, tie_range
+
 ROOT = Path(__file__).resolve().parents[2]
 NOT_AVAILABLE, NOT_RUN = "not available", "not run"
 # data that cannot be fetched or are not in the folder; plot_image_folders.py reads the first two
@@ -296,7 +298,7 @@ def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
                 [
                     name,
                     *(
-                        _results.spread([row[metric] for row in rows], 3)
+                        mean_and_spread([row[metric] for row in rows], 3)
                         if rows
                         else NOT_RUN
                         for rows in ours
@@ -317,7 +319,7 @@ def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
 
 def _range(results, metric):
     known = results and f"{metric}_worst" in results[0]
-    return _results.tie_range(results, metric, 3) if known else "-"
+    return tie_range(results, metric, 3) if known else "-"
 
 
 def _has(result, setting):
