@@ -25,20 +25,14 @@ def check_and_pack(activations: npt.NDArray[np.floating], hasher: Any) -> Codes:
     terms = range_terms(activations.dtype)
     if terms is None:
         return binarize_and_pack(check_activations(activations, hasher))
+    from skhash._encoding import _kernels
+
     bits, sign, mask, limit = terms
     activations = np.ascontiguousarray(activations)
     codes = np.empty((len(activations), -(-activations.shape[1] // 8)), dtype=np.uint8)
-    if kernels().pack_signs(activations, activations.view(bits), mask, limit, codes) & sign:
+    if _kernels.pack_signs(activations, activations.view(bits), mask, limit, codes) & sign:
         check_activations(activations, hasher)
     return codes
-
-
-@cache
-def kernels() -> Any:
-    """Module of the compiled kernels, imported at first use."""
-    from skhash._encoding import _kernels
-
-    return _kernels
 
 
 @cache

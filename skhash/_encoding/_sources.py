@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._encoding._packing import kernels, range_terms
+from skhash._encoding._packing import range_terms
 from skhash._validation.values import MAX_VALUE
 from skhash._views import read_only
 
@@ -139,10 +139,12 @@ def _content(samples: npt.NDArray[Any]) -> tuple[bytes, bool]:
     n_bytes = content[:1].nbytes
     if n_bytes == 0 or n_bytes % 8:
         return content.tobytes(), False
+    from skhash._encoding import _kernels
+
     words = content.reshape(len(content), -1).view(np.uint64)
     mixed = np.zeros(N_MIXED, dtype=np.uint64)
     sign, mask, limit = _word_terms(content.dtype)
-    found = kernels().mix_words(words, mask, limit, mixed)
+    found = _kernels.mix_words(words, mask, limit, mixed)
     return mixed.tobytes(), bool(sign and not found & sign)
 
 
