@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._estimators import find_hasher
 from skhash._validation.numeric import is_count
 from skhash.codes import as_packed
-from skhash.metrics._estimators import find_hasher
 from skhash.metrics._shards import (
     SPLIT_EVERY,
     blocks_of,

@@ -33,6 +33,7 @@ ROOMS = [
         "_targets",
         "codes",
         "_distances",
+        "_estimators",
         "affinity",
     ),
     *("_encoding", "metrics", "base"),

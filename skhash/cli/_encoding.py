@@ -11,10 +11,10 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Slice, Source, into_file
+from skhash._estimators import item_factors
 from skhash._files import atomic_write
 from skhash.cli._progress import in_batches, progress
 from skhash.cli._samples import Samples, open_samples
-from skhash.metrics._estimators import item_factors
 from skhash.persistence import load
 
 

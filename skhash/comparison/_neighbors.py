@@ -15,12 +15,12 @@ import numpy.typing as npt
 from sklearn.utils import gen_batches
 
 from skhash._distances import HammingDistance, item_words, real_distance
+from skhash._estimators import item_factors, real_queries
 from skhash.affinity import NeighborAffinity
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.metrics import histogram_from_distances, neighbor_recall
-from skhash.metrics._estimators import item_factors, real_queries
 from skhash.neighbors._search import nearest
 from skhash.registry import BASELINES
 

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from skhash._estimators import find_hasher
 from skhash.displays._base import COLORS, legend_above, panels, tidy, with_defaults
 from skhash.displays._estimators import history
-from skhash.metrics._estimators import find_hasher
 
 _KEYS = ("bit", "objective", "bound", "gap", "effective_bits", "n_cuts")
 

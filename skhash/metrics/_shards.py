@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._encoding import encode_block
+from skhash._estimators import find_hasher, hasher_input
 from skhash.affinity import NeighborAffinity, resolve_affinity
-from skhash.metrics._estimators import find_hasher, hasher_input
 from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram

@@ -8,10 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from skhash._validation.numeric import is_count
-from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
-from skhash.codes import check_same_nbits
-from skhash.metrics._estimators import (
+from skhash._estimators import (
     find_hasher,
     hasher_input,
     item_factors,
@@ -19,6 +16,9 @@ from skhash.metrics._estimators import (
     real_queries,
     training_database,
 )
+from skhash._validation.numeric import is_count
+from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
+from skhash.codes import check_same_nbits, is_count
 from skhash.metrics._queries import EMPTY, check_cutoff, check_option
 from skhash.metrics._shards import is_dask, sharded_ranking
 from skhash.metrics.evaluation import Ranking, evaluate_ranking

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from skhash._compat import openmp_n_threads
 from skhash._distances import HammingDistance, Neighbors
+from skhash._estimators import find_hasher
 from skhash._threads import is_forked
-from skhash.metrics._estimators import find_hasher
 from skhash.neighbors._search import nearest
 
 Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
+from skhash._estimators import find_hasher, item_factors
 from skhash._validation.numeric import is_count
 from skhash.codes import MAX_NBITS
-from skhash.metrics._estimators import find_hasher, item_factors
 from skhash.metrics._queries import check_option
 from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall, Metric

@@ -22,8 +22,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
+from skhash._estimators import find_hasher, item_factors, packed_codes, real_queries
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
-from skhash.metrics._estimators import find_hasher, item_factors, packed_codes, real_queries
 from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
 from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
 from skhash.neighbors._radius import RadiusMixin

@@ -7,11 +7,11 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from skhash._estimators import find_hasher
 from skhash._files import qualified_name
 from skhash._validation.numeric import is_count
 from skhash._validation.schema import Array
 from skhash.codes import MAX_NBITS
-from skhash.metrics._estimators import find_hasher
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
 from skhash.persistence._checking import MAX_FEATURES, check_hasher, check_names_and_output

@@ -1,4 +1,4 @@
-"""What scorers read from estimators: the hasher inside, its packed codes, its database."""
+"""What searches, scorers and displays read from estimators: the hasher inside, its packed codes, its database."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def find_hasher(estimator: Any) -> Any:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from skhash import LSHHasher
-    >>> from skhash.metrics._estimators import find_hasher
+    >>> from skhash._estimators import find_hasher
     >>> find_hasher(make_pipeline(StandardScaler(), LSHHasher(nbits=8)))
     LSHHasher(nbits=8)
     """
@@ -98,7 +98,7 @@ def hasher_input(estimator: Any, X: Any) -> Any:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import Binarizer
     >>> from skhash import LSHHasher
-    >>> from skhash.metrics._estimators import hasher_input
+    >>> from skhash._estimators import hasher_input
     >>> hasher_input(make_pipeline(Binarizer(), LSHHasher()), [[0.5, -1.0]])
     array([[1., 0.]])
     """
