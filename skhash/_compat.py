@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _param_validation
-from sklearn.utils._chunking import get_chunk_n_rows
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_n_threads
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-__all__ = ["HasMethods", "Interval", "StrOptions", "fit_context", "get_chunk_n_rows", "openmp_n_threads"]
+__all__ = ["HasMethods", "Interval", "StrOptions", "fit_context", "openmp_n_threads"]
 
 
 class Interval(_param_validation.Interval):

@@ -2,6 +2,7 @@ import copy
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
@@ -272,6 +273,16 @@ def test_neighbor_affinity_equals_brute_force(metric):
     np.testing.assert_array_equal(NeighborAffinity(7, metric=metric)(queries, items), expected)
     np.testing.assert_array_equal(NeighborAffinity(fraction=0.035, metric=metric)(queries, items), expected)
     assert NeighborAffinity(1000, metric=metric)(queries, items).all()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+def test_the_memory_of_neighbor_affinity_changes_no_level(metric):
+    rng = np.random.default_rng(0)
+    queries, items = rng.standard_normal((301, 40)), rng.integers(-2, 3, (500, 40)).repeat(2, axis=0)  # with ties
+    affinity = NeighborAffinity(21, metric=metric)
+    whole = affinity(queries, items)
+    with sklearn.config_context(working_memory=0.1):  # four queries at a time
+        np.testing.assert_array_equal(affinity(queries, items), whole)
 
 
 def test_neighbor_affinity_takes_the_first_of_equal_items_in_metrics_too():

@@ -25,6 +25,7 @@ ROOMS = [
         "_files",
         "_threads",
         "_views",
+        "_chunks",
         "_hamming_kernels",
         "_plane_kernels",
         "_kernels",
@@ -62,7 +63,17 @@ ROOMS = [
 ]
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 # they import no other room but exceptions and _compat
-LEAVES = {"registry", "exceptions", "_compat", "_files", "_threads", "_views", "_hamming_kernels", "_kernels"}
+LEAVES = {
+    "registry",
+    "exceptions",
+    "_compat",
+    "_files",
+    "_threads",
+    "_views",
+    "_chunks",
+    "_hamming_kernels",
+    "_kernels",
+}
 modules = {
     ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(HOUSE.rglob("*.py"))

@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import gen_batches
 
-from skhash._compat import get_chunk_n_rows
+from skhash._chunks import memory_chunks
 from skhash._validation.numeric import is_count
-from skhash.affinity._vectors import checked_vectors, euclidean
+from skhash.affinity._vectors import centered, checked_vectors
 
 _METRICS = ("euclidean", "cosine", "inner")
 
@@ -81,7 +80,8 @@ class NeighborAffinity:
         n_relevant = self.n_neighbors if self.fraction is None else max(1, round(self.fraction * len(items)))
         k = min(int(n_relevant or 0), len(items))
         levels = np.zeros((len(queries), len(items)), dtype=np.uint8)
-        for batch in gen_batches(len(queries), get_chunk_n_rows(24 * len(items), max_n_rows=max(1, len(queries)))):
+        queries, items = _comparable(queries, items, self.metric)  # all at once: a chunk may be one query
+        for batch in memory_chunks(len(queries), 24 * len(items)):
             levels[batch] = _k_smallest(_distances(queries[batch], items, self.metric), k)
         return levels
 
@@ -94,14 +94,25 @@ def _k_smallest(distances: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.bo
     return np.asarray(nearer | (equal & (np.cumsum(equal, axis=1) <= left)))
 
 
-def _distances(
+def _comparable(
     queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str
-) -> npt.NDArray[np.float64]:
-    """Distances of all pairs; for "inner" minus the inner product."""
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Vectors as `_distances` takes them."""
     if metric == "euclidean":
-        return euclidean(queries, items)
+        return centered(queries, items)
     if metric == "cosine":
         from sklearn.preprocessing import normalize
 
-        queries, items = normalize(queries), normalize(items)
+        return normalize(queries), normalize(items)
+    return queries, items
+
+
+def _distances(
+    queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str
+) -> npt.NDArray[np.float64]:
+    """Distances of all pairs; for "cosine" and "inner" minus the inner product."""
+    if metric == "euclidean":
+        from sklearn.metrics.pairwise import euclidean_distances
+
+        return np.asarray(euclidean_distances(queries, items))
     return np.asarray(-(queries @ items.T))

@@ -23,9 +23,16 @@ def checked_vectors(y: npt.ArrayLike, affinity: str) -> npt.NDArray[np.float64]:
     return y
 
 
+def centered(
+    a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Both minus the mean of `b`: |a|^2 + |b|^2 - 2 a.b loses the digits of vectors that are far from the origin."""
+    center = b.mean(axis=0)
+    return a - center, b - center
+
+
 def euclidean(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Euclidean distances of all pairs."""
     from sklearn.metrics.pairwise import euclidean_distances
 
-    center = b.mean(axis=0)  # |a|^2 + |b|^2 - 2 a.b loses the digits of vectors that are far from the origin
-    return np.asarray(euclidean_distances(a - center, b - center))
+    return np.asarray(euclidean_distances(*centered(a, b)))

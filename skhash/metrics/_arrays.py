@@ -1,29 +1,6 @@
-"""Arrays of histograms: chunks that fit into memory, levels, ties."""
+"""Arrays of histograms: levels, ties."""
 
 import numpy as np
-import sklearn
-from sklearn.utils import gen_batches
-
-MAX_WORKING_MEMORY = 128  # MiB; larger chunks take more memory and no less time
-
-
-def memory_chunks(n, bytes_per_item):
-    """Slices of n items, each as large as fits into 128 MiB and scikit-learn's `working_memory`.
-
-    Parameters
-    ----------
-    n : int
-        Number of items.
-    bytes_per_item : int
-        Memory of one item.
-
-    Returns
-    -------
-    iterator of slice
-        Successive slices that cover the items, at least one item each.
-    """
-    memory = min(sklearn.get_config()["working_memory"], MAX_WORKING_MEMORY) * 2**20
-    return gen_batches(n, max(1, min(n, int(memory // max(1, bytes_per_item)))))
 
 
 def spread_levels(counts, levels, all_levels):

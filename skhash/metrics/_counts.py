@@ -6,11 +6,11 @@ taken in chunks, so that memory stays bounded for a database of any size.
 
 import numpy as np
 
+from skhash._chunks import memory_chunks
 from skhash._distances import HammingDistance, item_words, real_distance, without_self
 from skhash._threads import run_in_slices
 from skhash._views import read_only
 from skhash.codes import as_words, hamming_distances, quantize_weights
-from skhash.metrics._arrays import memory_chunks
 from skhash.metrics._histograms import ragged_histogram
 from skhash.metrics.histogram import RelevanceHistogram
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._chunks import memory_chunks
 from skhash._distances import Estimates
 from skhash._validation.numeric import is_count, numeric
 from skhash.codes import as_packed, check_same_nbits
-from skhash.metrics._arrays import memory_chunks
 from skhash.metrics._counts import count_plain, count_ragged, count_real, count_weighted
 from skhash.metrics._histograms import concatenate
 from skhash.metrics._pair_levels import PairLevels

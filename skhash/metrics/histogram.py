@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._chunks import memory_chunks
 from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
 from skhash._validation.numeric import numeric
-from skhash.metrics._arrays import memory_chunks, merge_ties, spread_levels
+from skhash.metrics._arrays import merge_ties, spread_levels
 
 #: kind of the bytes, and names of the arrays of both layouts
 _KIND = "RelevanceHistogram"

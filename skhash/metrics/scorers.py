@@ -18,7 +18,7 @@ from skhash._estimators import (
 )
 from skhash._validation.numeric import is_count
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
-from skhash.codes import check_same_nbits, is_count
+from skhash.codes import check_same_nbits
 from skhash.metrics._queries import EMPTY, check_cutoff, check_option
 from skhash.metrics._shards import is_dask, sharded_ranking
 from skhash.metrics.evaluation import Ranking, evaluate_ranking

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._chunks import memory_chunks
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.metrics import RetrievalScorer, neighbor_recall
-from skhash.metrics._arrays import memory_chunks
 
 Metric = Literal["euclidean", "cosine", "inner"]
 

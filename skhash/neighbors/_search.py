@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
+from skhash._chunks import memory_chunks
 from skhash._compat import openmp_n_threads
 from skhash._distances import Distance, Neighbors
 from skhash._threads import run_in_slices
-from skhash.metrics._arrays import memory_chunks
 from skhash.neighbors.merging import merge_with_ties
 
 QUERY_GROUP = 64  # queries for which each block of the database is read once

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._chunks import memory_chunks
 from skhash._distances import (
     Distance,
     Estimates,
@@ -16,7 +17,6 @@ from skhash._distances import (
     without_self,
 )
 from skhash.codes import unpack
-from skhash.metrics._arrays import memory_chunks
 from skhash.neighbors._approximate import ApproximateIndex
 from skhash.neighbors._search import nearest, within
 from skhash.neighbors.merging import smallest

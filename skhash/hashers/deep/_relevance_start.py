@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._chunks import memory_chunks
 from skhash._targets import n_targets, take_targets
 from skhash.affinity import ClassAffinity, level_indices
 from skhash.hashers.deep._itq_start import rotated
-from skhash.metrics._arrays import memory_chunks
 
 #: candidates for the penalty c, in units of the mean eigenvalue of X'X
 PENALTIES = (1.0, 0.1, 0.3, 3.0, 10.0)
