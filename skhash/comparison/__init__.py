@@ -10,12 +10,13 @@ from skhash.comparison.results import Result
 from skhash.comparison.run import compare
 from skhash.comparison.tables import absences, lay_out, markdown_table, summarize
 from skhash.comparison.watching import Plan, Step
-from skhash.registry import GROUPS
+from skhash.registry import GROUPS, VARIANTS
 
 __all__ = [
     "GROUPS",
     "METHODS",
     "METRICS",
+    "VARIANTS",
     "Plan",
     "Progress",
     "Result",

@@ -11,11 +11,11 @@ from skhash.comparison import _pictures
 from skhash.comparison._groups import by_dataset, by_method, ranked_methods
 from skhash.comparison._layouts import LAYOUTS, Layout, is_done, layout_of, mean_and_spread, tie_range
 from skhash.comparison.leaders import find_leaders
-from skhash.comparison.methods import METHODS
 from skhash.comparison.provenance import Provenance
 from skhash.comparison.results import Result
 from skhash.comparison.tables import absences, heads_of, summarize
 from skhash.datasets import PROTOCOLS
+from skhash.registry import VARIANTS
 
 N_DIGITS = 12  # of a hash, as shown
 _NO_PICTURES = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
@@ -154,11 +154,11 @@ def _fit(result: Result, layout: Layout) -> dict[str, Any]:
 
 def _snippet(results: Sequence[Result]) -> str | None:
     """Code that computes the codes of the first result again that has a hash and a named protocol."""
-    known = (result for result in results if result.method in METHODS and result.protocol in PROTOCOLS)
+    known = (result for result in results if result.method in VARIANTS and result.protocol in PROTOCOLS)
     result = next((result for result in known if result.codes_sha256), None)
     if result is None or result.codes_sha256 is None:
         return None
-    own = METHODS[result.method].parameters
+    own = VARIANTS[result.method].parameters
     given = _as_keywords({name: value for name, value in result.parameters.items() if name not in own})
     return _SNIPPET.format(
         source=result.source or result.dataset,  # results of earlier versions have no source

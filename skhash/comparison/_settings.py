@@ -38,7 +38,7 @@ class Settings:
     dataset, protocol, description, data : str
         Names of data set and protocol, the split in a sentence, and a hash of the arrays.
     method : str
-        A key of ``METHODS``.
+        A key of ``VARIANTS``.
     nbits, seed : int
         Number of bits and seed.
     class_name : str

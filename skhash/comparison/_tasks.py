@@ -17,12 +17,12 @@ from skhash.comparison._baselines import import_faiss, why_not
 from skhash.comparison._neighbors import N_NEIGHBORS, VectorMetric, Vectors, evaluate_method, with_truth
 from skhash.comparison._settings import Settings, Tuning, versions
 from skhash.comparison.evaluation import evaluate_hasher
-from skhash.comparison.methods import METHODS, make_hasher, variant_of
+from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tuning import best_candidate, tune
 from skhash.datasets import Protocol, load_dataset, split
-from skhash.registry import FOR_NEIGHBORS
+from skhash.registry import FOR_NEIGHBORS, VARIANTS
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Task:
     data : DataSource
         The data set.
     method : str
-        A key of `METHODS`.
+        A key of `VARIANTS`.
     nbits : int
         Number of bits.
     seed : int
@@ -205,7 +205,7 @@ def _why_not(task: Task, data: Any) -> str | None:
 
 def why_not_applicable(method: str, data: Any) -> str | None:
     """Reason why a method cannot learn from a data set. None if it can."""
-    if METHODS[method].method.needs_labels:
+    if VARIANTS[method].method.needs_labels:
         try:
             label_matrix(data.affinity, data.y_train[:1])
         except ValueError:
@@ -215,7 +215,7 @@ def why_not_applicable(method: str, data: Any) -> str | None:
 
 def _tune(task: Task, data: Any, store: Store, result: Result, watcher: Any) -> tuple[dict[str, Any], Result]:
     """Chosen parameters, and the result with these."""
-    space = METHODS[task.method].method.search_space
+    space = VARIANTS[task.method].method.search_space
     if task.tuning is None or not space:
         return {}, result
     settings = task.settings

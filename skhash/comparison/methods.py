@@ -8,7 +8,7 @@ from skhash._validation.names import with_nearest
 from skhash.base import BaseHasher
 from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, VARIANTS, Variant
 
-#: methods and their variants, by their names on the command line
+#: an older name of `VARIANTS`
 METHODS = VARIANTS
 
 
@@ -18,7 +18,7 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     Parameters
     ----------
     names : iterable of str
-        Keys of `METHODS` and of `GROUPS`, and for neighbors of
+        Keys of `VARIANTS` and of `GROUPS`, and for neighbors of
         ``registry.FOR_NEIGHBORS``.
     task : "relevance" or "neighbors", default="relevance"
         What is compared. Neighbors are kept without labels: groups leave out methods that need y.
@@ -35,18 +35,18 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
 
     Examples
     --------
-    >>> from skhash.comparison import METHODS, expand_methods
-    >>> expand_methods(["lsh", "all"])[:2], len(expand_methods(["all"])) == len(METHODS)
+    >>> from skhash.comparison import VARIANTS, expand_methods
+    >>> expand_methods(["lsh", "all"])[:2], len(expand_methods(["all"])) == len(VARIANTS)
     (['lsh', 'talr'], True)
     """
     names = list(names) if isinstance(names, Iterable) else [names]
-    known = [*METHODS, *FOR_NEIGHBORS, *GROUPS]
+    known = [*VARIANTS, *FOR_NEIGHBORS, *GROUPS]
     if unknown := [name for name in names if name not in known]:
         raise ValueError(
             "`methods` must be names of methods or groups, which `skhash methods` lists. "
             f"Got {with_nearest(map(str, unknown), known)} instead."
         )
-    suitable = [name for name in (*METHODS, *FOR_NEIGHBORS) if _suits(name, task)]
+    suitable = [name for name in (*VARIANTS, *FOR_NEIGHBORS) if _suits(name, task)]
     needs = "need no labels" if task == "neighbors" else "be hashers, or the task must be 'neighbors'"
     if unsuitable := [name for name in names if name not in GROUPS and name not in suitable]:
         raise ValueError(f"`methods` must {needs} for the task {task!r}. Got {', '.join(unsuitable)} instead.")
@@ -58,12 +58,12 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
 
 def variant_of(method: str) -> Variant:
     """Registered parameters and class of a method or a baseline."""
-    return METHODS[method] if method in METHODS else FOR_NEIGHBORS[method]
+    return VARIANTS[method] if method in VARIANTS else FOR_NEIGHBORS[method]
 
 
 def _suits(method: str, task: str) -> bool:
     if task != "neighbors":
-        return method in METHODS
+        return method in VARIANTS
     return method in BASELINES or "unsupervised" in _groups_of(method)
 
 
@@ -83,7 +83,7 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     Parameters
     ----------
     method : str
-        A key of `METHODS`.
+        A key of `VARIANTS`.
     nbits : int
         Number of bits.
     seed : int
@@ -109,9 +109,9 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     >>> make_hasher("itq", 16, 0, "auto")
     ITQHasher(nbits=16, random_state=0, store_database=False)
     """
-    if method in BASELINES or method not in (*METHODS, *FOR_NEIGHBORS):
+    if method in BASELINES or method not in (*VARIANTS, *FOR_NEIGHBORS):
         raise ValueError(
-            f"`method` must be a method of `skhash methods`. Got {with_nearest([method], METHODS)} instead."
+            f"`method` must be a method of `skhash methods`. Got {with_nearest([method], VARIANTS)} instead."
         )
     variant = variant_of(method)
     options = {"store_database": False} | dict(variant.parameters) | parameters

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._settings import Tuning, versions
-from skhash.comparison.methods import METHODS
 from skhash.comparison.store import Record
 from skhash.metrics import Metric
+from skhash.registry import VARIANTS
 
 _TUNED = (
     "for every method with parameters to tune, {budget} candidates including the default were compared by {metric} "
@@ -82,7 +82,7 @@ def provenance(records: Sequence[Record], notes: Sequence[str] = ()) -> Provenan
 
 
 def _is_tunable(record: Record) -> bool:
-    variant = METHODS.get(record.result.method)
+    variant = VARIANTS.get(record.result.method)
     return variant is not None and bool(variant.method.search_space)
 
 

@@ -10,12 +10,11 @@ from skhash._files import atomic_write, write_json
 from skhash.comparison._groups import by_dataset
 from skhash.comparison._layouts import layout_of
 from skhash.comparison._page import render_page
-from skhash.comparison.methods import METHODS
 from skhash.comparison.provenance import Provenance, provenance
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tables import absences, markdown_table
-from skhash.registry import FOR_NEIGHBORS
+from skhash.registry import FOR_NEIGHBORS, VARIANTS
 
 
 def write_results(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]]) -> None:
@@ -157,7 +156,7 @@ def _newest(records: Sequence[Record]) -> list[Record]:
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.finished):
         groups.setdefault((record.settings.dataset, record.settings.protocol), []).append(record)
-    order = {method: i for i, method in enumerate((*METHODS, *FOR_NEIGHBORS))}
+    order = {method: i for i, method in enumerate((*VARIANTS, *FOR_NEIGHBORS))}
     chosen = []
     for group in groups.values():
         latest = [record for record in group if record.settings.shared == group[-1].settings.shared]

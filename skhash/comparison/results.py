@@ -26,7 +26,7 @@ class Result(Mapping[str, Any]):
     dataset, protocol, description : str, default=""
         Names of data set and protocol, and the split in a sentence.
     method : str
-        A key of ``METHODS``.
+        A key of ``VARIANTS``.
     nbits : int
         Number of bits.
     seed : int

@@ -53,7 +53,7 @@ def compare(
     protocol : str or Protocol, default=None
         Protocol of all data sets. None takes the default of each, or "neighbors" for that task.
     methods : iterable of str, default=("talr", "itq", "lsh")
-        Keys of `METHODS`, or groups: "all", "deep" (with a network below the hash layer),
+        Keys of `VARIANTS`, or groups: "all", "deep" (with a network below the hash layer),
         "shallow", "supervised", "unsupervised"; for neighbors also "baselines" or their names.
     nbits : iterable of int, default=(32,)
         Numbers of bits; for neighbors, of all that is stored of an item.

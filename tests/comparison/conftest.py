@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skhash.comparison import METHODS, METRICS, Result, compare
+from skhash.comparison import METRICS, VARIANTS, Result, compare
 from skhash.registry import METHODS as REGISTERED
 from skhash.registry import Variant
 
@@ -46,6 +46,6 @@ def set_broken(monkeypatch):
 
     def set_n_iter(n_iter):
         variant = Variant(REGISTERED["itq"], {"n_iter": n_iter})
-        monkeypatch.setitem(METHODS, "broken", variant)
+        monkeypatch.setitem(VARIANTS, "broken", variant)
 
     return set_n_iter

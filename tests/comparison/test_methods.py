@@ -5,32 +5,33 @@ import pytest
 
 from skhash import hashers
 from skhash.affinity import DistanceAffinity
-from skhash.comparison import GROUPS, METHODS, expand_methods, make_hasher
+from skhash.comparison import GROUPS, METHODS, VARIANTS, expand_methods, make_hasher
 from skhash.comparison.tuning import _centers, _draw_parameters, _fitted_value, _scale
 from skhash.registry import METHODS as REGISTERED
 from skhash.registry import Around
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", VARIANTS)
 def test_every_method_can_be_built(method):
     assert make_hasher(method, 12, 3, "auto").nbits == 12
 
 
 def test_names_of_variants_are_those_of_methods_with_a_suffix():
-    assert list(METHODS)[:4] == ["talr", "talr-mlp", "talr-ndcg", "talr-ndcg-mlp"]
-    assert METHODS["fastap-mlp"].parameters == {"objective": "fastap", "backbone": "mlp"}
-    assert {variant.method.name for variant in METHODS.values()} == set(REGISTERED)
+    assert METHODS is VARIANTS  # the older name
+    assert list(VARIANTS)[:4] == ["talr", "talr-mlp", "talr-ndcg", "talr-ndcg-mlp"]
+    assert VARIANTS["fastap-mlp"].parameters == {"objective": "fastap", "backbone": "mlp"}
+    assert {variant.method.name for variant in VARIANTS.values()} == set(REGISTERED)
 
 
 def test_groups_divide_the_methods():
     groups = {name: expand_methods([name]) for name in GROUPS}
-    assert groups["all"] == list(METHODS)
-    assert sorted(groups["deep"] + groups["shallow"]) == sorted(METHODS)
-    assert sorted(groups["supervised"] + groups["unsupervised"]) == sorted(METHODS)
+    assert groups["all"] == list(VARIANTS)
+    assert sorted(groups["deep"] + groups["shallow"]) == sorted(VARIANTS)
+    assert sorted(groups["supervised"] + groups["unsupervised"]) == sorted(VARIANTS)
     assert {"talr-mlp", "nsh"} <= set(groups["deep"])
     assert {"talr", "lsh"} <= set(groups["shallow"])
     assert {"nsh", "itq"} <= set(groups["unsupervised"])
-    assert expand_methods(["lsh", "all", "lsh"]) == ["lsh", *(method for method in METHODS if method != "lsh")]
+    assert expand_methods(["lsh", "all", "lsh"]) == ["lsh", *(method for method in VARIANTS if method != "lsh")]
 
 
 def test_unknown_methods_are_all_named():
