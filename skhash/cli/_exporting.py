@@ -10,8 +10,8 @@ import numpy as np
 
 from skhash import stores
 from skhash._files import atomic_write
+from skhash._libraries import library
 from skhash.cli._samples import read_codes
-from skhash.stores._codes import library
 
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 def _content(store: str, codes: Any, more: dict[str, Any]) -> Any:
     """What the file of a store holds."""
     if store == "faiss":
-        return library("faiss", "faiss-cpu").serialize_index_binary(stores.to_faiss(codes, **more))
+        return library("faiss", "faiss-cpu", "--to faiss").serialize_index_binary(stores.to_faiss(codes, **more))
     if store == "usearch":
         return stores.to_usearch(codes, **more).save()
     precision: Any = store
@@ -50,16 +50,16 @@ def _content(store: str, codes: Any, more: dict[str, Any]) -> Any:
 def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, Any]) -> None:
     """Write codes into a new table."""
     if store == "lancedb":
-        stores.to_lancedb(codes, library("lancedb").connect(place), table, **more)
+        stores.to_lancedb(codes, library("lancedb", "lancedb", "--to lancedb").connect(place), table, **more)
     elif store == "pgvector":
-        with library("psycopg", "psycopg[binary]").connect(place) as connection:
+        with library("psycopg", "psycopg[binary]", "--to pgvector").connect(place) as connection:
             stores.to_pgvector(codes, connection, table, **more)
     elif store == "duckdb":
-        duckdb = library("duckdb")
+        duckdb = library("duckdb", "duckdb", "--to duckdb")
         with _no_new_file(place), duckdb.connect(place) as connection:
             stores.to_duckdb(codes, connection, table, **more)
     else:
-        apsw = library("apsw")
+        apsw = library("apsw", "apsw", "--to sqlite-vec")
         with _no_new_file(place):
             connection = apsw.Connection(place)
             try:

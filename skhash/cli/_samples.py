@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._encoding._sources import array_source, iterator_source
+from skhash._libraries import library
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.splitting import check_arrays
 from skhash.exceptions import InvalidFileError
 from skhash.stores import StoredCodes, from_parquet
-from skhash.stores._codes import check_codes, library
+from skhash.stores._codes import check_codes
 
 READ_BATCH = 10_000  # samples that are read at once
 _KINDS = ".npy, .npz or .parquet"
@@ -109,7 +110,7 @@ def is_codes(path: str) -> bool:
     """Whether a file holds codes and not samples."""
     _check_exists(path)
     if Path(path).suffix == ".parquet":
-        return "code" in library("pyarrow.parquet", "pyarrow").read_schema(path).names
+        return "code" in _arrow("pyarrow.parquet").read_schema(path).names
     names: list[str] = []
     if Path(path).suffix == ".npz":
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:  # the reader says what is wrong
@@ -149,7 +150,7 @@ def _open_npz(path: str) -> Samples:
 
 
 def _open_parquet(path: str, column: str | None) -> Samples:
-    arrow, parquet = library("pyarrow"), library("pyarrow.parquet", "pyarrow")
+    arrow, parquet = _arrow("pyarrow"), _arrow("pyarrow.parquet")
     try:
         schema = parquet.read_schema(path)
         n = parquet.read_metadata(path).num_rows
@@ -177,8 +178,12 @@ def _open_parquet(path: str, column: str | None) -> Samples:
 
 
 def _is_number(kind: Any) -> bool:
-    types = library("pyarrow").types
+    types = _arrow("pyarrow").types
     return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def _arrow(module: str) -> Any:
+    return library(module, "pyarrow", "Parquet files")
 
 
 def _check_exists(path: str) -> None:

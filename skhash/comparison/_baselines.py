@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from skhash._libraries import library
 from skhash._validation.subsets import evenly_spaced
 from skhash.codes import binarize, pack
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
@@ -329,11 +330,7 @@ def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
 
 def import_faiss() -> Any:
     """Module of FAISS, or an error with the command that installs it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError("pq, opq and faiss-lsh need FAISS, which is not installed: pip install faiss-cpu") from error
-    return faiss
+    return library("faiss", "faiss-cpu", "pq, opq and faiss-lsh")
 
 
 def subtract_mean(X: Floats, mean: Floats) -> Floats:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import Any
 
+from skhash._libraries import library
 from skhash.comparison import _pictures
 from skhash.comparison._groups import by_dataset, by_method, ranked_methods
 from skhash.comparison._layouts import LAYOUTS, Layout, is_done, layout_of, mean_and_spread, tie_range
@@ -19,7 +19,7 @@ from skhash.registry import VARIANTS
 
 N_DIGITS = 12  # of a hash, as shown
 _NO_PICTURES = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
-_NO_PAGE = "The report needs jinja2, which is not installed: pip install jinja2"
+_JINJA2 = ("jinja2", "jinja2", "the report")
 _SNIPPET = """import hashlib
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -32,16 +32,14 @@ print(hashlib.sha256(codes).hexdigest()[:{n_digits}])  # {digest}"""
 
 def render_page(results: Sequence[Result], about: Provenance) -> str:
     """HTML of the page, which refers to no other file."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise ImportError(_NO_PAGE) from error
-
+    jinja2 = library(*_JINJA2)
     can_draw = _pictures.can_draw()
     seeds = sorted({result.seed for result in results})
     groups = by_dataset(results)
     here = files("skhash.comparison")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
     page: str = environment.from_string(here.joinpath("report.html.jinja").read_text(encoding="utf-8")).render(
         **asdict(about) | {"notes": [*about.notes, *missing_parts()]},
         css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
@@ -61,8 +59,7 @@ def render_page(results: Sequence[Result], about: Provenance) -> str:
 
 def check_libraries() -> None:
     """Raise ImportError if the page cannot be written."""
-    if find_spec("jinja2") is None:
-        raise ImportError(_NO_PAGE)
+    library(*_JINJA2)
 
 
 def missing_parts() -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
+from skhash._libraries import library
 from skhash.exceptions import InvalidFileError
 
 
@@ -61,10 +62,7 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
 
 def check_pillow() -> None:
     """Raise ImportError with the remedy if Pillow is not installed."""
-    try:
-        import PIL.Image  # noqa: F401
-    except ImportError as error:
-        raise ImportError("Images of a folder need Pillow, which is not installed: pip install pillow") from error
+    library("PIL.Image", "pillow", "images of a folder")
 
 
 def _cropped(image: Any, size: int) -> npt.NDArray[np.uint8]:

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 
+from skhash._libraries import library
 from skhash.metrics import Metric
 from skhash.registry import FOR_NEIGHBORS, METHODS
 
@@ -26,11 +27,7 @@ _REGISTERED = {
 
 def pyplot():
     """matplotlib.pyplot, or an error with the command that installs it."""
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("The displays of skhash need matplotlib: pip install matplotlib") from error
-    return pyplot
+    return library("matplotlib.pyplot", "matplotlib", "the displays of skhash")
 
 
 def check_shapes(shape, **values):

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from skhash._libraries import library
+
 
 def augmented(augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
     """A random version of a batch.
@@ -186,8 +188,4 @@ def _kornia(shape: tuple[int, ...]) -> Any:
             f"`augment` must be None or a callable for samples of shape {tuple(shape)}. Got 'auto' instead, which is "
             "for images of shape (channels, height, width)."
         )
-    try:
-        import kornia.augmentation as kornia
-    except ImportError as error:
-        raise ImportError("augment='auto' for images needs kornia. Install it: pip install kornia") from error
-    return kornia
+    return library("kornia.augmentation", "kornia", "augment='auto' for images")

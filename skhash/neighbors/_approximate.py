@@ -10,6 +10,7 @@ import numpy.typing as npt
 from skhash._compat import openmp_n_threads
 from skhash._distances import HammingDistance, Neighbors
 from skhash._estimators import find_hasher
+from skhash._libraries import library
 from skhash._threads import is_forked
 from skhash.neighbors._search import nearest
 
@@ -40,7 +41,7 @@ class ApproximateIndex:
 
     def __init__(self, backend: str, codes: npt.NDArray[np.uint64], nbits: int) -> None:
         self.backend, self.codes, self._n_bytes = backend, codes, -(-nbits // 8)
-        self._faiss = _import_faiss(backend)
+        self._faiss = library("faiss", "faiss-cpu", f"backend={backend!r}")
         packed = self._packed(codes)
         with _threads(self._faiss, 1):
             self._index = self._empty_index(nbits, len(codes))
@@ -132,14 +133,6 @@ def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, h
     if getattr(find_hasher(hasher), "bit_weights_", None) is not None:
         raise ValueError(f"`backend` must be 'exact' for weighted bits, which FAISS does not support. Got {backend!r}.")
     return ApproximateIndex(backend, codes, nbits)
-
-
-def _import_faiss(backend: str) -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError(f"backend={backend!r} needs FAISS, which is not installed: pip install faiss-cpu") from error
-    return faiss
 
 
 @contextmanager

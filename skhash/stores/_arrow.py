@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.stores._codes import StoredCodes, check_codes, library
+from skhash._libraries import library
+from skhash.stores._codes import StoredCodes, check_codes
 
 _NBITS = b"skhash.nbits"
 
 
 def as_table(stored: StoredCodes, column: Any) -> Any:
     """Table of the identifiers and a column of the codes."""
-    arrow = library("pyarrow")
+    arrow = library("pyarrow", "pyarrow", "Arrow tables")
     return arrow.table({"id": stored.ids, "code": column}).replace_schema_metadata({_NBITS: str(stored.nbits)})
 
 
@@ -28,7 +29,7 @@ def from_table(table: Any) -> StoredCodes:
 
 def _bytes_of(column: Any) -> npt.NDArray[np.uint8]:
     """Bytes of the codes of a column, shape (n, n_bytes)."""
-    arrow = library("pyarrow")
+    arrow = library("pyarrow", "pyarrow", "Arrow tables")
     if column.null_count:
         raise ValueError(f"every item must have a code. Got {column.null_count} without one.")
     if arrow.types.is_fixed_size_list(column.type):

@@ -1,6 +1,5 @@
-"""What all stores share: checked codes with identifiers, names of tables, and the import of libraries."""
+"""What all stores share: checked codes with identifiers, and names of tables."""
 
-import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -92,14 +91,6 @@ def from_strings(rows: Sequence[tuple[int, str]], table: str) -> StoredCodes:
 def slices(n: int) -> list[slice]:
     """Slices of a few thousand codes."""
     return [slice(start, start + BATCH) for start in range(0, n, BATCH)]
-
-
-def library(module: str, package: str | None = None) -> Any:
-    """A library of a store, imported; ImportError with the command that installs it."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ImportError(f"{module} is needed and not installed: pip install {package or module}") from error
 
 
 def check_table(table: Any) -> str:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from skhash._libraries import library
 from skhash.stores._codes import (
     StoredCodes,
     bit_strings,
     check_codes,
     from_strings,
-    library,
     quoted,
     slices,
     table_exists,
@@ -63,7 +63,7 @@ def to_duckdb(
     >>> connection.execute(f"{select} ORDER BY distance, id LIMIT 1", query).fetchall()
     [(7, 1)]
     """
-    duckdb = library("duckdb")
+    duckdb = library("duckdb", "duckdb", "to_duckdb")
     stored = check_codes(codes, nbits, ids)
     name = quoted(table)
     cursor = connection.cursor()  # a transaction of its own
@@ -117,7 +117,7 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     >>> from_duckdb(connection)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    library("duckdb")
+    library("duckdb", "duckdb", "from_duckdb")
     return from_strings(
         connection.execute(f"SELECT id, code::VARCHAR FROM {quoted(table)} ORDER BY id").fetchall(), table
     )

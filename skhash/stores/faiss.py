@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from skhash.stores._codes import StoredCodes, check_codes, library
+from skhash._libraries import library
+from skhash.stores._codes import StoredCodes, check_codes
 
 if TYPE_CHECKING:
     import faiss
@@ -52,7 +53,7 @@ def to_faiss(
     >>> distances.tolist(), found.tolist()
     ([[1], [0]], [[7], [8]])
     """
-    faiss = library("faiss", "faiss-cpu")
+    faiss = library("faiss", "faiss-cpu", "to_faiss")
     stored = check_codes(codes, nbits, ids)
     index = faiss.IndexBinaryFlat(8 * stored.codes.shape[1])
     if ids is None:
@@ -93,7 +94,7 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
     >>> from_faiss(to_faiss([[0, 0, 1], [1, 1, 1]]), nbits=3).codes.tolist()
     [[32], [224]]
     """
-    faiss = library("faiss", "faiss-cpu")
+    faiss = library("faiss", "faiss-cpu", "from_faiss")
     if not isinstance(index, faiss.IndexBinary):
         raise TypeError(f"`index` must be a binary FAISS index. Got {type(index).__name__} instead.")
     ids = None

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
+from skhash._libraries import library
 from skhash.stores._arrow import as_table, from_table
-from skhash.stores._codes import StoredCodes, check_codes, check_table, library
+from skhash.stores._codes import StoredCodes, check_codes, check_table
 
 if TYPE_CHECKING:
     import lancedb
@@ -61,8 +62,8 @@ def to_lancedb(
     >>> [(item["id"], item["_distance"]) for item in search.limit(1).to_list()]
     [(7, 1.0)]
     """
-    library("lancedb")
-    arrow = library("pyarrow")
+    library("lancedb", "lancedb", "to_lancedb")
+    arrow = library("pyarrow", "pyarrow", "to_lancedb")
     stored = check_codes(codes, nbits, ids)
     column = arrow.FixedSizeListArray.from_arrays(arrow.array(stored.codes.ravel()), stored.codes.shape[1])
     return connection.create_table(check_table(table), as_table(stored, column))
@@ -101,5 +102,5 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     >>> from_lancedb(connection)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    library("lancedb")
+    library("lancedb", "lancedb", "from_lancedb")
     return from_table(connection.open_table(table).to_arrow())

@@ -5,9 +5,10 @@ import os
 import numpy.typing as npt
 
 from skhash._files import atomic_write
+from skhash._libraries import library
 from skhash.exceptions import InvalidFileError
 from skhash.stores._arrow import as_table, from_table
-from skhash.stores._codes import StoredCodes, check_codes, library
+from skhash.stores._codes import StoredCodes, check_codes
 
 
 def to_parquet(
@@ -49,7 +50,8 @@ def to_parquet(
     >>> from_parquet(path).nbits
     3
     """
-    arrow, parquet = library("pyarrow"), library("pyarrow.parquet", "pyarrow")
+    arrow = library("pyarrow", "pyarrow", "to_parquet")
+    parquet = library("pyarrow.parquet", "pyarrow", "to_parquet")
     stored = check_codes(codes, nbits, ids)
     n, n_bytes = stored.codes.shape
     column = arrow.Array.from_buffers(arrow.binary(n_bytes), n, [None, arrow.py_buffer(stored.codes)])
@@ -90,7 +92,8 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
     >>> from_parquet(path)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    arrow, parquet = library("pyarrow"), library("pyarrow.parquet", "pyarrow")
+    arrow = library("pyarrow", "pyarrow", "from_parquet")
+    parquet = library("pyarrow.parquet", "pyarrow", "from_parquet")
     with open(path, "rb") as file:
         try:
             return from_table(parquet.read_table(file))

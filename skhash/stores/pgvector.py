@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
+from skhash._libraries import library
 from skhash.stores._codes import (
     StoredCodes,
     bit_strings,
     check_codes,
     check_table,
     from_strings,
-    library,
     slices,
     table_exists,
 )
@@ -68,7 +68,8 @@ def to_pgvector(
     >>> connection.close()
     >>> server.cleanup()
     """
-    psycopg, sql = library("psycopg", "psycopg[binary]"), library("psycopg.sql", "psycopg[binary]")
+    psycopg = library("psycopg", "psycopg[binary]", "to_pgvector")
+    sql = library("psycopg.sql", "psycopg[binary]", "to_pgvector")
     stored = check_codes(codes, nbits, ids)
     name = sql.Identifier(check_table(table))
     create = sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL)")
@@ -118,6 +119,6 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     >>> connection.close()
     >>> server.cleanup()
     """
-    sql = library("psycopg.sql", "psycopg[binary]")
+    sql = library("psycopg.sql", "psycopg[binary]", "from_pgvector")
     select = sql.SQL("SELECT id, code::text FROM {} ORDER BY id").format(sql.Identifier(check_table(table)))
     return from_strings(connection.execute(select).fetchall(), table)

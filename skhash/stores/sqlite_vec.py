@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from skhash.stores._codes import StoredCodes, check_codes, library, quoted, table_exists
+from skhash._libraries import library
+from skhash.stores._codes import StoredCodes, check_codes, quoted, table_exists
 
 if TYPE_CHECKING:
     import apsw
@@ -110,8 +111,8 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
 
 def _load_extension(connection: "apsw.Connection") -> None:
     """Load sqlite-vec into a connection, unless it is loaded already."""
-    library("apsw")
-    sqlite_vec = library("sqlite_vec", "sqlite-vec")
+    library("apsw", "apsw", "to_sqlite_vec and from_sqlite_vec")
+    sqlite_vec = library("sqlite_vec", "sqlite-vec", "to_sqlite_vec and from_sqlite_vec")
     functions = "SELECT count(*) FROM pragma_function_list WHERE name = 'vec_version'"
     if not connection.execute(functions).fetchall()[0][0]:
         connection.enable_load_extension(True)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from skhash.stores._codes import StoredCodes, check_codes, library
+from skhash._libraries import library
+from skhash.stores._codes import StoredCodes, check_codes
 
 if TYPE_CHECKING:
     from usearch.index import Index
@@ -47,7 +48,7 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
     >>> matches.distances.tolist(), matches.keys.tolist()
     ([[1.0], [0.0]], [[7], [8]])
     """
-    usearch = library("usearch.index", "usearch")
+    usearch = library("usearch.index", "usearch", "to_usearch")
     stored = check_codes(codes, nbits, ids)
     if len(stored.ids) and stored.ids.min() < 0:
         raise ValueError(f"`ids` must be >= 0 in usearch. Got {stored.ids.min()} instead.")
@@ -83,7 +84,7 @@ def from_usearch(index: "Index") -> StoredCodes:
     >>> from_usearch(to_usearch([[0, 0, 1], [1, 1, 1]]))
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([0, 1]))
     """
-    usearch = library("usearch.index", "usearch")
+    usearch = library("usearch.index", "usearch", "from_usearch")
     if not isinstance(index, usearch.Index) or index.dtype != usearch.ScalarKind.B1:
         kind = index.dtype if isinstance(index, usearch.Index) else type(index).__name__
         raise TypeError(f"`index` must be a usearch index with dtype='b1'. Got {kind} instead.")

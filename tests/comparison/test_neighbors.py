@@ -302,4 +302,4 @@ def test_baselines_need_the_task(capsys):
 def test_a_missing_faiss_is_said_before_any_work(monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
     assert main(["compare", "--task", "neighbors", "--methods", "int8,pq"]) == 1
-    assert capsys.readouterr().err.endswith("need FAISS, which is not installed: pip install faiss-cpu\n")
+    assert capsys.readouterr().err.endswith("must be installed for pq, opq and faiss-lsh: pip install faiss-cpu\n")

@@ -1,6 +1,6 @@
 """NUS-WIDE and ImageNet100 from folders: made miniatures in the layout of the originals."""
 
-import builtins
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -199,13 +199,6 @@ def test_the_number_of_concepts_is_checked(nus_wide, n_concepts):
 
 
 def test_pillow_is_asked_for(imagenet, monkeypatch):
-    real = builtins.__import__
-
-    def without_pillow(name, *args):
-        if name.startswith("PIL"):
-            raise ImportError(name)
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without_pillow)
-    with pytest.raises(ImportError, match="need Pillow, which is not installed: pip install pillow"):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match="PIL must be installed for images of a folder: pip install pillow"):
         load_imagenet100(imagenet, protocol=IMAGENET)

@@ -186,12 +186,12 @@ def test_metrics_have_readable_labels(name, label):
 
 
 def test_missing_matplotlib_is_an_error_before_any_work(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"need matplotlib: pip install matplotlib$"):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"must be installed for the displays of skhash: pip install matplotlib$"):
         TieRangeDisplay(["itq"], [0.5], [0.4], [0.6]).plot()
-    with pytest.raises(ImportError, match="need matplotlib"):
+    with pytest.raises(ImportError, match="install matplotlib"):
         PrecisionAtNDisplay.from_estimator("no hasher", "no samples")
-    with pytest.raises(ImportError, match="need matplotlib"):
+    with pytest.raises(ImportError, match="install matplotlib"):
         CodeMapDisplay.from_codes("no codes")
 
 

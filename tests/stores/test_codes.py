@@ -31,7 +31,7 @@ def test_a_missing_library_is_named(function, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     place = () if function in ("to_faiss", "to_usearch") else (None,)
-    with pytest.raises(ImportError, match=f"needed and not installed: pip install {package}"):
+    with pytest.raises(ImportError, match=f"{module} must be installed for {function}.*: pip install {package}"):
         getattr(stores, function)([[0, 1]], *place)
 
 
