@@ -103,8 +103,6 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
 
     Raises
     ------
-    ImportError
-        If duckdb is not installed.
     ValueError
         If the table has no codes, or codes of several lengths.
 
@@ -117,7 +115,6 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     >>> from_duckdb(connection)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    library("duckdb", "duckdb", "from_duckdb")
     return from_strings(
         connection.execute(f"SELECT id, code::VARCHAR FROM {quoted(table)} ORDER BY id").fetchall(), table
     )

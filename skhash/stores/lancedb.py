@@ -45,7 +45,7 @@ def to_lancedb(
     Raises
     ------
     ImportError
-        If lancedb is not installed.
+        If pyarrow is not installed.
     ValueError
         If `codes` or `ids` are not as described, or the table exists.
 
@@ -62,7 +62,6 @@ def to_lancedb(
     >>> [(item["id"], item["_distance"]) for item in search.limit(1).to_list()]
     [(7, 1.0)]
     """
-    library("lancedb", "lancedb", "to_lancedb")
     arrow = library("pyarrow", "pyarrow", "to_lancedb")
     stored = check_codes(codes, nbits, ids)
     column = arrow.FixedSizeListArray.from_arrays(arrow.array(stored.codes.ravel()), stored.codes.shape[1])
@@ -87,8 +86,6 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
 
     Raises
     ------
-    ImportError
-        If lancedb is not installed.
     ValueError
         If there is no such table or column.
 
@@ -102,5 +99,4 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     >>> from_lancedb(connection)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    library("lancedb", "lancedb", "from_lancedb")
     return from_table(connection.open_table(table).to_arrow())

@@ -40,7 +40,7 @@ def to_sqlite_vec(
     Raises
     ------
     ImportError
-        If sqlite-vec or apsw is not installed.
+        If sqlite-vec is not installed.
     ValueError
         If `codes` or `ids` are not as described, or the table exists.
 
@@ -87,7 +87,7 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     Raises
     ------
     ImportError
-        If sqlite-vec or apsw is not installed.
+        If sqlite-vec is not installed.
     ValueError
         If the table has no codes, or `nbits` does not fit it.
 
@@ -111,7 +111,6 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
 
 def _load_extension(connection: "apsw.Connection") -> None:
     """Load sqlite-vec into a connection, unless it is loaded already."""
-    library("apsw", "apsw", "to_sqlite_vec and from_sqlite_vec")
     sqlite_vec = library("sqlite_vec", "sqlite-vec", "to_sqlite_vec and from_sqlite_vec")
     functions = "SELECT count(*) FROM pragma_function_list WHERE name = 'vec_version'"
     if not connection.execute(functions).fetchall()[0][0]:

@@ -11,10 +11,10 @@ from skhash.stores import bit_strings
 LIBRARIES = {
     "to_duckdb": ("duckdb", "duckdb"),
     "to_faiss": ("faiss", "faiss-cpu"),
-    "to_lancedb": ("lancedb", "lancedb"),
+    "to_lancedb": ("pyarrow", "pyarrow"),
     "to_parquet": ("pyarrow", "pyarrow"),
     "to_pgvector": ("psycopg", r"psycopg\[binary\]"),
-    "to_sqlite_vec": ("apsw", "apsw"),
+    "to_sqlite_vec": ("sqlite_vec", "sqlite-vec"),
     "to_usearch": ("usearch", "usearch"),
 }
 
