@@ -89,7 +89,7 @@ def from_strings(rows: Sequence[tuple[int, str]], table: str) -> StoredCodes:
 
 
 def slices(n: int) -> list[slice]:
-    """Slices of a few thousand codes."""
+    """Slices of at most `BATCH` of n codes; none of 0 codes, which `gen_batches` of scikit-learn refuses."""
     return [slice(start, start + BATCH) for start in range(0, n, BATCH)]
 
 

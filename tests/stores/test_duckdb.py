@@ -32,6 +32,12 @@ def test_a_failed_write_leaves_no_table(monkeypatch):
     assert connection.execute("SHOW TABLES").fetchall() == []
 
 
+def test_no_codes_make_an_empty_table():
+    connection = duckdb.connect()
+    to_duckdb(np.empty((0, 1), dtype=np.uint8), connection, nbits=8)
+    assert connection.execute("SELECT * FROM codes").fetchall() == []
+
+
 def test_refusals():
     connection = duckdb.connect()
     to_duckdb([[0, 1]], connection)

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.utils import gen_batches
 
+from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._query_encoder import QueryEncoder
 from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
@@ -73,10 +75,9 @@ class HeldOutQueries(BestEpoch):
 
     def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
         queries = encoder.read(self.train, self.indices)
-        size = 4096
         parts = [
-            encoder.similarities(queries, encoder.read(self.train, slice(i, i + size)), self.scores.metric)
-            for i in range(0, len(self.train), size)
+            encoder.similarities(queries, encoder.read(self.train, batch), self.scores.metric)
+            for batch in gen_batches(len(self.train), ENCODE_BATCH_SIZE)
         ]
         return torch.cat(parts, 1).cpu()
 
