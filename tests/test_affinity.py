@@ -301,7 +301,7 @@ def test_neighbor_affinity_takes_the_first_of_equal_items_in_metrics_too():
         ({"n_neighbors": 0}, "`n_neighbors` must be None or an int >= 1"),
         ({"fraction": 1.5}, "`fraction` must be None or a number in"),
         ({"fraction": True}, "`fraction` must be None or a number in"),
-        ({"n_neighbors": 3, "metric": "manhattan"}, "`metric` must be one of"),
+        ({"n_neighbors": 3, "metric": "manhattan"}, "`metric` must be one of 'euclidean', 'cosine', 'inner'"),
     ],
 )
 def test_neighbor_affinity_refuses(options, message):

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._chunks import memory_chunks
 from skhash._validation.numeric import is_count
+from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
 from skhash.affinity._vectors import centered, checked_vectors
-
-_METRICS = ("euclidean", "cosine", "inner")
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class NeighborAffinity:
 
     n_neighbors: int | None = None
     fraction: float | None = None
-    metric: Literal["euclidean", "cosine", "inner"] = "euclidean"
+    metric: VectorMetric = "euclidean"
     requires_y = False
     #: the levels of a pair depend on the other items, so that equal targets must not be merged
     depends_on_all_items = True
@@ -59,8 +58,7 @@ class NeighborAffinity:
         is_number = isinstance(self.fraction, Real) and not isinstance(self.fraction, bool)
         if self.fraction is not None and not (is_number and 0 < self.fraction <= 1):
             raise ValueError(f"`fraction` must be None or a number in (0, 1]. Got {self.fraction!r} instead.")
-        if self.metric not in _METRICS:
-            raise ValueError(f"`metric` must be one of {', '.join(_METRICS)}. Got {self.metric!r} instead.")
+        check_option("metric", self.metric, VECTOR_METRICS)
 
     def fit(self, y: Any) -> "NeighborAffinity":
         """Affinity itself: it learns nothing."""

@@ -24,7 +24,7 @@ from skhash.metrics import histogram_from_distances, neighbor_recall
 from skhash.neighbors._search import nearest
 from skhash.registry import BASELINES
 
-VectorMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
+SearchMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
 
 N_NEIGHBORS, N_CANDIDATES = 10, 50
 _N_HELD_OUT = 200  # items that choose a setting of a baseline
@@ -50,7 +50,7 @@ class Vectors:
     items: Floats
     queries: Floats
     truth: npt.NDArray[np.int64]
-    metric: VectorMetric = "euclidean"
+    metric: SearchMetric = "euclidean"
 
     @cached_property
     def held_out(self) -> "Vectors":
@@ -60,7 +60,7 @@ class Vectors:
         return with_truth(self.items[order[n_queries:]], self.items[order[:n_queries]], self.metric)
 
 
-def with_truth(items: Floats, queries: Floats, metric: VectorMetric = "euclidean") -> Vectors:
+def with_truth(items: Floats, queries: Floats, metric: SearchMetric = "euclidean") -> Vectors:
     """Items and queries with their nearest items."""
     items, queries = (np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32) for X in (items, queries))
     affinity = NeighborAffinity(min(N_NEIGHBORS, len(items)), metric=metric)

@@ -14,7 +14,7 @@ from skhash import hashers
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
 from skhash.comparison._baselines import import_faiss, why_not
-from skhash.comparison._neighbors import N_NEIGHBORS, VectorMetric, Vectors, evaluate_method, with_truth
+from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method, with_truth
 from skhash.comparison._settings import Settings, Tuning, versions
 from skhash.comparison.evaluation import evaluate_hasher
 from skhash.comparison.methods import make_hasher, variant_of
@@ -146,7 +146,7 @@ def identify(source: str, protocol: str | Protocol | None) -> DataSource:
 
 def task_of(affinity: Any) -> str:
     """What is compared under a protocol with this affinity."""
-    known = [NeighborAffinity(N_NEIGHBORS, metric=metric) for metric in get_args(VectorMetric)]
+    known = [NeighborAffinity(N_NEIGHBORS, metric=metric) for metric in get_args(SearchMetric)]
     return "neighbors" if affinity in known else "relevance"
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash.metrics._queries import TIES, check_cutoff, check_histogram, check_option
+from skhash._validation.options import check_option
+from skhash.metrics._queries import TIES, check_cutoff, check_histogram
 from skhash.metrics._ties import divide, merge_relevant, ranks_within, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 

@@ -1,13 +1,14 @@
 """Values of queries: options of metrics, queries without a value, and means over all queries."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from skhash._validation.numeric import is_count
+from skhash._validation.options import check_option
 from skhash.metrics.histogram import RelevanceHistogram
 
 TIES = ("average", "best", "worst")
@@ -16,12 +17,6 @@ EMPTY = ("skip", "zero", "one", "nan")
 #: what a query without a value lacks
 NO_RELEVANT_ITEM = "relevant item"
 NO_PAIR = "pair of a relevant and an irrelevant item"
-
-
-def check_option(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Raise ValueError unless an option has one of the allowed values."""
-    if value not in allowed:
-        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}. Got {value!r} instead.")
 
 
 def check_cutoff(k: object) -> None:

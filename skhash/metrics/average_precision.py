@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from skhash._validation.options import check_option
 from skhash.metrics._precision_sums import bracket_term, tie_terms
-from skhash.metrics._queries import TIES, check_cutoff, check_option, check_whole, over_queries
+from skhash.metrics._queries import TIES, check_cutoff, check_whole, over_queries
 from skhash.metrics._ties import divide, items_before, per_item, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace
 
-from skhash.metrics._queries import TIES, check_cutoff, check_option, over_queries
+from skhash._validation.options import check_option
+from skhash.metrics._queries import TIES, check_cutoff, over_queries
 from skhash.metrics._ties import cumulative_discount, divide, per_item, ranks_within, tied_ranking
 from skhash.metrics.histogram import RelevanceHistogram
 

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation.numeric import numeric
-from skhash.metrics._queries import EMPTY, check_histogram, check_option, mean_over_queries
+from skhash._validation.options import check_option
+from skhash.metrics._queries import EMPTY, check_histogram, mean_over_queries
 from skhash.metrics._ties import divide, merge_relevant
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.precision import precision

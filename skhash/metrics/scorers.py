@@ -17,9 +17,10 @@ from skhash._estimators import (
     training_database,
 )
 from skhash._validation.numeric import is_count
+from skhash._validation.options import check_option
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.codes import check_same_nbits
-from skhash.metrics._queries import EMPTY, check_cutoff, check_option
+from skhash.metrics._queries import EMPTY, check_cutoff
 from skhash.metrics._shards import is_dask, sharded_ranking
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from skhash._validation.options import VectorMetric
 from skhash.neighbors._lower_bound import lower_bound
 
 
@@ -102,7 +103,7 @@ class ChosenCode:
     target_recall: float
     k: int
     query: Literal["code", "real"]
-    rerank: Literal["cosine", "euclidean", "inner"] | None
+    rerank: VectorMetric | None
     table: tuple[MeasuredCode, ...] = field(repr=False)
     hasher: Any = field(repr=False)
 

@@ -12,8 +12,6 @@ from skhash._chunks import memory_chunks
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.metrics import RetrievalScorer, neighbor_recall
 
-Metric = Literal["euclidean", "cosine", "inner"]
-
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:

@@ -21,8 +21,6 @@ from skhash.neighbors._approximate import ApproximateIndex
 from skhash.neighbors._search import nearest, within
 from skhash.neighbors.merging import smallest
 
-RERANKS = ("cosine", "euclidean", "inner")
-
 
 @dataclass(frozen=True)
 class Stages:

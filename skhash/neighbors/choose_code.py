@@ -9,11 +9,10 @@ from sklearn.utils import _safe_indexing, check_array, check_consistent_length, 
 
 from skhash._estimators import find_hasher, item_factors
 from skhash._validation.numeric import is_count
+from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
 from skhash.codes import MAX_NBITS
-from skhash.metrics._queries import check_option
 from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
-from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall, Metric
-from skhash.neighbors._stages import RERANKS
+from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
 
 MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # of k, the default numbers of candidates
 MAX_QUERIES = 1000  # of the samples, if their number is not given
@@ -29,8 +28,8 @@ def choose_code(
     nbits: int | Sequence[int] = (32, 64, 128, 256, 512),
     candidates: int | Sequence[int] | None = None,
     query: Literal["code", "real"] = "code",
-    rerank: Metric | None = None,
-    metric: Metric | None = None,
+    rerank: VectorMetric | None = None,
+    metric: VectorMetric | None = None,
     queries: Any = None,
     n_queries: int | None = None,
     confidence: float = 0.95,
@@ -214,7 +213,7 @@ def _check_options(target_recall: Any, confidence: Any, k: Any, query: Any, rera
     check_option("query", query, ("code", "real"))
     for name, distance in {"rerank": rerank, "metric": metric}.items():
         if distance is not None:
-            check_option(name, distance, RERANKS)
+            check_option(name, distance, VECTOR_METRICS)
     if None not in (rerank, metric) and rerank != metric:
         raise ValueError(
             f"`metric` must be None or equal to `rerank`, which decides what is found. Got {metric!r} and {rerank!r}."

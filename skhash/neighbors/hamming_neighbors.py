@@ -23,11 +23,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
 from skhash._estimators import find_hasher, item_factors, packed_codes, real_queries
+from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
 from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
 from skhash.neighbors._radius import RadiusMixin
-from skhash.neighbors._stages import RERANKS, Stages
+from skhash.neighbors._stages import Stages
 
 
 class HammingNeighbors(RadiusMixin, BaseEstimator):
@@ -97,7 +98,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "query": [StrOptions({"code", "real"})],
         "candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "rerank": [StrOptions(set(RERANKS)), None],
+        "rerank": [StrOptions(set(VECTOR_METRICS)), None],
         "nbits": [Interval(Integral, 1, MAX_NBITS, closed="both"), None],
         "backend": [StrOptions(set(BACKENDS))],
         "n_jobs": [Integral, None],
@@ -110,7 +111,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         n_neighbors: int = 10,
         query: Literal["code", "real"] = "code",
         candidates: int | None = None,
-        rerank: Literal["cosine", "euclidean", "inner"] | None = None,
+        rerank: VectorMetric | None = None,
         nbits: int | None = None,
         backend: Backend = "exact",
         n_jobs: int | None = None,

@@ -7,6 +7,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import StrOptions
+from skhash._validation.options import VectorMetric
 from skhash.neighbors._approximate import Backend
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 
@@ -73,7 +74,7 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         n_neighbors: int = 10,
         query: Literal["code", "real"] = "code",
         candidates: int | None = None,
-        rerank: Literal["cosine", "euclidean", "inner"] | None = None,
+        rerank: VectorMetric | None = None,
         nbits: int | None = None,
         backend: Backend = "exact",
         n_jobs: int | None = None,

@@ -194,7 +194,7 @@ class Unfitted(BaseEstimator):
         ({"candidates": 9}, ValueError, "`candidates` must be None, an int from k=10 to 600.* Got 9 instead"),
         ({"candidates": [10, 601]}, ValueError, r"`candidates` must be None.* Got \[10, 601\] instead"),
         ({"query": "float"}, ValueError, "`query` must be one of 'code', 'real'. Got 'float' instead"),
-        ({"rerank": "l2"}, ValueError, "`rerank` must be one of 'cosine', 'euclidean', 'inner'. Got 'l2' instead"),
+        ({"rerank": "l2"}, ValueError, "`rerank` must be one of 'euclidean', 'cosine', 'inner'. Got 'l2' instead"),
         ({"rerank": "inner", "metric": "cosine"}, ValueError, "`metric` must be None or equal to `rerank`"),
         ({"n_queries": 5}, ValueError, "`n_queries` must be None with given `queries`. Got 5 instead"),
         ({"queries": None, "n_queries": 600}, ValueError, "`n_queries` must be None or an int from 1 to 599"),

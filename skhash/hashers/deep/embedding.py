@@ -22,7 +22,7 @@ import math
 import warnings
 from numbers import Real
 from os import PathLike
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ import torch
 from torch.nn.functional import linear
 
 from skhash._compat import Interval, StrOptions
+from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash._validation.values import FAR
 from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._activations import compute_activations
@@ -211,7 +212,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     """
 
     _parameter_constraints = DeepHasher._parameter_constraints | {
-        "metric": [StrOptions({"cosine", "inner", "euclidean"})],
+        "metric": [StrOptions(set(VECTOR_METRICS))],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "affinity": [StrOptions({"auto"}), callable, None],
         "factors": ["boolean"],
@@ -233,7 +234,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         self,
         nbits: int = 256,
         *,
-        metric: Literal["cosine", "inner", "euclidean"] = "cosine",
+        metric: VectorMetric = "cosine",
         temperature: float = 0.25,
         affinity: Affinity | None = None,
         factors: bool = False,
