@@ -11,6 +11,18 @@ learn from scratch: a small one from 5,000 images of MNIST, and a larger one fro
 CIFAR-10 with the sizes of the paper, 50,000 images for training and 10,000 queries. MNIST is not in
 the paper, and without a pretrained network only the order of the methods can be compared.
 
+On MNIST, on one split, NSH is first with each number of bits, as in the paper: AP_T is 0.653, 0.793 and
+0.745 with 16, 32 and 64 bits. By MAP at rank 1,000, CIBHash is second with 16 and 32 bits, and AGH, one of the
+lowest in the paper, with 64. NSH and CIBHash fall from 32 to 64 bits, which they do not in the paper. TBH is
+below ITQ, in the paper far above it.
+
+The ablation agrees with the paper in what matters most: a hard sort has 0.215 of MAP at rank 1,000, and the
+full method 0.852. Decoding and a single bottleneck lose 0.09 and 0.26. In the paper, NSH without the soft sort
+loses only 0.04; here it loses 0.46. Without the quantization loss it is 0.02 higher, in the paper 0.02 lower.
+
+On CIFAR-10, NSH and CIBHash are not run: a fit takes more than 20 minutes. The methods on GIST features have an
+AP_T from 0.12 to 0.19. The highest is that of Greedy Hash without labels.
+
 Without arguments this runs on scikit-learn's digits, as vectors. The full form takes about 200
 minutes on two cores, most of them for CIFAR-10, an estimate (``--only mnist``, ``--only cifar10``,
 ``--only ablation`` run a part)::
