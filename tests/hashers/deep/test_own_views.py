@@ -62,7 +62,9 @@ def make_objective(**options):
     views = draw(12, WIDTH, seed=1), draw(12, WIDTH, seed=2)
     calls = iter(range(100))
     torch.manual_seed(0)
-    return _NSHObjective(lambda X: views[next(calls) % 2], WIDTH, WIDTH, 4, **options).double(), views[0]
+    return _NSHObjective(
+        lambda X: views[next(calls) % 2].repeat(len(X) // 12, 1), WIDTH, WIDTH, 4, **options
+    ).double(), views[0]
 
 
 def test_first_adds_the_loss_and_sorted_does_not():
@@ -84,8 +86,8 @@ def test_own_views_are_counted_per_epoch():
 
 
 def test_views_of_another_shape_are_not_mixed():
-    X = draw(5, WIDTH)
-    assert _weaken(lambda batch: batch[:, :2], torch.tensor(0.5), X).shape == (5, 2)
+    images = torch.rand(5, 3, 4, 4)
+    assert _weaken(lambda batch: batch[..., :2], torch.tensor(0.5), images).shape == (5, 3, 4, 2)
 
 
 def replace(batch):
