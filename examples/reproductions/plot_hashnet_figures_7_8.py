@@ -16,20 +16,20 @@ The digits confirm the figures. With a schedule per stage the gap is below half 
 at the slope 5, by learning alone, and 2 in 1,000 activations are undecided. DHN keeps a gap of 4 %
 with 5 % undecided, and a higher loss of its codes. Three things are not in the paper: after twice as
 many epochs that loss is as low as that of HashNet; a training without stages closes the gap nearly
-as well, to 1 %; and the queries gain nothing, with an AP_T of .990 with a schedule per stage and of
-.992 to .995 for the others.
+as well, to 1 %; and the queries gain nothing, with an AP_T of 0.990 with a schedule per stage and of
+0.992 to 0.995 for the others.
 
 GIST features of CIFAR-10, on one split, agree in part. With a schedule per stage the gap is 0.1 % of
 the loss at the slope 5, with 0.4 % undecided, although the last stage is not quite at its plateau: its
 second half lowers the loss by 2 %. DHN keeps a gap of 2.6 % with 3 % undecided. But the losses of the
-codes are nearly equal, .277 and .279, and a training without stages has the lowest, .276. The queries
-gain from HashNet, not from its stages: AP_T is .407 with a schedule per stage, .408 with the default,
-.404 without stages, and .383 for DHN.
+codes are nearly equal, 0.277 and 0.279, and a training without stages has the lowest, 0.276. The queries
+gain from HashNet, not from its stages: AP_T is 0.407 with a schedule per stage, 0.408 with the default,
+0.404 without stages, and 0.383 for DHN.
 
 On MNIST, on one split, all stages are at their plateaus, and the gap closes to 2.3 % of the loss at the slope
-5, with 1.2 % undecided. DHN keeps a gap of 5 % with 3.2 % undecided, and the highest loss of its codes, .282
-against .277. The default has the lowest, .275, by the jump of its last stage. The queries gain little: AP_T
-is .940 with a schedule per stage, .944 with the default, .936 without stages, and .941 for DHN.
+5, with 1.2 % undecided. DHN keeps a gap of 5 % with 3.2 % undecided, and the highest loss of its codes, 0.282
+against 0.277. The default has the lowest, 0.275, by the jump of its last stage. The queries gain little: AP_T
+is 0.940 with a schedule per stage, 0.944 with the default, 0.936 without stages, and 0.941 for DHN.
 
 Without arguments this runs on scikit-learn's digits. The full form runs on MNIST and GIST features
 of CIFAR-10, which are not the data of the paper, and takes about 20 minutes on two cores::

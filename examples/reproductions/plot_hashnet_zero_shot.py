@@ -6,9 +6,9 @@ The codes of a hasher that learns from classes may hold little more than the cla
 Cao, Long, Wang and Yu (ICCV 2017) therefore has queries of classes that are not in the training
 set: after training with the labels of seven classes, does it find the images of the other three?
 
-On MNIST it does not: HashNet has an AP_T of .23 to .25, and ITQ, which learns without labels, has .31
-to .40. TALR, SDH and KSH are between them, and with 64 bits LSH is above all that learn from labels. On
-GIST features all but LSH are within .02 of each other. The paper has no method without labels here.
+On MNIST it does not: HashNet has an AP_T of 0.23 to 0.25, and ITQ, which learns without labels, has 0.31
+to 0.40. TALR, SDH and KSH are between them, and with 64 bits LSH is above all that learn from labels. On
+GIST features all but LSH are within 0.02 of each other. The paper has no method without labels here.
 
 Without arguments this runs on scikit-learn's digits. The full form runs on MNIST and GIST
 features of CIFAR-10, which are not the data of the paper, and takes about 45 minutes on two

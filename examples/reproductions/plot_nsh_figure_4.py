@@ -8,7 +8,7 @@ of nearest items that count as positives.
 
 The paper uses a pretrained ResNet-50 and photographs, and prints no numbers. It calls the method
 not very sensitive to tau_c and m. Here a small network learns MNIST from scratch, and it is
-sensitive: AP_T is .44, .71, .54 and .31 with tau_c = .1, .2, .5 and 1, and .48, .71, .57, .39 and .24
+sensitive: AP_T is 0.44, 0.71, 0.54 and 0.31 with tau_c = 0.1, 0.2, 0.5 and 1, and 0.48, 0.71, 0.57, 0.39 and 0.24
 with m = 1, 2, 3, 5 and 10. NSH is far above ITQ from 12 bits on, and below it with 4. Without
 arguments this runs on scikit-learn's digits. The full form takes about 35 minutes on two cores
 (``--only length``, ``--only tau_c`` and ``--only positives`` run a part)::

@@ -7,7 +7,7 @@ the same functions, it compares a loss of rankings with a loss of pairs.
 
 In the paper StructHash with kernel functions is above StructHash with linear ones and above KSH. Both
 orders hold here, on both data sets and with each number of bits. The stored results are of an earlier
-solver. With the present one, linear functions of 64 bits are .01 better on split 0 of USPS, by AP_T.
+solver. With the present one, linear functions of 64 bits are 0.01 better on split 0 of USPS, by AP_T.
 
 Without arguments this runs on scikit-learn's digits. The full form runs on USPS and GIST features
 of CIFAR-10 under the protocol of the paper, and takes about 15 minutes on two cores::

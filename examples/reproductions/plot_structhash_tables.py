@@ -14,13 +14,13 @@ features, too. SDH is above kernel StructHash on USPS and MNIST by every metric;
 their NDCG is alike, and SDH has the higher average precision. All methods have their default
 settings, one candidate each. All rows but those of the baselines on USPS are of one split.
 
-StructHash with linear functions is above CGHash with them: NDCG .912 and .886 on USPS (in the paper
-.905 and .900), .412 and .351 on GIST features (.335 and .258), and on MNIST .876 and .855, where the
-paper has .851 and .867. With kernel functions CGHash has the higher NDCG on USPS and MNIST: .950 and
-.924, where StructHash has .941 and .916; on GIST features StructHash has .446 and CGHash .406. These
-are by weighted distances, as in the paper. The NDCG loss gains .008 over the AUC loss on GIST
-features; on USPS and MNIST, where the paper has a gain of .012 and .053, there is none. Plain
-distances give StructHash a higher NDCG than the learned weights of the bits, by .004 to .012.
+StructHash with linear functions is above CGHash with them: NDCG 0.912 and 0.886 on USPS (in the paper
+0.905 and 0.900), 0.412 and 0.351 on GIST features (0.335 and 0.258), and on MNIST 0.876 and 0.855, where the
+paper has 0.851 and 0.867. With kernel functions CGHash has the higher NDCG on USPS and MNIST: 0.950 and
+0.924, where StructHash has 0.941 and 0.916; on GIST features StructHash has 0.446 and CGHash 0.406. These
+are by weighted distances, as in the paper. The NDCG loss gains 0.008 over the AUC loss on GIST
+features; on USPS and MNIST, where the paper has a gain of 0.012 and 0.053, there is none. Plain
+distances give StructHash a higher NDCG than the learned weights of the bits, by 0.004 to 0.012.
 
 Where the nearest items are relevant, in place of the items of the same class, ITQ is above all of
 these methods by every metric, with relevance per query as by pairs, and the AUC loss is better than

@@ -7,11 +7,11 @@ and 0.1 % of the training pairs have the relevance levels 1, 2, 5 and 10, and ND
 objective and the metric. Their figure 3 shows how much the AP of each method on CIFAR-10 images
 depends on the order of the ties, which no method controls. Here it is the NDCG of the same codes.
 
-The order of the paper holds in part. With 32 bits TALR-NDCG is .009 above ITQ, over three splits. On
-split 0 TALR-NDCG has .731, ITQ .728, DPSH .722, DTSH .692, and BRE, KSH, spherical and spectral
-hashing, AGH and LSH less. But MIHash and TALR-AP have .734 there: started from ITQ, they are not below
-TALR-NDCG. The three are alike at every number of bits: with 16, 32, 48 and 64 bits TALR-NDCG has .666,
-.731, .772 and .799, the other two .663, .734, .772 and .800, and ITQ .660, .728, .764 and .787. All
+The order of the paper holds in part. With 32 bits TALR-NDCG is 0.009 above ITQ, over three splits. On
+split 0 TALR-NDCG has 0.731, ITQ 0.728, DPSH 0.722, DTSH 0.692, and BRE, KSH, spherical and spectral
+hashing, AGH and LSH less. But MIHash and TALR-AP have 0.734 there: started from ITQ, they are not below
+TALR-NDCG. The three are alike at every number of bits: with 16, 32, 48 and 64 bits TALR-NDCG has 0.666,
+0.731, 0.772 and 0.799, the other two 0.663, 0.734, 0.772 and 0.800, and ITQ 0.660, 0.728, 0.764 and 0.787. All
 deep methods are of one split, but TALR-NDCG with 32 bits. DTSH is run with 32 bits alone, DPSH with 16,
 32 and 48; HashNet and StructHash are not run.
 
@@ -149,7 +149,7 @@ study.table(
     paper={LABELME: TALR[LABELME]},
     note="The paper has the GIST features of LabelMe images, which are other data. Its "
     "StructHash has boosted trees. * marks an evaluation on the training samples. "
-    "On split 0, which values without ± are of, ITQ has .660, .728, .764 and .787.",
+    "On split 0, which values without ± are of, ITQ has 0.660, 0.728, 0.764 and 0.787.",
 )
 
 # %%
