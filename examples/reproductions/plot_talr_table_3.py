@@ -8,12 +8,12 @@ objective and the metric. Their figure 3 shows how much the AP of each method on
 depends on the order of the ties, which no method controls. Here it is the NDCG of the same codes.
 
 The order of the paper holds in part. With 32 bits TALR-NDCG is 0.009 above ITQ, over three splits. On
-split 0 TALR-NDCG has 0.731, ITQ 0.728, DPSH 0.722, DTSH 0.692, and BRE, KSH, spherical and spectral
-hashing, AGH and LSH less. But MIHash and TALR-AP have 0.734 there: started from ITQ, they are not below
-TALR-NDCG. The three are alike at every number of bits: with 16, 32, 48 and 64 bits TALR-NDCG has 0.666,
-0.731, 0.772 and 0.799, the other two 0.663, 0.734, 0.772 and 0.800, and ITQ 0.660, 0.728, 0.764 and 0.787. All
-deep methods are of one split, but TALR-NDCG with 32 bits. DTSH is run with 32 bits alone, DPSH with 16,
-32 and 48; HashNet and StructHash are not run.
+split 0 TALR-NDCG has 0.666, 0.731, 0.772 and 0.799 with 16, 32, 48 and 64 bits, and ITQ 0.660, 0.728, 0.764
+and 0.787. But MIHash and TALR-AP, started from ITQ, too, are not below TALR-NDCG: both have 0.663, 0.734,
+0.772 and 0.800. All others are below ITQ, which the paper does not have: DPSH and StructHash (0.722 and 0.720
+with 32 bits), HashNet (0.712), DTSH (0.692), and BRE, spherical hashing, KSH, spectral hashing, AGH and LSH.
+StructHash is above DPSH with 48 and 64 bits, as in the paper, and below with 16 and 32. All deep methods and
+StructHash are of one split, but TALR-NDCG with 32 bits.
 
 Without arguments this runs on the pixels of scikit-learn's digits. The full form runs on 22,000
 GIST features of CIFAR-10 images, and takes about 90 minutes on two cores::
