@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import sklearn
 from sklearn.utils import gen_batches
 
-MAX_WORKING_MEMORY = 128  # MiB; larger chunks take more memory and no less time
+MAX_WORKING_MEMORY = 128  # MiB; larger chunks save time only where a few items fill one
 
 
 def memory_chunks(n: int, bytes_per_item: int) -> Iterator[slice]:

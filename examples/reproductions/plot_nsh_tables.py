@@ -23,7 +23,7 @@ loses only 0.04; here it loses 0.46. Without the quantization loss it is 0.02 hi
 On CIFAR-10, NSH and CIBHash are not run: a fit takes more than 20 minutes. The methods on GIST features have an
 AP_T from 0.12 to 0.19. The highest is that of Greedy Hash without labels.
 
-Without arguments this runs on scikit-learn's digits, as vectors. The full form takes about 200
+Without arguments this runs on scikit-learn's digits, as vectors. The full form takes about 300
 minutes on two cores, most of them for CIFAR-10, an estimate (``--only mnist``, ``--only cifar10``,
 ``--only ablation`` run a part)::
 

@@ -52,10 +52,10 @@ class Protocol:
     by_label : bool, default=False
         Whether `draw_query` and `draw_train` get the 0/1 matrix of labels in place of the classes.
     unseen : float, default=0
-        Share of the classes that are unseen, drawn at random; at least two classes are unseen,
-        and two are not. Queries and database are then
-        samples of these classes, and training samples are of the others. The sizes of queries and
-        database count samples of unseen classes, and `n_train` counts samples of the others.
+        Share of the classes that are unseen, drawn at random; at least two classes are unseen, and
+        two are not. Queries and database are then samples of the unseen classes, and training
+        samples are of the others. The sizes of queries and database count samples of unseen
+        classes, and `n_train` counts samples of the others.
 
     Examples
     --------

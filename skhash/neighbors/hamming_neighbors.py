@@ -165,7 +165,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         codes = item_words(packed)
         approximate = build_approximate(self.backend, codes, nbits, hasher)
         factors = item_factors(hasher, X)
-        # nothing fails from here on, so that an earlier fit is not lost
+        # the last, so that an earlier fit is not lost if anything fails
         validate_data(self, X, reset=True, skip_check_array=True)  # number and names of the features
         self.hasher_, self._nbits, self.factors_ = hasher, nbits, factors
         self.codes_, self.ids_, self.vectors_ = codes, new_ids, kept
