@@ -130,7 +130,7 @@ def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
     usps, isolet, note, _ = capsys.readouterr().out.split("\n\n")
     cells = [re.split(r"\s{2,}", line.strip()) for line in usps.splitlines()]
     assert cells == [
-        ["ap, usps", "16"],
+        ["ap, USPS pixels", "16"],
         ["itq", "0.550 ± 0.071"],
         ["tie range", "0.400 to 0.900"],
         ["paper", "0.250"],
@@ -139,7 +139,19 @@ def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
     assert "0.750" in isolet
     assert note == "Other data."
     full.table(["ap", "ap_best"])
-    assert capsys.readouterr().out.split()[:3] == ["usps", "ap", "ap_best"]
+    assert capsys.readouterr().out.split()[:4] == ["USPS", "pixels", "ap", "ap_best"]
+
+
+def test_a_table_names_our_features_and_keeps_the_digits_of_the_paper(study, capsys):
+    full = study("--full", "--seeds", "1")
+    full.run(lambda **setting: {"ap": 0.5}, dataset=["cifar_gist, s2"], nbits=[16], method=["itq"])
+    capsys.readouterr()
+    of_paper = {"four": {"ITQ": {16: 0.5059, 32: 0.626}}, "three": {"ITQ": {16: 0.576}}}
+    full.table("ap", paper=of_paper)
+    lines = [re.split(r"\s{2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["ap, CIFAR-10 GIST, s2", "16"]
+    assert ["ITQ (paper)", "0.5059", "0.6260"] in lines
+    assert ["ITQ (paper)", "0.576"] in lines
 
 
 def test_methods_and_bits_are_selected_by_their_exact_names(study):
@@ -168,8 +180,8 @@ def test_a_table_names_cells_that_were_not_run_and_data_that_is_not_available(st
     full.table("ap", planned=planned, columns=columns, paper=paper)
     usps, mnist, nus_wide, _ = capsys.readouterr().out.split("\n\n")
     cells = [re.split(r"\s{2,}", line.strip()) for line in usps.splitlines()]
-    assert cells == [["ap, usps", "16", "32"], ["itq", "0.500", "not run"], ["lsh", "not run", "not run"]]
-    assert mnist == "ap, mnist: not run"
+    assert cells == [["ap, USPS pixels", "16", "32"], ["itq", "0.500", "not run"], ["lsh", "not run", "not run"]]
+    assert mnist == "ap, MNIST pixels: not run"
     assert nus_wide.splitlines()[-1] == "ours: data not available"
 
 
@@ -251,7 +263,7 @@ def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):
     orders.print_orders([*results, {"dataset": "other", "method": "itq", "ndcg": 1.0}], "ap", paper, "table 1")
     text = " ".join(capsys.readouterr().out.split())
     assert text == (
-        "ap, usps, beside table 1: 1 of 3 pairs of methods have the order of the paper. "
+        "ap, USPS pixels, beside table 1: 1 of 3 pairs of methods have the order of the paper. "
         "In another order: spectral above itq (16); bre above itq (16)."
     )
 
@@ -271,6 +283,29 @@ def test_candidates_of_graded_relevance_can_be_fitted(reproductions):
     assert np.mean(started.transform(X) != expected.transform(X)) < 0.01
     own = graded.make("mihash", 6, 0, affinity, **still).fit(X)
     assert np.mean(own.transform(X) != expected.transform(X)) > 0.1
+
+
+@pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
+def test_isolet_is_run_from_a_file_in_the_folder(reproductions, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(reproductions("_common"), "ROOT", tmp_path)
+    monkeypatch.setenv("SKHASH_DATA", str(tmp_path))
+    y = np.arange(4_100) % 26
+    X = np.random.default_rng(0).normal(size=(4_100, 6)) + 3 * np.random.default_rng(1).normal(size=(26, 6))[y]
+    np.savez(tmp_path / "isolet.npz", X=X.astype(np.float32), y=y)
+    path = EXAMPLES / "reproductions" / "plot_structhash_tables.py"
+    options = ["--full", "--seeds", "1", "--only", "isolet", "--methods", "lsh,itq"]
+    monkeypatch.setattr(sys, "argv", [str(path), *options])
+    names = runpy.run_path(str(path))
+    rows = names["study"].stored
+    assert [(row["dataset"], row["method"]) for row in rows] == [("isolet", "lsh"), ("isolet", "itq")]
+    assert rows[1]["ap"] > 0.3
+    output = capsys.readouterr().out
+    assert f"{rows[1]['ap']:.3f}" in output, "ours"
+    assert "0.623" in output, "of the paper"
+    assert output.count("ours: data not available") == 2, "both parts of the table of stl10"
+    names["study"].options.only = ""
+    assert not names["can_load"]("stl10")
+    assert "no file 'stl10.npz'" in " ".join(capsys.readouterr().out.split())
 
 
 def test_alexnet_reads_the_weights_of_torchvision(reproductions, tmp_path):

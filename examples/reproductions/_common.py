@@ -23,6 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_AVAILABLE, NOT_RUN = "not available", "not run"
 # data that cannot be fetched or are not in the folder; plot_image_folders.py reads the first two
 ABSENT = ("NUS-WIDE", "ImageNet", "MS-COCO", "isolet", "stl10")
+# what the samples of our data sets are, for headings
+FEATURES = {
+    "cifar_gist": "CIFAR-10 GIST",
+    "mnist": "MNIST pixels",
+    "usps": "USPS pixels",
+    "mirflickr": "MIRFlickr tags",
+}
 
 
 def load_script(path):
@@ -31,6 +38,12 @@ def load_script(path):
     if folder not in sys.path:
         sys.path.append(folder)  # the scripts import each other
     return importlib.import_module(Path(path).name)
+
+
+def heading(dataset):
+    """Name of a data set with what its samples are, and the rest of the name."""
+    name, comma, rest = dataset.partition(",")
+    return FEATURES.get(name, name) + comma + rest
 
 
 _results = load_script("experiments/_results")
@@ -114,7 +127,7 @@ class Study:
         for dataset in dict.fromkeys(result["dataset"] for result in results):
             figure = pyplot.figure(figsize=(6.4, height), layout="constrained")
             ax = figure.add_subplot()
-            ax.set_title(dataset)
+            ax.set_title(heading(dataset))
             yield self.select(dataset=dataset, **setting), ax
 
     def run(self, function, **grid):
@@ -208,9 +221,9 @@ class Study:
                         row
                     )
             if dataset in planned and not any(cells.values()):
-                print(f"{title}{dataset}: {missing}\n")
+                print(f"{title}{heading(dataset)}: {missing}\n")
                 continue
-            head = title + dataset if cells else dataset
+            head = title + heading(dataset) if cells else dataset
             planned_columns = columns if dataset in planned else ()
             if isinstance(columns, dict):
                 planned_columns = columns.get(dataset, ())
@@ -290,6 +303,9 @@ def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
     columns = sorted(
         columns, key=lambda key: key if isinstance(key, int) else 0
     )  # names stay in their order
+    of_paper = [value for values in printed.values() for value in values.values()]
+    # as many digits as the paper prints
+    digits = 3 if all(value == round(value, 3) for value in of_paper) else 4
     lines = [[head, *map(str, columns)]]
     for name in dict.fromkeys([*cells, *printed]):
         ours = [cells.get(name, {}).get(key) for key in columns]
@@ -309,7 +325,7 @@ def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
             lines.append(["  tie range", *(_range(rows, metric) for rows in ours)])
         if name in printed:
             values = [
-                "-" if key not in printed[name] else f"{printed[name][key]:.3f}"
+                "-" if key not in printed[name] else f"{printed[name][key]:.{digits}f}"
                 for key in columns
             ]
             label = "  paper" if name in cells else f"{name} (paper)"

@@ -4,6 +4,7 @@ import textwrap
 from itertools import combinations
 
 import numpy as np
+from _common import heading
 
 # our names of methods in the papers, if they differ by more than case and "*"
 NAMES = {
@@ -34,8 +35,8 @@ def print_orders(results, metric, paper, title, column="nbits"):
         differ, n_pairs = differences(ours, paper)
         if n_pairs:
             n_equal = n_pairs - sum(map(len, differ.values()))
-            text = f"{metric}, {dataset}, beside {title}: {n_equal} of {n_pairs} "
-            text += "pairs of methods have the order of the paper."
+            text = f"{metric}, {heading(dataset)}, beside {title}: {n_equal} of "
+            text += f"{n_pairs} pairs of methods have the order of the paper."
             if differ:
                 text += " In another order: " + "; ".join(
                     f"{first} above {second} ({', '.join(map(str, columns))})"
