@@ -94,7 +94,8 @@ study.run(errors, dataset=DATASETS, seed=study.seeds, nbits=NBITS, stage=STAGES)
 #
 # On integer counts the exact objective *is* the metric. The relaxations alone are singular in the
 # first tie of each ranking. skhash computes this tie exactly, and the errors below include this
-# correction. The errors in the paper are not available.
+# correction. The paper states the order of the error of a tie, n / (2 N²) for n items behind
+# N others, and no measured errors that we know of.
 
 for stage in STAGES:
     for counts in ("soft", "whole"):

@@ -7,10 +7,12 @@ Douze, Usunier and Jegou (How should we evaluate supervised hashing?, ICASSP 201
 classifier then needs no hashing: the predicted class, one bit per class, is a code that is hard to
 beat. They propose to train on 75 % of the classes, and to search among samples of the other 25 %.
 Here OrthoHash and CSQ, which give each class a fixed code, meet both tests beside methods that
-compare samples, methods without labels, and the classifier. The outcome confirms the doubt: methods
-that give classes fixed codes are far above ITQ for seen classes. For unseen ones they are below it on
-MNIST and USPS, and no better on GIST features. TALR is the best there on MNIST and USPS, and
-GreedyHash, a little before TALR, on GIST features. The stored results are of one split of each data
+compare samples, methods without labels, and the classifier. The outcome confirms half of the doubt:
+methods that give classes fixed codes are far above ITQ for seen classes. For unseen ones they are
+below it on MNIST and USPS, and within 0.006 of it on GIST features. But the classifier is not hard to
+beat. It has 0.946, 0.860 and 0.294 for seen classes of USPS, MNIST and GIST features, and each hasher
+that learns from labels has more; for unseen classes it is the last. TALR is the best there on MNIST and
+USPS, and GreedyHash, a little before TALR, on GIST features. The stored results are of one split of each data
 set. On the digits, which the page is built with, ITQ is above TALR for unseen classes.
 
 Without arguments this runs on scikit-learn's digits. The full form takes about 40 minutes on two
@@ -114,6 +116,8 @@ study.table(
     ties=True,
     planned=dict.fromkeys(FULL, METHODS),
     columns=SPLITS,
+    note="Tuning: one candidate per method, its defaults. Seen classes: protocol '5k'. Unseen: "
+    "a quarter of the classes, 5,000 training samples of the others.",
 )
 study.print_cost()
 
