@@ -119,46 +119,67 @@ def test_fetching(folder, monkeypatch, name, title, version, first_label, first_
 
 @pytest.fixture
 def openml(tmp_path, monkeypatch):
-    """The responses of openml.org about isolet, for some samples of 3 of its 617 features."""
-    y = np.repeat(np.arange(1, 27), 200)
-    X = np.random.default_rng(0).uniform(-1, 1, (len(y), 3)).round(4)
-    samples = [",".join([*map(str, x), f"'{label}'"]) for x, label in zip(X, y, strict=True)]
-    classes = ",".join(f"'{label}'" for label in range(1, 27))
-    attributes = [*(f"@attribute f{i} real" for i in (1, 2, 3)), f"@attribute class {{{classes}}}"]
-    numeric = {"data_type": "numeric"} | dict.fromkeys(("is_target", "is_ignore", "is_row_identifier"), "false")
-    numeric["number_of_missing_values"] = "0"
-    features = [{"index": str(i), "name": f"f{i + 1}", **numeric} for i in range(3)]
-    features.append({**numeric, "index": "3", "name": "class", "data_type": "nominal", "is_target": "true"})
-    about = {"id": "300", "name": "isolet", "version": "1", "format": "ARFF", "file_id": "52405", "status": "active"}
-    file = "\n".join(["@relation isolet", *attributes, "@data", *samples]).encode()
-    url = "https://api.openml.org/data/v1/download/52405"
-    about |= {"url": url, "md5_checksum": hashlib.md5(file).hexdigest(), "default_target_attribute": "class"}
-    responses = {
-        "data/list/data_name/isolet/limit/2/data_version/1": {"data": {"dataset": [{"did": 300} | about]}},
-        "json/data/300": {"data_set_description": about},
-        "json/data/features/300": {"data_features": {"feature": features}},
-        "json/data/qualities/300": {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": len(y)}]}},
-    }
-    responses = {end: json.dumps(response).encode() for end, response in responses.items()} | {"52405": file}
+    """Answers of openml.org, of the form that it has, about some samples of 3 features of a data set."""
 
-    def urlopen(request, *args, **kwargs):
-        (body,) = (body for end, body in responses.items() if request.full_url.endswith(end))
-        response = io.BytesIO(body)
-        response.info = dict
-        return response
+    def answer(name, did, file_id, labels, features, X):
+        y = np.repeat(labels, len(X) // len(labels))
+        samples = [",".join([*map(str, x), f"'{label}'"]) for x, label in zip(X, y, strict=True)]
+        classes = ",".join(f"'{label}'" for label in labels)
+        attributes = [*(f"@attribute {feature} real" for feature in features), f"@attribute class {{{classes}}}"]
+        numeric = {"data_type": "numeric"} | dict.fromkeys(("is_target", "is_ignore", "is_row_identifier"), "false")
+        numeric["number_of_missing_values"] = "0"
+        columns = [{"index": str(i), "name": feature, **numeric} for i, feature in enumerate(features)]
+        columns.append({**numeric, "index": "3", "name": "class", "data_type": "nominal", "is_target": "true"})
+        about = {"id": did, "name": name, "version": "1", "format": "ARFF", "file_id": file_id, "status": "active"}
+        file = "\n".join([f"@relation {name}", *attributes, "@data", *samples]).encode()
+        url = f"https://api.openml.org/data/v1/download/{file_id}"
+        about |= {"url": url, "md5_checksum": hashlib.md5(file).hexdigest(), "default_target_attribute": "class"}
+        qualities = {"quality": [{"name": "NumberOfInstances", "value": len(y)}]}
+        responses = {
+            f"data/list/data_name/{name.lower()}/limit/2/data_version/1": {"data": {"dataset": [{"did": did} | about]}},
+            f"json/data/{did}": {"data_set_description": about},
+            f"json/data/features/{did}": {"data_features": {"feature": columns}},
+            f"json/data/qualities/{did}": {"data_qualities": qualities},
+        }
+        responses = {end: json.dumps(response).encode() for end, response in responses.items()} | {file_id: file}
+
+        def urlopen(request, *args, **kwargs):
+            (body,) = (body for end, body in responses.items() if request.full_url.endswith(f"/{end}"))
+            response = io.BytesIO(body)
+            response.info = dict
+            return response
+
+        monkeypatch.setattr("sklearn.datasets._openml.urlopen", urlopen)
+        return y
 
     monkeypatch.setenv("SKHASH_DATA", str(tmp_path))
-    monkeypatch.setattr("sklearn.datasets._openml.urlopen", urlopen)
-    return X.astype(np.float32), y
+    return answer
+
+
+def assert_labels_belong_to_samples(data, label_of):
+    for part in ("query", "database", "train"):
+        assert [label_of[x.tobytes()] for x in data[f"X_{part}"]] == data[f"y_{part}"].tolist()
 
 
 def test_isolet_by_the_responses_of_openml(openml, tmp_path):
-    X, y = openml
+    X = np.random.default_rng(0).uniform(-1, 1, (5_200, 3)).round(4)
+    y = openml("isolet", "300", "52405", range(1, 27), ["f1", "f2", "f3"], X)
     data = load_dataset("isolet", data_home=tmp_path)
     assert (data.protocol.name, len(data.X_query), len(data.X_train)) == ("struct", 2_000, 2_000)
-    label_of = {x.tobytes(): label - 1 for x, label in zip(X, y, strict=True)}
-    for part in ("query", "database", "train"):
-        assert [label_of[x.tobytes()] for x in data[f"X_{part}"]] == data[f"y_{part}"].tolist()
+    samples = zip(X.astype(np.float32), y, strict=True)
+    assert_labels_belong_to_samples(data, {x.tobytes(): label - 1 for x, label in samples})
+
+
+def test_fashion_mnist_by_the_responses_of_openml(openml, tmp_path):
+    numbers = np.arange(11_000)
+    X = np.stack([numbers // 256, numbers % 256, numbers % 7], axis=1)  # whole numbers up to 255, all different
+    y = openml("Fashion-MNIST", "40996", "18238735", range(10), ["pixel1", "pixel2", "pixel3"], X)
+    data = load_dataset("fashion_mnist", protocol="s2", data_home=tmp_path)
+    samples = zip(X.astype(np.float32), y, strict=True)
+    assert_labels_belong_to_samples(data, {x.tobytes(): label for x, label in samples})
+    assert {*data.X_query[:, 0]} == {*X[1_000:, 0]}, "the last 10,000 samples are the test samples"
+    default = load_dataset("fashion_mnist", data_home=tmp_path)
+    assert (default.protocol.name, len(default.X_query), len(default.X_train)) == ("5k", 1_000, 5_000)
 
 
 def test_failed_fetch_says_what_to_do(folder, monkeypatch):
