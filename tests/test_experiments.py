@@ -4,6 +4,7 @@ import ast
 import importlib
 import json
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
@@ -64,6 +65,43 @@ def test_tables_of_defaults_follow_from_the_results(monkeypatch):
     defaults = importlib.import_module("defaults")
     text = defaults.make_tables(json.loads(defaults.PATH.read_text(encoding="utf-8")))
     assert text == defaults.PATH.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def grouped(name, *keys):
+    """Rows of a file by the values of some keys."""
+    groups = {}
+    for row in json.loads((EXPERIMENTS / "results" / name).read_text(encoding="utf-8")):
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
+
+
+def differences(rows, others, metric):
+    """Differences of a metric on the same splits, and the standard error of their mean."""
+    of_others = {row["seed"]: row[metric] for row in others}
+    values = [row[metric] - of_others[row["seed"]] for row in rows]
+    return mean(values), stdev(values) / len(values) ** 0.5
+
+
+def test_tables_in_pages_follow_from_the_results():
+    pages = {name: (EXPERIMENTS.parent / f"docs/methods/{name}.rst").read_text() for name in ("talr", "structhash")}
+    relaxations = grouped("relaxations.json", "task", "method")
+    for task, method in relaxations:
+        metric = "ndcg" if task in ("mirflickr ndcg", "labelme gist") else "ap"
+        exact = relaxations[task, "exact"]
+        text = f"{mean(row[metric] for row in exact):.4f}\n"
+        if method != "exact":
+            text = "{:+.4f} ± {:.4f}\n".format(*differences(relaxations[task, method], exact, metric))
+        assert text in pages["talr"], (task, method)
+    for setting, rows in grouped("smoothing.json", "data", "method", "objective", "smoothing").items():
+        values = [row["ndcg" if row["objective"] == "ndcg" else "ap"] for row in rows]
+        assert f" {mean(values):.4f} ± {stdev(values):.4f}\n" in pages["talr"], setting
+    losses = grouped("structhash_losses.json", "dataset", "method")
+    for dataset in {dataset for dataset, _ in losses}:
+        both = [losses[dataset, loss] for loss in ("ndcg loss", "auc loss")]
+        cells = [f"{mean(v):.4f} ± {stdev(v):.4f}" for v in ([row["ndcg"] for row in rows] for rows in both)]
+        cells.append("{:+.4f} ({:.4f})".format(*differences(*both, "ndcg")))
+        cells.append(", ".join(f"{mean(row['hinge'] for row in rows):.3f}" for rows in both))
+        assert "\n     - ".join(cells) + "\n" in pages["structhash"], dataset
 
 
 def test_a_left_out_set_does_not_choose_its_settings(monkeypatch):
