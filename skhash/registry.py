@@ -252,7 +252,7 @@ METHODS: dict[str, Method] = {
             search_space=_DEEP | {"temperature": Around(3), "kl_weight": Around(10)},
             learns_from="samples",
             paper="Qiu et al., IJCAI 2021",
-            use_for="no labels, and time to train: more accurate than itq in our experiments",
+            use_for="no labels, and time to train: more accurate than itq on vectors",
         ),
         Method(
             "tbh",

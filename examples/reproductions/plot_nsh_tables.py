@@ -35,11 +35,11 @@ minutes on two cores, most of them for CIFAR-10, an estimate (``--only mnist``, 
 # --------
 #
 # NSH and CIBHash learn from images, with the same network and augmentation. On MNIST these are those
-# of ``experiments/nsh.py``, on CIFAR-10 the backbone "conv" with random shifts and flips. The other
-# methods learn from vectors: the pixels of MNIST, and GIST features of CIFAR-10. Unsupervised Greedy
-# Hash has its defaults, a linear map. All settings are defaults, so that the tuning budget is one
-# candidate per method; those of NSH on MNIST were chosen on training samples. Labels are used in the
-# evaluation only.
+# of ``experiments/nsh.py``, on CIFAR-10 the backbone "conv" with the augmentation of MoCo v2, as in
+# the paper, whose network is pretrained. The other methods learn from vectors: the pixels of MNIST,
+# and GIST features of CIFAR-10. Unsupervised Greedy Hash has its defaults, a linear map. All settings
+# are defaults, so that the tuning budget is one candidate per method; those of NSH on MNIST were
+# chosen on training samples. Labels are used in the evaluation only.
 
 from functools import lru_cache
 
