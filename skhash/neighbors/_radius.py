@@ -5,9 +5,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from skhash.neighbors._checks import check_mode, checked_radius, graph, n_threads, object_array
+from skhash.neighbors._items import with_items_of_now
 from skhash.neighbors._stages import Stages
 
 
@@ -59,8 +59,9 @@ class RadiusMixin:
         ... )[1][0]
         array([0, 1])
         """
-        distances, positions = self._within(X, radius, sort_results)
-        ids = object_array([self.ids_[found] for found in positions])
+        index = with_items_of_now(self)
+        distances, positions = index._within(X, radius, sort_results)
+        ids = object_array([index.ids_[found] for found in positions])
         return (object_array(distances), ids) if return_distance else ids
 
     def radius_neighbors_graph(
@@ -100,15 +101,15 @@ class RadiusMixin:
                [0., 1., 0.]])
         """
         check_mode(mode)
-        distances, positions = self._within(X, radius, sort_results)
+        index = with_items_of_now(self)
+        distances, positions = index._within(X, radius, sort_results)
         indptr = np.cumsum([0, *(len(found) for found in positions)])
-        return graph(np.concatenate(distances), np.concatenate(positions), indptr, mode, self.n_samples_fit_)
+        return graph(np.concatenate(distances), np.concatenate(positions), indptr, mode, index.n_samples_fit_)
 
     def _within(
         self, X: Any, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """Distances and positions of all items within a radius."""
-        check_is_fitted(self)
         if self.query == "real" or self.rerank is not None:
             raise ValueError(
                 f"A radius needs Hamming distances. Got query={self.query!r} and rerank={self.rerank!r} instead. "

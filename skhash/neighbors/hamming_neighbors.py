@@ -25,8 +25,9 @@ from skhash._distances import Neighbors, item_words
 from skhash._estimators import find_hasher, item_factors, packed_codes, real_queries
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
-from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
+from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
 from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
+from skhash.neighbors._items import replace_items, with_items_of_now
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import Stages
 
@@ -208,8 +209,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         if kept is not None:
             kept = np.concatenate([kept, checked_vectors(X if vectors is None else vectors, len(packed))])
         codes, all_ids = np.concatenate([self.codes_, item_words(packed)]), np.concatenate([self.ids_, new_ids])
-        self.codes_, self.ids_, self.vectors_, self.factors_ = codes, all_ids, kept, factors
-        self.n_samples_fit_ = len(self.codes_)
+        replace_items(self, codes, all_ids, kept, factors)
         return self
 
     def remove(self, ids: npt.ArrayLike) -> Self:
@@ -240,10 +240,9 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         kept = ~np.isin(self.ids_, item_ids(ids, self.ids_))
         if not kept.any():
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
-        self.codes_, self.ids_ = self.codes_[kept], self.ids_[kept]
-        self.vectors_ = None if self.vectors_ is None else self.vectors_[kept]
-        self.factors_ = None if self.factors_ is None else self.factors_[kept]
-        self.n_samples_fit_ = len(self.codes_)
+        vectors = None if self.vectors_ is None else self.vectors_[kept]
+        factors = None if self.factors_ is None else self.factors_[kept]
+        replace_items(self, self.codes_[kept], self.ids_[kept], vectors, factors)
         return self
 
     def kneighbors(
@@ -293,9 +292,10 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         ... )  # two items at distance 1
         (array([[1., 1.]]), array([[0, 1]]), array([2]))
         """
-        distances, positions, n_ties = self._kneighbors(X, n_neighbors, return_ties)
+        index = with_items_of_now(self)
+        distances, positions, n_ties = index._kneighbors(X, n_neighbors, return_ties)
         results = [distances] if return_distance else []
-        results.append(self.ids_[positions])
+        results.append(index.ids_[positions])
         results += [n_ties] if return_ties else []
         return tuple(results) if len(results) > 1 else results[0]
 
@@ -329,9 +329,10 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
                [0., 1., 0.]])
         """
         check_mode(mode)
-        distances, positions, _ = self._kneighbors(X, n_neighbors, return_ties=False)
+        index = with_items_of_now(self)
+        distances, positions, _ = index._kneighbors(X, n_neighbors, return_ties=False)
         indptr = np.arange(len(positions) + 1) * positions.shape[1]
-        return graph(distances.ravel(), positions.ravel(), indptr, mode, self.n_samples_fit_)
+        return graph(distances.ravel(), positions.ravel(), indptr, mode, index.n_samples_fit_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -376,7 +377,6 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
         """Distances, positions and ties of the nearest items; None for X are the items without themselves."""
-        check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else checked_count(n_neighbors)
         n_items = self.n_samples_fit_
         with n_threads(self.n_jobs):
@@ -422,15 +422,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             self.rerank,
             excludes_self=X is None,
             estimates=estimates,
-            approximate=self._approximate_index(),
+            approximate=self._approximate,
         )
-
-    def _approximate_index(self) -> ApproximateIndex | None:
-        """The index of the backend, built again if the items have changed or were loaded from a file."""
-        index: ApproximateIndex | None = vars(self).get("_approximate")
-        if index is None or index.codes is not self.codes_ or index.backend != self.backend:
-            index = self._approximate = build_approximate(self.backend, self.codes_, self._nbits, self.hasher_)
-        return index
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_approximate"}
