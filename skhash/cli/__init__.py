@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         out = options.out if options.job == "compare" else None
         unfinished = f"{options.out}.part" if options.job == "encode" else None
         if options.job in _MODULES:
+            _check_out(options)
             status: int = import_module(_MODULES[options.job]).run(options)
             return status
         return {"compare": _compare, "report": _report, "methods": _methods}[options.job](options)
@@ -65,6 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(_TRACEBACK):
             raise
         return _report_error(error)
+
+
+def _check_out(options: "argparse.Namespace") -> None:
+    """Raise ValueError if the file to write is one that is read, which would be lost."""
+    for name in ("model", "data", "queries", "vectors", "codes"):
+        path = getattr(options, name, None)
+        if None not in (path, options.out) and os.path.realpath(path) == os.path.realpath(options.out):
+            raise ValueError(
+                f"--out must be another file than those that are read. Got {options.out}, which would be lost."
+            )
 
 
 def _report_error(error: Exception) -> int:

@@ -114,6 +114,10 @@ def _fill(
     index.fit(query)  # of the kind of the queries; the codes replace this item
     if index.factors_ is not None and factors is None and index.query == "real":
         raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
+    if index.factors_ is None and factors is not None:
+        raise ValueError(
+            f"{options.data} must be codes of {options.model}. Got factors, which this hasher does not have."
+        )
     index.codes_, index.ids_, index.n_samples_fit_ = item_words(codes), ids, len(ids)
     index.factors_ = factors
 

@@ -1,6 +1,8 @@
 """``skhash encode``, ``search`` and ``export``, through `main`."""
 
 import csv
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,6 +152,9 @@ def test_factors_are_stored_beside_the_codes(query, files, digits, tmp_path, cap
     assert main(command) == 0
     assert_array_equal(np.load(found)["distances"], expected[0])
     assert_array_equal(np.load(found)["ids"], expected[1])
+    save(ITQHasher(16, random_state=0).fit(digits.X), tmp_path / "other")
+    assert main(["search", f"{tmp_path}/other", *command[2:]]) == 2
+    assert f"{codes} must be codes of {tmp_path}/other. Got factors" in capsys.readouterr().err
     np.savez(codes, codes=hasher.encode(digits.X), nbits=16)
     assert main(command) == {"code": 0, "real": 2}[query]
     assert ("must have factors for real queries" in capsys.readouterr().err) == (query == "real")
@@ -287,6 +292,24 @@ def test_errors_of_the_user_get_one_line(arguments, message, files, digits, tmp_
     assert message.format(**names) in error
     assert error.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["encode", "itq", "items.npz", "--out", "items.npz"],
+        ["search", "itq", "codes.npz", "items.npy", "--out", "./codes.npz"],
+        ["search", "itq", "items.npy", "items.npz", "--out", "items.npz"],
+        ["export", "codes.npz", "--to", "faiss", "--out", "codes.npz"],
+    ],
+)
+def test_no_file_that_is_read_is_replaced(arguments, files, digits, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
+    np.savez("items.npz", X=digits.X)
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert main(arguments) == 2
+    assert "--out must be another file than those that are read. Got " in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
 
 
 @pytest.mark.parametrize(

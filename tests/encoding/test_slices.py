@@ -207,6 +207,17 @@ def test_bad_arguments_are_named_before_any_work(hasher, X, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["folder.npy"]
 
 
+def test_the_file_of_the_samples_is_not_replaced(hasher, X, tmp_path, monkeypatch):
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "link.npy").symlink_to("X.npy")
+    monkeypatch.chdir(tmp_path)
+    mapped = np.load("X.npy", mmap_mode="r")
+    for samples, out in ((mapped, "X.npy"), (mapped[10:], tmp_path / "link.npy")):
+        with pytest.raises(ValueError, match="`out` must be another file than that of X"):
+            hasher.encode(samples, out=out)
+    assert_array_equal(np.load("X.npy"), X)
+
+
 def test_samples_that_do_not_suit_leave_nothing_behind(hasher, X, tmp_path):
     bad = X.copy()
     bad[5000, 3] = np.nan
