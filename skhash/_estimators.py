@@ -30,7 +30,10 @@ def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
             "fit with store_database=True, or use RetrievalScorer(database=(X, y))."
         )
     if hasher.database_y_ is None:
-        raise ValueError(f"{type(hasher).__name__} was fitted without y, and its database has no targets: fit with y.")
+        raise ValueError(
+            f"{type(hasher).__name__} was fitted without y, and its database has no targets: fit with y, or "
+            "with y=X to score neighbor_recall."
+        )
     return hasher.database_codes_, hasher.database_y_
 
 
@@ -40,10 +43,21 @@ def item_factors(estimator: Any, X: Any) -> Any:
     return hasher.encode_factors(hasher_input(estimator, X)) if getattr(hasher, "factors", False) else None
 
 
+def check_has_real_queries(estimator: Any) -> None:
+    """Raise ValueError unless an estimator ends in something that has real queries."""
+    hasher = find_hasher(estimator)
+    if not hasattr(hasher, "project_queries"):
+        raise ValueError(
+            "`hasher` must be a hasher of skhash, or a Pipeline that ends in one, with query='real'. Got a "
+            f"{type(hasher).__name__} instead, which has no `project_queries`: make it an earlier step."
+        )
+
+
 def real_queries(
     estimator: Any, X: Any, factors: npt.NDArray[np.float32] | None
 ) -> tuple[npt.NDArray[np.floating], Estimates | None]:
     """Real queries, and with factors of the items the terms of the estimated distances."""
+    check_has_real_queries(estimator)
     hasher, samples = find_hasher(estimator), hasher_input(estimator, X)
     if factors is None:
         return hasher.project_queries(samples), None

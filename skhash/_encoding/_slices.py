@@ -86,7 +86,7 @@ def encode_samples(
     if path is not None and not os.fspath(path).endswith(".npy"):
         raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
     mapped = getattr(X, "filename", None)  # of a memmap
-    if None not in (path, mapped) and os.path.realpath(path) == os.path.realpath(mapped):
+    if path is not None and mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):
         raise ValueError(f"`out` must be another file than that of X, which would be lost. Got {out}.")
     source, convert, size = _open(hasher, X), Converter(hasher), int(batch_size or ENCODE_BATCH_SIZE)
     if path is None:

@@ -294,7 +294,10 @@ class RetrievalScorer:
             raise ValueError(f"`y` must hold the original vectors for {self.metric!r}: pass y=X. Got None instead.")
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         if getattr(affinity, "requires_y", True):
-            raise ValueError(f"`y` must be given for the affinity {affinity or 'auto'!r}, which compares targets.")
+            raise ValueError(
+                f"`y` must be given for the affinity {affinity or 'auto'!r}, which compares targets. Without labels, "
+                "RetrievalScorer('neighbor_recall_at_10') scores with y=X, for a hasher that was fitted with y=X."
+            )
         samples = hasher_input(estimator, X)
         return samples if sparse.issparse(samples) else np.asarray(samples)
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
-from skhash._estimators import find_hasher, item_factors, packed_codes, real_queries
+from skhash._estimators import check_has_real_queries, find_hasher, item_factors, packed_codes, real_queries
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
@@ -160,6 +160,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         """
         self._check_options()
         hasher = None if self.hasher is None else _without_database(clone(self.hasher)).fit(X, y)
+        if self.query == "real":
+            check_has_real_queries(hasher)
         packed, nbits = self._encode(hasher, X)
         new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
         kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None

@@ -9,7 +9,7 @@ from sklearn.cluster import DBSCAN
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.neighbors import NearestNeighbors
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -273,6 +273,14 @@ def test_bad_queries(digits):
         ),
         (lambda: HammingNeighbors(ITQ, rerank="inner").fit(X[:50], vectors=X[:9]), "`vectors` must be numbers"),
         (lambda: HammingNeighbors().fit(X[:50]), "must hold only 0 and 1"),
+        (
+            lambda: HammingNeighbors(FeatureUnion([("itq", ITQ)]), query="real").fit(X[:50]),
+            "`hasher` must be a hasher of skhash, or a Pipeline that ends in one, with query='real'. Got a Fea",
+        ),
+        (
+            lambda: HammingNeighbors(FeatureUnion([("itq", ITQ)])).fit(X).set_params(query="real").kneighbors(X[:2]),
+            "Got a FeatureUnion instead, which has no `project_queries`: make it an earlier step.",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
