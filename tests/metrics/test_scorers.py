@@ -192,7 +192,7 @@ def test_database_not_stored(digits):
 
 def test_fitted_without_targets(digits):
     hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X)
-    with pytest.raises(ValueError, match="fitted without y.*y=X to score neighbor_recall"):
+    with pytest.raises(ValueError, match=r"fitted without y.*y=X to score neighbor_recall"):
         hasher.score(digits.X_query, digits.y_query)
     with pytest.raises(ValueError, match=r"`y` must be given for the affinity 'auto'.*with y=X"):
         hasher.score(digits.X_query)
