@@ -72,7 +72,7 @@ def _check_out(options: "argparse.Namespace") -> None:
     """Raise ValueError if the file to write is one that is read, which would be lost."""
     for name in ("model", "data", "queries", "vectors", "codes"):
         path = getattr(options, name, None)
-        if None not in (path, options.out) and os.path.realpath(path) == os.path.realpath(options.out):
+        if path and options.out and os.path.realpath(path) == os.path.realpath(options.out):
             raise ValueError(
                 f"--out must be another file than those that are read. Got {options.out}, which would be lost."
             )
