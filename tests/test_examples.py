@@ -285,6 +285,7 @@ def test_candidates_of_graded_relevance_can_be_fitted(reproductions):
     assert np.mean(own.transform(X) != expected.transform(X)) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
 def test_isolet_is_run_from_a_file_in_the_folder(reproductions, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(reproductions("_common"), "ROOT", tmp_path)
