@@ -25,12 +25,13 @@ class RetrievalMonitor:
     scoring : str or RetrievalScorer, default="ap"
         Name of a metric, or a scorer that returns a float.
     patience : int, default=None
-        Stop after this many epochs without a better value, at least 1. None never stops.
+        Stop after this many epochs without a better value, at least 1. None never stops. The hasher
+        keeps the weights of its last epoch. After a resume, the epochs before it do not count.
 
     Attributes
     ----------
     log_ : list of dict
-        Epoch (from 1) and score of each epoch of the last fit.
+        Number (from 1) and score of each epoch of the last fit; after a resume, of the remaining epochs.
 
     Raises
     ------
@@ -77,12 +78,11 @@ class RetrievalMonitor:
     def on_fit_task_begin(self, estimator: BaseEstimator, context: Any) -> None:
         """Do nothing before an epoch."""
 
-    def on_fit_task_end(
-        self, estimator: BaseEstimator, context: Any, *, fitted_estimator: BaseEstimator | None = None
-    ) -> bool:
+    def on_fit_task_end(self, estimator: BaseEstimator, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Score the hasher after an epoch, and return whether to stop."""
         if fitted_estimator is None:
             return False
-        self.log_.append({"epoch": len(self.log_) + 1, "score": self._scorer(fitted_estimator, self.X, self.y)})
+        epoch = len(fitted_estimator.history_)  # not the length of the log, which begins again at a resume
+        self.log_.append({"epoch": epoch, "score": self._scorer(fitted_estimator, self.X, self.y)})
         best: int = max(self.log_, key=lambda entry: entry["score"])["epoch"]
-        return self.patience is not None and len(self.log_) - best >= self.patience
+        return self.patience is not None and epoch - best >= self.patience

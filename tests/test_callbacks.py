@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from _helpers import StopAfter, structhash
 from sklearn.datasets import load_digits
 
 from skhash import TALRHasher
@@ -39,6 +40,26 @@ def test_patience_counts_from_the_best_epoch(patience, n_epochs):
     assert fit_with(monitor).n_epochs_ == n_epochs
 
 
+def test_a_resumed_fit_goes_on_with_the_numbers_of_the_epochs(tmp_path):
+    hasher = TALRHasher(nbits=8, n_epochs=4, checkpoint=tmp_path, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        hasher.set_callbacks(StopAfter(2)).fit(X[:600], y[:600])
+    monitor = RetrievalMonitor(X[600:900], y[600:900], scoring=lambda estimator, X, y: 0.5, patience=1)
+    resumed = TALRHasher(nbits=8, n_epochs=4, checkpoint=tmp_path, random_state=0).set_callbacks(monitor)
+    resumed.fit(X[:600], y[:600], resume=True)
+    assert [entry["epoch"] for entry in monitor.log_] == [3, 4]
+    assert monitor.log_[-1]["epoch"] == resumed.history_[-1]["epoch"]
+
+
+def test_patience_of_a_resumed_fit_counts_its_own_epochs(tmp_path):
+    hasher = TALRHasher(nbits=8, n_epochs=6, checkpoint=tmp_path, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        hasher.set_callbacks(StopAfter(2)).fit(X[:600], y[:600])
+    monitor = RetrievalMonitor(X[600:900], y[600:900], scoring=lambda estimator, X, y: 0.5, patience=2)
+    resumed = TALRHasher(nbits=8, n_epochs=6, checkpoint=tmp_path, random_state=0).set_callbacks(monitor)
+    assert resumed.fit(X[:600], y[:600], resume=True).n_epochs_ == 5
+
+
 def test_each_fit_begins_a_new_log():
     monitor = RetrievalMonitor(X[600:900], y[600:900])
     fit_with(monitor)
@@ -63,6 +84,12 @@ def test_each_fit_begins_a_new_log():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         RetrievalMonitor(X[:9], y[:9], **options)
+
+
+def test_bits_are_numbered_as_epochs_are():
+    monitor = RetrievalMonitor(X[200:300], y[200:300])
+    hasher = structhash(nbits=3).set_callbacks(monitor).fit(X[:60], y[:60])
+    assert [entry["epoch"] for entry in monitor.log_] == list(range(1, len(hasher.history_) + 1))
 
 
 def test_scorer_may_be_given():
