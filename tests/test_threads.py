@@ -17,7 +17,7 @@ from skhash._threads import _loaded_libraries, _set_n_threads, one_thread, run_i
 SHALLOW = [name for name in skhash.hashers.__all__ if ".deep." not in skhash.registry.HASHERS[name]]
 
 CODES_OF_ALL = """
-import hashlib, numpy as np, skhash
+import hashlib, numpy as np, skhash, torch
 rng = np.random.default_rng(0)
 y = rng.integers(0, 5, 800)
 X = rng.standard_normal((5, 300))[y] + rng.standard_normal((800, 300))
@@ -25,6 +25,9 @@ makers = {name: lambda name=name: getattr(skhash, name)(nbits=24) for name in sk
 makers["TALR mlp"] = lambda: skhash.TALRHasher(24, backbone="mlp", random_state=0)
 makers["TALR itq"] = lambda: skhash.TALRHasher(24, init="itq", objective="ndcg", random_state=0)
 makers["conv"] = lambda: skhash.HashNetHasher(24, backbone="conv", random_state=0)
+torch.manual_seed(0)
+module = torch.nn.Sequential(torch.nn.Linear(300, 700), torch.nn.ReLU(), torch.nn.Linear(700, 300), torch.nn.ReLU())
+makers["module"] = lambda: skhash.TALRHasher(24, backbone=module, deterministic=True, random_state=0)
 quick = {"n_epochs": 2, "random_state": 0, "n_queries": 200, "n_relevant": 10, "n_irrelevant": 10, "n_iter": 5}
 for name, make in makers.items():
     hasher = make()
@@ -96,7 +99,7 @@ def test_scoring_works_in_other_processes_and_threads(where, tmp_path):
 @pytest.mark.slow
 def test_codes_do_not_depend_on_the_number_of_threads():
     codes = run_python(CODES_OF_ALL, n_threads=1)
-    assert len(codes.splitlines()) == len(skhash.hashers.__all__) + 3
+    assert len(codes.splitlines()) == len(skhash.hashers.__all__) + 4
     assert codes == run_python(CODES_OF_ALL, n_threads=2)
 
 

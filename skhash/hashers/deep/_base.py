@@ -117,7 +117,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         FloatingPointError
             If the loss is no longer finite.
         KeyboardInterrupt
-            If interrupted. A hasher that was not fitted before then has its best epoch.
+            If interrupted. A hasher that was not fitted before has its last or best epoch then.
 
         Examples
         --------
