@@ -209,6 +209,14 @@ _NUS_WIDE = Protocol(
     affinity=SharedLabelsAffinity(),
     by_label=True,
 )
+_MS_COCO = Protocol(
+    "ms-coco",
+    "5,000 random queries and 10,000 random training samples",
+    5000,
+    10_000,
+    affinity=SharedLabelsAffinity(),
+    cutoff=5000,
+)
 _IMAGENET100 = Protocol(
     "imagenet100",
     "the test samples of the data are the queries; 13,000 training samples, equally many per class",
@@ -231,6 +239,6 @@ PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
         *(_HOLDOUT, _5K, _S2, _UNSEEN, _STRUCT, _LABELME, _MIRFLICKR),
-        *(_NUS_WIDE, _IMAGENET100, _NEIGHBORS, _COSINE, _INNER),
+        *(_NUS_WIDE, _MS_COCO, _IMAGENET100, _NEIGHBORS, _COSINE, _INNER),
     )
 }

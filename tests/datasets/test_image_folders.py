@@ -1,5 +1,6 @@
-"""NUS-WIDE and ImageNet100 from folders: made miniatures in the layout of the originals."""
+"""NUS-WIDE, MS-COCO and ImageNet100 from folders: made miniatures in the layout of the originals."""
 
+import json
 import sys
 from dataclasses import replace
 
@@ -9,11 +10,13 @@ from PIL import Image
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity
-from skhash.datasets import PROTOCOLS, load_imagenet100, load_nus_wide
+from skhash.datasets import PROTOCOLS, load_imagenet100, load_ms_coco, load_nus_wide
 from skhash.exceptions import InvalidFileError
 
 NUS_WIDE = replace(PROTOCOLS["nus-wide"], n_query=8, n_train=12)
+MS_COCO = replace(PROTOCOLS["ms-coco"], n_query=6, n_train=10)
 IMAGENET = replace(PROTOCOLS["imagenet100"], n_train=9)
+CATEGORIES = {7: "train", 1: "person", 90: "toothbrush", 18: "dog"}
 CONCEPTS = ["airport", "beach", "clouds", "dog", "earthquake"]
 
 
@@ -50,6 +53,32 @@ def imagenet(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def ms_coco(tmp_path):
+    """20 images of train2014 and 12 of val2014; image i has the red value i. Returns the folder and ids by image.
+
+    As in the original, ids have gaps and no order, an image has several objects of a category, and some have none.
+    """
+    rng = np.random.default_rng(0)
+    wanted = {i: set(rng.choice(list(CATEGORIES), rng.integers(0, 4)).tolist()) for i in range(32)}
+    wanted[3], wanted[25] = set(), set()
+    (tmp_path / "annotations").mkdir()
+    for part, numbers in (("train2014", range(20)), ("val2014", range(20, 32))):
+        images, annotations = [], []
+        for i in rng.permutation(numbers).tolist():
+            name = f"COCO_{part}_{1000 - i:012}.png"
+            write_image(tmp_path / part / name, i)
+            images.append({"id": 1000 - i, "file_name": name, "height": 8, "license": 3})
+            for number in [*wanted[i], *list(wanted[i])[:1]]:
+                outline = [[1.5, 2.0, 3.0, 4.5]] if i % 2 else {"counts": [5, 1], "size": [2, 3]}
+                annotations.append({"image_id": 1000 - i, "category_id": number, "segmentation": outline, "iscrowd": 0})
+        rng.shuffle(annotations)
+        categories = [{"id": number, "name": name, "supercategory": "all"} for number, name in CATEGORIES.items()]
+        content = {"info": {}, "images": images, "annotations": annotations, "categories": categories}
+        (tmp_path / f"annotations/instances_{part}.json").write_text(json.dumps(content))
+    return tmp_path, wanted
+
+
 def red(images):
     return [int(image[0, 0, 0]) for image in images]
 
@@ -70,6 +99,26 @@ def test_nus_wide_has_the_images_of_the_most_frequent_concepts(nus_wide):
     every = load_nus_wide(folder, protocol=NUS_WIDE, n_concepts=None)
     assert every.label_names == CONCEPTS
     assert len(every.X_database) == labels.any(axis=1).sum() - 8
+
+
+def test_ms_coco_has_the_images_with_a_category_of_both_parts(ms_coco):
+    folder, wanted = ms_coco
+    data = load_ms_coco(folder, protocol=MS_COCO, size=6)
+    assert data.label_names == ["person", "train", "dog", "toothbrush"]
+    values = {part: red(data[f"X_{part}"]) for part in ("query", "database", "train")}
+    assert sorted(values["query"] + values["database"]) == [i for i in range(32) if wanted[i]]
+    for part, numbers in values.items():
+        assert data[f"X_{part}"][0].shape == (3, 6, 6)
+        expected = [[number in wanted[i] for number in (1, 7, 18, 90)] for i in numbers]
+        np.testing.assert_array_equal(data[f"y_{part}"], np.array(expected, int))
+    assert (len(data.X_query), len(data.X_train)) == (6, 10)
+    assert set(values["train"]) <= set(values["database"])
+    np.testing.assert_array_equal(values["train"], np.array(values["database"])[data.train_index])
+    assert isinstance(data.affinity, SharedLabelsAffinity)
+    assert data.DESCR.endswith("relevance = number of shared labels; the paper cuts rankings at 5000.")
+    others = load_ms_coco(folder, protocol=MS_COCO, random_state=1)
+    assert set(red(others.X_query)) != set(values["query"])
+    assert others.checksum == data.checksum
 
 
 def test_imagenet_asks_the_images_of_val(imagenet):
@@ -148,6 +197,70 @@ def test_an_empty_list_is_refused(nus_wide):
     (folder / "ImageList/Imagelist.txt").write_text("\n\n")
     with pytest.raises(InvalidFileError, match=r"Imagelist.txt must have a name per line. Got an empty file"):
         load_nus_wide(folder, protocol=NUS_WIDE)
+
+
+def change(path, edit):
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def test_the_checksum_of_ms_coco_covers_both_parts(ms_coco):
+    folder, wanted = ms_coco
+    first = load_ms_coco(folder, protocol=MS_COCO).checksum
+    label = {"image_id": 1000 - 25, "category_id": 1}  # image 25 has had none
+    change(folder / "annotations/instances_val2014.json", lambda content: content["annotations"].append(label))
+    with pytest.raises(InvalidFileError, match=f"`checksum` {first}. Got .* Get the files again"):
+        load_ms_coco(folder, protocol=MS_COCO, checksum=first)
+    n_images = sum(map(bool, wanted.values())) + 1
+    data = load_ms_coco(folder, protocol=MS_COCO)
+    assert len(data.X_query) + len(data.X_database) == n_images
+    next((folder / "train2014").glob("*.png")).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"must hold all {n_images} images.* no train2014/COCO_.* lacks 1 in"):
+        load_ms_coco(folder, protocol=MS_COCO)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda content: content.pop("annotations"), "Got KeyError: 'annotations'"),
+        (lambda content: content.pop("categories"), "Got KeyError: 'categories'"),
+        (lambda content: content["annotations"].append({"image_id": 5, "category_id": 1}), "Got KeyError: 5"),
+        (lambda content: content["annotations"][0].update(category_id=2), "Got KeyError: 2"),
+        (lambda content: content["images"][0].update(file_name=9), "Got TypeError: "),
+        (lambda content: content.update(images=3), "Got TypeError: "),
+        (lambda content: content["images"].append(content["images"][0]), "no annotation, or an id twice"),
+        (lambda content: content["categories"].append({"id": 1, "name": "x"}), "no annotation, or an id twice"),
+        (lambda content: content["annotations"].clear(), "no annotation, or an id twice"),
+    ],
+)
+@pytest.mark.parametrize("part", ["train2014", "val2014"])
+def test_annotations_that_do_not_fit_are_refused(ms_coco, part, edit, reason):
+    folder, _ = ms_coco
+    change(folder / f"annotations/instances_{part}.json", edit)
+    with pytest.raises(InvalidFileError, match=rf"_{part}.json must be JSON with .*{reason}.* Get the file again"):
+        load_ms_coco(folder, protocol=MS_COCO)
+
+
+@pytest.mark.parametrize("content", [b'{"images": [', b"", b"[]", b"\xff\xfe\x00", b"[" * 100_000])
+def test_annotations_that_are_no_json_are_refused(ms_coco, content):
+    folder, _ = ms_coco
+    (folder / "annotations/instances_train2014.json").write_bytes(content)
+    with pytest.raises(InvalidFileError, match=r"instances_train2014.json must be JSON with images, annotations and"):
+        load_ms_coco(folder, protocol=MS_COCO)
+
+
+def test_parts_of_ms_coco_must_have_the_same_categories(ms_coco):
+    folder, _ = ms_coco
+    path = folder / "annotations/instances_val2014.json"
+    change(path, lambda content: content["categories"].append({"id": 91, "name": "hair brush"}))
+    with pytest.raises(InvalidFileError, match=r"val2014.json must have the 4 categories of .* Got 5 that are not the"):
+        load_ms_coco(folder, protocol=MS_COCO)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"`folder` must hold annotations/instances_val2014.json. There is"):
+        load_ms_coco(folder, protocol=MS_COCO)
+    with pytest.raises(ValueError, match="`protocol` must be one with labels"):
+        load_ms_coco(folder, protocol="labelme")
 
 
 def test_missing_images_are_counted(nus_wide, imagenet):

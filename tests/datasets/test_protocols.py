@@ -25,7 +25,7 @@ NEIGHBORS = ["neighbors", "neighbors-cosine", "neighbors-inner"]
 def test_protocols_say_what_they_are():
     assert list(PROTOCOLS) == [
         *("holdout", "5k", "s2", "unseen", "struct", "labelme", "mirflickr"),
-        *("nus-wide", "imagenet100", *NEIGHBORS),
+        *("nus-wide", "ms-coco", "imagenet100", *NEIGHBORS),
     ]
     assert all(name == protocol.name == str(protocol) for name, protocol in PROTOCOLS.items())
     assert [name for name, protocol in PROTOCOLS.items() if not protocol.requires_y] == [
@@ -39,4 +39,5 @@ def test_protocols_say_what_they_are():
     assert PROTOCOLS["mirflickr"].sizes(20_015) == (20_015, 2_000, 5_000)
     assert PROTOCOLS["s2"].sizes(60_000, 10_000) == (60_000, 10_000, 50_000)
     assert PROTOCOLS["nus-wide"].sizes(195_834) == (195_834, 2_100, 10_500)
+    assert PROTOCOLS["ms-coco"].sizes(122_218) == (122_218, 5_000, 10_000)
     assert PROTOCOLS["imagenet100"].sizes(135_000, 5_000) == (135_000, 5_000, 13_000)
