@@ -175,14 +175,15 @@ def test_a_table_names_cells_that_were_not_run_and_data_that_is_not_available(st
     full = study("--full", "--seeds", "1")
     full.run(lambda **setting: {"ap": 0.5}, dataset=["usps"], nbits=[16], method=["itq"])
     capsys.readouterr()
-    methods, paper = ["itq", "lsh"], {"NUS-WIDE, VGG-F": {"ITQ": {16: 0.25}}}
+    methods, paper = ["itq", "lsh"], {"NUS-WIDE, VGG-F": {"ITQ": {16: 0.25}}, "stl10": {"ITQ": {16: 0.25}}}
     planned = {"usps": methods, "mnist": methods}
     full.table("ap", planned=planned, columns=columns, paper=paper)
-    usps, mnist, nus_wide, _ = capsys.readouterr().out.split("\n\n")
+    usps, mnist, nus_wide, stl10, _ = capsys.readouterr().out.split("\n\n")
     cells = [re.split(r"\s{2,}", line.strip()) for line in usps.splitlines()]
     assert cells == [["ap, USPS pixels", "16", "32"], ["itq", "0.500", "not run"], ["lsh", "not run", "not run"]]
     assert mnist == "ap, MNIST pixels: not run"
-    assert nus_wide.splitlines()[-1] == "ours: data not available"
+    assert nus_wide.splitlines()[-2:] == ["ours: data not available", "see plot_image_folders.py"]
+    assert stl10.splitlines()[-1] == "ours: data not available", "no script reads a folder of it"
 
 
 def test_the_cost_counts_each_fit_once(study, capsys):
@@ -222,17 +223,16 @@ def test_rank_uses_the_weights_of_the_bits_by_default():
     assert common.rank(hasher, data, ["ap"], weighted=False)["ap"] != pytest.approx(weighted["ap"], abs=1e-6)
 
 
-def test_a_zero_shot_split_shares_no_class():
-    path = EXAMPLES / "reproductions" / "plot_hashnet_zero_shot.py"
-    (function,) = (
-        node
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if getattr(node, "name", "") == "zero_shot_split"
-    )
-    names = {"np": np, "Bunch": Bunch}
-    exec(compile(ast.Module([function], []), path.name, "exec"), names)
+@pytest.fixture
+def reproductions(monkeypatch):
+    """Modules that the reproductions share."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "reproductions"))
+    return importlib.import_module
+
+
+def test_a_zero_shot_split_shares_no_class(reproductions):
     data = load_dataset("digits")
-    split = names["zero_shot_split"](data, n_unseen=4, random_state=1)
+    split = reproductions("_zero_shot").zero_shot_split(data, n_unseen=4, random_state=1)
     assert len(split.unseen) == 4
     assert set(split.y_query) == set(split.unseen)
     assert set(split.y_train) == set(range(10)) - set(split.unseen)
@@ -240,13 +240,6 @@ def test_a_zero_shot_split_shares_no_class():
     assert len(split.X_query) == len(split.y_query)
     assert split.X_database is data.X_database
     assert len(data.y_train) > len(split.y_train), "the given split is not changed"
-
-
-@pytest.fixture
-def reproductions(monkeypatch):
-    """Modules that the reproductions share."""
-    monkeypatch.syspath_prepend(str(EXAMPLES / "reproductions"))
-    return importlib.import_module
 
 
 def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):
@@ -329,15 +322,18 @@ def test_tables_of_image_folders_are_measured_on_a_miniature(reproductions, monk
     folders = reproductions("_image_folders")
     folders.make_nus_wide(tmp_path / "nus")
     folders.make_imagenet100(tmp_path / "imagenet")
+    folders.make_ms_coco(tmp_path / "coco")
     path = EXAMPLES / "reproductions" / "plot_image_folders.py"
     options = ["--nus-wide", str(tmp_path / "nus"), "--imagenet100", str(tmp_path / "imagenet")]
+    options += ["--ms-coco", str(tmp_path / "coco")]
     monkeypatch.setattr(sys, "argv", [str(path), *options])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateCodesWarning)
         names = runpy.run_path(str(path))
     output = capsys.readouterr().out
     values = dict(re.findall(r"^(ap, .+?|talr-mlp|itq|lsh)\s{2,}([\d.]+)$", output, flags=re.MULTILINE))
-    assert {"ap, nus_wide", "ap, nus_wide, 81 concepts", "ap, imagenet100"} <= values.keys()
+    datasets = ["nus_wide", "nus_wide, 81 concepts", "ms_coco", "imagenet100", "imagenet100, unseen classes"]
+    assert {f"ap, {name}" for name in datasets} <= values.keys()
     assert float(values["itq"]) > 0.5, "each class of the miniature has a color"
     assert output.count("data not available") == len(names["TABLES"]), "a trial is no result"
     assert "TALR-AP (paper)" in output

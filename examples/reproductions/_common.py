@@ -21,8 +21,9 @@ from skhash.comparison import mean_and_spread, tie_range
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_AVAILABLE, NOT_RUN = "not available", "not run"
-# data that cannot be fetched or are not in the folder; plot_image_folders.py reads the first two
-ABSENT = ("NUS-WIDE", "ImageNet", "MS-COCO", "isolet", "stl10")
+# words for data that cannot be fetched, or are not in the folder SKHASH_DATA
+FROM_FOLDER = ("NUS-WIDE", "ImageNet", "MS-COCO")  # plot_image_folders.py reads these
+ABSENT = (*FROM_FOLDER, "isolet", "stl10")
 # what the samples of our data sets are, for headings
 FEATURES = {
     "cifar_gist": "CIFAR-10 GIST",
@@ -230,6 +231,8 @@ class Study:
             lines = _table_lines(head, cells, printed, metric, ties, planned_columns)
             if not cells and any(word in dataset for word in absent):
                 lines.append(["ours: data not available"])
+                if any(word in dataset for word in FROM_FOLDER):
+                    lines.append(["see plot_image_folders.py"])
             _print_aligned(lines)
         if note:
             print(f"{textwrap.fill(note, 88)}\n")

@@ -1,5 +1,6 @@
 """Images of a user's folder as vectors, and miniatures of the folders."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def as_vectors(data, network, batch_size=100):
 def make_nus_wide(folder, n_images=80, seed=0):
     """Write a miniature in the layout of NUS-WIDE, whose concepts change the color."""
     rng, folder = np.random.default_rng(seed), Path(folder)
-    labels = rng.random((n_images, len(CONCEPTS))) < 0.4
+    labels = _make_labels(n_images, rng)
     names = [f"actor/{i:04}_{i}.png" for i in range(n_images)]
     for part in ("ConceptsList", "ImageList", "Groundtruth/AllLabels", "Flickr/actor"):
         (folder / part).mkdir(parents=True)
@@ -91,8 +92,30 @@ def make_nus_wide(folder, n_images=80, seed=0):
         path = folder / f"Groundtruth/AllLabels/Labels_{concept}.txt"
         path.write_text("\n".join(str(int(bit)) for bit in column))
     for name, row in zip(names, labels, strict=True):
-        color = 40 + 200 * row[:3] - 30 * row[3] + 15 * row[4]
-        _write_image(folder / "Flickr" / name, color, rng)
+        _write_image(folder / "Flickr" / name, _color_of(row), rng)
+
+
+def make_ms_coco(folder, n_train=50, n_val=30, seed=0):
+    """Write a miniature in the layout of MS-COCO, whose categories change the color."""
+    rng, folder = np.random.default_rng(seed), Path(folder)
+    (folder / "annotations").mkdir(parents=True)
+    categories = [{"id": i, "name": name} for i, name in enumerate(CONCEPTS)]
+    for part, n_images in (("train2014", n_train), ("val2014", n_val)):
+        (folder / part).mkdir()
+        labels = _make_labels(n_images, rng)
+        names = [f"COCO_{part}_{i:012}.png" for i in range(n_images)]
+        content = {
+            "images": [{"id": i, "file_name": name} for i, name in enumerate(names)],
+            "annotations": [
+                {"image_id": int(i), "category_id": int(category)}
+                for i, category in np.argwhere(labels)
+            ],
+            "categories": categories,
+        }
+        path = folder / f"annotations/instances_{part}.json"
+        path.write_text(json.dumps(content))
+        for name, row in zip(names, labels, strict=True):
+            _write_image(folder / part / name, _color_of(row), rng)
 
 
 def make_imagenet100(folder, n_classes=4, n_train=12, n_val=4, seed=0):
@@ -104,6 +127,14 @@ def make_imagenet100(folder, n_classes=4, n_train=12, n_val=4, seed=0):
             (folder / part / label).mkdir(parents=True)
             for i in range(n_images):
                 _write_image(folder / part / label / f"{label}_{i}.png", color, rng)
+
+
+def _make_labels(n_images, rng):
+    return rng.random((n_images, len(CONCEPTS))) < 0.4
+
+
+def _color_of(labels):
+    return 40 + 200 * labels[:3] - 30 * labels[3] + 15 * labels[4]
 
 
 def _write_image(path, color, rng):

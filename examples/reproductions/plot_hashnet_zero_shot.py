@@ -12,7 +12,7 @@ GIST features all but LSH are within 0.02 of each other. The paper has no method
 
 Without arguments this runs on scikit-learn's digits. The full form runs on MNIST and GIST
 features of CIFAR-10, which are not the data of the paper, and takes about 45 minutes on two
-cores::
+cores (``plot_image_folders.py`` measures a folder of ImageNet100)::
 
     SKHASH_DATA=FOLDER python examples/reproductions/plot_hashnet_zero_shot.py --full
 """
@@ -27,14 +27,13 @@ cores::
 from functools import lru_cache
 
 import matplotlib.pyplot as plt
-import numpy as np
 from _common import Study, rank
 from _orders import print_orders
 from _papers import HASHNET
+from _zero_shot import zero_shot_split
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
-from sklearn.utils import Bunch
 
 study = Study("hashnet_zero_shot", "HashNet, table 2: zero-shot retrieval")
 
@@ -46,33 +45,6 @@ if not study.full:
     METHODS = ["hashnet-mlp", "talr-mlp", "sdh", "itq", "lsh"]
 METRICS = ["ap", "ap_worst", "ap_best"]
 ZERO_SHOT = "table 2, ImageNet, unseen classes, MAP"
-
-
-def zero_shot_split(data, n_unseen=3, random_state=0):
-    """Split with training samples of some classes and queries of the others.
-
-    Parameters
-    ----------
-    data : Bunch
-        As :func:`skhash.datasets.load_dataset` returns it, with class labels.
-    n_unseen : int, default=3
-        Number of unseen classes.
-    random_state : int, default=0
-        Seed that decides which classes are unseen.
-
-    Returns
-    -------
-    Bunch
-        As `data`, with the same database, and with the unseen classes as ``unseen``.
-    """
-    unseen = np.random.default_rng(random_state).choice(
-        np.unique(data.y_database), n_unseen, replace=False
-    )
-    seen, asked = ~np.isin(data.y_train, unseen), np.isin(data.y_query, unseen)
-    parts = {"X_train": data.X_train[seen], "y_train": data.y_train[seen]}
-    parts |= {"X_query": data.X_query[asked], "y_query": data.y_query[asked]}
-    return Bunch(**data | parts, unseen=unseen)
-
 
 data = zero_shot_split(load_dataset("digits"))
 print(f"Unseen: {data.unseen}; {len(data.X_query)} queries")
