@@ -79,8 +79,9 @@ if not study.full:
     ABLATED = [16]
 METRICS = ["ap", "ap_worst", "ap_best", "ap_at_5000_retrieved", "precision_radius_2"]
 NOTE = (
-    "The paper has images, AlexNet of ImageNet, 10,000 training samples, and 5,000 queries. Tuning: "
-    "ours have one candidate per method, its defaults; HashNet of the paper has five learning rates."
+    "The paper has images, AlexNet of ImageNet, 10,000 training samples, and 5,000 "
+    "queries. Tuning: ours have one candidate per method, its defaults; HashNet of "
+    "the paper has five learning rates."
 )
 
 

@@ -72,9 +72,10 @@ study.table(
     ties=True,
     **FULL,
     paper={ZERO_SHOT: HASHNET[ZERO_SHOT]},
-    note="The paper has ImageNet and AlexNet, no classes of the queries in the database, and "
-    "states no sizes. Ours: three of ten classes unseen, all classes in the database, about "
-    "3,500 training samples of the others. Tuning: one candidate per method, its defaults.",
+    note="The paper has ImageNet and AlexNet, no classes of the queries in the "
+    "database, and states no sizes. Ours: three of ten classes unseen, all classes "
+    "in the database, about 3,500 training samples of the others. Tuning: one "
+    "candidate per method, its defaults.",
 )
 study.print_cost()
 

@@ -75,8 +75,8 @@ study.run(measure, dataset=DATASETS, seed=study.seeds, method=METHODS)
 study.table(
     "ndcg_at_100_structhash",
     **FULL,
-    note="The paper shows a plot of other data, and no numbers. Tuning: one candidate per "
-    "method, its defaults, with the 300 support vectors of the paper.",
+    note="The paper shows a plot of other data, and no numbers. Tuning: one candidate "
+    "per method, its defaults, with the 300 support vectors of the paper.",
 )
 study.table("ap", **FULL)
 study.print_cost()

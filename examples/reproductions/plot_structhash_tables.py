@@ -204,9 +204,10 @@ study.table(
     line="line",
     planned=PLANNED,
     paper=STRUCTHASH,
-    note="The paper has the same sizes in other splits, and other GIST features of CIFAR-10. It "
-    "does not say how its area is formed. Tuning: ours have one candidate per method, their "
-    "defaults; in the paper SPLH and MDSH have several values of a parameter.",
+    note="The paper has the same sizes in other splits, and other GIST features of "
+    "CIFAR-10. It does not say how its area is formed. Tuning: ours have one "
+    "candidate per method, their defaults; in the paper SPLH and MDSH have several "
+    "values of a parameter.",
 )
 study.print_cost()
 

@@ -103,9 +103,10 @@ study.table(
     ties=True,
     **FULL,
     paper=printed(TALR, "table 1", "AP_T"),
-    note="The paper has CIFAR-10 images, and networks that begin with VGG-F of ImageNet. "
-    "Ours have GIST features or pixels, with as many samples, in random splits. Tuning: "
-    "one candidate per method, its defaults; the budgets of the paper are not stated.",
+    note="The paper has CIFAR-10 images, and networks that begin with VGG-F of "
+    "ImageNet. Ours have GIST features or pixels, with as many samples, in random "
+    "splits. Tuning: one candidate per method, its defaults; the budgets of the "
+    "paper are not stated.",
 )
 study.print_cost()
 

@@ -116,8 +116,8 @@ study.table(
     ties=True,
     planned=dict.fromkeys(FULL, METHODS),
     columns=SPLITS,
-    note="Tuning: one candidate per method, its defaults. Seen classes: protocol '5k'. Unseen: "
-    "a quarter of the classes, 5,000 training samples of the others.",
+    note="Tuning: one candidate per method, its defaults. Seen classes: protocol "
+    "'5k'. Unseen: a quarter of the classes, 5,000 training samples of the others.",
 )
 study.print_cost()
 
