@@ -135,8 +135,8 @@ def fit_on_images(method, dataset, seed, nbits, n_epochs, variant="full"):
 
 
 # %%
-# Tables 1 and 2: the methods
-# ---------------------------
+# The methods of tables 1 and 2
+# -----------------------------
 
 
 def compare(part, dataset, seed, nbits, method):
@@ -168,8 +168,8 @@ for number, metric in ((1, "ap_at_1000_retrieved"), (2, "precision_at_1000")):
     print_orders(study.select(part="comparison"), metric, of_cifar, title)
 
 # %%
-# Table 3: the ablations
-# ----------------------
+# The ablations of table 3
+# ------------------------
 #
 # A hard sort has no gradient, so that the codes learn only from the quantization loss. Without
 # this loss ("no_quantization") nothing else makes the activations binary.

@@ -192,8 +192,8 @@ for dataset in [*DATASETS, *filter(can_load, OWN if study.full else ())]:
     )
 
 # %%
-# Tables 1 and 2
-# --------------
+# The methods of tables 1 and 2
+# -----------------------------
 #
 # StructHash and CGHash rank by a distance with one learned weight per bit. The same codes can also
 # be ranked by plain distance, as an index does. The paper has linear hash functions here. The area

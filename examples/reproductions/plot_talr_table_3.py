@@ -136,8 +136,8 @@ else:
     study.run(measure, dataset=DATASETS, seed=study.seeds, nbits=NBITS, method=METHODS)
 
 # %%
-# Table 3: NDCG of tied rankings
-# ------------------------------
+# The methods of table 3: NDCG of tied rankings
+# ---------------------------------------------
 #
 # The values are exact averages over all orders of the ties. They do not depend on a sort.
 
