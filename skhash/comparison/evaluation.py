@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skhash.base import BaseHasher
+from skhash._estimators import find_hasher, packed_codes
 from skhash.metrics import Ranking, evaluate_ranking, evaluate_with_curve
 
 #: metrics of every result
@@ -15,13 +15,13 @@ METRICS = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_r
 RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision by rank
 
 
-def evaluate_hasher(hasher: BaseHasher, data: Any, *, details: bool = False) -> dict[str, Any]:
+def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[str, Any]:
     """Metrics of a hasher, fitted on the training samples of a split, on the database of the split.
 
     Parameters
     ----------
     hasher : BaseHasher
-        Fitted here.
+        Fitted here. Also a Pipeline or a search that ends in one, or a transformer that returns bits.
     data : Bunch
         Result of :func:`skhash.datasets.load_dataset`.
     details : bool, default=False
@@ -48,12 +48,12 @@ def evaluate_hasher(hasher: BaseHasher, data: Any, *, details: bool = False) -> 
     start = time.perf_counter()
     hasher.fit(data.X_train, data.y_train)
     fit_seconds = time.perf_counter() - start
-    queries = hasher.encode(data.X_query)
+    queries, nbits = packed_codes(hasher, data.X_query)
     start = time.perf_counter()
-    database = hasher.encode(data.X_database)
+    database, _ = packed_codes(hasher, data.X_database)
     encode_seconds = time.perf_counter() - start
-    weights = getattr(hasher, "bit_weights_", None)
-    ranking = Ranking(queries, database, hasher.nbits, data.y_query, data.y_database, data.affinity, weights)
+    weights = getattr(find_hasher(hasher), "bit_weights_", None)
+    ranking = Ranking(queries, database, nbits, data.y_query, data.y_database, data.affinity, weights)
     speed = {"fit_seconds": fit_seconds, "codes_per_second": len(database) / encode_seconds}
     if not details:
         return evaluate_ranking(ranking, METRICS) | speed

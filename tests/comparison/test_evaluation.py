@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 from skhash.comparison import METRICS, evaluate_hasher, make_hasher
 from skhash.datasets import load_dataset
@@ -51,3 +53,13 @@ def test_a_radius_counts_bits_whatever_their_weights(data):
     assert weighted["curves"]["radius_recall"] == plain["curves"]["radius_recall"]
     assert weighted["curves"]["rank_precision"] != plain["curves"]["rank_precision"]
     assert weighted["ap_best"] - weighted["ap_worst"] < 0.2 * (plain["ap_best"] - plain["ap_worst"])
+
+
+def test_a_pipeline_is_ranked_as_its_hasher_on_transformed_samples(data):
+    scaler = MaxAbsScaler().fit(data.X_train)
+    scaled = type(data)(**data)
+    for part in ("X_train", "X_query", "X_database"):
+        scaled[part] = scaler.transform(data[part])
+    of_pipeline = evaluate_hasher(make_pipeline(MaxAbsScaler(), make_hasher("itq", 8, 0, "auto")), data)
+    of_hasher = evaluate_hasher(make_hasher("itq", 8, 0, "auto"), scaled)
+    assert [of_pipeline[metric] for metric in METRICS] == [of_hasher[metric] for metric in METRICS]
