@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 COLUMNS = 88
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.rst"))]
-PAGES += [*sorted((ROOT / "docs/guide").glob("*.rst")), *sorted((ROOT / "docs/methods").glob("*.rst"))]
+PAGES += [
+    page for folder in ("api", "guide", "methods", "results") for page in sorted((ROOT / "docs" / folder).glob("*.rst"))
+]
 #: modules with pages; the few private modules that also have some are for docs/check.py
 MODULES = sorted(path for path in ROOT.glob("skhash/**/*.py") if "/_" not in path.relative_to(ROOT).as_posix())
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
