@@ -23,10 +23,11 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_AVAILABLE, NOT_RUN = "not available", "not run"
 # words for data that cannot be fetched, or are not in the folder SKHASH_DATA
 FROM_FOLDER = ("NUS-WIDE", "ImageNet", "MS-COCO")  # plot_image_folders.py reads these
-ABSENT = (*FROM_FOLDER, "isolet", "stl10")
+ABSENT = (*FROM_FOLDER, "isolet", "stl10", "LabelMe")
 # what the samples of our data sets are, for headings
 FEATURES = {
     "cifar_gist": "CIFAR-10 GIST",
+    "cifar10": "CIFAR-10",
     "mnist": "MNIST pixels",
     "usps": "USPS pixels",
     "mirflickr": "MIRFlickr tags",
@@ -246,15 +247,18 @@ class Study:
     def print_cost(self):
         """Print the CPU time of the stored results, and how many have none."""
         rows = [row for row in self.stored if "cpu_seconds" in row]
-        hours = sum(row["cpu_seconds"] for row in rows) / 3600
-        n_fits = f"{len(rows)} stored fits with their evaluation"
-        print(f"CPU time of {n_fits}: {hours:.2f} hours.")
+        if rows:
+            hours = sum(row["cpu_seconds"] for row in rows) / 3600
+            n_fits = f"{len(rows)} stored fits with their evaluation"
+            print(f"CPU time of {n_fits}: {hours:.2f} hours.")
         # the weighted and the plain ranking of one fit are two results
         fits = {self._fit_of(row) for row in self.stored}
         others = len(fits - {self._fit_of(row) for row in rows})
         if others:
-            print(f"{others} older fits have no recorded time.")
-        print("A value without ± is of one random split.")
+            older = "older" if rows else "stored"
+            print(f"The CPU time of {others} {older} fits was not recorded.")
+        if fits:
+            print("A value without ± is of one random split.")
 
     @staticmethod
     def _fit_of(row):
