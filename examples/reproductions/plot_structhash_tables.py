@@ -22,8 +22,8 @@ paper 0.905 and 0.900), 0.412 and 0.351 on GIST features (0.335 and 0.258), and 
 CGHash has the higher NDCG on USPS and MNIST: 0.950 and 0.924, where StructHash has 0.941 and 0.916;
 on GIST features StructHash has 0.446 and CGHash 0.406. These are by weighted distances, as in the
 paper. The NDCG loss gains 0.008 over the AUC loss on GIST features, in the paper 0.076; on USPS and
-MNIST, where the paper has a gain of 0.012 and 0.053, there is none. Plain distances give StructHash
-a higher NDCG than the learned weights of the bits, by 0.004 to 0.012.
+MNIST, where the paper has a gain of 0.012 and 0.053, there is none. On these three data sets, plain
+distances give StructHash a higher NDCG than the learned weights of the bits, by 0.004 to 0.012.
 
 Where the nearest items are relevant, in place of the items of the same class, ITQ is above all of
 these methods by every metric, with relevance per query as by pairs, and the AUC loss is better than
