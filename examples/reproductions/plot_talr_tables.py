@@ -108,7 +108,7 @@ study.table(
     note="The paper has CIFAR-10 images, and networks that begin with VGG-F of "
     "ImageNet. Ours have GIST features or pixels, with as many samples, in random "
     "splits. Tuning: one candidate per method, its defaults; the budgets of the "
-    "paper are not stated.",
+    "paper are not stated. * marks settings that the authors of DTSH recommend.",
 )
 study.print_cost()
 
