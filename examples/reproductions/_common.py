@@ -104,7 +104,7 @@ class Study:
         self.full = self.options.full
         self.seeds = range(self.options.seeds if self.full else 1)
         self.path = ROOT / "experiments" / "results" / "reproductions" / f"{name}.json"
-        self.measured = []
+        self.measured, self._names = [], {}
 
     @property
     def stored(self):
@@ -143,6 +143,7 @@ class Study:
         **grid : iterable
             Values. Those of the last name vary fastest.
         """
+        self._names |= dict.fromkeys(grid)
         for values in itertools.product(*grid.values()):
             setting = dict(zip(grid, values, strict=True))
             if self.full and not self._is_selected(setting):
@@ -251,7 +252,7 @@ class Study:
             hours = sum(row["cpu_seconds"] for row in rows) / 3600
             n_fits = f"{len(rows)} stored fits with their evaluation"
             print(f"CPU time of {n_fits}: {hours:.2f} hours.")
-        # the weighted and the plain ranking of one fit are two results
+        # one fit can have several results, of which the first has the time
         fits = {self._fit_of(row) for row in self.stored}
         others = len(fits - {self._fit_of(row) for row in rows})
         if others:
@@ -260,14 +261,8 @@ class Study:
         if fits:
             print("A value without ± is of one random split.")
 
-    @staticmethod
-    def _fit_of(row):
-        return tuple(
-            (name, value)
-            for name, value in row.items()
-            if name not in ("line", "candidate", "tenth")
-            and not isinstance(value, float)
-        )
+    def _fit_of(self, row):
+        return tuple(row.get(name) for name in self._names)
 
     def _is_selected(self, setting):
         word = self.options.only.lower()

@@ -101,6 +101,7 @@ for stage in STAGES:
     for counts in ("soft", "whole"):
         print(f"mean absolute error on {counts} counts, {stage}")
         study.table("error", stage=stage, counts=counts)
+study.print_cost()
 
 # %%
 # Errors by number of bits
