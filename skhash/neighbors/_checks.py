@@ -58,14 +58,14 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
     return checked
 
 
-def item_ids(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def item_ids(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Identifiers of items of the index."""
     checked = np.atleast_1d(as_array(ids, "ids"))
     if checked.ndim > 1 or (checked.dtype.kind not in "iu" and checked.size > 0):
         raise ValueError(f"`ids` must be ints, shape (n_ids,). Got {ids!r} instead.")
     if unknown := sorted(set(checked.tolist()) - set(known.tolist())):
         raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
-    return checked
+    return checked.astype(np.int64)  # numpy compares unsigned ones with these as floats
 
 
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None) -> Any:

@@ -343,6 +343,14 @@ def test_identifiers_are_64_bit_integers():
     assert index.n_samples_fit_ == len(index.ids_) == 3
 
 
+def test_only_the_named_items_are_removed_whatever_the_type_of_their_identifiers():
+    ids = 2**60 + np.arange(200)  # float64, which holds both types of integers, rounds these
+    ids[:2] = 7, 2**62
+    removed = ids[1:150:2]
+    index = HammingNeighbors().fit(bits_of(200, 8), ids=ids).remove(removed.astype(np.uint64))
+    np.testing.assert_array_equal(index.ids_, np.setdiff1d(ids, removed, assume_unique=True))
+
+
 @parametrize_with_checks(
     [
         HammingNeighbors(LSHHasher(8, random_state=0)),
