@@ -12,7 +12,16 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._encoding._packing import Codes, binarize_and_pack, check_and_pack
-from skhash._encoding._sources import Source, array_source, checksum, is_sliced, iterator_source, read_ahead, with_last
+from skhash._encoding._sources import (
+    Source,
+    array_source,
+    checksum,
+    is_sliced,
+    iterator_source,
+    mapped_file,
+    read_ahead,
+    with_last,
+)
 from skhash._files._resumable import ResumableRecords, check_writable
 from skhash._validation.numeric import is_count
 from skhash._validation.values import are_within, check_activations
@@ -85,7 +94,7 @@ def encode_samples(
     path = out if isinstance(out, str | os.PathLike) else None
     if path is not None and not os.fspath(path).endswith(".npy"):
         raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
-    mapped = getattr(X, "filename", None)  # of a memmap
+    mapped = mapped_file(X)
     if path is not None and mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):
         raise ValueError(f"`out` must be another file than that of X, which would be lost. Got {out}.")
     source, convert, size = _open(hasher, X), Converter(hasher), int(batch_size or ENCODE_BATCH_SIZE)

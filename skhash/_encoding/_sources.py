@@ -2,6 +2,7 @@
 
 import hashlib
 import mmap
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -174,6 +175,15 @@ def _owner(X: Any) -> Any:
     while isinstance(X, np.ndarray) and X.base is not None:
         X = X.base
     return X
+
+
+def mapped_file(X: Any) -> str | None:
+    """File that an array is a map of, also as a view that is no memmap itself; None for other samples."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap) and X.filename is not None:
+            return os.fsdecode(X.filename)
+        X = X.base
+    return None
 
 
 def _is_memory(owner: Any) -> bool:

@@ -7,6 +7,7 @@ import time
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from _helpers import quick, run_python
 from _writers import encode_slowly
@@ -212,10 +213,20 @@ def test_the_file_of_the_samples_is_not_replaced(hasher, X, tmp_path, monkeypatc
     (tmp_path / "link.npy").symlink_to("X.npy")
     monkeypatch.chdir(tmp_path)
     mapped = np.load("X.npy", mmap_mode="r")
-    for samples, out in ((mapped, "X.npy"), (mapped[10:], tmp_path / "link.npy")):
+    for samples, out in (
+        (mapped, "X.npy"),
+        (mapped[10:], tmp_path / "link.npy"),
+        (np.asarray(mapped)[::2], "X.npy"),
+    ):
         with pytest.raises(ValueError, match="`out` must be another file than that of X"):
             hasher.encode(samples, out=out)
     assert_array_equal(np.load("X.npy"), X)
+
+
+def test_a_feature_may_be_called_filename(X, tmp_path):
+    frame = pd.DataFrame(X).rename(columns={0: "filename"}).rename(columns=str)
+    hasher = ITQHasher(12, random_state=0).fit(frame)
+    assert_array_equal(hasher.encode(frame, out=tmp_path / "a.npy"), hasher.encode(frame))
 
 
 def test_samples_that_do_not_suit_leave_nothing_behind(hasher, X, tmp_path):
