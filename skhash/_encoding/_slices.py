@@ -4,10 +4,12 @@ import hashlib
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
+from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
@@ -50,12 +52,15 @@ class Slice(NamedTuple):
         Checksum of the samples.
     is_within : bool, default=False
         Whether they are known to be finite floats in range.
+    is_valid : bool, default=False
+        Whether they are validated.
     """
 
     samples: Any
     is_only: bool
     checksum: str = ""
     is_within: bool = False
+    is_valid: bool = False
 
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:
@@ -110,10 +115,10 @@ def encode_block(hasher: Any, X: Any) -> Codes:
     """Packed codes of a block of samples, by products of slices, however few there are."""
     if not X.shape[0]:
         return np.empty((0, -(-hasher._n_features_out // 8)), dtype=np.uint8)
-    convert = Converter(hasher)
+    convert, source = Converter(hasher), _open(hasher, X)
     with hasher._thread_limits():
         return np.concatenate(
-            [convert.codes(Slice(part, False)) for part in _open(hasher, X).slices(ENCODE_BATCH_SIZE)]
+            [convert.codes(Slice(part, False, is_valid=source.is_valid)) for part in source.slices(ENCODE_BATCH_SIZE)]
         )
 
 
@@ -174,6 +179,8 @@ class Converter:
 
     def _validated(self, part: Slice) -> Any:
         samples = part.samples
+        if part.is_valid:
+            return samples
         kind = (type(samples), getattr(samples, "dtype", None), samples.shape[1:])
         if kind == self._plain and (part.is_within or are_within(samples)):
             return samples
@@ -185,7 +192,11 @@ class Converter:
 def _open(hasher: Any, X: Any) -> Source:
     if isinstance(X, Iterator):
         return iterator_source(X)
-    return array_source(X if is_sliced(X) else hasher._validate_samples(X))
+    if is_sliced(X):
+        return array_source(X)
+    X = hasher._validate_samples(X)
+    # slices of a data frame have lost its names, which a second validation would miss; those of a Dataset are not read
+    return replace(array_source(X), is_valid=isinstance(X, np.ndarray) or sparse.issparse(X))
 
 
 def _slices(source: Source, size: int, with_checksum: bool = False) -> _Slices:
@@ -196,8 +207,8 @@ def _slices(source: Source, size: int, with_checksum: bool = False) -> _Slices:
         for index, (samples, is_last) in enumerate(with_last(source.slices(size))):
             if not with_checksum and source.waits:
                 _touch(samples)
-            seen = checksum(samples) if with_checksum else ()
-            yield Slice(samples, is_last and index == 0, *seen)
+            seen = checksum(samples) if with_checksum else ("", False)
+            yield Slice(samples, is_last and index == 0, *seen, source.is_valid)
 
     return read_ahead(read()) if source.waits else read()
 
@@ -266,7 +277,8 @@ def _identity(hasher: Any, source: Source, first: Any, size: int) -> dict[str, s
     values |= {name: value for name, value in hasher.get_params(deep=False).items() if isinstance(value, simple)}
     # one by one: the hash of all would tell whether two of them are one object
     state = joblib.hash({name: joblib.hash(value, coerce_mmap=True) for name, value in values.items()})
-    activations = hasher._project(hasher._validate_samples(first[:_N_PROBED]))  # of this machine and these libraries
+    probed = first[:_N_PROBED] if source.is_valid else hasher._validate_samples(first[:_N_PROBED])
+    activations = hasher._project(probed)  # of this machine and these libraries
     probe = hashlib.sha256(np.ascontiguousarray(activations).data).hexdigest()[:8]
     n = "any number of" if source.n is None else f"{source.n:,}"
     shape = " x ".join(map(str, first.shape[1:]))

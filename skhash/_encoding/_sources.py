@@ -35,11 +35,14 @@ class Source:
         Takes the size of a slice, and yields slices of this size and a last one that may be smaller.
     waits : bool, default=True
         Whether reading takes time, so that it pays to read ahead in a thread.
+    is_valid : bool, default=False
+        Whether the samples are validated.
     """
 
     n: int | None
     slices: Callable[[int], Iterator[Any]]
     waits: bool = True
+    is_valid: bool = False
 
 
 def is_sliced(X: Any) -> bool:

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from skhash import ITQHasher, LSHHasher
-from skhash._encoding import ENCODE_BATCH_SIZE
+from skhash._encoding import ENCODE_BATCH_SIZE, encode_block
 from skhash._encoding._slices import _identity
 from skhash._encoding._sources import array_source
 from skhash.persistence import load, save
@@ -227,6 +227,17 @@ def test_a_feature_may_be_called_filename(X, tmp_path):
     frame = pd.DataFrame(X).rename(columns={0: "filename"}).rename(columns=str)
     hasher = ITQHasher(12, random_state=0).fit(frame)
     assert_array_equal(hasher.encode(frame, out=tmp_path / "a.npy"), hasher.encode(frame))
+
+
+def test_slices_of_a_data_frame_keep_its_names(X, tmp_path):
+    frame = pd.DataFrame(X[:300]).rename(columns="feature {}".format)
+    hasher = ITQHasher(12, random_state=0).fit(frame)
+    expected = hasher.encode(frame)  # a warning of missing names is an error here
+    for options in ({"batch_size": 300}, {"progress": print}, {"out": tmp_path / "a.npy"}):
+        assert_array_equal(hasher.encode(frame, **options), expected)
+    assert_array_equal(encode_block(hasher, frame), expected)
+    with pytest.raises(ValueError, match="feature names"):
+        hasher.encode(frame.rename(columns=str.upper), batch_size=100)
 
 
 def test_samples_that_do_not_suit_leave_nothing_behind(hasher, X, tmp_path):
