@@ -260,7 +260,9 @@ def load_imagenet100(
     if classes is None:
         parts = [_folder(folder, part) for part in ("train", "val")]
         classes = sorted({entry.name for part in parts for entry in part.iterdir() if entry.is_dir()})
-    elif isinstance(classes, str) or len(set(classes)) < len(classes):
+        if not classes:
+            raise _missing(folder, "a folder for each class in train and val")
+    elif isinstance(classes, str) or not 0 < len(classes) == len(set(classes)):
         raise ValueError(f"`classes` must be None or a list of names that differ. Got {classes!r} instead.")
     names: list[str] = []
     targets: list[int] = []
@@ -320,7 +322,8 @@ def _checksum(folder: str | os.PathLike[str], names: list[str], y: Labels) -> st
     digest, missing = hashlib.sha256(), []
     for name, target in zip(names, y.reshape(len(y), -1).tolist(), strict=True):
         try:
-            digest.update(f"{name}\t{Path(folder, name).stat().st_size}\t{target}\n".encode())
+            entry = f"{name}\t{Path(folder, name).stat().st_size}\t{target}\n"
+            digest.update(entry.encode("utf-8", "surrogateescape"))  # a name may be of another encoding
         except FileNotFoundError:
             missing.append(name)
     if missing:

@@ -1,6 +1,7 @@
 """NUS-WIDE, MS-COCO and ImageNet100 from folders: made miniatures in the layout of the originals."""
 
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -280,6 +281,24 @@ def test_missing_images_are_counted(nus_wide, imagenet):
         load_imagenet100("nowhere")
 
 
+def test_folders_without_classes_are_named(tmp_path):
+    for part in ("train", "val"):
+        (tmp_path / part).mkdir()
+    with pytest.raises(FileNotFoundError, match="`folder` must hold a folder for each class in train and val"):
+        load_imagenet100(tmp_path, protocol=IMAGENET)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse names that are not Unicode")
+def test_a_name_may_be_of_another_encoding(imagenet):
+    before = load_imagenet100(imagenet, protocol=IMAGENET)
+    expected = sorted(red(before.X_query))
+    folder = os.fsencode(imagenet / "val/n01")
+    os.rename(folder + b"/n01_0.png", folder + b"/\xe9_0.png")
+    data = load_imagenet100(imagenet, protocol=IMAGENET)
+    assert sorted(red(data.X_query)) == expected
+    assert data.checksum != before.checksum
+
+
 def test_a_damaged_image_is_named_when_it_is_read(imagenet):
     path = imagenet / "val/n01/n01_0.png"
     path.write_bytes(path.read_bytes()[:40])
@@ -297,6 +316,7 @@ def test_a_damaged_image_is_named_when_it_is_read(imagenet):
         ({"protocol": "nus_wide"}, "`protocol` must be one of"),
         ({"classes": ["n01", "n01"]}, "`classes` must be None or a list of names that differ"),
         ({"classes": "n01"}, "`classes` must be None or a list of names that differ"),
+        ({"classes": []}, r"`classes` must be None or a list of names that differ. Got \[\] instead"),
         ({}, "too few samples for protocol 'imagenet100', which needs 6 queries and 13,000 other samples"),
     ],
 )
