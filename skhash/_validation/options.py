@@ -7,7 +7,7 @@ VectorMetric = Literal["euclidean", "cosine", "inner"]
 VECTOR_METRICS: tuple[VectorMetric, ...] = get_args(VectorMetric)
 
 
-def check_option(name: str, value: object, allowed: Sequence[str]) -> None:
+def check_option(name: str, value: object, allowed: Sequence[str | None]) -> None:
     """Raise ValueError unless an option has one of the allowed values.
 
     Parameters
@@ -16,7 +16,7 @@ def check_option(name: str, value: object, allowed: Sequence[str]) -> None:
         Name of the parameter.
     value : object
         Its value.
-    allowed : sequence of str
+    allowed : sequence of str or None
         The allowed values.
 
     Raises

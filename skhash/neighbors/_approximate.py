@@ -12,6 +12,7 @@ from skhash._distances import HammingDistance, Neighbors
 from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash._threads import is_forked
+from skhash._validation.options import check_option
 from skhash.neighbors._search import nearest
 
 Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]
@@ -126,10 +127,11 @@ def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, h
     ImportError
         If FAISS is not installed.
     ValueError
-        If the bits have weights.
+        If the backend is unknown, or the bits have weights.
     """
     if backend == "exact":
         return None
+    check_option("backend", backend, BACKENDS)
     if getattr(find_hasher(hasher), "bit_weights_", None) is not None:
         raise ValueError(f"`backend` must be 'exact' for weighted bits, which FAISS does not support. Got {backend!r}.")
     return ApproximateIndex(backend, codes, nbits)

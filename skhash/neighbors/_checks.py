@@ -12,13 +12,14 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from skhash._validation.numeric import as_array, is_count
+from skhash._validation.options import VECTOR_METRICS, check_option
 
 MAX_ID = int(np.iinfo(np.int64).max)
 
 
 def n_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Context manager in which the kernels take `n_jobs` threads; None changes nothing."""
-    return nullcontext() if n_jobs is None else threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp")
+    """Context manager in which the kernels take `n_jobs` threads; None and -1 change nothing."""
+    return nullcontext() if n_jobs in (None, -1) else threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp")
 
 
 def checked_count(n_neighbors: Any) -> int:
@@ -78,6 +79,12 @@ def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None) -> An
             f"Got {vectors.dtype} of shape {vectors.shape} instead."
         )
     return vectors
+
+
+def check_stages(query: Any, rerank: Any) -> None:
+    """Raise ValueError for an unknown query or distance, which can be set after fit."""
+    check_option("query", query, ("code", "real"))
+    check_option("rerank", rerank, (None, *VECTOR_METRICS))
 
 
 def check_mode(mode: Any) -> None:

@@ -379,7 +379,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
         """Distances, positions and ties of the nearest items; None for X are the items without themselves."""
-        k = self.n_neighbors if n_neighbors is None else checked_count(n_neighbors)
+        k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         n_items = self.n_samples_fit_
         with n_threads(self.n_jobs):
             search = self._stages(X)

@@ -12,11 +12,14 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 from skhash import ITQHasher, LSHHasher, StructHashHasher
+from skhash._compat import openmp_n_threads
 from skhash.codes import hamming_distances, pack
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
 from skhash.neighbors import _search as search_module
+from skhash.neighbors._checks import n_threads
 
 ITQ = ITQHasher(16, random_state=0)
 
@@ -286,6 +289,29 @@ def test_bad_queries(digits):
             call()
     with pytest.raises(NotFittedError):
         HammingNeighbors(ITQ).kneighbors(X[:2])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_neighbors": 0}, "`n_neighbors` must be None or an int >= 1. Got 0 instead"),
+        ({"n_neighbors": "3"}, "`n_neighbors` must be None or an int >= 1. Got '3' instead"),
+        ({"query": "activations"}, "`query` must be one of 'code', 'real'. Got 'activations' instead"),
+        ({"rerank": "l2"}, "`rerank` must be one of None, 'euclidean', 'cosine', 'inner'. Got 'l2' instead"),
+        ({"backend": "faiss"}, "`backend` must be one of 'exact', 'faiss-hnsw', .* Got 'faiss' instead"),
+    ],
+)
+def test_bad_parameters_that_are_set_after_fit_are_named_by_a_search(digits, parameters, message):
+    index = HammingNeighbors(ITQ, rerank="euclidean", candidates=10).fit(digits.X[:50]).set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        index.kneighbors(digits.X[:2])
+
+
+def test_all_threads_are_those_of_scikit_learn():
+    with threadpool_limits(1, user_api="openmp"):
+        for n_jobs in (None, -1):
+            with n_threads(n_jobs):
+                assert openmp_n_threads() == 1
 
 
 def test_an_index_stays_as_it_was_if_a_later_fit_fails(digits):
