@@ -139,4 +139,5 @@ def _vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.flo
     if metric == "euclidean":
         return np.asarray(np.sqrt(np.square(x - q).sum(axis=1)))
     lengths = np.sqrt(np.square(x).sum(axis=1)) * np.sqrt(np.square(q).sum())
-    return np.asarray(1 - np.divide(x @ q, lengths, out=np.zeros(len(x)), where=lengths > 0))
+    cosines = np.divide(x @ q, lengths, out=np.zeros(len(x)), where=lengths > 0)
+    return np.asarray(1 - cosines.clip(-1, 1))  # rounding can exceed 1, and scikit-learn refuses negative distances

@@ -222,6 +222,13 @@ def test_transformer_before_an_estimator_that_takes_a_graph(digits):
     assert len(transformer.get_feature_names_out()) == 300
 
 
+def test_cosine_distances_are_a_graph_that_scikit_learn_takes(digits):
+    X = digits.X[:100]
+    graph = HammingNeighborsTransformer(ITQ, n_neighbors=4, rerank="cosine").fit_transform(X)
+    assert graph.data.min() == 0  # rounding would make some of those of a sample from itself negative
+    DBSCAN(eps=0.1, metric="precomputed").fit(graph)
+
+
 def test_merge_equals_one_search():
     items, queries = bits_of(100, 8), bits_of(6, 8, 1)
     shards = []
