@@ -88,6 +88,10 @@ class FactorsMixin:
         """
         X = self._validate_samples(X)
         self._check_factors()
+        return self._factors(X)
+
+    def _factors(self, X: Any) -> npt.NDArray[np.float32]:
+        """Factors of validated samples."""
         with self._thread_limits():
             encoder: QueryEncoder = self._module()
             if encoder.digits.any() or encoder.field_bias.any():
@@ -136,7 +140,7 @@ class FactorsMixin:
         super()._store_database(X, targets)  # type: ignore[misc]
         self.__dict__.pop("database_factors_", None)  # of an earlier fit
         if self.factors and self.store_database:
-            self.database_factors_ = self.encode_factors(X)
+            self.database_factors_ = self._factors(X)  # whose names, if they had any, are lost
 
 
 def seen_directions(encoder: QueryEncoder) -> torch.Tensor | None:

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
@@ -233,6 +234,12 @@ def test_factors_are_stored_and_persist(fitted, tmp_path):
     assert not hasattr(clone(hasher).set_params(factors=False).fit(X), "database_factors_")
     refitted = clone(hasher).fit(X).set_params(factors=False).fit(X)
     assert not hasattr(refitted, "database_factors_")
+
+
+def test_a_data_frame_is_fitted_without_a_warning_of_missing_names(digits):
+    X = pd.DataFrame(digits.X[:60]).rename(columns="pixel {}".format)
+    hasher = EmbeddingHasher(16, factors=True, n_epochs=1, random_state=0).fit(X)  # a warning is an error here
+    assert_array_equal(hasher.database_factors_, hasher.encode_factors(X))
 
 
 def test_an_index_is_saved_with_its_factors(fitted, tmp_path):
