@@ -143,6 +143,34 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(_n_torch_threads[0])  # then OpenMP gets back the number of this thread
 
 
+@contextmanager
+def openmp_threads(n: int) -> Iterator[None]:
+    """Context manager in which OpenMP takes n threads in the calling thread, and so do compiled kernels.
+
+    ``threadpool_limits(n, user_api="openmp")`` restores the limits of BLAS, too, which other threads may have changed.
+
+    Parameters
+    ----------
+    n : int
+        Number of threads.
+
+    Yields
+    ------
+    None
+        Nothing.
+
+    Examples
+    --------
+    >>> from skhash._compat import openmp_n_threads
+    >>> from skhash._threads import openmp_threads
+    >>> with openmp_threads(1):
+    ...     openmp_n_threads()
+    1
+    """
+    with _loaded_libraries("torch" in sys.modules)["of a thread"].select(user_api="openmp").limit(limits=n):
+        yield
+
+
 @functools.cache
 def _loaded_libraries(with_torch: bool) -> dict[str, ThreadpoolController]:
     """Loaded libraries by what their limits belong to. Finding them is slow: once, and once more with torch."""

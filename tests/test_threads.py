@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import skhash
 from skhash._threads import _loaded_libraries, _set_n_threads, one_thread, run_in_slices
+from skhash.neighbors._checks import n_threads
 
 SHALLOW = [name for name in skhash.hashers.__all__ if ".deep." not in skhash.registry.HASHERS[name]]
 
@@ -225,6 +226,15 @@ def test_one_thread_leaves_a_limit_of_the_calling_thread_to_it():
         assert (torch.get_num_threads(), in_new_thread(torch.get_num_threads)) == (2, 2)
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_search_with_a_number_of_threads_leaves_the_limits_of_blas_to_other_threads():
+    blas = _loaded_libraries(True)["of the process"]
+    with blas.limit(limits=1):
+        with n_threads(1):
+            blas.limit(limits=2)  # as another thread does that finishes hashing during the search
+            limits = blas.info()
+        assert blas.info() == limits
 
 
 def test_one_thread_limits_what_torch_multiplies_with():

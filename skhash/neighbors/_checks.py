@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from skhash._threads import openmp_threads
 from skhash._validation.numeric import as_array, is_count
 from skhash._validation.options import VECTOR_METRICS, check_option
 
@@ -19,7 +19,7 @@ MAX_ID = int(np.iinfo(np.int64).max)
 
 def n_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Context manager in which the kernels take `n_jobs` threads; None and -1 change nothing."""
-    return nullcontext() if n_jobs in (None, -1) else threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp")
+    return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(n_jobs))
 
 
 def checked_count(n_neighbors: Any) -> int:
