@@ -324,7 +324,7 @@ def _checksum(folder: str | os.PathLike[str], names: list[str], y: Labels) -> st
         try:
             entry = f"{name}\t{Path(folder, name).stat().st_size}\t{target}\n"
             digest.update(entry.encode("utf-8", "surrogateescape"))  # a name may be of another encoding
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: no file can have this name
             missing.append(name)
     if missing:
         raise FileNotFoundError(

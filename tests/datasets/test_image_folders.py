@@ -221,6 +221,11 @@ def test_the_checksum_of_ms_coco_covers_both_parts(ms_coco):
         load_ms_coco(folder, protocol=MS_COCO)
 
 
+def rename_images(content, name):
+    for image in content["images"]:
+        image["file_name"] = name
+
+
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
@@ -240,6 +245,15 @@ def test_annotations_that_do_not_fit_are_refused(ms_coco, part, edit, reason):
     folder, _ = ms_coco
     change(folder / f"annotations/instances_{part}.json", edit)
     with pytest.raises(InvalidFileError, match=rf"_{part}.json must be JSON with .*{reason}.* Get the file again"):
+        load_ms_coco(folder, protocol=MS_COCO)
+
+
+@pytest.mark.parametrize("name", ["\x00.jpg", "\ud800.jpg", "a/b.jpg"])
+def test_a_name_that_no_file_can_have_is_missing(ms_coco, name):
+    folder, _ = ms_coco
+    change(folder / "annotations/instances_val2014.json", lambda content: rename_images(content, name))
+    (folder / "val2014/a").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"has no val2014/.* and lacks \d+ in all"):
         load_ms_coco(folder, protocol=MS_COCO)
 
 
