@@ -191,7 +191,7 @@ class Converter:
 
 def _open(hasher: Any, X: Any) -> Source:
     if isinstance(X, Iterator):
-        return iterator_source(X)
+        return iterator_source(X, hasher._validate_samples if hasattr(hasher, "feature_names_in_") else None)
     if is_sliced(X):
         return array_source(X)
     X = hasher._validate_samples(X)

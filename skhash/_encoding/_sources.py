@@ -72,12 +72,18 @@ def array_source(X: Any) -> Source:
     return Source(int(X.shape[0]), slices, not (is_mapped or is_sparse or _is_memory(owner)))
 
 
-def iterator_source(blocks: Iterable[Any]) -> Source:
-    """Slices of one size from blocks of any sizes, which are copied: an iterator may use its memory again."""
+def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None = None) -> Source:
+    """Slices of one size from blocks of any sizes, which are copied: an iterator may use its memory again.
+
+    A slice of blocks has no names of features, so `validate` takes whole blocks.
+    """
 
     def slices(size: int) -> Iterator[npt.NDArray[Any]]:
         part, n, kind = np.empty(0), 0, None
-        for block in map(_checked_block, blocks):
+        for given in blocks:
+            block = _checked_block(given)
+            if validate is not None and len(block):
+                block = validate(given)
             kind = kind or (block.dtype, block.shape[1:])
             if (block.dtype, block.shape[1:]) != kind:
                 raise ValueError(
@@ -99,7 +105,7 @@ def iterator_source(blocks: Iterable[Any]) -> Source:
         if n:
             yield part[:n]
 
-    return Source(None, slices)
+    return Source(None, slices, is_valid=validate is not None)
 
 
 def with_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:

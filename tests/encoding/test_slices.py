@@ -240,6 +240,16 @@ def test_slices_of_a_data_frame_keep_its_names(X, tmp_path):
         hasher.encode(frame.rename(columns=str.upper), batch_size=100)
 
 
+def test_blocks_that_are_data_frames_keep_their_names(X, tmp_path):
+    frame = pd.DataFrame(X[:300]).rename(columns="feature {}".format)
+    hasher = ITQHasher(12, random_state=0).fit(frame)
+    blocks = [frame[:120], frame[120:120], frame[120:]]
+    for options in ({}, {"batch_size": 64}, {"out": tmp_path / "a.npy"}):
+        assert_array_equal(hasher.encode(iter(blocks), **options), hasher.encode(frame))
+    with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):
+        hasher.encode(iter([frame[:120], frame[frame.columns[::-1]]]))
+
+
 def test_samples_that_do_not_suit_leave_nothing_behind(hasher, X, tmp_path):
     bad = X.copy()
     bad[5000, 3] = np.nan
