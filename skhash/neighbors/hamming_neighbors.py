@@ -159,6 +159,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         (array([[1.]]), array([[0]]))
         """
         self._check_options()
+        if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has no hasher yet
+            check_has_real_queries(self.hasher)
         hasher = None if self.hasher is None else _without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from skhash import ITQHasher, LSHHasher, StructHashHasher
 from skhash._compat import openmp_n_threads
 from skhash.codes import hamming_distances, pack
+from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
 from skhash.neighbors import _search as search_module
 from skhash.neighbors._checks import n_threads
@@ -296,6 +298,16 @@ def test_bad_queries(digits):
             call()
     with pytest.raises(NotFittedError):
         HammingNeighbors(ITQ).kneighbors(X[:2])
+
+
+def test_a_hasher_without_real_queries_is_refused_before_its_fit(digits, monkeypatch):
+    monkeypatch.setattr(FeatureUnion, "fit", lambda *args: pytest.fail("a fit"))
+    for hasher in (FeatureUnion([("itq", ITQ)]), make_pipeline(StandardScaler(), FeatureUnion([("itq", ITQ)]))):
+        with pytest.raises(ValueError, match="Got a FeatureUnion instead, which has no `project_queries`"):
+            HammingNeighbors(hasher, query="real").fit(digits.X[:50])
+    search = GridSearchCV(ITQ, {"nbits": [4, 8]}, scoring=RetrievalScorer(database="fold", empty="zero"), cv=2)
+    index = HammingNeighbors(search, query="real").fit(digits.X[:50], digits.y[:50])  # its fit finds the hasher
+    assert index.kneighbors(digits.X[:3], 1)[1].shape == (3, 1)
 
 
 @pytest.mark.parametrize(
