@@ -72,7 +72,8 @@ def check_activations(hasher: BaseHasher) -> None:
 
     Not for images, which may be large, and modules of the user.
     """
-    if "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
+    is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1  # a refitted hasher of images kept an older number
+    if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
         with np.errstate(all="ignore"), hasher._thread_limits():
             activations = hasher._project(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
         Array("1 nbits").check("project", activations, {"nbits": hasher._nbits})

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from _helpers import assert_same_hasher, every_hasher, same, sealed
+from _helpers import Dataset, assert_same_hasher, every_hasher, same, sealed
 from numpy.testing import assert_array_equal
 from safetensors.numpy import load_file, safe_open
 from scipy import sparse
@@ -147,6 +147,25 @@ def test_columns_and_the_output_container_are_kept(digits, copy):
     X = pd.DataFrame(digits.X, columns=[f"pixel {i}" for i in range(64)])
     hasher = ITQHasher(nbits=8, random_state=0).set_output(transform="pandas").fit(X)
     pd.testing.assert_frame_equal(copy(hasher).transform(X), hasher.transform(X))
+
+
+@pytest.mark.filterwarnings("ignore:.*constant")
+@pytest.mark.parametrize("first", ["vectors", "images", "dataset of vectors", "dataset of images"])
+@pytest.mark.parametrize("second", ["vectors", "images", "dataset of vectors", "dataset of images"])
+def test_a_hasher_of_other_samples_than_before_is_saved(first, second, few, copy):
+    samples = {"vectors": few.X.astype(np.float32), "images": few.X.astype(np.float32).reshape(-1, 1, 8, 8)}
+    hasher = TALRHasher(8, n_epochs=1, random_state=0)
+    for kind in (first, second):
+        X = samples[kind.removeprefix("dataset of ")]
+        given = Dataset(X, few.y) if kind.startswith("dataset") else X
+        hasher.set_params(backbone="mlp" if X.ndim == 2 else "conv").fit(given, few.y)
+    loaded = copy(hasher)
+    assert_array_equal(loaded.encode(given), hasher.encode(X))
+    assert_array_equal(loaded.encode(X), hasher.encode(X))
+    assert getattr(loaded, "n_features_in_", None) == (64 if X.ndim == 2 else None)
+    if X.ndim > 2:
+        hasher.n_features_in_ = 64  # as before, in files that exist
+        assert_array_equal(copy(hasher).encode(X), hasher.encode(X))
 
 
 def test_a_backbone_must_be_given_again(digits, copy):

@@ -228,6 +228,9 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
                 raise ValueError(f"`X` must have at least {n_min} samples. Got a Dataset of {len(X)} instead.")
         if options.get("reset", True):
             self.input_shape_ = check_shape(X, None, self.backbone, is_dataset)
+            self.__dict__.pop("n_features_in_", None)  # of an earlier fit; scikit-learn sets that of arrays of vectors
+            if len(self.input_shape_) == 1:
+                self.n_features_in_ = self.input_shape_[0]
         else:
             check_shape(X, self.input_shape_, self.backbone, is_dataset)
         return X
