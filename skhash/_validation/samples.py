@@ -112,7 +112,7 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
         if takes_datasets:
             return "a DataLoader", "Pass its Dataset, loader.dataset: the hasher draws batches of `batch_size` itself."
         return "a DataLoader", f"Read its Dataset first: dataset = loader.dataset; {_READ}"
-    if "torch.utils.data.dataset.Dataset" in names:
+    if is_dataset(X):
         deep = "or use a deep hasher, such as TALRHasher, which reads it batch by batch"
         return None if takes_datasets else ("a torch Dataset", f"Read it first, {_READ}, {deep}.")
     if "torch.Tensor" in names:
@@ -134,6 +134,11 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
     if may_be_array or (hasattr(X, "__len__") and hasattr(X, "__getitem__") and not _is_table(names)):
         return None
     return f"a value of type {type(X).__name__}", "Convert it to an array first."
+
+
+def is_dataset(X: Any) -> bool:
+    """Whether samples are a torch Dataset; torch need not be imported."""
+    return "torch.utils.data.dataset.Dataset" in _class_names(X)
 
 
 def _is_table(names: set[str]) -> bool:

@@ -69,16 +69,19 @@ def item_ids(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return checked.astype(np.int64)  # numpy compares unsigned ones with these as floats
 
 
-def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None) -> Any:
+def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors") -> Any:
     """Original vectors as an array, not copied; a memmap is not read."""
-    vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
-    width = n_dimensions if n_dimensions is not None else (vectors.shape[1] if vectors.ndim == 2 else None)
-    if vectors.shape != (n, width) or vectors.dtype.kind not in "biuf":
+    try:
+        array = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+        found = f"{array.dtype} of shape {array.shape}"
+    except ValueError:  # of samples with parts of several shapes
+        array, found = np.empty(0), f"a {type(vectors).__name__}"
+    width = n_dimensions if n_dimensions is not None else (array.shape[1] if array.ndim == 2 else None)
+    if array.shape != (n, width) or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"`vectors` must be numbers of shape ({n}, {width or 'n_dimensions'}) for `rerank`. "
-            f"Got {vectors.dtype} of shape {vectors.shape} instead."
+            f"`{name}` must be numbers of shape ({n}, {width or 'n_dimensions'}) for `rerank`. Got {found} instead."
         )
-    return vectors
+    return array
 
 
 def check_stages(query: Any, rerank: Any) -> None:

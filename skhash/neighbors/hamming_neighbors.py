@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context
 from skhash._distances import Neighbors, item_words
@@ -27,6 +27,7 @@ from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
 from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
+from skhash.neighbors._features import check_features
 from skhash.neighbors._items import replace_items, with_items_of_now
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import Stages
@@ -171,7 +172,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         approximate = build_approximate(self.backend, codes, nbits, hasher)
         factors = item_factors(hasher, X)
         # the last, so that an earlier fit is not lost if anything fails
-        validate_data(self, X, reset=True, skip_check_array=True)  # number and names of the features
+        check_features(self, X, hasher, reset=True)
         self.hasher_, self._nbits, self.factors_ = hasher, nbits, factors
         self.codes_, self.ids_, self.vectors_ = codes, new_ids, kept
         self.n_samples_fit_, self._approximate = len(packed), approximate
@@ -373,7 +374,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
     def _encode_more(self, X: Any) -> npt.NDArray[np.uint8]:
         """Packed codes of samples that have the features and the number of bits of the items."""
         packed, nbits = self._encode(self.hasher_, X)
-        validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the features
+        check_features(self, X, self.hasher_, reset=False)
         check_same_nbits(nbits, self._nbits, "X", "the items of the index")
         return packed
 
@@ -412,7 +413,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             if self.query == "real":
                 activations, estimates = real_queries(self.hasher_, X, self.factors_)
             if self.vectors_ is not None:
-                vectors = checked_vectors(X, len(codes), self.vectors_.shape[1])
+                vectors = checked_vectors(X, len(codes), self.vectors_.shape[1], "X")
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
         return Stages(
             self.codes_,

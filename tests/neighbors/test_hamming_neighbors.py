@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN
@@ -15,13 +16,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-from skhash import ITQHasher, LSHHasher, StructHashHasher
+from skhash import ITQHasher, LSHHasher, StructHashHasher, TALRHasher
 from skhash._compat import openmp_n_threads
 from skhash.codes import hamming_distances, pack
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
 from skhash.neighbors import _search as search_module
 from skhash.neighbors._checks import n_threads
+from skhash.persistence import load, save
 
 ITQ = ITQHasher(16, random_state=0)
 
@@ -365,6 +367,33 @@ def test_vectors_are_kept_by_reference(digits, tmp_path):
     index = HammingNeighbors(ITQ, rerank="euclidean", candidates=20).fit(X[:50], vectors=vectors)
     assert index.vectors_ is vectors
     assert index.kneighbors(X[:3])[1][:, 0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:.*constant")
+@pytest.mark.parametrize(("backbone", "shape"), [(None, (64,)), ("conv", (1, 8, 8))])
+def test_a_dataset_and_its_samples_are_searched_alike(backbone, shape, digits, tmp_path):
+    X = digits.X[:60].reshape(-1, *shape).astype(np.float32)
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(digits.y[:60]))
+    hasher = TALRHasher(16, backbone=backbone, n_epochs=1, random_state=0)
+    expected = HammingNeighbors(hasher).fit(X, digits.y[:60]).kneighbors(X[:5])
+    for items, queries in ((X, dataset), (dataset, X)):
+        index = HammingNeighbors(hasher).fit(items, digits.y[:60])
+        assert index.n_features_in_ == shape[0]
+        save(index, tmp_path / "index")
+        for same in (index, load(tmp_path / "index")):
+            assert_same(same.kneighbors(queries)[1][:5], expected[1])
+            assert_same(same.add(queries).kneighbors(items)[0][:5, 1], expected[0][:, 0])
+
+
+@pytest.mark.filterwarnings("ignore:.*constant")
+def test_queries_that_are_no_vectors_are_named(digits):
+    images = digits.X[:40].reshape(-1, 1, 8, 8).astype(np.float32)
+    hasher = TALRHasher(4, backbone="conv", n_epochs=1, random_state=0)
+    index = HammingNeighbors(hasher, rerank="cosine").fit(images, digits.y[:40], vectors=digits.X[:40])
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(images), torch.zeros(40))
+    for queries, got in ((images, "Got float32 of shape"), (dataset, "Got a TensorDataset instead")):
+        with pytest.raises(ValueError, match=rf"`X` must be numbers of shape \(40, 64\) for `rerank`. {got}"):
+            index.kneighbors(queries)
 
 
 @pytest.mark.parametrize("ids", [[1.0], [True], ["1"], ["a", None], [[0]], [[0], [1, 2]]])

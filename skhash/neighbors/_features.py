@@ -1,0 +1,18 @@
+"""Number and names of the features of an index."""
+
+from typing import Any
+
+from sklearn.utils.validation import validate_data
+
+from skhash._estimators import find_hasher
+from skhash._validation.samples import is_dataset
+
+
+def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
+    """Check number and names of the features, or set them with `reset`."""
+    shape = getattr(find_hasher(hasher), "input_shape_", None)  # of a deep hasher, which checks all samples
+    if shape is None or not is_dataset(X):
+        validate_data(index, X, reset=reset, skip_check_array=True)
+    elif reset:  # scikit-learn would count the parts of a sample
+        index.n_features_in_ = shape[0]
+        vars(index).pop("feature_names_in_", None)
