@@ -41,9 +41,9 @@ class DeviceRecorder(TorchDispatchMode):
     The number of nonzero elements, which a GPU has to tell as well, is a quarter of all.
     """
 
-    def __init__(self):
+    def __init__(self, fake_mode=None):
         super().__init__()
-        self.copies, self.operations = [], Counter()
+        self.copies, self.operations, self.fake_mode = [], Counter(), fake_mode
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -66,6 +66,8 @@ class DeviceRecorder(TorchDispatchMode):
                 self.record(first.shape, source, target)
                 if source.type == META:
                     return torch.zeros(first.shape, dtype=kwargs.get("dtype") or first.dtype, device=target)
+                if function is aten._to_copy.default and self.fake_mode is not None:
+                    args = (self.fake_mode.from_tensor(first),)  # the copy of a real one takes a real GPU
         elif function not in _LIFTS:
             devices = {str(tensor.device) for tensor in tensors if tensor.ndim}
             if len(devices) > 1:
@@ -137,12 +139,15 @@ _BY_OPERATIONS = {
 def fake_device(device):
     """Context in which tensors live on the device without values, and the copies between devices are recorded."""
     with ExitStack() as stack:
-        if device != META:
+        mode = None if device == META else FakeTensorMode(allow_non_fake_inputs=True)
+        if mode is not None:
             stack.enter_context(patch.multiple(torch.Tensor, **_BY_OPERATIONS))
             stack.enter_context(patch.object(torch, "nonzero", _nonzero))
-            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+            stack.enter_context(mode)
+            overwrites = "get_overwrite_module_params_on_conversion"  # also before torch 2.13: parameters are replaced
+            stack.enter_context(patch.object(torch.__future__, overwrites, lambda: True))
             stack.enter_context(torch.no_grad())
-        yield stack.enter_context(DeviceRecorder())
+        yield stack.enter_context(DeviceRecorder(mode))
 
 
 def trainer_of(monkeypatch, hasher, X, y):
