@@ -86,6 +86,14 @@ def test_float32_samples_have_the_codes_of_float64(Hasher):
     assert len(np.unique(codes)) > 2
 
 
+@pytest.mark.parametrize("Hasher", [*LINEAR, *SUPERVISED, *UNSUPERVISED])
+def test_codes_do_not_depend_on_the_order_in_memory(digits, Hasher):
+    X = digits.X + np.random.default_rng(0).standard_normal(digits.X.shape)
+    by_features = np.asfortranarray(X)  # as in a data frame
+    codes = (fit(Hasher, samples, digits.y, nbits=8).encode(X) for samples in (X, by_features))
+    assert_array_equal(*codes)
+
+
 @pytest.mark.parametrize("Hasher", UNSUPERVISED)
 def test_distances_do_not_depend_on_the_mean_and_the_scale_of_the_samples(digits, Hasher):
     def distances(X, queries):
