@@ -20,7 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skhash._compat import HasMethods, Interval, StrOptions, fit_context
+from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samples
 from skhash._distances import Neighbors, item_words
 from skhash._estimators import check_has_real_queries, find_hasher, item_factors, packed_codes, real_queries
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
@@ -162,12 +162,13 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         self._check_options()
         if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has no hasher yet
             check_has_real_queries(self.hasher)
+        n = n_samples(X)
+        new_ids = checked_ids(ids, n, np.empty(0, dtype=np.int64))
+        kept = checked_vectors(X if vectors is None else vectors, n) if self.rerank else None
         hasher = None if self.hasher is None else _without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
         packed, nbits = self._encode(hasher, X)
-        new_ids = checked_ids(ids, len(packed), np.empty(0, dtype=np.int64))
-        kept = checked_vectors(X if vectors is None else vectors, len(packed)) if self.rerank else None
         codes = item_words(packed)
         approximate = build_approximate(self.backend, codes, nbits, hasher)
         factors = item_factors(hasher, X)
@@ -175,7 +176,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         check_features(self, X, hasher, reset=True)
         self.hasher_, self._nbits, self.factors_ = hasher, nbits, factors
         self.codes_, self.ids_, self.vectors_ = codes, new_ids, kept
-        self.n_samples_fit_, self._approximate = len(packed), approximate
+        self.n_samples_fit_, self._approximate = n, approximate
         return self
 
     def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:

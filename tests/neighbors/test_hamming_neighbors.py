@@ -302,6 +302,15 @@ def test_bad_queries(digits):
         HammingNeighbors(ITQ).kneighbors(X[:2])
 
 
+def test_wrong_identifiers_and_vectors_are_refused_before_the_fit_of_the_hasher(digits, monkeypatch):
+    monkeypatch.setattr(ITQHasher, "fit", lambda *args: pytest.fail("a fit"))
+    index = HammingNeighbors(ITQ, rerank="cosine")
+    with pytest.raises(ValueError, match="`ids`"):
+        index.fit(digits.X[:50], ids=range(49))
+    with pytest.raises(ValueError, match="`vectors`"):
+        index.fit(digits.X[:50], vectors=digits.X[:49])
+
+
 def test_a_hasher_without_real_queries_is_refused_before_its_fit(digits, monkeypatch):
     monkeypatch.setattr(FeatureUnion, "fit", lambda *args: pytest.fail("a fit"))
     for hasher in (FeatureUnion([("itq", ITQ)]), make_pipeline(StandardScaler(), FeatureUnion([("itq", ITQ)]))):
