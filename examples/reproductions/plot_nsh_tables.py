@@ -83,7 +83,7 @@ VARIANTS = [
 ]
 EPOCHS = {"comparison": experiment.FULL_EPOCHS, "ablation": experiment.ABLATION_EPOCHS}
 COMPARED = {"planned": METHODS, "columns": NBITS}
-ABLATED = {"planned": {"mnist": VARIANTS}, "columns": [32]}
+ABLATED = {"planned": dict.fromkeys(METHODS, VARIANTS), "columns": [32]}
 if not study.full:
     NBITS, METHODS = [16, 32], {"digits": ["nsh", "itq", "lsh"]}
     VARIANTS, EPOCHS = (
@@ -190,7 +190,7 @@ def ablate(part, dataset, seed, nbits, method):
 study.run(
     ablate,
     part=["ablation"],
-    dataset=list(METHODS)[:1],
+    dataset=METHODS,
     seed=study.seeds,
     nbits=[32],
     method=VARIANTS,
