@@ -129,9 +129,9 @@ def _compare(options: "argparse.Namespace") -> int:
             command=options.command,
         )
     for part in by_dataset(results).values():
-        print(
-            "\n".join(["", part[0].description, "", markdown_table(part), "", layout_of(part).legend, *absences(part)])
-        )
+        table = markdown_table(part)
+        remarks = filter(None, [layout_of(part).legend(table), *absences(part)])
+        print("\n".join(["", part[0].description, "", table, "", *remarks]).rstrip())
     if options.out:
         folder = write_report(options.out, results)
         print("\nFiles:", ", ".join(str(folder / name) for name in ("results.json", "results.md", "report.html")))

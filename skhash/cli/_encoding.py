@@ -14,7 +14,7 @@ from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Slice, Source, into_f
 from skhash._estimators import item_factors
 from skhash._files import atomic_write
 from skhash.cli._progress import in_batches, progress
-from skhash.cli._samples import Samples, open_samples
+from skhash.cli._samples import Samples, errors_of, open_samples
 from skhash.persistence import load
 
 
@@ -24,9 +24,11 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
     samples = open_samples(options.data, options.column)
     hasher = load_hasher(options.model)
+    with errors_of(options.data):
+        hasher.encode(next(samples.batches(1)))  # a wrong number of features is an error before any work
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
-    function, width = _record_of(hasher, n_bytes)
+    function, width = _record_of(hasher, n_bytes, options.data)
     source, size = Source(samples.n, samples.batches), ENCODE_BATCH_SIZE
     with progress(f"Encoding {options.data}", samples.n) as show:
         records = into_file(hasher, source, function, width, options.out, size, lambda n_done, _: show(n_done))
@@ -42,17 +44,18 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _record_of(hasher: Any, n_bytes: int) -> tuple[Callable[[Slice], npt.NDArray[np.uint8]], int]:
+def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Slice], npt.NDArray[np.uint8]], int]:
     """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
-    codes = Converter(hasher).codes
-    if not getattr(hasher, "factors", False):
-        return codes, n_bytes
+    convert, has_factors = Converter(hasher), getattr(hasher, "factors", False)
 
-    def codes_and_factors(part: Slice) -> npt.NDArray[np.uint8]:
-        factors = np.ascontiguousarray(item_factors(hasher, part.samples))
-        return np.hstack([codes(part), factors.view(np.uint8)])
+    def record(part: Slice) -> npt.NDArray[np.uint8]:
+        with errors_of(name):
+            codes = convert.codes(part)
+            if not has_factors:
+                return codes
+            return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, part.samples)).view(np.uint8)])
 
-    return codes_and_factors, n_bytes + 8
+    return record, n_bytes + 8 * has_factors
 
 
 def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -74,4 +77,6 @@ def load_hasher(path: str) -> Any:
 def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:
     """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
     for batch in in_batches(samples, f"Encoding {name}"):
-        yield hasher.encode(batch), item_factors(hasher, batch)
+        with errors_of(name):
+            codes = hasher.encode(batch), item_factors(hasher, batch)
+        yield codes

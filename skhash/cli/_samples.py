@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +58,17 @@ class Items(NamedTuple):
 
     stored: StoredCodes
     factors: npt.NDArray[Any] | None
+
+
+@contextmanager
+def errors_of(path: str) -> Iterator[None]:
+    """Context manager in which an error about samples begins with the file that they are from."""
+    try:
+        yield
+    except InvalidFileError:  # names it
+        raise
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def open_samples(path: str, column: str | None = None) -> Samples:

@@ -12,7 +12,7 @@ from skhash._distances import item_words
 from skhash._files import atomic_write
 from skhash.cli._encoding import encode_batches
 from skhash.cli._progress import in_batches
-from skhash.cli._samples import Items, Samples, is_codes, open_samples, read_codes
+from skhash.cli._samples import Items, Samples, errors_of, is_codes, open_samples, read_codes
 from skhash.codes import check_same_nbits
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
@@ -89,7 +89,10 @@ def _original_vectors(options: argparse.Namespace, has_codes: bool) -> npt.NDArr
 
 def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
     """Number of items to find."""
-    return int(options.k or min(index.n_neighbors, index.n_samples_fit_))
+    n_items = index.n_samples_fit_
+    if options.k is not None and options.k > n_items:
+        raise ValueError(f"--k must be at most {n_items}, the number of items. Got {options.k} instead.")
+    return int(options.k or min(index.n_neighbors, n_items))
 
 
 def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
@@ -111,7 +114,8 @@ def _fill(
     """Fit an index to the items in DATA."""
     (codes, nbits, ids), factors = _items(hasher, options, has_codes)
     check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
-    index.fit(query)  # of the kind of the queries; the codes replace this item
+    with errors_of(options.queries):
+        index.fit(query)  # of the kind of the queries; the codes replace this item
     if index.factors_ is not None and factors is None and index.query == "real":
         raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
     if index.factors_ is None and factors is not None:
@@ -136,7 +140,8 @@ def _search(
     index: HammingNeighbors, queries: Samples, k: int, name: str
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Distances and identifiers of the nearest items, with progress on stderr."""
-    found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {name}")]
+    with errors_of(name):
+        found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {name}")]
     distances, ids = zip(*found, strict=True)
     return np.concatenate(distances), np.concatenate(ids)
 

@@ -153,10 +153,9 @@ class Layout:
         """Metrics whose best values are marked, and the heads of their columns."""
         return {column.metric: column.head for column in self.columns if column.has_leaders}
 
-    @property
-    def legend(self) -> str:
-        """What an asterisk means."""
-        return f"* {self.marked}."
+    def legend(self, table: str) -> str:
+        """What an asterisk means; empty for a table that has none, as with a single method."""
+        return f"* {self.marked}." if " *" in table else ""
 
     @property
     def marked(self) -> str:

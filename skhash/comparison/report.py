@@ -176,7 +176,9 @@ def _markdown_report(results: Sequence[Result]) -> str:
     for (dataset, protocol), part in by_dataset(results).items():
         n_seeds, layout = len({result.seed for result in part}), layout_of(part)
         remarks = "\n".join(f"- {sentence}" for sentence in absences(part))
-        note = f"Means over {n_seeds} seeds, ± their standard deviation; {layout.note}. \\{layout.legend}"
-        parts = (f"# {dataset}, protocol {protocol}", part[0].description, markdown_table(part), remarks, note)
+        table = markdown_table(part)
+        legend = layout.legend(table).replace("*", r" \*")
+        note = f"Means over {n_seeds} seeds, ± their standard deviation; {layout.note}.{legend}"
+        parts = (f"# {dataset}, protocol {protocol}", part[0].description, table, remarks, note)
         sections.append("\n\n".join(filter(None, parts)) + "\n")
     return "\n".join(sections)

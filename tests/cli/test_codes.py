@@ -270,10 +270,14 @@ def test_a_failed_export_leaves_no_file(store, files, tmp_path, monkeypatch, cap
         (["encode", "nowhere", "{items}", "--out", "x.npz"], "nowhere"),
         (["encode", "{itq}", "{itq}", "--out", "x.npz"], "Files of samples must be .npy, .npz or .parquet."),
         (["encode", "{itq}", "{items}", "--column", "a", "--out", "x.npz"], "--column must be used with a Parquet"),
-        (["encode", "{itq}", "{narrow}", "--out", "{folder}/x.npz"], "X has 3 features, but ITQHasher is expecting 64"),
+        (["encode", "{itq}", "{narrow}", "--out", "{folder}/x.npz"], "{narrow}: X has 3 features, but ITQHasher"),
+        (["encode", "{itq}", "{gaps}", "--out", "{folder}/x.npz"], "{gaps}: Input X contains NaN."),
+        (["search", "{itq}", "{narrow}", "{items}"], "{narrow}: X has 3 features, but ITQHasher is expecting 64"),
+        (["search", "{itq}", "{items}", "{narrow}"], "{narrow}: X has 3 features, but ITQHasher is expecting 64"),
+        (["search", "{itq}", "{items}", "{gaps}"], "{gaps}: Input X contains NaN."),
         (["search", "{itq}", "{items}"], "DATA must be given: {itq} is a hasher, which has no items."),
         (["search", "{itq}", "{items}", "{items}", "--out", "x"], "--out must be a .csv or .npz file. Got x instead."),
-        (["search", "{itq}", "{items}", "{items}", "--k", "501"], "Expected n_neighbors <= n_samples_fit"),
+        (["search", "{itq}", "{items}", "{items}", "--k", "501"], "--k must be at most 500, the number of items."),
         (["search", "{lsh}", "{codes}", "{items}"], "must have the same number of bits. Got 12 and 16 instead."),
         (["export", "{items}", "--to", "faiss", "--out", "x"], "Files of codes must be .npz or .parquet."),
         (["export", "{codes}", "--to", "faiss", "--table", "t", "--out", "x"], "--table must be used with lancedb"),
@@ -283,7 +287,8 @@ def test_errors_of_the_user_get_one_line(arguments, message, files, digits, tmp_
     np.save(tmp_path / "narrow.npy", np.zeros((5, 3)))
     save(LSHHasher(16, random_state=0).fit(digits.X), tmp_path / "lsh")
     names = {"itq": files / "itq", "items": files / "items.npy", "codes": files / "codes.npz", "folder": tmp_path}
-    names |= {"narrow": tmp_path / "narrow.npy", "lsh": tmp_path / "lsh"}
+    np.save(tmp_path / "gaps.npy", np.where(np.arange(50)[:, None] < 49, digits.X[:50], np.nan))
+    names |= {name: tmp_path / f"{name}.npy" for name in ("narrow", "gaps")} | {"lsh": tmp_path / "lsh"}
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     assert main([word.format(**names) for word in arguments]) == 2

@@ -27,6 +27,11 @@ def without_pictures(monkeypatch):
     monkeypatch.setattr(_pictures, "can_draw", lambda: False)
 
 
+def test_the_table_of_a_single_method_explains_no_asterisk(tmp_path, capsys):
+    assert main(["compare", "digits", "--methods", "pca", "--bits", "8", "--seeds", "1", "--out", str(tmp_path)]) == 0
+    assert "*" not in capsys.readouterr().out + (tmp_path / "results.md").read_text(encoding="utf-8")
+
+
 def test_compare_shows_progress_prints_the_table_and_writes(tmp_path, capsys):
     arguments = ["compare", "digits", "--methods", "itq,lsh", "--bits", "8", "--seeds", "1", "--out", str(tmp_path)]
     assert main(arguments) == 0
