@@ -309,10 +309,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or what else `fit` takes
             Queries.
         y : array-like of shape (n_samples, ...), default=None
-            Targets of the queries. Not needed if the affinity compares samples of X.
+            Targets of the queries. Not needed for a Dataset, or if the affinity compares samples of X.
 
         Returns
         -------

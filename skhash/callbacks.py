@@ -18,10 +18,11 @@ class RetrievalMonitor:
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
+    X : array-like of shape (n_samples, n_features), or torch Dataset
         Validation queries, in the form that the hasher receives.
     y : array-like of shape (n_samples, ...), default=None
-        Targets of the queries.
+        Targets of the queries. None takes those of a Dataset, or the queries themselves for an
+        affinity that compares samples.
     scoring : str or RetrievalScorer, default="ap"
         Name of a metric, or a scorer that returns a float.
     patience : int, default=None

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
-from _helpers import StopAfter, structhash
+from _helpers import Dataset, StopAfter, structhash
 from sklearn.datasets import load_digits
 
 from skhash import TALRHasher
+from skhash.affinity import DistanceAffinity
 from skhash.callbacks import RetrievalMonitor
 from skhash.metrics import RetrievalScorer
 
@@ -97,3 +98,14 @@ def test_scorer_may_be_given():
     hasher = fit_with(monitor)
     expected = RetrievalScorer("ndcg", database="fold")(hasher, X[600:900], y[600:900])
     assert monitor.log_[-1]["score"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("compares", ["labels", "samples"])
+def test_a_dataset_brings_its_targets(compares):
+    affinity, targets = ("auto", y) if compares == "labels" else (DistanceAffinity((30,), (1,)), X)
+    queries = Dataset(X[200:300], y[200:300])
+    given, read = RetrievalMonitor(X[200:300], targets[200:300]), RetrievalMonitor(queries)
+    hasher = TALRHasher(nbits=8, n_epochs=2, affinity=affinity, random_state=0).set_callbacks(given, read)
+    hasher.fit(X[:200], targets[:200])
+    assert given.log_ == read.log_
+    assert read.log_[-1]["score"] == hasher.score(queries)

@@ -18,6 +18,7 @@ from skhash._estimators import (
 )
 from skhash._validation.numeric import is_count
 from skhash._validation.options import check_option
+from skhash._validation.samples import is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.codes import check_same_nbits
 from skhash.metrics._queries import EMPTY, check_cutoff
@@ -149,8 +150,8 @@ class RetrievalScorer:
         X : array-like of shape (n_samples, n_features)
             Queries.
         y : array-like of shape (n_samples, ...), default=None
-            Their targets; if None, the samples as the hasher receives them, for an affinity
-            that compares samples.
+            Their targets; if None, those of a torch Dataset, or the samples as the hasher receives
+            them, for an affinity that compares samples.
 
         Returns
         -------
@@ -293,12 +294,14 @@ class RetrievalScorer:
         if any(self._n_neighbors):
             raise ValueError(f"`y` must hold the original vectors for {self.metric!r}: pass y=X. Got None instead.")
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
-        if getattr(affinity, "requires_y", True):
+        requires_y, samples = getattr(affinity, "requires_y", True), hasher_input(estimator, X)
+        if is_dataset(samples):
+            return hasher._targets_of(samples, are_samples=not requires_y)
+        if requires_y:
             raise ValueError(
                 f"`y` must be given for the affinity {affinity or 'auto'!r}, which compares targets. Without labels, "
                 "RetrievalScorer('neighbor_recall_at_10') scores with y=X, for a hasher that was fitted with y=X."
             )
-        samples = hasher_input(estimator, X)
         return samples if sparse.issparse(samples) else np.asarray(samples)
 
     def _accept_sample_weight(self) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from torch import nn
 from torch.utils.data import Dataset
 
@@ -136,44 +136,6 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
         return self._run_fit(X, self._given_targets(X, y), resume=resume)
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean metric of `X` as queries against the training samples as database.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
-            Queries.
-        y : array-like of shape (n_samples, ...), default=None
-            Targets of the queries. Not needed if the affinity compares samples of X, nor for
-            a Dataset with targets.
-
-        Returns
-        -------
-        float
-            Mean tie-aware AP, or NDCG if the hasher is trained on NDCG, in [0, 1].
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the hasher is not fitted.
-        ValueError
-            If the affinity needs targets that are missing, or with ``store_database=False``.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import TALRHasher
-        >>> X, y = load_digits(return_X_y=True)
-        >>> hasher = TALRHasher(16, n_epochs=5, random_state=0)
-        >>> hasher.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.6
-        True
-        """
-        check_is_fitted(self)
-        if y is None and isinstance(X, Dataset):
-            samples = DatasetArray(X)
-            y = samples.targets() if getattr(self.affinity_, "requires_y", True) else samples[:]
-        return super().score(X, y)
-
     # --- what a method defines
 
     @abstractmethod
@@ -209,6 +171,10 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         """`y`, or the targets of a Dataset if learning needs them."""
         needed = y is None and isinstance(X, Dataset) and get_tags(self).target_tags.required
         return DatasetArray(X).targets() if needed else y
+
+    def _targets_of(self, dataset: Dataset[Any], are_samples: bool) -> Any:
+        """What an affinity compares of a Dataset: its targets, or the samples themselves."""
+        return DatasetArray(dataset)[:] if are_samples else DatasetArray(dataset).targets()
 
     def _check_input(self, X: Any, **options: Any) -> Any:
         check_kind(X, self, takes_datasets=True)
