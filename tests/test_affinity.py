@@ -1,4 +1,5 @@
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -131,6 +132,15 @@ def test_precomputed_levels_are_looked_up_by_index(as_matrix):
 )
 def test_auto_picks_the_affinity_of_the_targets(y, expected):
     assert resolve_affinity("auto", y) == expected
+
+
+@pytest.mark.parametrize("y", [np.arange(30.0), np.array([str(i) for i in range(30)], dtype=object)], ids=["f", "O"])
+def test_many_classes_neither_warn_nor_change_the_filters_that_all_threads_share(y, monkeypatch):
+    def changed(*args, **kwargs):
+        raise AssertionError("the filters of all threads change")
+
+    monkeypatch.setattr(warnings, "filterwarnings", changed)
+    assert resolve_affinity("auto", y) == ClassAffinity()
 
 
 @pytest.mark.parametrize("y", [list("baab"), [3.5, 1, 3.5], [[0, 1], [1, 1], [0, 1]], sparse.eye_array(3)], ids=str)

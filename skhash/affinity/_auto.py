@@ -139,9 +139,7 @@ def _check_not_continuous(y: Any) -> None:
         return
     from sklearn.utils.multiclass import type_of_target
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes")
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind.startswith("continuous"):
         raise ValueError(
             f"`y` must hold class labels or a 0/1 matrix of labels for affinity='auto'. Got {kind!r} values instead. "
