@@ -3,6 +3,9 @@
 import math
 import time
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
@@ -92,6 +95,11 @@ class Task:
         return f"{self.method}, {self.nbits} bits"
 
     @property
+    def full_label(self) -> str:
+        """What is fitted, and on which split."""
+        return f"{self.label}, seed {self.seed} of {self.data.dataset}"
+
+    @property
     def settings(self) -> Settings:
         """Everything that decides the metrics."""
         variant = variant_of(self.method)
@@ -179,21 +187,39 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
         parameters=dict(variant_of(task.method).parameters),
     )
     try:
-        data = load(task.data.source, task.data.protocol, task.seed)
-        reason = _why_not(task, data)
-        if reason is None and task.data.task == "neighbors":
-            result = replace(result, **_evaluate_neighbors(task, watcher))
-        elif reason is None:
-            chosen, result = _tune(task, data, store, result, watcher)
-            result = replace(result, **_evaluate(task, data, chosen, watcher))
-        else:
-            result = replace(result, not_applicable=reason)
+        with _named_warnings(task):
+            result = _measure(task, store, result, watcher)
     except Exception as error:
         result = replace(result, error=f"{type(error).__name__}: {error}")
         failure = traceback.format_exc()
     result = replace(result, seconds=time.perf_counter() - start)
     store.write_record(Record(task.settings, result, datetime.now(UTC).isoformat(), task.command, failure))
     return result
+
+
+@contextmanager
+def _named_warnings(task: Task) -> Iterator[None]:
+    """Begin warnings with the task, because their place in the code does not tell it. Each task has its own again."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_with_name(message: Any, *place: Any, **options: Any) -> None:
+            show(f"{task.full_label}: {message}", *place, **options)
+
+        warnings.showwarning = show_with_name
+        yield
+
+
+def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:
+    """The result with what was measured, or with the reason why the method does not apply."""
+    data = load(task.data.source, task.data.protocol, task.seed)
+    reason = _why_not(task, data)
+    if reason is not None:
+        return replace(result, not_applicable=reason)
+    if task.data.task == "neighbors":
+        return replace(result, **_evaluate_neighbors(task, watcher))
+    chosen, result = _tune(task, data, store, result, watcher)
+    return replace(result, **_evaluate(task, data, chosen, watcher))
 
 
 def _why_not(task: Task, data: Any) -> str | None:

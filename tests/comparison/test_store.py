@@ -200,7 +200,7 @@ def test_damaged_files_are_computed_again(copy, stored):
         path.write_bytes(path.read_bytes()[:100])
     with pytest.warns(UserWarning, match="is damaged") as seen:
         results = compare(**options)[0]
-    assert [str(warning.message).split()[0] for warning in seen] == list(map(str, paths))
+    assert [str(path) in str(warning.message) for path, warning in zip(paths, seen, strict=True)] == [True, True]
     assert without_times(results) == without_times(stored[2])
     assert [len(path.read_bytes()) > 0.9 * len(old) for path, old in zip(paths, before, strict=True)] == [True, True]
     assert without_times(compare(**options)[0]) == without_times(results)

@@ -7,6 +7,7 @@ from skhash.comparison import METRICS, compare, evaluate_hasher, make_hasher
 from skhash.comparison._tasks import why_not_applicable
 from skhash.comparison.store import Store
 from skhash.datasets import load_dataset
+from skhash.exceptions import DegenerateCodesWarning
 
 
 def test_methods_that_need_labels_do_not_apply_without(own_file):
@@ -50,3 +51,11 @@ def test_a_single_class_is_refused(tmp_path):
     np.savez(tmp_path / "one.npz", X=np.eye(60), y=np.zeros(60))
     with pytest.raises(ValueError, match=r"at least two classes. Got a single class in .*one\.npz"):
         compare(str(tmp_path / "one.npz"), methods=["lsh"])
+
+
+def test_a_warning_names_its_task(tmp_path):
+    np.savez(tmp_path / "equal.npz", X=np.zeros((40, 3)), y=np.arange(40) % 2)
+    with pytest.warns(DegenerateCodesWarning) as seen:
+        compare(str(tmp_path / "equal.npz"), methods=["lsh", "pca"], nbits=[8], n_seeds=2)
+    tasks = [f"{method}, 8 bits, seed {seed} of equal" for seed in (0, 1) for method in ("lsh", "pca")]
+    assert [str(warning.message).partition(": ")[0] for warning in seen] == tasks
