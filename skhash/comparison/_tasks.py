@@ -147,7 +147,10 @@ def identify(source: str, protocol: str | Protocol | None) -> DataSource:
     data = load(source, protocol, 0)
     if isinstance(data.affinity, ClassAffinity) and len(np.unique(data.y_database)) == 1:
         raise ValueError(f"`dataset` must have at least two classes. Got a single class in {source!r}.")
-    digest = joblib.hash([data.X_query, data.y_query, data.X_database, data.y_database, data.train_index])
+    parts = [data.X_query, data.y_query, data.X_database, data.y_database, data.train_index]
+    if len(data.train_index) < len(data.X_train):  # they are of other classes, and not in the database
+        parts += [data.X_train, data.y_train]
+    digest = joblib.hash(parts)
     task = task_of(data.affinity)
     return DataSource(source, protocol, data.name, str(data.protocol), data.DESCR, digest, task)
 

@@ -11,6 +11,7 @@ from _helpers import without_times
 from skhash._files._partial import PartialFile
 from skhash.comparison import METRICS, compare
 from skhash.comparison.store import Record, Store, read_candidates, read_record
+from skhash.datasets import load_dataset
 from skhash.exceptions import InvalidFileError
 
 DIGITS = {"methods": ["lsh"], "nbits": [8], "n_seeds": 1}
@@ -21,6 +22,17 @@ def test_other_data_of_the_same_name_are_other_settings(own_file, tmp_path):
     first = compare(own_file, **options)[0]
     np.savez(own_file, X=np.random.default_rng(1).standard_normal((600, 8)))
     assert compare(own_file, **options)[0][0].ap != first[0].ap
+
+
+def test_other_training_samples_outside_of_the_database_are_other_settings(tmp_path):
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(8), 10)
+    X, file = rng.standard_normal((80, 4)), tmp_path / "mine.npz"
+    options = {"protocol": "unseen", "methods": ["pca"], "nbits": [4], "n_seeds": 1, "folder": tmp_path / "out"}
+    np.savez(file, X=X, y=y)
+    before = compare(file, **options)[0][0]
+    seen = np.isin(y, load_dataset(file, protocol="unseen").y_train)
+    np.savez(file, X=np.where(seen[:, None], rng.standard_normal((80, 4)), X), y=y)
+    assert compare(file, **options)[0][0].codes_sha256 != before.codes_sha256
 
 
 def test_a_file_as_a_folder_is_refused(tmp_path):
