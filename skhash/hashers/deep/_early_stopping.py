@@ -97,10 +97,21 @@ class EarlyStopping(BestEpoch):
 
     def measure(self, encoder: Encoder) -> float:
         """Metric of the held-out samples."""
-        codes, database = (pack(binarize(compute_activations(encoder, X))) for X in (self.held_out, self.database))
+        codes, database = (self._codes(encoder, X) for X in (self.held_out, self.database))
         nbits = encoder.hash.out_features
         ranking = Ranking(codes, database, nbits, self.held_out_targets, self.database_targets, self.affinity)
         return evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
+
+    @staticmethod
+    def _codes(encoder: Encoder, X: Any) -> npt.NDArray[np.uint8]:
+        """Packed codes. The last step of an epoch, which no loss shows, may have made weights too large for them."""
+        activations = compute_activations(encoder, X)
+        if np.isnan(activations).any():
+            raise FloatingPointError(
+                "The activations of the training samples must be finite. Got NaN after an epoch. "
+                "Lower `learning_rate`, or look for extreme values in X."
+            )
+        return pack(binarize(activations))
 
 
 def split_indices(

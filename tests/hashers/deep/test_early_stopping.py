@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
-from skhash import TALRHasher
+from skhash import DPSHHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
 from skhash.hashers.deep._early_stopping import EarlyStopping
 from skhash.metrics import ap_scorer
@@ -49,6 +49,14 @@ def test_early_stopping_returns_the_best_epoch(digits):
     assert_array_equal(hasher.project(digits.X_query), callback.epochs[best].project(digits.X_query))
     assert (hasher.project(digits.X_query) != callback.epochs[-1].project(digits.X_query)).any()
     assert len(hasher.database_y_) == len(digits.y)  # the database has held-out samples, too
+
+
+def test_a_training_that_diverges_in_the_last_step_of_an_epoch_says_so(digits):
+    hasher = DPSHHasher(
+        8, backbone="mlp", optimizer="sgd", learning_rate=1e4, batch_size=len(digits.X), early_stopping=True, n_epochs=3
+    )
+    with pytest.raises(FloatingPointError, match=r"must be finite\. Got NaN .* Lower `learning_rate`"):
+        hasher.set_params(random_state=0).fit(digits.X, digits.y)
 
 
 def test_held_out_samples_without_a_relevant_one_count_as_zero(digits, plain):
