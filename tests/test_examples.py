@@ -18,7 +18,8 @@ from sklearn.utils import Bunch
 from skhash import ITQHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity
 from skhash.comparison import evaluate_hasher
-from skhash.datasets import load_dataset
+from skhash.datasets import _image_files, load_dataset
+from skhash.datasets._image_files import _cropped
 from skhash.exceptions import DegenerateCodesWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -322,6 +323,19 @@ def test_alexnet_reads_the_weights_of_torchvision(reproductions, tmp_path):
     assert features.shape == (2, 4096)
     assert features.min() > 0
     assert torch.equal(network(images), features), "no dropout"
+
+
+def test_a_trial_reads_few_images_of_the_users_folder(reproductions, monkeypatch, tmp_path, capsys):
+    folders, read = reproductions("_image_folders"), []
+    folders.make_imagenet100(tmp_path, n_classes=50, n_train=10, n_val=3)
+    monkeypatch.setattr(_image_files, "_cropped", lambda image, size: read.append(image) or _cropped(image, size))
+    path = EXAMPLES / "reproductions" / "plot_image_folders.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "--imagenet100", str(tmp_path)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateCodesWarning)
+        runpy.run_path(str(path))
+    assert "ap, imagenet100, unseen classes" in capsys.readouterr().out
+    assert 0 < len(read) <= 2 * (20 + 40 + 40 + 100), "of two splits: queries, training samples, database"
 
 
 def test_tables_of_image_folders_are_measured_on_a_miniature(reproductions, monkeypatch, tmp_path, capsys):

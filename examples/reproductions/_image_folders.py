@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import nn
+from torch.utils.data import Subset
 
 CONCEPTS = ["animal", "beach", "clouds", "dancing", "flowers"]
 _MEAN, _SCALE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
@@ -75,6 +76,31 @@ def as_vectors(data, network, batch_size=100):
             batch = np.stack([images[i] for i in range(start, stop)])
             batches.append(network(torch.from_numpy(batch)).numpy())
         data[part] = np.concatenate(batches)
+    return data
+
+
+def shorten(data, n_query=20, n_others=100):
+    """Leave few queries, and few database samples besides the training samples.
+
+    Parameters
+    ----------
+    data : Bunch
+        Split whose samples are Datasets of images, read when they are indexed.
+    n_query : int, default=20
+        Maximum number of queries, evenly spaced.
+    n_others : int, default=100
+        Maximum number of other database samples.
+    """
+    n, n_train = len(data.X_query), len(data.train_index)
+    others = np.setdiff1d(np.arange(len(data.X_database)), data.train_index)[:n_others]
+    chosen = {
+        "query": np.unique(np.linspace(0, n - 1, n_query).astype(int)),
+        "database": np.concatenate([data.train_index, others]),
+    }
+    for part, indices in chosen.items():
+        data[f"X_{part}"] = Subset(data[f"X_{part}"], indices)
+        data[f"y_{part}"] = data[f"y_{part}"][indices]
+    data.train_index = np.arange(n_train)
     return data
 
 
