@@ -127,9 +127,8 @@ def split(dataset, seed):
     name = dataset.partition(",")[0]
     network, size = (AlexNet(WEIGHTS), 224) if WEIGHTS else (pixels, 32)
     options = DATASETS[dataset] | {"size": size, "random_state": seed}
-    if (
-        name == "imagenet100" and not study.full
-    ):  # 40 training samples of 100 classes have no pairs
+    if name == "imagenet100" and not study.full:
+        # 40 training samples of 100 classes have no pairs
         options["classes"] = sorted(
             path.name for path in Path(FOLDERS[name], "train").iterdir()
         )[:10]
