@@ -129,11 +129,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             self._check_options(X)
             self._resolve_defaults(X)
             context = self._init_callback_context(max_subtasks=self._n_tasks())
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             with self._thread_limits():
                 self._fit(X, targets, **options)
             self._store_database(X, targets)
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            context.call_on_fit_task_end(estimator=self, X=X, y=targets)
             codes = self.database_codes_
             if codes is None:
                 codes = map_batches(self, X[evenly_spaced(X.shape[0], N_CHECKED)], binarize_and_pack)
@@ -195,8 +195,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> bool(((hasher.project(X) >= 0) == hasher.transform(X)).all())
         True
         """
-        activations: npt.NDArray[np.floating] = map_samples(self, X, lambda values: values)
-        return activations
+        return map_samples(self, X, lambda activations: activations)
 
     def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
         """Real queries, which are compared with codes by their inner product with the signs of the bits.
@@ -251,8 +250,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(16, random_state=0).fit(X).transform(X[:5]).shape
         (5, 16)
         """
-        bits: npt.NDArray[np.uint8] = map_samples(self, X, threshold)
-        return bits
+        return map_samples(self, X, threshold)
 
     def encode(
         self,
@@ -372,12 +370,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Validated samples, and the targets that the affinity compares."""
         given = callable(self.affinity)
         if y is None and get_tags(self).target_tags.required:
-            raise missing_targets(self)
+            y = self._own_targets(X)
         X = self._check_input(X, y=None if y is None else "no_validation", reset=reset, ensure_min_samples=2)
         X = check_values(X, fit=True)
         if y is None:
-            # a Dataset is read by slicing
-            targets = X[:] if given and not getattr(self.affinity, "requires_y", True) else None
+            targets = None if getattr(self.affinity, "requires_y", True) else X[:]  # which reads a Dataset
         else:
             targets = check_array(
                 y if given else labels_for_affinity(y),
@@ -394,6 +391,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 f"`y` must have one target per sample. Got {targets.shape[0]} targets for {X.shape[0]} samples instead."
             )
         return X, targets
+
+    def _own_targets(self, X: Any) -> Any:
+        raise missing_targets(self)  # arrays bring no targets along, as a Dataset may
 
     def _fit_affinity(self, targets: Any) -> None:
         """Set `affinity_`. Without supervision y is for `score` only, which resolves the affinity itself."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
@@ -63,7 +64,7 @@ class Slice(NamedTuple):
     is_valid: bool = False
 
 
-def map_batches(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:
+def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Concatenate a function of the activations of validated samples over batches."""
     if (few := hasher._project_few(X)) is not None:
         return function(check_activations(few, hasher))
@@ -72,7 +73,7 @@ def map_batches(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:
         return np.concatenate([function(check_activations(activations, hasher)) for activations in batches])
 
 
-def map_samples(hasher: Any, X: Any, function: Callable[[Any], Any]) -> Any:
+def map_samples(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Concatenate a function of the activations of samples over slices, of which one at a time is converted."""
     if not is_sliced(X) or X.shape[0] <= ENCODE_BATCH_SIZE:
         return map_batches(hasher, hasher._validate_samples(X), function)
@@ -94,7 +95,7 @@ def encode_samples(
     if progress is not None and not callable(progress):
         raise TypeError(f"`progress` must be None or callable. Got {type(progress).__name__} instead.")
     if out is None and batch_size is None and progress is None and not isinstance(X, Iterator):
-        return map_samples(hasher, X, binarize_and_pack)  # type: ignore[no-any-return]
+        return map_samples(hasher, X, binarize_and_pack)
     check_is_fitted(hasher)
     path = out if isinstance(out, str | os.PathLike) else None
     if path is not None and not os.fspath(path).endswith(".npy"):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from torch import nn
 from torch.utils.data import Dataset
@@ -134,7 +134,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         """
         if resume and self.checkpoint is None:
             raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
-        return self._run_fit(X, self._given_targets(X, y), resume=resume)
+        return self._run_fit(X, y, resume=resume)
 
     # --- what a method defines
 
@@ -167,10 +167,8 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
 
     # --- validate
 
-    def _given_targets(self, X: Any, y: Any) -> Any:
-        """`y`, or the targets of a Dataset if learning needs them."""
-        needed = y is None and isinstance(X, Dataset) and get_tags(self).target_tags.required
-        return DatasetArray(X).targets() if needed else y
+    def _own_targets(self, X: Any) -> Any:
+        return DatasetArray(X).targets() if isinstance(X, Dataset) else super()._own_targets(X)
 
     def _targets_of(self, dataset: Dataset[Any], are_samples: bool) -> Any:
         """What an affinity compares of a Dataset: its targets, or the samples themselves."""

@@ -72,7 +72,7 @@ class PartialFitMixin:
             if not is_first:
                 fixed = dict.fromkeys(FIXED) | self._fixed | getattr(self, "_stream", {"fixed": {}})["fixed"]
                 check_unchanged({name: getattr(self, name) for name in fixed}, fixed)
-            X, targets = self._validate_fit_data(X, self._given_targets(X, y), reset=is_first)
+            X, targets = self._validate_fit_data(X, y, reset=is_first)
             if is_first:
                 self._nbits, self.history_ = int(self.nbits), []
                 self._fit_affinity(targets)
