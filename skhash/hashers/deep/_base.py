@@ -42,7 +42,7 @@ from skhash.engine.smoothing import N_MAX_DIRECTIONS
 from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._checkpoints import TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
-from skhash.hashers.deep._images import check_shape
+from skhash.hashers.deep._images import check_channels, check_same_shape
 from skhash.hashers.deep._parameters import CONSTRAINTS, document
 from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
 from skhash.hashers.deep._processes import check_same_training
@@ -190,13 +190,16 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             X = validate_data(self, X, ensure_2d=False, **options)
             if is_dataset and len(X) < n_min:
                 raise ValueError(f"`X` must have at least {n_min} samples. Got a Dataset of {len(X)} instead.")
-        if options.get("reset", True):
-            self.input_shape_ = check_shape(X, None, self.backbone, is_dataset)
-            self.__dict__.pop("n_features_in_", None)  # of an earlier fit; scikit-learn sets that of arrays of vectors
-            if len(self.input_shape_) == 1:
-                self.n_features_in_ = self.input_shape_[0]
+        shape = tuple(X.shape[1:])
+        if not options.get("reset", True):
+            check_same_shape(shape, self.input_shape_, is_dataset)
+            return X
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit; scikit-learn sets that of arrays of vectors
+        if len(shape) == 1:
+            self.n_features_in_ = shape[0]
         else:
-            check_shape(X, self.input_shape_, self.backbone, is_dataset)
+            check_channels(shape, self.backbone, is_dataset)
+        self.input_shape_ = shape
         return X
 
     def _check_options(self, X: Any) -> None:

@@ -35,29 +35,22 @@ def has_channels_last(shape: tuple[int, ...]) -> bool:
     return len(shape) == 3 and shape[2] in CHANNELS and shape[0] not in CHANNELS and shape[0] > 4 and shape[1] > 4
 
 
-def check_shape(X: Any, fitted: tuple[int, ...] | None, backbone: Any, is_dataset: bool) -> tuple[int, ...]:
-    """Shape of one sample.
+def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
+    """Raise ValueError for training images with the channels last; a module of the user may have them.
 
     Parameters
     ----------
-    X : array or DatasetArray of shape (n_samples, ...)
-        Validated samples.
-    fitted : tuple of int or None
-        Shape in `fit`; None in `fit` itself.
+    shape : tuple of int
+        Shape of one sample.
     backbone : None, str or torch.nn.Module
-        Network before the hash layer. Only a module may have images with the channels last.
+        Network before the hash layer.
     is_dataset : bool
-        Whether `X` is a Dataset, for the remedy.
-
-    Returns
-    -------
-    tuple of int
-        The shape.
+        Whether the samples are those of a Dataset, for the remedy.
 
     Raises
     ------
     ValueError
-        If the samples are images with the channels last, or of another shape than in `fit`.
+        If the samples are images with the channels last.
 
     Warns
     -----
@@ -66,28 +59,48 @@ def check_shape(X: Any, fitted: tuple[int, ...] | None, backbone: Any, is_datase
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skhash.hashers.deep._images import check_shape
-    >>> check_shape(np.zeros((5, 3, 32, 32)), None, "conv", is_dataset=False)
-    (3, 32, 32)
+    >>> from skhash.hashers.deep._images import check_channels
+    >>> check_channels((3, 32, 32), "conv", is_dataset=False)
     """
-    shape = tuple(X.shape[1:])
-    move = "return image.transpose(2, 0, 1) from the Dataset" if is_dataset else "pass X.transpose(0, 3, 1, 2)"
-    move = f"If the channels are last, {move}."
-    if fitted is not None:
-        if shape != fitted:
-            hint = f" {move}" if (*shape[2:], *shape[:2]) == fitted else ""
-            raise ValueError(f"`X` must have samples of shape {fitted}, as in fit. Got {shape} instead.{hint}")
-        return shape
-    if has_channels_last(shape):
-        if not isinstance(backbone, nn.Module):
-            raise ValueError(
-                f"`X` must hold images of shape (channels, height, width). Got samples of shape {shape}, which are "
-                f"{shape[0]} channels. {move}"
-            )
-        warnings.warn(
-            f"X has images of shape {shape}, and axis 1 is taken for {shape[0]} channels. {move}",
-            UserWarning,
-            stacklevel=2,
+    if not has_channels_last(shape):
+        return
+    if not isinstance(backbone, nn.Module):
+        raise ValueError(
+            f"`X` must hold images of shape (channels, height, width). Got samples of shape {shape}, which are "
+            f"{shape[0]} channels. {_remedy(is_dataset)}"
         )
-    return shape
+    warnings.warn(
+        f"X has images of shape {shape}, and axis 1 is taken for {shape[0]} channels. {_remedy(is_dataset)}",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def check_same_shape(shape: tuple[int, ...], fitted: tuple[int, ...], is_dataset: bool) -> None:
+    """Raise ValueError for samples of another shape than the training samples.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one sample.
+    fitted : tuple of int
+        That of a training sample.
+    is_dataset : bool
+        Whether the samples are those of a Dataset, for the remedy.
+
+    Examples
+    --------
+    >>> from skhash.hashers.deep._images import check_same_shape
+    >>> check_same_shape((8, 8), (1, 8, 8), is_dataset=False)
+    Traceback (most recent call last):
+    ...
+    ValueError: `X` must have samples of shape (1, 8, 8), as in fit. Got (8, 8) instead.
+    """
+    if shape != fitted:
+        hint = f" {_remedy(is_dataset)}" if (*shape[2:], *shape[:2]) == fitted else ""
+        raise ValueError(f"`X` must have samples of shape {fitted}, as in fit. Got {shape} instead.{hint}")
+
+
+def _remedy(is_dataset: bool) -> str:
+    move = "return image.transpose(2, 0, 1) from the Dataset" if is_dataset else "pass X.transpose(0, 3, 1, 2)"
+    return f"If the channels are last, {move}."
