@@ -146,6 +146,9 @@ class Trainer:
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
         # after the scheduler, which observes the steps of the optimizer
         self._step = stepper(self.optimizer, schedule.optimizer == "adam" and device.type == "cpu")
+        # without a graph where both know their derivatives: it takes as long as what a linear encoder computes
+        by_hand = is_by_hand(encoder, objective, augment)
+        self._linear_step = LinearStep(encoder, objective, X, schedule.batch_size) if by_hand else None
         self.n_epochs_done = 0
 
     @property
@@ -204,7 +207,6 @@ class Trainer:
             Loss of the batch, without its graph.
         """
         targets = None if self.targets is None else self.targets[indices]
-        # without a graph where both know their derivatives: it takes as long as what a linear encoder computes
         loss = self._backward(indices, targets) if self._linear_step is None else self._linear_step(indices, targets)
         self._step()
         if self.scheduler is not None:
@@ -222,13 +224,6 @@ class Trainer:
                 parameter.grad = None
         loss.backward()
         return loss.detach()
-
-    @functools.cached_property
-    def _linear_step(self) -> LinearStep | None:
-        """Loss and gradients by hand. The first step makes it, when it is known how many processes train."""
-        if not is_by_hand(self.encoder, self.objective, self.augment):
-            return None
-        return LinearStep(self.encoder, self.objective, self.X, self.schedule.batch_size)
 
     @functools.cached_property
     def _loss(self) -> Callable[..., torch.Tensor]:
