@@ -105,6 +105,8 @@ class Trainer:
     ----------
     n_epochs_done : int
         Number of finished epochs.
+    stage_ended : bool
+        Whether the last epoch was the last one of its stage.
 
     Examples
     --------
@@ -149,13 +151,7 @@ class Trainer:
         # without a graph where both know their derivatives: it takes as long as what a linear encoder computes
         by_hand = is_by_hand(encoder, objective, augment)
         self._linear_step = LinearStep(encoder, objective, X, schedule.batch_size) if by_hand else None
-        self.n_epochs_done = 0
-
-    @property
-    def stage_ended(self) -> bool:
-        """Whether the next epoch belongs to another stage than the last one."""
-        done = self.n_epochs_done
-        return done == self.schedule.n_epochs or self.schedule.stage(done) != self.schedule.stage(done - 1)
+        self.n_epochs_done, self.stage_ended = 0, False
 
     def run_epoch(self) -> float:
         """Train for one epoch.
@@ -170,7 +166,8 @@ class Trainer:
         FloatingPointError
             If the loss or a weight is no longer finite.
         """
-        self.objective.start_stage(self.schedule.stage(self.n_epochs_done), self.schedule.n_stages)
+        stage = self.schedule.stage(self.n_epochs_done)
+        self.objective.start_stage(stage, self.schedule.n_stages)
         order = self.objective.order(self.encoder, self.X, self.schedule.batch_size, self.rng)
         self.encoder.train()
         self.objective.train()
@@ -185,6 +182,7 @@ class Trainer:
         if not all(parameter.isfinite().all() for parameter in self.encoder.parameters()):
             raise self._divergence("weights", "NaN or infinity")  # of the last step, which no loss shows
         self.n_epochs_done += 1
+        self.stage_ended = self.schedule.stage(self.n_epochs_done) > stage  # true after the last epoch, too
         return mean_loss
 
     def _divergence(self, name: str, value: str) -> FloatingPointError:
