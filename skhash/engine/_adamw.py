@@ -37,8 +37,7 @@ class _CompiledSteps:
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
-        self._arrays: dict[int, tuple[torch.Tensor, list[npt.NDArray[Any]]]] = {}
-        self._gradients: dict[int, tuple[torch.Tensor, npt.NDArray[Any]]] = {}
+        self._arrays: dict[tuple[int, str], tuple[torch.Tensor, npt.NDArray[Any]]] = {}
 
     def __call__(self) -> None:
         from skhash.engine._kernels import step_adamw
@@ -50,28 +49,19 @@ class _CompiledSteps:
             return
         for i, ((group, parameter), state) in enumerate(zip(pairs, states, strict=True)):
             if parameter.grad is not None:
-                value, mean, square, n_steps = self._arrays_of(i, parameter, state)
+                value, gradient = self._array(i, "value", parameter), self._array(i, "gradient", parameter.grad)
+                mean, square, n_steps = (
+                    self._array(i, name, state[name]) for name in ("exp_avg", "exp_avg_sq", "step")
+                )
                 n_steps += 1
                 numbers = group["lr"], group["weight_decay"], *group["betas"], group["eps"], n_steps.item()
-                step_adamw(value, self._gradient_of(i, parameter.grad), mean, square, *numbers)
+                step_adamw(value, gradient, mean, square, *numbers)
 
-    def _arrays_of(self, i: int, parameter: torch.Tensor, state: dict[str, torch.Tensor]) -> list[npt.NDArray[Any]]:
-        """Parameter i, the running means of its gradients and of their squares, and the number of steps."""
-        made_from, arrays = self._arrays.get(i, (None, []))
-        if made_from is not state["exp_avg"]:  # a checkpoint brings other tensors
-            arrays = [_flat(parameter), *map(_flat, (state["exp_avg"], state["exp_avg_sq"], state["step"]))]
-            self._arrays[i] = state["exp_avg"], arrays
-        return arrays
-
-    def _gradient_of(self, i: int, gradient: torch.Tensor) -> npt.NDArray[Any]:
-        """Gradient of parameter i. Those that are computed by hand are always in the same tensor."""
-        made_from, array = self._gradients.get(i, (None, None))
-        if made_from is not gradient or array is None:
-            array = _flat(gradient)
-            if gradient.is_contiguous():  # the array shares its memory
-                self._gradients[i] = gradient, array
+    def _array(self, i: int, name: str, tensor: torch.Tensor) -> npt.NDArray[Any]:
+        """A tensor of parameter i as a flat array, made anew where it is another tensor than in the last step."""
+        made_from, array = self._arrays.get((i, name), (None, None))
+        if made_from is not tensor or array is None:
+            array = tensor.detach().contiguous().view(-1).numpy()
+            if tensor.is_contiguous():  # the array shares its memory
+                self._arrays[i, name] = tensor, array
         return array
-
-
-def _flat(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    return tensor.detach().contiguous().view(-1).numpy()
