@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 _ARRAYS = ("__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__", "__dlpack__")
+_DATASET = "torch.utils.data.dataset.Dataset"
 _SVD = (
     "from sklearn.decomposition import TruncatedSVD; from sklearn.pipeline import make_pipeline; "
     "hasher = make_pipeline(TruncatedSVD({width}), {name}(nbits={nbits}))"
@@ -53,7 +55,7 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         if not takes_sparse:
             raise TypeError(_sparse_message(X, hasher))
         return
-    found = _other_kind(X, takes_datasets)
+    found = None if isinstance(X, np.ndarray) else _other_kind(X, takes_datasets)
     if found is not None:
         kind = "an array, or a torch Dataset," if takes_datasets else "an array of shape (n_samples, n_features)"
         given, remedy = found
@@ -112,7 +114,7 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
         if takes_datasets:
             return "a DataLoader", "Pass its Dataset, loader.dataset: the hasher draws batches of `batch_size` itself."
         return "a DataLoader", f"Read its Dataset first: dataset = loader.dataset; {_READ}"
-    if is_dataset(X):
+    if _DATASET in names:
         deep = "or use a deep hasher, such as TALRHasher, which reads it batch by batch"
         return None if takes_datasets else ("a torch Dataset", f"Read it first, {_READ}, {deep}.")
     if "torch.Tensor" in names:
@@ -138,7 +140,7 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
 
 def is_dataset(X: Any) -> bool:
     """Whether samples are a torch Dataset; torch need not be imported."""
-    return "torch.utils.data.dataset.Dataset" in _class_names(X)
+    return _DATASET in _class_names(X)
 
 
 def _is_table(names: set[str]) -> bool:
