@@ -132,17 +132,16 @@ class Encoder(nn.Module):
         tensor([[0., 0.],
                 [1., 2.]])
         """
-        return batch_tensor(X, indices, self.mean.device, self._offset_on_cpu())
+        offset = None if self.offset is None else self._offset_on_cpu(self.offset)
+        return batch_tensor(X, indices, self.mean.device, offset)
 
-    def _offset_on_cpu(self) -> npt.NDArray[np.float64] | None:
+    def _offset_on_cpu(self, offset: torch.Tensor) -> npt.NDArray[np.float64]:
         """The offset in float64. It is copied from the device once, not for every batch."""
-        if self.offset is None:
-            return None
         values: npt.NDArray[np.float64]
         copied, version, values = self._copied_offset
-        if copied is not self.offset or version != self.offset._version:
-            values = self.offset.cpu().double().numpy()
-            self._copied_offset = self.offset, self.offset._version, values
+        if copied is not offset or version != offset._version:
+            values = offset.cpu().double().numpy()
+            self._copied_offset = offset, offset._version, values
         return values
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:

@@ -120,10 +120,10 @@ class QueryEncoder(Encoder):
             self.unit_norm.copy_(unit_norm)
             self._set_moments(*self._moments(X))
 
-    def _offset_on_cpu(self) -> npt.NDArray[np.float64] | None:
+    def _offset_on_cpu(self, offset: torch.Tensor) -> npt.NDArray[np.float64]:
         """The offset in float64, see :class:`skhash.engine.Encoder`."""
-        offset = super()._offset_on_cpu()
-        return offset if offset is None or offset.ndim == self.mean.ndim else offset.sum(axis=0)
+        values = super()._offset_on_cpu(offset)
+        return values if values.ndim == self.mean.ndim else values.sum(axis=0)
 
     def query(self, X: torch.Tensor) -> torch.Tensor:
         """Real queries.

@@ -102,12 +102,12 @@ def test_features_far_from_zero_copy_their_offset_once(monkeypatch, digits):
     assert trainer.encoder.offset is not None
     with fake_device(META) as recorder:
         encoder = trainer.encoder.to(META)
-        encoder._offset_on_cpu()
+        encoder._offset_on_cpu(encoder.offset)
         recorder.copies.clear()
-        encoder._offset_on_cpu()
+        encoder._offset_on_cpu(encoder.offset)
         assert recorder.copies == []
         encoder.offset.mul_(2)
-        encoder._offset_on_cpu()
+        encoder._offset_on_cpu(encoder.offset)
         assert recorder.to_cpu() == [(64,)]
 
 
