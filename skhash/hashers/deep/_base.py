@@ -76,6 +76,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     _sgd_rates: dict[str, float]
     _n_epochs_range = (30, 125)  # fewest and most epochs that a number of steps is turned into
     _batch_norm = False  # whether each output is normalized over the batch
+    _new_encoder: Callable[..., Encoder] = Encoder  # what returns an encoder with first weights
     _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -160,10 +161,6 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
         """What `history_` stores at the end of a stage."""
         return {}
-
-    def _new_encoder(self, *args: Any, **options: Any) -> Encoder:
-        """Encoder with first weights."""
-        return Encoder(*args, **options)
 
     # --- validate
 
