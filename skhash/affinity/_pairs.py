@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import gen_batches
 
-from skhash._targets import take_targets
 from skhash.affinity._levels import small_level_indices
 
 
@@ -16,8 +15,8 @@ def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
     ----------
     affinity : callable
         The fitted affinity.
-    targets : array of shape (n_samples, ...)
-        Targets that it compares.
+    targets : array or CSR array of shape (n_samples, ...)
+        Validated targets that it compares.
     batch_size : int, default=16
         Number of samples that are compared with all others at a time. A few are usually enough.
 
@@ -35,7 +34,7 @@ def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
     """
     relevant = irrelevant = False
     for batch in gen_batches(targets.shape[0], batch_size):
-        indices, _ = small_level_indices(affinity, take_targets(targets, batch), targets)
+        indices, _ = small_level_indices(affinity, targets[batch], targets)
         others = np.ones(indices.shape, dtype=bool)
         others[np.arange(len(indices)), np.arange(batch.start, batch.stop)] = False
         relevant |= bool((indices[others] > 0).any())
