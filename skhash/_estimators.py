@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.frozen import FrozenEstimator
 
 from skhash._distances import Estimates, estimates_of
 from skhash.codes import as_packed
@@ -41,6 +42,19 @@ def item_factors(estimator: Any, X: Any) -> Any:
     """Factors of items, shape (n_items, 2), from `encode_factors` of a hasher with ``factors=True``; else None."""
     hasher = find_hasher(estimator)
     return hasher.encode_factors(hasher_input(estimator, X)) if getattr(hasher, "factors", False) else None
+
+
+def without_database(estimator: Any) -> Any:
+    """The estimator, whose hasher does not store the codes of its training samples: an index has them already."""
+    hasher = find_hasher(estimator)
+    if hasher is None or isinstance(hasher, str):
+        raise ValueError(
+            "`hasher` must be a hasher, or a Pipeline that ends in one. "
+            f"Got a Pipeline that ends in {hasher!r} instead."
+        )
+    if not isinstance(estimator, FrozenEstimator) and "store_database" in hasher.get_params(deep=False):
+        hasher.set_params(store_database=False)
+    return estimator
 
 
 def check_has_real_queries(estimator: Any) -> None:

@@ -13,6 +13,7 @@ from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_optio
 from skhash.codes import MAX_NBITS
 from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
+from skhash.neighbors.hamming_neighbors import HammingNeighbors
 
 MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # of k, the default numbers of candidates
 MAX_QUERIES = 1000  # of the samples, if their number is not given
@@ -253,7 +254,8 @@ def _name_of_nbits(hasher: Any) -> str:
     while hasattr(last, "steps"):
         prefix += f"{last.steps[-1][0]}__"
         last = last.steps[-1][1]
-    if isinstance(last, type) or not hasattr(last, "get_params") or "nbits" not in last.get_params(deep=False):
+    is_other = isinstance(last, type | HammingNeighbors) or not hasattr(last, "get_params")
+    if is_other or "nbits" not in last.get_params(deep=False):
         raise ValueError(
             "`hasher` must be a hasher with the parameter `nbits`, or a Pipeline that ends in one: each length is "
             f"fitted. Got {last!r} instead."

@@ -16,13 +16,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samples
 from skhash._distances import Neighbors, item_words
-from skhash._estimators import check_has_real_queries, find_hasher, item_factors, packed_codes, real_queries
+from skhash._estimators import (
+    check_has_real_queries,
+    find_hasher,
+    item_factors,
+    packed_codes,
+    real_queries,
+    without_database,
+)
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
@@ -165,7 +171,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         n = n_samples(X)
         new_ids = checked_ids(ids, n, np.empty(0, dtype=np.int64))
         kept = checked_vectors(X if vectors is None else vectors, n) if self.rerank else None
-        hasher = None if self.hasher is None else _without_database(clone(self.hasher)).fit(X, y)
+        hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
         packed, nbits = self._encode(hasher, X)
@@ -433,11 +439,3 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_approximate"}
-
-
-def _without_database(estimator: Any) -> Any:
-    """The estimator, whose hasher does not store the codes of its training samples: the index has them already."""
-    hasher = find_hasher(estimator)
-    if not isinstance(estimator, FrozenEstimator) and "store_database" in hasher.get_params(deep=False):
-        hasher.set_params(store_database=False)
-    return estimator

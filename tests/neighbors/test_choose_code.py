@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher
 from skhash.codes import hamming_distances, signs
-from skhash.neighbors import ChosenCode, HammingNeighbors, MeasuredCode, choose_code
+from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, MeasuredCode, choose_code
 from skhash.neighbors._chosen_code import measured_table, smallest_code
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
 
@@ -206,6 +206,8 @@ class Unfitted(BaseEstimator):
         ({"hasher": StandardScaler()}, ValueError, "`hasher` must be a hasher with the parameter `nbits`.* StandardSc"),
         ({"hasher": FrozenEstimator(LSH)}, ValueError, "`hasher` must be a hasher with the parameter `nbits`"),
         ({"hasher": LSHHasher}, ValueError, "`hasher` must be a hasher with the parameter `nbits`"),
+        ({"hasher": HammingNeighbors(LSH)}, ValueError, "`hasher` must be a hasher.* Got HammingNeighbors"),
+        ({"hasher": HammingNeighborsTransformer()}, ValueError, "`hasher` must be a hasher.* Got HammingNeighborsT"),
         ({"random_state": "a"}, ValueError, "cannot be used to seed"),
     ],
 )

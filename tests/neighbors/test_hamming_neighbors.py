@@ -255,6 +255,8 @@ def test_merge_equals_one_search():
         ({"rerank": "cosine"}, "`hasher` must be given"),
         ({"candidates": 5}, "`candidates` must be None unless"),
         ({"hasher": ITQ, "nbits": 16}, "`nbits` must be None with a hasher"),
+        ({"hasher": make_pipeline(ITQ, "passthrough")}, "Got a Pipeline that ends in 'passthrough' instead"),
+        ({"hasher": make_pipeline(ITQ, None)}, "`hasher` must be a hasher, or a Pipeline that ends in one"),
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"n_neighbors": True}, "n_neighbors"),
         ({"backend": "magic"}, "backend"),
