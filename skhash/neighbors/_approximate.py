@@ -91,6 +91,7 @@ class ApproximateIndex:
             n_lists = max(1, min(int(4 * n_items**0.5), n_items // IVF_MIN_LIST))
             self._quantizer = faiss.IndexBinaryFlat(width)  # the index does not own it
             index = faiss.IndexBinaryIVF(self._quantizer, width, n_lists)
+            index.cp.min_points_per_centroid = 1  # else FAISS prints a warning for fewer items than IVF_MIN_LIST
             index.nprobe = min(n_lists, max(8, int(n_lists * IVF_SHARE)))
         else:
             hash_bits = min(nbits, max(4, n_items.bit_length()))

@@ -88,10 +88,11 @@ def test_too_few_found_items_are_an_exact_search(monkeypatch):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n", [3, 100])
-def test_few_items_and_few_bits(backend, n):
+def test_few_items_and_few_bits(backend, n, capfd):
     items = clustered_bits(n, 3)
     distances, _ = HammingNeighbors(backend=backend, n_neighbors=2).fit(items).kneighbors(items)
     assert (distances[:, 0] == 0).all()
+    assert capfd.readouterr() == ("", "")  # FAISS warns of few items
 
 
 def test_a_shortlist_and_the_transformer(digits):
