@@ -14,6 +14,7 @@ from skhash.cli._encoding import encode_batches
 from skhash.cli._progress import in_batches
 from skhash.cli._samples import Items, Samples, errors_of, is_codes, open_samples, read_codes
 from skhash.codes import check_same_nbits
+from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
 from skhash.persistence import load
@@ -97,14 +98,17 @@ def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
 
 def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
     """Raise ValueError for candidates that no stage puts in order, or too few of them."""
-    if index.candidates is None:
-        return
     if index.query == "code" and index.rerank is None:
-        raise ValueError(
-            f"--candidates must be used with --query real or --rerank, which put them in order. Got {index.candidates}."
-        )
-    k = options.k or index.n_neighbors
-    if options.candidates is not None and options.candidates < k:
+        if options.candidates is not None:
+            raise ValueError(
+                "--candidates must be used with --query real or --rerank, which put them in order. "
+                f"Got {options.candidates}."
+            )
+        index.set_params(candidates=None)  # those of a saved index belong to stages that are not searched now
+    k = options.k or min(index.n_neighbors, getattr(index, "n_samples_fit_", index.n_neighbors))
+    if index.candidates is not None and index.candidates < k:
+        if options.candidates is None:
+            raise ValueError(f"--k must be at most {index.candidates}, the candidates of {options.model}. Got {k}.")
         raise ValueError(f"--candidates must be at least {k}, the number of items to find. Got {options.candidates}.")
 
 
@@ -129,7 +133,10 @@ def _fill(
 def _items(hasher: Any, options: argparse.Namespace, has_codes: bool) -> Items:
     """Codes and factors of the items."""
     if has_codes:
-        return read_codes(options.data)
+        items = read_codes(options.data)
+        if not len(items.stored.codes):
+            raise InvalidFileError(options.data, "has no codes.")
+        return items
     samples = open_samples(options.data, options.column)
     codes, factors = zip(*encode_batches(hasher, samples, options.data), strict=True)
     stored = check_codes(np.concatenate(codes), int(hasher._n_features_out), None)

@@ -112,6 +112,13 @@ def test_an_index_takes_its_vectors_from_a_file(files, itq, digits, tmp_path):
         assert_array_equal(found[1], expected[1])
 
 
+def test_an_index_with_candidates_is_searched_by_its_codes_alone(files, itq, digits, tmp_path):
+    save(HammingNeighbors(FrozenEstimator(itq), query="real", candidates=3).fit(digits.X), files / "real")
+    distances = hamming(itq, digits.X, digits.X_query[:N_QUERIES])
+    found = search(files, tmp_path, "real queries.npy --query code")
+    assert_array_equal(found[1], np.argsort(distances, axis=1, kind="stable")[:, :4])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -122,6 +129,10 @@ def test_an_index_takes_its_vectors_from_a_file(files, itq, digits, tmp_path):
         (
             "itq items.npy queries.npy --candidates 9 --query real",
             "--candidates must be at least 10, the number of items to find. Got 9.",
+        ),
+        (
+            "reranked queries.npy --vectors items.npy --k 31",
+            "error: --k must be at most 30, the candidates of reranked. Got 31.",
         ),
         ("itq codes.npz queries.npy --rerank cosine", "--vectors must be given to re-rank: codes.npz has only codes."),
         ("reranked queries.npy", "--vectors must be given to re-rank: reranked has only codes."),
