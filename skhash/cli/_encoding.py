@@ -16,6 +16,8 @@ from skhash._files import atomic_write
 from skhash.cli._progress import in_batches, progress
 from skhash.cli._samples import Samples, errors_of, open_samples
 from skhash.persistence import load
+from skhash.persistence._format import INDEXES
+from skhash.persistence._reading import read
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,10 +70,10 @@ def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
 
 def load_hasher(path: str) -> Any:
     """Load a file of a hasher, not of an index."""
-    hasher = load(path)
-    if not hasattr(hasher, "encode"):
-        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {type(hasher).__name__}.")
-    return hasher
+    header, _ = read(path)
+    if header["class"] in INDEXES:  # some are not loaded without vectors
+        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}.")
+    return load(path)
 
 
 def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:

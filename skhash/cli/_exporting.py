@@ -10,6 +10,7 @@ import numpy as np
 
 from skhash import stores
 from skhash._files import atomic_write
+from skhash._files._resumable import check_writable
 from skhash._libraries import library
 from skhash.cli._samples import read_codes
 
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     stored = read_codes(options.codes).stored
     more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
     if options.to in _WITH_TABLES:
-        _to_table(options.to, stored.codes, options.out, options.table or "codes", more)
+        _to_table(options.to, stored.codes, options.out, "codes" if options.table is None else options.table, more)
     elif options.to == "parquet":
         stores.to_parquet(stored.codes, options.out, **more)
     else:
@@ -71,6 +72,7 @@ def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, An
 @contextmanager
 def _no_new_file(path: str) -> Iterator[None]:
     """Context manager that removes a new database file if its body fails."""
+    check_writable(path)
     existed = Path(path).exists()
     try:
         yield

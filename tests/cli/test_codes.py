@@ -175,6 +175,9 @@ def test_an_index_has_its_items(files, itq, digits, tmp_path, capsys):
     assert "DATA must not be given with an index, which has its own items." in capsys.readouterr().err
     assert main(["encode", f"{tmp_path}/index", f"{files}/items.npy", "--out", f"{tmp_path}/x.npz"]) == 2
     assert "MODEL must be the file of a hasher. Got " in capsys.readouterr().err
+    save(HammingNeighbors(FrozenEstimator(itq), rerank="cosine").fit(digits.X), tmp_path / "reranked")
+    assert main(["encode", f"{tmp_path}/reranked", f"{files}/items.npy", "--out", f"{tmp_path}/x.npz"]) == 2
+    assert "MODEL must be the file of a hasher. Got " in capsys.readouterr().err  # and not that vectors are missing
 
 
 def test_weights_of_bits_count(files, digits, tmp_path):
@@ -259,6 +262,20 @@ def test_a_failed_export_leaves_no_file(store, files, tmp_path, monkeypatch, cap
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("store", ["duckdb", "sqlite-vec"])
+def test_a_database_that_cannot_be_written_is_named_with_the_remedy(store, files, tmp_path, capsys):
+    pytest.importorskip({"sqlite-vec": "apsw"}.get(store, store))
+    command = ["export", f"{files}/codes.npz", "--to", store, "--out"]
+    for place, message in (("nowhere/db", "Create the folder first: "), ("", "Is a directory. Nothing was changed.")):
+        assert main([*command, str(tmp_path / place)]) in (1, 2)
+        error = capsys.readouterr().err
+        assert message in error
+        assert str(tmp_path / place) in error
+    assert main([*command, str(tmp_path / "db"), "--table", ""]) == 2
+    assert "`table` must be the name of a table. Got '' instead." in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- errors
 
 
@@ -339,6 +356,12 @@ def test_a_file_without_codes_gives_one_line_and_status_1(content, message, tmp_
     error = capsys.readouterr().err
     assert error.startswith(f"skhash: error: {tmp_path / 'codes.npz'} {message}")
     assert error.count("\n") == 1
+
+
+def test_no_codes_are_not_searched(files, tmp_path, capsys):
+    np.savez(tmp_path / "codes.npz", codes=np.empty((0, 2), np.uint8), nbits=12)
+    assert main(["search", f"{files}/itq", f"{tmp_path}/codes.npz", f"{files}/queries.npy"]) == 1
+    assert capsys.readouterr().err == f"skhash: error: {tmp_path / 'codes.npz'} has no codes.\n"
 
 
 @pytest.mark.parametrize(
