@@ -161,15 +161,18 @@ def _open_npz(path: str) -> Samples:
 
 
 def _open_parquet(path: str, column: str | None) -> Samples:
-    arrow, parquet = _arrow("pyarrow"), _arrow("pyarrow.parquet")
+    arrow, parquet, compute = _arrow("pyarrow"), _arrow("pyarrow.parquet"), _arrow("pyarrow.compute")
     try:
         schema = parquet.read_schema(path)
         n = parquet.read_metadata(path).num_rows
     except arrow.ArrowException as error:
         raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
     lists = [field.name for field in schema if hasattr(field.type, "value_type") and _is_number(field.type.value_type)]
+    if not lists:
+        there = ", ".join(schema.names[:5]) + ", ..." * (len(schema.names) > 5)
+        raise InvalidFileError(path, f"must have a column of lists of numbers. Got the columns {there} instead.")
     if column is None and len(lists) != 1:
-        raise ValueError(f"--column must name the column of {path}. Got none, and it has {', '.join(lists) or 'none'}.")
+        raise ValueError(f"--column must name the column of {path}. Got none, and it has {', '.join(lists)}.")
     if column is not None and column not in lists:
         raise ValueError(f"--column must be a column of lists of numbers, {', '.join(lists)}. Got {column!r} instead.")
     name = lists[0] if column is None else column
@@ -178,12 +181,12 @@ def _open_parquet(path: str, column: str | None) -> Samples:
         width = None
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(size, columns=[name]):
-                values, n_values = batch.column(0), len(batch)
-                flat = values.flatten()
-                width = len(values[0]) if width is None and values[0].is_valid else width
-                if values.null_count or flat.null_count or not width or len(flat) != n_values * width:
+                values, flat = batch.column(0), batch.column(0).flatten()
+                lengths = compute.list_value_length(values).unique().to_pylist()
+                width = lengths[0] if width is None else width
+                if flat.null_count or lengths != [width] or not width:
                     raise InvalidFileError(path, f"must have lists of one length without gaps in {name}.")
-                yield flat.to_numpy(zero_copy_only=False).reshape(n_values, width)
+                yield flat.to_numpy(zero_copy_only=False).reshape(len(values), width)
 
     return Samples(n, lambda size: iterator_source(batches(size)).slices(size))  # of this size in all row groups
 

@@ -61,6 +61,23 @@ def test_parquet_has_a_column_of_lists(files, itq, digits, tmp_path):
     assert_array_equal(np.load(out)["codes"], itq.encode(digits.X))
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": [[1.0] * 64, [2.0] * 32, [3.0] * 96]}, "must have lists of one length without gaps in a."),
+        ({"a": [[1.0] * 64, None]}, "must have lists of one length without gaps in a."),
+        ({"a": [[1.0] * 64, [None] * 64]}, "must have lists of one length without gaps in a."),
+        ({"a": [1.0], "b": [2.0]}, "must have a column of lists of numbers. Got the columns a, b instead."),
+    ],
+)
+def test_a_parquet_file_without_samples_of_one_length_is_refused(columns, message, files, tmp_path, capsys):
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "items.parquet"
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), path)
+    assert main(["encode", f"{files}/itq", str(path), "--out", f"{tmp_path}/codes.npz"]) == 1
+    assert capsys.readouterr().err.endswith(f"skhash: error: {path} {message}\n")
+
+
 def test_progress_says_what_is_left():
     assert str(Part("Encoding x", 0, 2000, 0.0, 0.0)) == "Encoding x: 0 of 2,000 samples"
     assert str(Part("Encoding x", 500, 2000, 0.0, 10.0)) == "Encoding x: 500 of 2,000 samples; about 30 s left"
