@@ -9,6 +9,7 @@ import numpy.typing as npt
 from skhash._distances import Neighbors
 from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
 from skhash._validation.numeric import is_count, numeric
+from skhash.neighbors._checks import MAX_ID
 
 _KIND = "list of neighbors"
 
@@ -39,7 +40,8 @@ def merge_neighbors(
     Raises
     ------
     ValueError
-        If there is no shard, the shards have different numbers of queries, or `n_neighbors` is not an int >= 1.
+        If there is no shard, the shards have different numbers of queries, indices are no ints, or `n_neighbors` is
+        not an int >= 1.
 
     See Also
     --------
@@ -56,10 +58,7 @@ def merge_neighbors(
     """
     if not is_count(n_neighbors):
         raise ValueError(f"`n_neighbors` must be an int >= 1. Got {n_neighbors!r} instead.")
-    pairs = [
-        (numeric(distances, "distances"), numeric(indices, "indices").astype(np.int64, copy=False))
-        for distances, indices in shards
-    ]
+    pairs = [(numeric(distances, "distances"), _checked_indices(indices)) for distances, indices in shards]
     if not pairs or any(d.ndim != 2 or d.shape != i.shape or len(d) != len(pairs[0][0]) for d, i in pairs):
         raise ValueError(
             "`shards` must be pairs of distances and indices of equal shapes (n_queries, k), for the same queries. "
@@ -95,7 +94,7 @@ def neighbors_to_bytes(distances: npt.ArrayLike, indices: npt.ArrayLike) -> byte
     >>> neighbors_from_bytes(neighbors_to_bytes([[0, 3]], [[4, 1]]))
     (array([[0, 3]]), array([[4, 1]]))
     """
-    arrays = {"distances": numeric(distances, "distances"), "indices": numeric(indices, "indices").astype(np.int64)}
+    arrays = {"distances": numeric(distances, "distances"), "indices": _checked_indices(indices)}
     _check_shapes(arrays["distances"], arrays["indices"])
     return arrays_to_bytes(_KIND, 1, arrays)
 
@@ -131,6 +130,14 @@ def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[
     arrays = arrays_from_bytes(content, _KIND, 1, [("distances", "indices")])
     _check_shapes(arrays["distances"], arrays["indices"])
     return arrays["distances"], arrays["indices"].astype(np.int64, copy=False)
+
+
+def _checked_indices(indices: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Indices as 64-bit integers; those of an empty shard may have another dtype."""
+    checked = numeric(indices, "indices")
+    if checked.size and (checked.dtype.kind not in "iu" or checked.max() > MAX_ID):
+        raise ValueError(f"`indices` must be ints of at most {MAX_ID}. Got {checked.dtype} instead.")
+    return checked.astype(np.int64, copy=False)
 
 
 def _check_shapes(distances: npt.NDArray[Any], indices: npt.NDArray[Any]) -> None:
