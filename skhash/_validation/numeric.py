@@ -66,6 +66,8 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
     ------
     ValueError
         If the values are lists of different lengths.
+    TypeError
+        If numpy cannot read them, such as a tensor on a GPU or with gradients.
 
     Examples
     --------
@@ -78,6 +80,10 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
     except ValueError as error:
         raise ValueError(
             f"`{name}` must have the same number of values in each row. Got lists of several lengths."
+        ) from error
+    except (RuntimeError, TypeError) as error:  # of torch, which says what to do
+        raise TypeError(
+            f"`{name}` must be an array. Got a {type(values).__name__}, which numpy cannot read: {error}"
         ) from error
 
 

@@ -72,7 +72,7 @@ def item_ids(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors") -> Any:
     """Original vectors as an array, not copied; a memmap is not read."""
     try:
-        array = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+        array = vectors if isinstance(vectors, np.ndarray) else as_array(vectors, name)
         found = f"{array.dtype} of shape {array.shape}"
     except ValueError:  # of samples with parts of several shapes
         array, found = np.empty(0), f"a {type(vectors).__name__}"
@@ -84,10 +84,12 @@ def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name:
     return array
 
 
-def check_stages(query: Any, rerank: Any) -> None:
-    """Raise ValueError for an unknown query or distance, which can be set after fit."""
+def check_stages(query: Any, rerank: Any, candidates: Any) -> None:
+    """Raise ValueError for wrong parameters of the stages, which can be set after fit."""
     check_option("query", query, ("code", "real"))
     check_option("rerank", rerank, (None, *VECTOR_METRICS))
+    if candidates is not None and not is_count(candidates):
+        raise ValueError(f"`candidates` must be None or an int >= 1. Got {candidates!r} instead.")
 
 
 def check_mode(mode: Any) -> None:

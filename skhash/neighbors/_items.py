@@ -15,7 +15,7 @@ def with_items_of_now(index: Index) -> Index:
     check_is_fitted(index)
     now: Any = object.__new__(type(index))
     vars(now).update(vars(index))
-    check_stages(now.query, now.rerank)
+    check_stages(now.query, now.rerank, now.candidates)
     known = vars(now).get("_approximate")
     if known is None or known.codes is not now.codes_ or known.backend != now.backend:  # other items, or from a file
         now._approximate = build_approximate(now.backend, now.codes_, now._nbits, now.hasher_)

@@ -311,6 +311,8 @@ def test_wrong_identifiers_and_vectors_are_refused_before_the_fit_of_the_hasher(
         index.fit(digits.X[:50], ids=range(49))
     with pytest.raises(ValueError, match="`vectors`"):
         index.fit(digits.X[:50], vectors=digits.X[:49])
+    with pytest.raises(TypeError, match=r"`vectors` must be an array\. Got a Tensor.*detach"):
+        index.fit(digits.X[:50], vectors=torch.ones(50, 9, requires_grad=True))
 
 
 def test_a_hasher_without_real_queries_is_refused_before_its_fit(digits, monkeypatch):
@@ -329,6 +331,7 @@ def test_a_hasher_without_real_queries_is_refused_before_its_fit(digits, monkeyp
         ({"n_neighbors": 0}, "`n_neighbors` must be None or an int >= 1. Got 0 instead"),
         ({"n_neighbors": "3"}, "`n_neighbors` must be None or an int >= 1. Got '3' instead"),
         ({"query": "activations"}, "`query` must be one of 'code', 'real'. Got 'activations' instead"),
+        ({"candidates": 20.0}, "`candidates` must be None or an int >= 1. Got 20.0 instead"),
         ({"rerank": "l2"}, "`rerank` must be one of None, 'euclidean', 'cosine', 'inner'. Got 'l2' instead"),
         ({"backend": "faiss"}, "`backend` must be one of 'exact', 'faiss-hnsw', .* Got 'faiss' instead"),
     ],
