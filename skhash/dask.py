@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from skhash._estimators import find_hasher
 from skhash._validation.numeric import is_count
-from skhash.codes import as_packed
+from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._shards import (
     SPLIT_EVERY,
     blocks_of,
@@ -207,7 +207,8 @@ def _search(queries: Any, block: Any, end: int, n_neighbors: int, nbits: int, is
     """Distances and indices of the nearest items of a block that ends before item `end`."""
     if not len(block):
         return np.empty((len(queries), 0)), np.empty((len(queries), 0), dtype=np.int64)
-    packed, _ = as_packed(block, None if is_bits else nbits, "database_codes")
+    packed, n_found = as_packed(block, None if is_bits else nbits, "database_codes")
+    check_same_nbits(nbits, n_found, "query_codes", "database_codes")
     index = HammingNeighbors(nbits=nbits).fit(packed, ids=np.arange(end - len(packed), end))
     distances, indices = index.kneighbors(queries, min(n_neighbors, len(packed)))
     return distances, indices

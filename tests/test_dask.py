@@ -151,6 +151,8 @@ def test_what_would_gather_or_cannot_add_is_refused(problem):
     for k in (0, 2.5, True):
         with pytest.raises(ValueError, match=r"`n_neighbors` must be an int >= 1\. Got "):
             skhash.dask.kneighbors(hasher.encode(X[:2]), codes, k, nbits=NBITS)
+    with pytest.raises(ValueError, match=r"`database_codes` must have the same number of bits\. Got 2 and 3 instead"):
+        skhash.dask.kneighbors([[0, 1]], da.ones((9, 3), dtype=np.uint8), 1).compute()
     with pytest.raises(ValueError, match=r"`split_every` must be an int >= 2\. Got 1 instead\."):
         skhash.dask.kneighbors(hasher.encode(X[:2]), codes, nbits=NBITS, split_every=1)
     with pytest.raises(ValueError, match=r"`database_codes` must have at least one item\. Got empty blocks\."):

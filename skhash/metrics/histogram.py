@@ -60,7 +60,7 @@ class RelevanceHistogram:
 
     def __post_init__(self) -> None:
         levels = numeric(self.levels, "levels")
-        if levels.ndim != 1 or not len(levels) or levels[0] != 0 or (levels[1:] <= levels[:-1]).any():
+        if levels.ndim != 1 or not len(levels) or levels[0] != 0 or not (levels[1:] > levels[:-1]).all():
             raise ValueError(f"`levels` must ascend from 0, the level of irrelevant items. Got {levels} instead.")
         shape = getattr(self.counts, "shape", None)
         n_axes = 2 if self.is_ragged else 3

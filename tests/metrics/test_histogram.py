@@ -61,7 +61,7 @@ def test_histograms_of_other_queries_do_not_add(others, message):
         H + 1
 
 
-@pytest.mark.parametrize("levels", [[1, 2], [0, 2, 2], [0, 3, 1], []])
+@pytest.mark.parametrize("levels", [[1, 2], [0, 2, 2], [0, 3, 1], [0, np.nan], []])
 def test_levels_ascend_from_zero(levels):
     with pytest.raises(ValueError, match=r"`levels` must ascend from 0"):
         RelevanceHistogram(np.ones((1, 2, len(levels)), dtype=int), np.array(levels))

@@ -137,5 +137,9 @@ def test_bad_arguments(hasher):
     H = relevance_histogram([[0]], [[0], [1]], [1], [1, 2])
     with pytest.raises(ValueError, match="`k` must be an int >= 1"):
         neighbor_recall(H)
-    with pytest.raises(ValueError, match="`candidates` must be None or at least"):
-        neighbor_recall(H, 5, candidates=2)
+    for k in (0, -1, True, "5"):
+        with pytest.raises(ValueError, match=f"`k` must be an int >= 1, .* Got {k!r} instead"):
+            neighbor_recall(H, k, candidates=2)
+    for candidates in (2, 7.5, "7"):
+        with pytest.raises(ValueError, match=f"`candidates` must be .* at least k=5. Got {candidates!r}"):
+            neighbor_recall(H, 5, candidates=candidates)
