@@ -47,7 +47,8 @@ def main():
         for path, minutes in scripts.items():
             print(f"{minutes:4} min  {path.name}")
         rest = sum(n for path, n in scripts.items() if path.name != "plot_image_folders.py")
-        print(f"{rest / 30:.0f} CPU hours in all, without plot_image_folders.py, which reads folders of your own")
+        print(f"{rest / 60:.0f} hours in all, or {rest / 60:.0f} to {rest / 30:.0f} CPU hours: many fits use one core.")
+        print("This is without plot_image_folders.py, which reads folders of your own.")
         return
     if "SKHASH_DATA" not in os.environ:
         parser.error("SKHASH_DATA must name the folder of the data sets. Got no value.")
