@@ -124,6 +124,12 @@ class Stages:
         if self.metric is not None:
             for query, chosen in enumerate(shortlist):  # one at a time, so that a memmap is read in small pieces
                 distances[query] = _vector_distances(self.vectors[query], self.item_vectors[chosen], self.metric)
+                if np.isnan(distances[query]).any():
+                    position = chosen[np.isnan(distances[query])][0]
+                    raise ValueError(
+                        "Original vectors must be finite. Got NaN as the distance of the item at position "
+                        f"{position} of the index from query {query} of X. Replace missing values by numbers."
+                    )
             return distances
         real = self._real()
         for part in memory_chunks(len(shortlist), 32 * self.nbits):
@@ -139,5 +145,5 @@ def _vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.flo
     if metric == "euclidean":
         return np.asarray(np.sqrt(np.square(x - q).sum(axis=1)))
     lengths = np.sqrt(np.square(x).sum(axis=1)) * np.sqrt(np.square(q).sum())
-    cosines = np.divide(x @ q, lengths, out=np.zeros(len(x)), where=lengths > 0)
+    cosines = np.divide(x @ q, lengths, out=np.zeros(len(x)), where=lengths != 0)
     return np.asarray(1 - cosines.clip(-1, 1))  # rounding can exceed 1, and scikit-learn refuses negative distances

@@ -293,7 +293,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         sklearn.exceptions.NotFittedError
             If the index is not fitted.
         ValueError
-            If `n_neighbors` is larger than the number of items, or the queries do not fit the index.
+            If `n_neighbors` is larger than the number of items, the queries do not fit the index, or original vectors
+            that `rerank` compares have NaN.
 
         Examples
         --------

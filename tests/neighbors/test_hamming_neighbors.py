@@ -143,6 +143,15 @@ def test_reranking_everything_is_the_exact_search(digits, rerank):
     assert (positions == expected[1]).mean() > 0.98  # scikit-learn takes any of equal distances
 
 
+@pytest.mark.parametrize("rerank", ["euclidean", "cosine", "inner"])
+def test_missing_values_of_original_vectors_are_named(digits, rerank):
+    vectors = digits.X[:30].copy()
+    vectors[7, 3] = np.nan
+    index = HammingNeighbors(ITQ, rerank=rerank).fit(digits.X[:30], vectors=vectors)
+    with pytest.raises(ValueError, match="Got NaN as the distance of the item at position 7 of the index from query 0"):
+        index.kneighbors(digits.X_query[:2], n_neighbors=3)
+
+
 def test_a_shortlist_is_reranked(digits):
     X = digits.X
     short = HammingNeighbors(ITQ, n_neighbors=40).fit(X[:300]).kneighbors(X[300:330], return_distance=False)
