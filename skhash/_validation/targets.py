@@ -64,7 +64,7 @@ def labels_for_affinity(y: Any) -> Any:
     TypeError
         If `y` is not an array.
     ValueError
-        If a target is missing, or the targets are of several types, or lists of labels.
+        If a target is missing, or the targets are of several types, or lists of labels, or without any label.
 
     Examples
     --------
@@ -76,6 +76,7 @@ def labels_for_affinity(y: Any) -> Any:
     samples out: keep = pandas.notna(y); X, y = X[keep], y[keep]
     """
     if sparse.issparse(y):
+        _check_labels(y)
         return y
     if isinstance(y, str | bytes | Mapping | Iterator | set) or np.isscalar(y):
         raise TypeError(f"`y` must be an array with one target per sample. Got a value of type {type(y).__name__}.")
@@ -92,8 +93,14 @@ def labels_for_affinity(y: Any) -> Any:
     values = np.array(y, dtype=object) if is_list else np.asarray(y)  # an array of text hides numbers of a list
     if values.dtype.kind == "c":
         raise ValueError("Complex data not supported: `y` must hold class labels or a 0/1 matrix of labels.")
+    _check_labels(values)
     uniform = _uniform(values, y) if values.dtype == np.dtype(object) and values.size else y
     return y if is_list else uniform
+
+
+def _check_labels(y: Any) -> None:
+    if y.shape[1:] == (0,):
+        raise ValueError(f"`y` must hold at least one label per sample. Got shape {y.shape} instead.")
 
 
 def _uniform(values: Any, y: Any) -> Any:

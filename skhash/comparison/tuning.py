@@ -92,7 +92,7 @@ def tune(
     metric : str, default="ap"
         The score, a name as in :meth:`skhash.metrics.Metric.parse`.
     known : iterable of Candidate, default=()
-        Candidates of an earlier call, which are not evaluated again.
+        Candidates of an earlier call. Only those that failed are evaluated again.
     save : callable, default=None
         Called with all candidates so far, including the known ones, after each new one.
 
@@ -120,7 +120,7 @@ def tune(
     True
     """
     division = _divide_training_samples(data, seed)
-    found = {json.dumps(dict(candidate.parameters)): candidate for candidate in known}
+    found = {json.dumps(dict(candidate.parameters)): candidate for candidate in known if candidate.error is None}
     candidates: list[Candidate] = []
     for draw in ({}, *_draw_parameters(space, budget - 1, seed)):
         centers = candidates[0].centers if candidates else {}

@@ -76,6 +76,19 @@ def test_a_failed_candidate_is_noted_and_a_failed_default_is_raised(misleading):
         tune(lambda column=2, **options: ColumnHasher(1, column=column, **options), {"column": [0]}, misleading, 2)
 
 
+def test_only_failed_candidates_of_an_earlier_call_are_evaluated_again(misleading):
+    known = tune(partial(ColumnHasher, 1), {"column": [2, 1]}, misleading, 3)
+    made = []
+
+    def make(column=0, **options):
+        made.append(column)
+        return ColumnHasher(1, column=0 if column == 2 else column, **options)
+
+    candidates = tune(make, {"column": [2, 1]}, misleading, 3, known=known)
+    assert made == [2]
+    assert [candidate.error for candidate in candidates] == [None, None, None]
+
+
 def test_candidates_lie_around_the_default_and_begin_alike():
     data = load_dataset("digits")
     make = partial(make_hasher, "itq-cca", 8, 0, data.affinity)
