@@ -69,6 +69,22 @@ class RelevanceHistogram:
             raise ValueError(
                 f"`counts` must be an array of {n_axes} axes, whose last one has the {len(levels)} levels. Got {given}."
             )
+        if self.is_ragged:
+            self._check_ties()
+
+    def _check_ties(self) -> None:
+        """Raise ValueError if the ties of a ragged histogram are not those of its queries, by ascending distance."""
+        indptr, distances = numeric(self.indptr, "indptr"), numeric(self.distances, "distances")
+        n_ties = len(self.counts)
+        is_split = indptr.ndim == 1 and indptr.dtype.kind in "iu" and [*indptr[:1], *indptr[-1:]] == [0, n_ties]
+        if not is_split or (indptr[1:] < indptr[:-1]).any():
+            raise ValueError(f"`indptr` must ascend from 0 to {n_ties}, the number of ties. Got {indptr} instead.")
+        descends = np.zeros(n_ties, dtype=bool)
+        if distances.shape == (n_ties,):
+            descends[1:] = ~(distances[1:] > distances[:-1])
+            descends[indptr[:-1][indptr[:-1] < n_ties]] = False
+        if distances.shape != (n_ties,) or descends.any() or np.isnan(distances).any():
+            raise ValueError(f"`distances` must ascend within each query. Got {distances} instead.")
 
     @property
     def is_ragged(self) -> bool:
@@ -257,8 +273,6 @@ class RelevanceHistogram:
         H = cls(**arrays_from_bytes(content, _KIND, 1, (_DENSE, _RAGGED)))
         if (np.asarray(H.counts) < 0).any() or not np.isfinite(H.counts).all():
             raise ValueError("`counts` must be numbers of items, >= 0. Got others in `content`.")
-        if H.is_ragged:
-            _check_ties(H)
         return H
 
     def _ties(self, levels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
@@ -268,20 +282,6 @@ class RelevanceHistogram:
             return np.repeat(np.arange(self.n_queries), np.diff(self.indptr)), self.distances, counts
         query, distance = np.nonzero(counts.sum(axis=2))
         return query, distance.astype(np.float64), counts[query, distance]
-
-
-def _check_ties(H: RelevanceHistogram) -> None:
-    """Raise ValueError if the ties of a ragged histogram are not those of its queries, by ascending distance."""
-    indptr, distances, n_ties = H.indptr, H.distances, len(H.counts)
-    is_split = indptr.ndim == 1 and indptr.dtype.kind in "iu" and len(indptr) and (indptr[0], indptr[-1]) == (0, n_ties)
-    if not is_split or (np.diff(indptr.astype(np.int64)) < 0).any():
-        raise ValueError(f"`indptr` must ascend from 0 to {n_ties}, the number of ties. Got others in `content`.")
-    descends = np.zeros(n_ties, dtype=bool)
-    if distances.shape == (n_ties,):
-        descends[1:] = ~(distances[1:] > distances[:-1])
-        descends[indptr[:-1][indptr[:-1] < n_ties]] = False
-    if distances.shape != (n_ties,) or descends.any() or np.isnan(distances).any():
-        raise ValueError("`distances` must ascend within each query. Got others in `content`.")
 
 
 def _padded(widths: npt.NDArray[np.int64]) -> int:

@@ -124,6 +124,14 @@ def test_bytes_of_no_histogram_are_refused(changes, message):
     assert RelevanceHistogram.from_bytes(RelevanceHistogram(**parts).to_bytes()).n_queries == 2
     with pytest.raises(ValueError, match=message):
         RelevanceHistogram.from_bytes(arrays_to_bytes("RelevanceHistogram", 1, parts | changes))
+    if "counts" not in changes:  # counts may be slopes, which are below 0, in memory
+        with pytest.raises(ValueError, match=message):
+            RelevanceHistogram(**parts | changes)
+
+
+def test_ragged_histograms_need_distances():
+    with pytest.raises(ValueError, match=r"`distances` must be an array of numbers\. Got NoneType instead"):
+        RelevanceHistogram(np.ones((2, 2), dtype=int), np.array([0, 1]), indptr=np.array([0, 2]))
 
 
 def test_soft_counts_have_no_bytes():
