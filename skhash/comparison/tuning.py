@@ -94,7 +94,7 @@ def tune(
     known : iterable of Candidate, default=()
         Candidates of an earlier call. Only those that failed are evaluated again.
     save : callable, default=None
-        Called with all candidates so far, including the known ones, after each new one.
+        Called after each new candidate with all so far, including the known ones that did not fail.
 
     Returns
     -------
