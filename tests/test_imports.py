@@ -115,6 +115,15 @@ def test_no_import_cycle():
         pytest.fail(" -> ".join(error.args[1]))
 
 
+def test_the_top_level_has_the_folders_of_the_house_alone():
+    folder = HOUSE.parent
+    if not (folder / ".git").exists():
+        pytest.skip("no checkout of git")
+    output = subprocess.run(["git", "ls-files"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    tops = {path.split("/")[0] for path in output.splitlines() if "/" in path}
+    assert tops == {".ci", ".github", "benchmarks", "docs", "examples", "experiments", "skhash", "tests"}
+
+
 def test_folders_are_at_most_two_deep():
     assert max(len(path.relative_to(HOUSE).parts) for path in modules.values()) <= 3
 
