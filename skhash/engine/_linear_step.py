@@ -38,14 +38,12 @@ class LinearStep:
         self._differentiate: Any = objective.loss_by_hand
         is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
         self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
-        self._samples = np.empty((min(len(X), batch_size + 1), X.shape[1]), np.float32)
-        # arrays that share the memory of tensors, which take longer to make than a small batch
         self._parameters = encoder.hash.weight, encoder.hash.bias
-        self._weight, self._bias = (parameter.detach().numpy() for parameter in self._parameters)
         self._gradients = tuple(torch.empty_like(parameter) for parameter in self._parameters)
-        self._weight_slopes, self._bias_slopes = (gradient.numpy() for gradient in self._gradients)
+        self._samples = torch.empty(min(len(X), batch_size + 1), X.shape[1]).numpy()
         self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
 
+    @torch.no_grad()
     @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
     def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
         """Loss of a batch.
@@ -62,12 +60,13 @@ class LinearStep:
         tensor of shape ()
             The loss.
         """
-        samples = self._read(indices)
-        outputs = samples @ self._weight.T
-        outputs += self._bias
-        loss, slopes = self._differentiate(outputs, targets)
-        np.matmul(slopes.T, samples, out=self._weight_slopes)
-        np.add.reduce(slopes, axis=0, out=self._bias_slopes)
+        (weight, bias), (weight_slopes, bias_slopes) = self._parameters, self._gradients
+        samples = torch.from_numpy(self._read(indices))
+        outputs = torch.addmm(bias, samples, weight.T)
+        loss, slopes = self._differentiate(outputs.numpy(), targets)
+        slopes = torch.from_numpy(slopes)
+        torch.mm(slopes.T, samples, out=weight_slopes)
+        torch.sum(slopes, 0, out=bias_slopes)
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient

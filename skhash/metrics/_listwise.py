@@ -111,8 +111,10 @@ def _evaluate(
     real, is_graded = phi.dtype.type, metric == "ndcg"
     scale = real(n_bins / nbits)
     places = np.empty((n_blocks * _kernels.LANES, n), np.uint32)
-    products = np.empty(places.shape, phi.dtype)
-    np.matmul(phi, phi.T, out=products[:n])
+    samples = torch.from_numpy(phi)
+    of_pairs = samples.new_empty(places.shape)
+    torch.mm(samples, samples.T, out=of_pairs[:n])
+    products: npt.NDArray[Any] = of_pairs.numpy()
     ends = np.empty((n_blocks, 2), np.int64)
     items, masses_of_ties = np.empty((2, n_blocks * size))
     n_relevant, totals = np.empty((2, len(places)))
@@ -142,7 +144,7 @@ def _differentiate(
     from skhash.metrics import _kernels
 
     _kernels.add_transposed(slopes, weights / 2, sums)
-    derivative: npt.NDArray[Any] = sums @ phi
+    derivative: npt.NDArray[Any] = torch.mm(torch.from_numpy(sums), torch.from_numpy(phi)).numpy()
     return derivative
 
 
