@@ -87,7 +87,7 @@ def choice_table(choice):
 
 
 def left_out_table(choice):
-    """Gain on each set of the settings that are best on the others; sets count alike."""
+    """Gain on each set of the settings that are best on the others; all sets count equally."""
     table, cells, _ = gains(choice)
     complete = {settings: values for settings, values in table.items() if len(values) == len(cells)}
 

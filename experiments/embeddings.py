@@ -1,7 +1,7 @@
 """Recall of the ten nearest neighbors: EmbeddingHasher against ITQ, PQ, OPQ and RaBitQ.
 
     export SKHASH_DATA=FOLDER
-    python experiments/embeddings.py choose                            # settings, on samples that are no test queries
+    python experiments/embeddings.py choose                            # settings, on samples that are not test queries
     python experiments/embeddings.py                                   # all sets; what is stored is not measured again
     python experiments/embeddings.py --sets mnist --bits 128 --splits 0 --items 10000
     python experiments/embeddings.py table                             # tables of the stored results
@@ -89,7 +89,7 @@ def split_samples(name, split, n_items):
 
 
 def choice_samples(name, n_items):
-    """Items and held-out queries among the samples that are no test queries."""
+    """Items and held-out queries among the samples that are not test queries."""
     X, n_queries = load(name), SETS[name][2]
     X = X[N_SPLITS * n_queries :]
     return X[n_queries:][:n_items], X[:n_queries]

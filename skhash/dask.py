@@ -30,7 +30,7 @@ def encode(hasher: Any, X: Any) -> Any:
     """Packed codes of a dask array or data frame.
 
     Each block is encoded in batches of 4,096 samples, from its first sample on. The chunks of `X` change the
-    rounding of activations at most, and so bits whose activations are 0 but for rounding.
+    rounding of activations at most, and so bits whose activations are 0 except for rounding.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def encode(hasher: Any, X: Any) -> Any:
     sklearn.exceptions.NotFittedError
         If the hasher is not fitted.
     TypeError
-        If `X` is no dask array or data frame.
+        If `X` is not a dask array or data frame.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def relevance_histogram(
     ValueError
         If the chunks of the database and its targets differ in number, or the affinity ranks all items.
     TypeError
-        If the database is no dask collection.
+        If the database is not a dask collection.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def kneighbors(
     ValueError
         If `n_neighbors` is not an int >= 1, or the queries are neither bits nor codes.
     TypeError
-        If the database is no dask array.
+        If the database is not a dask array.
 
     Examples
     --------

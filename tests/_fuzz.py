@@ -80,7 +80,7 @@ def make_case(target, originals, number, seed=0):
     name = names[int(rng.integers(len(names)))]
     if target.unpack is not None and number % 2:
         tree = mutate_tree(target.unpack(originals[name]), rng)
-        with contextlib.suppress(Exception):  # some trees cannot be written, which is no case then
+        with contextlib.suppress(Exception):  # some trees cannot be written: then there is no case
             return name, True, target.pack(tree)
     return name, False, mutate_bytes(originals[name], rng, list(originals.values()))
 

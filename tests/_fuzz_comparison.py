@@ -45,7 +45,7 @@ def read_row(path):
     (record,) = _newest([record])
     results = [record.result]
     text = [markdown_table(results), *absences(results)]
-    if record.result.nbits < 100:  # the page of a single result, but for its time
+    if record.result.nbits < 100:  # the page of a single result, except for its time
         text.append(render_page(results, provenance([record])))
     return record.to_dict(), text
 

@@ -355,6 +355,6 @@ def test_tables_of_image_folders_are_measured_on_a_miniature(reproductions, monk
     datasets = ["nus_wide", "nus_wide, 81 concepts", "ms_coco", "imagenet100", "imagenet100, unseen classes"]
     assert {f"ap, {name}" for name in datasets} <= values.keys()
     assert float(values["itq"]) > 0.5, "each class of the miniature has a color"
-    assert output.count("data not available") == len(names["TABLES"]), "a trial is no result"
+    assert output.count("data not available") == len(names["TABLES"]), "a trial is not a result"
     assert "TALR-AP (paper)" in output
     assert not (names["study"].path).exists()

@@ -16,7 +16,7 @@ from skhash.registry import HASHERS, METHODS
 HOUSE = Path(skhash.__file__).parent
 FIXTURES = Path(__file__).parent / "fixtures"
 
-# Each room may import itself and those above it, but for what FORBIDDEN says.
+# Each room may import itself and those above it; ENGINE_FREE, ENGINE_NEEDS and LEAVES restrict some further.
 ROOMS = [
     *(
         "registry",

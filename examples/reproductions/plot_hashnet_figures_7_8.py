@@ -183,7 +183,7 @@ study.table(
     ["ap"],
     planned=PLANNED,
     note="The paper has images of other data, AlexNet, and plots without numbers. "
-    "Tuning: one candidate per method, its defaults but for the stages.",
+    "Tuning: one candidate per method, its defaults except for the stages.",
 )
 study.print_cost()
 

@@ -12,7 +12,7 @@ not those of the paper. ISOLET and STL-10 were not available: the full form runs
 openml.org or a file isolet.npz can be read, and STL-10 from your GIST features in a file stl10.npz.
 SDH and KSH, which the tables of the paper do not have, are above StructHash with linear functions
 on USPS and MNIST, and SDH on GIST features, too. SDH is above kernel StructHash on USPS and MNIST
-by every metric; on GIST features their NDCG is alike, and SDH has the higher average precision. All
+by every metric; on GIST features their NDCG is similar, and SDH has the higher average precision. All
 methods have their default settings, one candidate each. All rows but those of the baselines on USPS
 are of one split.
 

@@ -187,7 +187,7 @@ def _owner(X: Any) -> Any:
 
 
 def mapped_file(X: Any) -> str | None:
-    """File that an array is a map of, also as a view that is no memmap itself; None for other samples."""
+    """File that an array is a map of, also as a view that is not a memmap itself; None for other samples."""
     while isinstance(X, np.ndarray):
         if isinstance(X, np.memmap) and X.filename is not None:
             return os.fsdecode(X.filename)

@@ -34,7 +34,7 @@ class ResumableRecords:
     width : int
         Bytes of a record.
     identity : mapping of str to str
-        All that decides the records, but for the samples: records that were begun with another identity are refused.
+        All that decides the records, except the samples. Records that were begun with another identity are refused.
 
     Raises
     ------

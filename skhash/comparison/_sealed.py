@@ -46,7 +46,7 @@ def read_sealed(path: Path, known: frozenset[str]) -> dict[str, Any]:
     Raises
     ------
     InvalidFileError
-        If the path is no regular file, which cannot be replaced.
+        If the path is not a regular file, which cannot be replaced.
     ValueError
         If the content is damaged; it says why, without the path.
     """

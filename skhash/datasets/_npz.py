@@ -52,7 +52,7 @@ def read_npz(
     Returns
     -------
     dict of str to ndarray
-        The known arrays that are in the file, but for those that are not read.
+        The known arrays that are in the file, except those that are not read.
 
     Raises
     ------

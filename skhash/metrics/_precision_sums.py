@@ -34,7 +34,7 @@ def tie_terms(n, p, k=None):
     Returns
     -------
     TieTerms
-        Arrays of shape (n_queries, n_ties), but for `single` and `series`.
+        Arrays of shape (n_queries, n_ties), except `single` and `series`.
     """
     xp = array_namespace(n)
     last = ranks_within(n)

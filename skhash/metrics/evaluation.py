@@ -1,4 +1,4 @@
-"""Metrics of a ranking of codes: for scorers, for validation during training, and for comparisons alike."""
+"""Metrics of a ranking of codes: for scorers, for validation during training, and for comparisons."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ class Stages:
     metric : str or None
         The distance of original vectors.
     excludes_self : bool
-        Whether the queries are the items, each of which is no neighbor of itself.
+        Whether the queries are the items, each of which is not a neighbor of itself.
     estimates : Estimates, default=None
         Terms that turn the scores of real queries into distances.
     approximate : ApproximateIndex, default=None

@@ -168,7 +168,7 @@ def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str
 
 
 def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> HeldOut:
-    """Queries in random order, and items: the samples that are no queries."""
+    """Queries in random order, and items: the samples that are not queries."""
     vectors = check_array(X, input_name="X")
     if queries is not None:
         if n_queries is not None:

@@ -40,7 +40,7 @@ def merge_neighbors(
     Raises
     ------
     ValueError
-        If there is no shard, the shards have different numbers of queries, indices are no ints, or `n_neighbors` is
+        If there is no shard, the shards have different numbers of queries, indices are not ints, or `n_neighbors` is
         not an int >= 1.
 
     See Also

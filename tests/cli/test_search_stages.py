@@ -86,7 +86,7 @@ def test_real_queries_order_the_candidates_of_the_codes(files, itq, digits, tmp_
     expected = in_two_stages(hamming(itq, digits.X, queries), minus_scores(itq, digits.X, queries), 20)
     found = search(files, tmp_path, "itq codes.npz queries.npy --candidates 20 --query real")
     assert_allclose(found[0], expected[0], atol=1e-6)
-    assert np.mean(found[1] == expected[1]) > 0.9  # equal codes have equal scores, but for rounding
+    assert np.mean(found[1] == expected[1]) > 0.9  # equal codes have equal scores, except for rounding
     alike = np.take_along_axis(minus_scores(itq, digits.X, queries), found[1], axis=1)
     assert_allclose(alike, expected[0], atol=1e-6)
 

@@ -53,7 +53,7 @@ def test_equals_the_dense_triangular_kernel(phi, level_index, n_bins):
 
 @pytest.mark.parametrize("width", [0.5, 1.0, 1.5, 2.0])
 def test_only_a_triangle_of_one_bin_conserves_mass_and_keeps_whole_distances(width):
-    """Why the slope of the histogram is no parameter."""
+    """Why the slope of the histogram is not a parameter."""
     d, bins = torch.linspace(0, NBITS, 10 * NBITS + 1, dtype=torch.float64), torch.arange(NBITS + 1)
     weights = (1 - (d[:, None] - bins).abs() / width).clamp(min=0)
     counts_once = torch.allclose(weights.sum(1), torch.ones_like(d))

@@ -16,8 +16,8 @@ _MIN_SHARE = 0.3  # of own views that are found; below it `fit` warns
 # Chosen on held-out training samples of MNIST.
 _SHARE, _STEP, _LEAST_STRENGTH = 0.9, 0.005, 0.1
 # Random versions of a sample of which a weak augmentation takes the nearest. On held-out training samples of MNIST 32
-# are better than 8, on those of Fashion-MNIST as good. An augmentation may change a whole batch alike: hence eight
-# calls, on four copies of each sample.
+# are better than 8, on those of Fashion-MNIST as good. An augmentation may change a whole batch in the same way: it is
+# called eight times, on four copies of each sample.
 _MAX_DRAWS, _N_COPIES = 32, 4
 
 
@@ -225,7 +225,7 @@ class OwnViews(nn.Module):
         self.n_found, self.n_anchors = torch.tensor(0), 0
 
     def start_epoch(self) -> None:
-        """Count own views anew."""
+        """Reset the counts of own views."""
         self.n_found, self.n_anchors = torch.tensor(0), 0
 
     def draw(self, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -31,7 +31,7 @@ class PartialFitMixin:
         learning rate is constant and may change between calls. A continuation stays in its
         first stage. The state of the optimizer is kept, and so are the weights of the objective,
         such as a classifier; the first call after :meth:`fit`, which keeps only the encoder,
-        starts them anew. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
+        starts them again. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
 
         Parameters
         ----------

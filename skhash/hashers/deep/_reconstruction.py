@@ -45,7 +45,7 @@ class Reconstruction:
     gram : ndarray of shape (nbits, nbits), float32
         Inner products of the rows of D.
     digits : ndarray of shape (nbits,), float32
-        What each bit contributes to the squared norm; 0 for bits that are no digits.
+        What each bit contributes to the squared norm; 0 for bits that are not digits.
     middle : float
         Added to the digits, each times -1 or 1: about the squared norm of r(b) minus that of o.
 

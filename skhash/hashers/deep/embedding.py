@@ -97,7 +97,7 @@ def _warn_of_offset(n_features: int) -> None:
 class _EmbeddingObjective(Objective):
     """Loss of a batch: a seventh of its samples are queries, which rank the others.
 
-    `held_out` has the indices of the training samples that are no queries.
+    `held_out` has the indices of the training samples that are not queries.
     """
 
     def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:

@@ -197,7 +197,7 @@ class _NSHObjective(Objective):
             self.decoder = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
 
     def start_stage(self, stage: int, n_stages: int) -> None:
-        """Count own views anew; called before each epoch."""
+        """Reset the counts of own views; called before each epoch."""
         self.own_views.start_epoch()
 
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:

@@ -36,7 +36,7 @@ def plain_convolution(A, Z):
 
 
 def standardized(rows):
-    """Each column at mean 0 and variance 1, but for the small number that bounds its scale."""
+    """Each column at mean 0 and variance 1, except for the small number that bounds its scale."""
     columns = [(column, sum(column) / len(column)) for column in zip(*rows, strict=True)]
     scales = [math.sqrt(sum((a - mean) ** 2 for a in column) / len(column) + 1e-5) for column, mean in columns]
     return [[(a - mean) / scale for a, (_, mean), scale in zip(row, columns, scales, strict=True)] for row in rows]
