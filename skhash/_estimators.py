@@ -27,13 +27,13 @@ def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
         )
     if hasher.database_codes_ is None:
         raise ValueError(
-            f"{type(hasher).__name__} was fitted with store_database=False and has no database to rank: "
-            "fit with store_database=True, or use RetrievalScorer(database=(X, y))."
+            f"`estimator` must store a database to rank. Got a {type(hasher).__name__} that was fitted with "
+            "store_database=False instead: fit with store_database=True, or use RetrievalScorer(database=(X, y))."
         )
     if hasher.database_y_ is None:
         raise ValueError(
-            f"{type(hasher).__name__} was fitted without y, and its database has no targets: fit with y, or "
-            "with y=X to score neighbor_recall."
+            f"`estimator` must have targets of its database. Got a {type(hasher).__name__} that was fitted without y "
+            "instead: fit with y, or with y=X to score neighbor_recall."
         )
     return hasher.database_codes_, hasher.database_y_
 

@@ -196,7 +196,7 @@ def check(options: argparse.Namespace) -> None:
 
     datasets = list(options.datasets)
     if options.bits and options.bytes:
-        raise ValueError("--bits or --bytes must be given, and not both.")
+        raise ValueError("--bits and --bytes must not be given together: each replaces the other.")
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
     defaults = {"methods": "talr,itq,lsh", "bits": "16,32,64", "bytes": ""}
     if is_neighbors:

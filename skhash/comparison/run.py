@@ -172,7 +172,7 @@ def _plan(
     check_names(names)
     sources = [identify(os.fspath(name), protocol) for name in names]
     if len({source.dataset for source in sources}) < len(sources):
-        raise ValueError(f"`dataset` must name data sets of different names. Got {names} instead.")
+        raise ValueError(f"`dataset` must have data sets with different names. Got {names} instead.")
     return [
         Task(source, method, bits, seed, tuning, command)
         for source in sources

@@ -19,7 +19,7 @@ from skhash.exceptions import InvalidFileError
 
 Slices: TypeAlias = Callable[[int], Iterator[npt.NDArray[Any]]]
 _N_READ = 2**20  # bytes at a time
-_WANTED = "an array named X, and y if there are labels"
+_CONTENT = "an array named X, and y if there are labels"
 _HOW = "Write it with numpy.savez(path, X=X, y=y)."
 #: what zipfile and numpy raise for damaged bytes; RuntimeError is an encrypted member
 _DAMAGE = (
@@ -31,7 +31,7 @@ _DAMAGE = (
 def read_npz(
     path: str | os.PathLike[str],
     known: Sequence[str] = ("X", "y", "scale"),
-    wanted: str = _WANTED,
+    content: str = _CONTENT,
     how: str = _HOW,
     *,
     unread: Sequence[str] = (),
@@ -44,7 +44,7 @@ def read_npz(
         The file.
     known : sequence of str, default=("X", "y", "scale")
         Names of the arrays to read. The file must have the first one.
-    wanted, how : str
+    content, how : str
         What the file must hold and how to write it, for the message of an error.
     unread : sequence of str, default=()
         Known names of arrays that are not read; :func:`npz_slices` reads one.
@@ -78,7 +78,7 @@ def read_npz(
                     archive.open(member).close()  # a damaged name would hide an array; here it disagrees with its copy
     if known[0] not in names:
         found = ", ".join(names) or "no array"
-        raise InvalidFileError(path, f"must hold {wanted}. Got {found} instead. {how}")
+        raise InvalidFileError(path, f"must hold {content}. Got {found} instead. {how}")
     return arrays
 
 

@@ -120,8 +120,8 @@ class Protocol:
         """
         n_samples = n if self.n_samples is None or n < self.n_samples + 1000 else self.n_samples
         shrink = 1 if self.n_samples is None else min(1, n / self.n_samples)
-        wanted = (n_test or 0) if self.n_query is None else self.n_query
-        n_query = round(wanted * n_samples) if isinstance(wanted, float) else int(wanted * shrink)
+        size = (n_test or 0) if self.n_query is None else self.n_query
+        n_query = round(size * n_samples) if isinstance(size, float) else int(size * shrink)
         n_query = n_query if self.max_query is None else min(n_query, self.max_query)
         n_train = n_samples - n_query if self.n_train is None or self.unseen else int(self.n_train * shrink)
         if n_query < 1 or n_train < 2 or n_query + n_train > n_samples:

@@ -280,7 +280,7 @@ def test_the_report_shows_the_winner_and_the_picture(tmp_path, capsys):
         ),
         (["--tune", "2"], "`tune` must be None for the task 'neighbors'. Got 2 instead."),
         (["--bytes", "x"], "--bytes must be ints >= 1, such as 8,16,32. Got 'x' instead."),
-        (["--bytes", "8", "--bits", "64"], "--bits or --bytes must be given, and not both."),
+        (["--bytes", "8", "--bits", "64"], "--bits and --bytes must not be given together: each replaces the other."),
     ],
 )
 def test_bad_options_give_one_line(arguments, message, capsys):

@@ -44,7 +44,7 @@ def test_several_data_sets_each_under_its_protocol(own_file, tmp_path):
 def test_two_data_sets_of_one_name_are_refused(own_file, tmp_path):
     (tmp_path / "other").mkdir()
     np.savez(tmp_path / "other" / "mine.npz", X=np.eye(30))
-    with pytest.raises(ValueError, match="`dataset` must name data sets of different names"):
+    with pytest.raises(ValueError, match="`dataset` must have data sets with different names"):
         compare([own_file, str(tmp_path / "other" / "mine.npz")], methods=["lsh"])
 
 

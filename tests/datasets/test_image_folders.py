@@ -61,8 +61,8 @@ def ms_coco(tmp_path):
     As in the original, ids have gaps and no order, an image has several objects of a category, and some have none.
     """
     rng = np.random.default_rng(0)
-    wanted = {i: set(rng.choice(list(CATEGORIES), rng.integers(0, 4)).tolist()) for i in range(32)}
-    wanted[3], wanted[25] = set(), set()
+    labels_of = {i: set(rng.choice(list(CATEGORIES), rng.integers(0, 4)).tolist()) for i in range(32)}
+    labels_of[3], labels_of[25] = set(), set()
     (tmp_path / "annotations").mkdir()
     for part, numbers in (("train2014", range(20)), ("val2014", range(20, 32))):
         images, annotations = [], []
@@ -70,14 +70,14 @@ def ms_coco(tmp_path):
             name = f"COCO_{part}_{1000 - i:012}.png"
             write_image(tmp_path / part / name, i)
             images.append({"id": 1000 - i, "file_name": name, "height": 8, "license": 3})
-            for number in [*wanted[i], *list(wanted[i])[:1]]:
+            for number in [*labels_of[i], *list(labels_of[i])[:1]]:
                 outline = [[1.5, 2.0, 3.0, 4.5]] if i % 2 else {"counts": [5, 1], "size": [2, 3]}
                 annotations.append({"image_id": 1000 - i, "category_id": number, "segmentation": outline, "iscrowd": 0})
         rng.shuffle(annotations)
         categories = [{"id": number, "name": name, "supercategory": "all"} for number, name in CATEGORIES.items()]
         content = {"info": {}, "images": images, "annotations": annotations, "categories": categories}
         (tmp_path / f"annotations/instances_{part}.json").write_text(json.dumps(content))
-    return tmp_path, wanted
+    return tmp_path, labels_of
 
 
 def red(images):
@@ -103,14 +103,14 @@ def test_nus_wide_has_the_images_of_the_most_frequent_concepts(nus_wide):
 
 
 def test_ms_coco_has_the_images_with_a_category_of_both_parts(ms_coco):
-    folder, wanted = ms_coco
+    folder, labels_of = ms_coco
     data = load_ms_coco(folder, protocol=MS_COCO, size=6)
     assert data.label_names == ["person", "train", "dog", "toothbrush"]
     values = {part: red(data[f"X_{part}"]) for part in ("query", "database", "train")}
-    assert sorted(values["query"] + values["database"]) == [i for i in range(32) if wanted[i]]
+    assert sorted(values["query"] + values["database"]) == [i for i in range(32) if labels_of[i]]
     for part, numbers in values.items():
         assert data[f"X_{part}"][0].shape == (3, 6, 6)
-        expected = [[number in wanted[i] for number in (1, 7, 18, 90)] for i in numbers]
+        expected = [[number in labels_of[i] for number in (1, 7, 18, 90)] for i in numbers]
         np.testing.assert_array_equal(data[f"y_{part}"], np.array(expected, int))
     assert (len(data.X_query), len(data.X_train)) == (6, 10)
     assert set(values["train"]) <= set(values["database"])
@@ -207,13 +207,13 @@ def change(path, edit):
 
 
 def test_the_checksum_of_ms_coco_covers_both_parts(ms_coco):
-    folder, wanted = ms_coco
+    folder, labels_of = ms_coco
     first = load_ms_coco(folder, protocol=MS_COCO).checksum
     label = {"image_id": 1000 - 25, "category_id": 1}  # image 25 has had none
     change(folder / "annotations/instances_val2014.json", lambda content: content["annotations"].append(label))
     with pytest.raises(InvalidFileError, match=f"`checksum` {first}. Got .* Get the files again"):
         load_ms_coco(folder, protocol=MS_COCO, checksum=first)
-    n_images = sum(map(bool, wanted.values())) + 1
+    n_images = sum(map(bool, labels_of.values())) + 1
     data = load_ms_coco(folder, protocol=MS_COCO)
     assert len(data.X_query) + len(data.X_database) == n_images
     next((folder / "train2014").glob("*.png")).unlink()

@@ -28,10 +28,10 @@ def distances(phi):
 
 
 def dense_kernel(d, level_index, n_levels, n_bins):
-    """The triangular kernel on every (pair, bin): max(0, 1 - |d - centre| / width)."""
+    """The triangular kernel on every (pair, bin): max(0, 1 - |d - center| / width)."""
     width = NBITS / n_bins
-    centres = torch.arange(n_bins + 1, dtype=d.dtype) * width
-    weight = (1 - (d[:, :, None] - centres).abs() / width).clamp(min=0)
+    centers = torch.arange(n_bins + 1, dtype=d.dtype) * width
+    weight = (1 - (d[:, :, None] - centers).abs() / width).clamp(min=0)
     weight = weight * ~torch.eye(len(d), dtype=torch.bool)[:, :, None]
     of_level = torch.nn.functional.one_hot(level_index, n_levels).to(d.dtype)
     return torch.einsum("qib,qil->qbl", weight, of_level)

@@ -33,8 +33,8 @@ def test_a_search_has_the_items_of_its_start(name, monkeypatch):
 
     for method in ("nearest", "within"):
         monkeypatch.setattr(Stages, method, between(getattr(Stages, method)))
-    for found, wanted in zip(SEARCHES[name](index), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for found, right in zip(SEARCHES[name](index), expected, strict=True):
+        np.testing.assert_array_equal(found, right)
     assert index.n_samples_fit_ == len(ITEMS) - 1  # but the change is there
 
 

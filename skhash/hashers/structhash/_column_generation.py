@@ -112,7 +112,7 @@ class ColumnGenerationHasher(BaseHasher):
         """
         check_is_fitted(self)
         if not is_count(nbits, self._nbits):
-            raise ValueError(f"`nbits` must be an int between 1 and {self._nbits}. Got {nbits!r} instead.")
+            raise ValueError(f"`nbits` must be an int from 1 to {self._nbits}. Got {nbits!r} instead.")
         if not self.bit_weights_path_[nbits - 1].any():
             raise ValueError(
                 f"`nbits` must include a bit with a weight. Got {nbits}, but with C={self.C_:g} the first {nbits} bits "

@@ -34,7 +34,7 @@ def sigmoid(a):
     return 1 / (1 + math.exp(-a))
 
 
-def wanted_bits(centers, own):
+def target_bits(centers, own):
     """Bits 0 and 1 that most of the centers of a sample's labels have, 1/2 for a tie."""
     votes = [sum(centers[label][k] > 0 for label in own) for k in range(len(centers[0]))]
     return [0.5 if 2 * n == len(own) else float(2 * n > len(own)) for n in votes]
@@ -52,7 +52,7 @@ def test_the_loss_is_the_loop_over_samples_and_bits(case):
     central, quantization = [], []
     for activations, target in zip(u.tolist(), y, strict=True):
         own = [list(np.unique(y)).index(target)] if y.ndim == 1 else list(np.flatnonzero(target))
-        for a, c in zip(activations, wanted_bits(centers, own), strict=True):
+        for a, c in zip(activations, target_bits(centers, own), strict=True):
             h = sigmoid(a)
             central.append(-(c * math.log(h) + (1 - c) * math.log(1 - h)) if own else 0.0)
             quantization.append(math.log(math.cosh(abs(2 * h - 1) - 1)))

@@ -26,8 +26,8 @@ quick = partial(TALRHasher, nbits=16, objective="fastap", n_epochs=4, batch_size
 def plain_fastap(distances, relevant, width, n_bins):
     """FastAP of one query by its definition: each item in each bin by the triangular kernel."""
     total = items = relevant_items = 0.0
-    for centre in (width * i for i in range(n_bins + 1)):
-        shares = [max(0.0, 1 - abs(distance - centre) / width) for distance in distances]
+    for center in (width * i for i in range(n_bins + 1)):
+        shares = [max(0.0, 1 - abs(distance - center) / width) for distance in distances]
         items += sum(shares)
         here = sum(share for share, is_relevant in zip(shares, relevant, strict=True) if is_relevant)
         relevant_items += here

@@ -57,7 +57,7 @@ def test_truncate_gives_what_fewer_bits_would_have_been(few, fitted, make, famil
 
 @pytest.mark.parametrize("nbits", [0, 5, 2.0, True, None])
 def test_truncate_takes_no_other_number_of_bits(fitted, nbits):
-    with pytest.raises(ValueError, match=r"`nbits` must be an int between 1 and 4\. Got .* instead"):
+    with pytest.raises(ValueError, match=r"`nbits` must be an int from 1 to 4\. Got .* instead"):
         fitted(structhash, "stump").truncate(nbits)
 
 
