@@ -37,11 +37,11 @@ def make_tables(results, choice):
 def difference_table(results, key, label):
     """Mean of EmbeddingHasher per set and number of bytes, and its paired difference from each baseline."""
     values = {}
-    for row in results:
+    for result in results:
         # RaBitQ has one bit per feature, and is compared with all lengths
-        length = None if row["method"] == "rabitq" else row["nbits"]
-        if key in row:
-            values.setdefault((row["set"], row["method"], length), {})[row["seed"]] = row[key]
+        length = None if result["method"] == "rabitq" else result["nbits"]
+        if key in result:
+            values.setdefault((result["set"], result["method"], length), {})[result["seed"]] = result[key]
     lines = [["set", "bytes", label, *(f"minus {name}" for name in BASELINES.values())]]
     for name in NAMES:
         for nbits in sorted(
@@ -66,11 +66,13 @@ def with_error(values, sign):
 
 def gains(choice):
     """R@10 of each setting less that of the default one, by set and number of bits; these pairs; the default."""
-    default = {(row["set"], row["nbits"]): row["recall_at_10"] for row in choice if row["settings"] == "default"}
+    default = {
+        (result["set"], result["nbits"]): result["recall_at_10"] for result in choice if result["settings"] == "default"
+    }
     table = {}
-    for row in choice:
-        cell = row["set"], row["nbits"]
-        table.setdefault(row["settings"], {})[cell] = row["recall_at_10"] - default[cell]
+    for result in choice:
+        cell = result["set"], result["nbits"]
+        table.setdefault(result["settings"], {})[cell] = result["recall_at_10"] - default[cell]
     return table, [cell for name in NAMES for cell in sorted(default) if cell[0] == name], default
 
 

@@ -55,14 +55,14 @@ def store(path, results, keys):
     """
     new = {tuple(result[key] for key in keys) for result in results}
     old = read(path)
-    write(path, [row for row in old if tuple(row.get(key) for key in keys) not in new] + results)
+    write(path, [result for result in old if tuple(result.get(key) for key in keys) not in new] + results)
 
 
-def write(path, rows):
+def write(path, results):
     """Write results to a file, created if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        file.write((json.dumps(rows, indent=1) + "\n").encode())
+        file.write((json.dumps(results, indent=1) + "\n").encode())
 
 
 def mean_text(results, metric="ap", digits=4):

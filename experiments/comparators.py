@@ -124,7 +124,7 @@ def faiss_table(results):
     lines = []
     for group in dict.fromkeys(tuple(result[key] for key in keys) for result in results):
         chosen = [result for result in results if tuple(result[key] for key in keys) == group]
-        sides = [mean_text([row for row in chosen if row["by"] == by], digits=3) for by in ("faiss", "skhash")]
+        sides = [mean_text([result for result in chosen if result["by"] == by], digits=3) for by in ("faiss", "skhash")]
         lines.append([FAISS_DATASETS[group[0]], group[1], str(group[2]), *sides])
     versions = ", ".join(dict.fromkeys(result["version"] for result in results))
     title = f"**FAISS {versions}, protocol 5k, samples centered by the training mean.** AP_T with its tie range."

@@ -78,15 +78,15 @@ def measure(name, method, parameters, seed):
 def is_stored(name, method, parameters, seed):
     """Whether a result is stored."""
     cell = make_cell(name, method, parameters, seed)
-    return any(cell.items() <= row.items() for row in read(PATH))
+    return any(cell.items() <= result.items() for result in read(PATH))
 
 
 def mean_aps(results, method):
     """Mean AP_T over the seeds, by candidate and set, of the candidates that were measured on all sets."""
     values = {}
-    for row in results:
-        if row["method"] == method:
-            values.setdefault(row["candidate"], {}).setdefault(row["set"], []).append(row["ap"])
+    for result in results:
+        if result["method"] == method:
+            values.setdefault(result["candidate"], {}).setdefault(result["set"], []).append(result["ap"])
     return {
         candidate: {name: float(np.mean(by_set[name])) for name in SETS}
         for candidate, by_set in values.items()

@@ -41,7 +41,11 @@ def make_table(results):
     rows = [["data", "seeds", *(f"slope {slope:g}, bound {bound:g}" for slope, bound in SETTINGS)]]
     for name, (title, _) in SETS.items():
         of_set = [
-            [row["ap"] for row in results if (row["set"], row["slope"], row["bound"]) == (name, *setting)]
+            [
+                result["ap"]
+                for result in results
+                if (result["set"], result["slope"], result["bound"]) == (name, *setting)
+            ]
             for setting in SETTINGS
         ]
         if of_set[0]:
@@ -57,10 +61,10 @@ def main():
     options = parser.parse_args()
     for seed in options.seeds if options.command == "measure" else ():
         for name in options.sets:
-            if not any((row["set"], row["seed"]) == (name, seed) for row in read(PATH)):
+            if not any((result["set"], result["seed"]) == (name, seed) for result in read(PATH)):
                 results = measure(name, seed)
                 store(PATH, results, ("set", "seed", "slope", "bound"))
-                print(name, seed, *(f"{row['ap']:.4f}" for row in results), flush=True)
+                print(name, seed, *(f"{result['ap']:.4f}" for result in results), flush=True)
     table = make_table(read(PATH))
     PATH.with_suffix(".md").write_text(table, encoding="utf-8")
     print(table)

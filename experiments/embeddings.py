@@ -231,9 +231,9 @@ def choose(name, nbits, n_items, changes):
     cell = {"set": name, "nbits": nbits, "n_items": len(items), "seed": 0}
     settings = resolve(name, changes)
     label = {"settings": ", ".join(f"{key}={value:g}" for key, value in changes.items()) or "default"}
-    for row in read(CHOICE_PATH):
-        if (cell | settings).items() <= row.items():
-            return row | label
+    for result in read(CHOICE_PATH):
+        if (cell | settings).items() <= result.items():
+            return result | label
     values = {"_n_digits": {SETS[name][1]: settings["n_digits"]}, "__doc__": EmbeddingHasher.__doc__}
     options = {key: settings[key] for key in ("temperature", "learning_rate")}
     hasher = type("Candidate", (EmbeddingHasher,), values)(
@@ -250,9 +250,9 @@ def choose(name, nbits, n_items, changes):
 def is_stored(name, nbits, split, method):
     """Whether a result is stored; RaBitQ has its own number of bits."""
     return any(
-        (row["set"], row["seed"], row["method"]) == (name, split, method)
-        and (method == "rabitq" or row["nbits"] == nbits)
-        for row in read(PATH)
+        (result["set"], result["seed"], result["method"]) == (name, split, method)
+        and (method == "rabitq" or result["nbits"] == nbits)
+        for result in read(PATH)
     )
 
 

@@ -87,10 +87,12 @@ def make_table(results):
     """Markdown of the table: means over the seeds."""
     rows = [["data", "seeds", "AP_T default", "AP_T short", "difference", "CPU s default", "CPU s short", "ratio"]]
     for name, (title, _) in SETS.items():
-        of_set = [[row for row in results if (row["set"], row["hasher"]) == (name, kind)] for kind in HASHERS]
+        of_set = [
+            [result for result in results if (result["set"], result["hasher"]) == (name, kind)] for kind in HASHERS
+        ]
         if of_set[1]:
-            aps = [np.array([row["ap"] for row in rows_of]) for rows_of in of_set]
-            default, short = (np.mean([row["cpu_seconds"] for row in rows_of]) for rows_of in of_set)
+            aps = [np.array([result["ap"] for result in results_of]) for results_of in of_set]
+            default, short = (np.mean([result["cpu_seconds"] for result in results_of]) for results_of in of_set)
             texts = [mean_and_spread(values, 4) for values in (*aps, aps[1] - aps[0])]
             rows.append([title, str(len(aps[0])), *texts, f"{default:.2f}", f"{short:.2f}", f"{default / short:.1f}"])
     return as_markdown(rows) + "\n"
@@ -106,7 +108,7 @@ def main():
         TALRHasher(8, n_epochs=1).fit(np.eye(4), [0, 0, 1, 1])  # compile the kernels
     for seed in options.seeds if options.command == "measure" else ():
         for name in options.sets:
-            if not any((row["set"], row["seed"]) == (name, seed) for row in read(PATH)):
+            if not any((result["set"], result["seed"]) == (name, seed) for result in read(PATH)):
                 results = measure(name, seed)
                 store(PATH, results, ("set", "seed", "hasher"))
                 print(*results, sep="\n", flush=True)

@@ -80,7 +80,7 @@ def run_method(method, data, nbits, seed):
 def summary(results):
     """Means and standard deviations over the splits, in one line."""
     first = results[0]
-    mean = {name: np.mean([row[name] for row in results]) for name in first if not isinstance(first[name], str)}
+    mean = {name: np.mean([result[name] for result in results]) for name in first if not isinstance(first[name], str)}
     line = f"{first['task']:16} {first['method']:27} {first['distances']:8} NDCG {mean_text(results, 'ndcg')}"
     line += f"  P@100 {mean_text(results, 'precision_at_100')}  AP_T {mean_text(results)}"
     if "n_nonzero" in mean:

@@ -43,7 +43,7 @@ def run(data, loss, factor, seed, k):
 
 def difference(results, name):
     """Text of the better loss, and of the mean difference on the same splits with its standard error."""
-    ndcg, auc = ([row[name] for row in results if row["method"] == f"{loss} loss"] for loss in LOSSES)
+    ndcg, auc = ([result[name] for result in results if result["method"] == f"{loss} loss"] for loss in LOSSES)
     differences = np.subtract(ndcg, auc)
     leader = LOSSES[int(differences.mean() < 0)]
     error = f"{differences.std(ddof=1) / np.sqrt(len(ndcg)):.4f}" if len(ndcg) > 1 else "unknown with one split"

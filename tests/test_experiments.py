@@ -68,17 +68,17 @@ def test_tables_of_defaults_follow_from_the_results(monkeypatch):
 
 
 def grouped(name, *keys):
-    """Rows of a file by the values of some keys."""
+    """Results of a file by the values of some keys."""
     groups = {}
-    for row in json.loads((EXPERIMENTS / "results" / name).read_text(encoding="utf-8")):
-        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    for result in json.loads((EXPERIMENTS / "results" / name).read_text(encoding="utf-8")):
+        groups.setdefault(tuple(result[key] for key in keys), []).append(result)
     return groups
 
 
-def differences(rows, others, metric):
+def differences(results, others, metric):
     """Differences of a metric on the same splits, and the standard error of their mean."""
-    of_others = {row["seed"]: row[metric] for row in others}
-    values = [row[metric] - of_others[row["seed"]] for row in rows]
+    of_others = {result["seed"]: result[metric] for result in others}
+    values = [result[metric] - of_others[result["seed"]] for result in results]
     return mean(values), stdev(values) / len(values) ** 0.5
 
 
@@ -88,19 +88,19 @@ def test_tables_in_pages_follow_from_the_results():
     for task, method in relaxations:
         metric = "ndcg" if task in ("mirflickr ndcg", "labelme gist") else "ap"
         exact = relaxations[task, "exact"]
-        text = f"{mean(row[metric] for row in exact):.4f}\n"
+        text = f"{mean(result[metric] for result in exact):.4f}\n"
         if method != "exact":
             text = "{:+.4f} ± {:.4f}\n".format(*differences(relaxations[task, method], exact, metric))
         assert text in pages["talr"], (task, method)
-    for setting, rows in grouped("smoothing.json", "data", "method", "objective", "smoothing").items():
-        values = [row["ndcg" if row["objective"] == "ndcg" else "ap"] for row in rows]
+    for setting, results in grouped("smoothing.json", "data", "method", "objective", "smoothing").items():
+        values = [result["ndcg" if result["objective"] == "ndcg" else "ap"] for result in results]
         assert f" {mean(values):.4f} ± {stdev(values):.4f}\n" in pages["talr"], setting
     losses = grouped("structhash_losses.json", "dataset", "method")
     for dataset in {dataset for dataset, _ in losses}:
         both = [losses[dataset, loss] for loss in ("ndcg loss", "auc loss")]
-        cells = [f"{mean(v):.4f} ± {stdev(v):.4f}" for v in ([row["ndcg"] for row in rows] for rows in both)]
+        cells = [f"{mean(v):.4f} ± {stdev(v):.4f}" for v in ([result["ndcg"] for result in loss] for loss in both)]
         cells.append("{:+.4f} ({:.4f})".format(*differences(*both, "ndcg")))
-        cells.append(", ".join(f"{mean(row['hinge'] for row in rows):.3f}" for rows in both))
+        cells.append(", ".join(f"{mean(result['hinge'] for result in results):.3f}" for results in both))
         assert "\n     - ".join(cells) + "\n" in pages["structhash"], dataset
 
 
@@ -120,12 +120,12 @@ def test_differences_of_embeddings_are_paired_over_splits(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     tables = importlib.import_module("_embedding_tables")
     measured = {"learned_real": [0.5, 0.6, 0.9], "itq_real": [0.4, 0.3], "pq": [0.6, 0.8], "rabitq": [0.5]}
-    rows = [
+    results = [
         {"set": "mnist", "method": method, "nbits": 784 if method == "rabitq" else 64, "seed": seed, "r": value}
         for method, values in measured.items()
         for seed, value in enumerate(values)
     ]
-    *_, line = tables.difference_table(rows, "r", "R").splitlines()
+    *_, line = tables.difference_table(results, "r", "R").splitlines()
     cells = ["MNIST", "8", "0.667 ± 0.120 (3)", "+0.200 ± 0.100 (2)", "**-0.150 ± 0.050 (2)**", "", "+0.000 (1)"]
     assert line == f"| {' | '.join(cells)} |"
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from results import as_markdown, make_table, read_rows, select
+from results import as_markdown, make_table, read_results, select
 
 import skhash
 
@@ -21,8 +21,8 @@ def results_table():
     files = [
         ROOT / f"experiments/results/comparison/{name}.json" for name in ("usps", "mnist", "cifar_gist", "mirflickr")
     ]
-    rows = [row for file in files for row in read_rows(file)]
-    return as_markdown(make_table(select(rows, {"method": METHODS, "nbits": ["32"]}), ["method"], ["ap"], "dataset"))
+    results = [result for file in files for result in read_results(file)]
+    return as_markdown(make_table(select(results, {"method": METHODS, "nbits": ["32"]}), ["method"], ["ap"], "dataset"))
 
 
 def test_it_is_short():

@@ -1,4 +1,4 @@
-"""Tables of results, made from the rows that an experiment or a comparison has written.
+"""Tables of the results that an experiment or a comparison has written.
 
 A table shows means over the seeds, their standard deviation, and the tie range of AP_T. The best
 value of each column is bold, and so are the values that cannot be told from it. This module needs
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Row = Mapping[str, Any]
+Result = Mapping[str, Any]
 ROOT = Path(__file__).parents[2]
 LABELS = {
     "nbits": "bits",
@@ -35,55 +35,57 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """How a metric is shown: its key in the rows, its label, its text, and whether the highest mean is bold."""
+    """How a metric is shown: its key in the results, its label, its text, and whether the highest mean is bold."""
 
     key: str
     label: str
-    write: Callable[[Sequence[Row], str], str]
+    write: Callable[[Sequence[Result], str], str]
     has_best: bool = True
 
 
-def _mean(rows: Sequence[Row], key: str) -> float:
-    return float(np.mean([row[key] for row in rows]))
+def _mean(results: Sequence[Result], key: str) -> float:
+    return float(np.mean([result[key] for result in results]))
 
 
-def _spread(rows: Sequence[Row], key: str) -> str:
-    deviation = f" ± {np.std([row[key] for row in rows], ddof=1):.3f}" if len(rows) > 1 else ""
-    return f"{_mean(rows, key):.3f}{deviation}"
+def _spread(results: Sequence[Result], key: str) -> str:
+    deviation = f" ± {np.std([result[key] for result in results], ddof=1):.3f}" if len(results) > 1 else ""
+    return f"{_mean(results, key):.3f}{deviation}"
 
 
-def _range(rows: Sequence[Row], key: str) -> str:
-    return f"{_mean(rows, f'{key}_worst'):.3f} to {_mean(rows, f'{key}_best'):.3f}"
+def _range(results: Sequence[Result], key: str) -> str:
+    return f"{_mean(results, f'{key}_worst'):.3f} to {_mean(results, f'{key}_best'):.3f}"
 
 
 COLUMNS = {
     "ap": Column("ap", "AP_T", _spread),
     "tie_range": Column("ap", "tie range", _range, has_best=False),
-    "ap_and_range": Column("ap", "AP_T (tie range)", lambda rows, key: f"{_spread(rows, key)} ({_range(rows, key)})"),
+    "ap_and_range": Column(
+        "ap", "AP_T (tie range)", lambda group, key: f"{_spread(group, key)} ({_range(group, key)})"
+    ),
     "ndcg": Column("ndcg", "NDCG_T", _spread),
-    "precision_at_100": Column("precision_at_100", "P@100", lambda rows, key: f"{_mean(rows, key):.3f}"),
-    "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda rows, key: f"{_mean(rows, key):.3f}"),
-    "real_recall": Column("real_neighbor_recall_at_10", "R@10", lambda rows, key: f"{_mean(rows, key):.3f}"),
+    "precision_at_100": Column("precision_at_100", "P@100", lambda group, key: f"{_mean(group, key):.3f}"),
+    "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda group, key: f"{_mean(group, key):.3f}"),
+    "real_recall": Column("real_neighbor_recall_at_10", "R@10", lambda group, key: f"{_mean(group, key):.3f}"),
     "recall_at_10": Column("recall_at_10", "R@10", _spread),
-    "fit_seconds": Column("fit_seconds", "fit s", lambda rows, key: f"{_mean(rows, key):.1f}", has_best=False),
-    "codes_per_second": Column("codes_per_second", "codes/s", lambda rows, key: f"{_mean(rows, key):,.0f}", False),
+    "fit_seconds": Column("fit_seconds", "fit s", lambda group, key: f"{_mean(group, key):.1f}", has_best=False),
+    "codes_per_second": Column("codes_per_second", "codes/s", lambda group, key: f"{_mean(group, key):,.0f}", False),
 }
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Rows of an experiment or a comparison: one dict per seed."""
-    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))
-    return rows
+def read_results(path: Path) -> list[Result]:
+    """Results of an experiment or a comparison: one dict per seed."""
+    results: list[Result] = json.loads(path.read_text(encoding="utf-8"))
+    return results
 
 
-def select(rows: Iterable[Row], where: Mapping[str, Sequence[str]]) -> list[Row]:
-    """Rows that have one of the given values of each key, in the order of these values."""
-    chosen = [row for row in rows if all(str(row.get(key)) in values for key, values in where.items())]
-    return sorted(chosen, key=lambda row: [values.index(str(row[key])) for key, values in where.items()])
+def select(results: Iterable[Result], where: Mapping[str, Sequence[str]]) -> list[Result]:
+    """Results that have one of the given values of each key, in the order of these values."""
+    chosen = [result for result in results if all(str(result.get(key)) in values for key, values in where.items())]
+    return sorted(chosen, key=lambda result: [values.index(str(result[key])) for key, values in where.items()])
 
 
 def make_table(
-    rows: Sequence[Row],
+    results: Sequence[Result],
     by: Sequence[str],
     columns: Sequence[str],
     across: str | None = None,
@@ -94,7 +96,7 @@ def make_table(
 
     Parameters
     ----------
-    rows : sequence of dict
+    results : sequence of dict
         One per seed.
     by : sequence of str
         Keys whose values make a line.
@@ -112,12 +114,12 @@ def make_table(
     list of list of Cell
         The best mean is bold, with the means that `_is_level` finds no worse.
     """
-    groups: dict[tuple[tuple[Any, ...], Any, str], list[Row]] = {}
-    for row in rows:
-        line, value = tuple(row[key] for key in by), row[across] if across else None
+    groups: dict[tuple[tuple[Any, ...], Any, str], list[Result]] = {}
+    for result in results:
+        line, value = tuple(result[key] for key in by), result[across] if across else None
         for name in columns:
-            groups.setdefault((line, value, name), []).append(row)
-    contests: dict[Any, list[Sequence[Row]]] = {}
+            groups.setdefault((line, value, name), []).append(result)
+    contests: dict[Any, list[Sequence[Result]]] = {}
     contest_of = {}
     for (line, value, name), group in groups.items():
         contest = line if best_in_line else (value, name, *(line[by.index(key)] for key in best_within))
@@ -142,11 +144,11 @@ def make_table(
     return table
 
 
-def _is_level(rows: Sequence[Row], leader: Sequence[Row], key: str) -> bool:
+def _is_level(results: Sequence[Result], leader: Sequence[Result], key: str) -> bool:
     """Whether the printed means are equal, or differ by at most two standard errors of the difference per seed."""
-    if round(_mean(rows, key), 3) == round(_mean(leader, key), 3):
+    if round(_mean(results, key), 3) == round(_mean(leader, key), 3):
         return True
-    ours, best = ({row["seed"]: row[key] for row in group} for group in (rows, leader))
+    ours, best = ({result["seed"]: result[key] for result in group} for group in (results, leader))
     if ours.keys() != best.keys() or len(ours) < 2:
         return False
     differences = [best[seed] - ours[seed] for seed in ours]

@@ -1,4 +1,4 @@
-"""Directive ``results-table``: a table of means, made from the rows of an experiment when the pages are built.
+"""Directive ``results-table``: a table of means, made from the results of an experiment when the pages are built.
 
     .. results-table:: experiments/results/quality.json
        :command: python experiments/quality.py
@@ -8,7 +8,7 @@
        :across: method
        :best-in-line:
 
-`results.make_table` says what the options mean; ``where`` selects rows and orders them. A line below the table
+`results.make_table` says what the options mean; ``where`` selects results and orders them. A line below the table
 says what is bold.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from results import LABELS, ROOT, Cell, make_table, read_rows, select
+from results import LABELS, ROOT, Cell, make_table, read_results, select
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -40,11 +40,11 @@ class ResultsTable(SphinxDirective):
         """Nodes of the table and of the line below it."""
         path = ROOT / self.arguments[0]
         self.env.note_dependency(str(path))
-        rows = select(read_rows(path), _conditions(self.options.get("where", "")))
-        if not rows:
-            raise self.error(f"{self.arguments[0]} has no such rows: {self.options.get('where')}")
+        results = select(read_results(path), _conditions(self.options.get("where", "")))
+        if not results:
+            raise self.error(f"{self.arguments[0]} has no such results: {self.options.get('where')}")
         table = make_table(
-            rows,
+            results,
             self.options["by"].split(),
             self.options["columns"].split(),
             self.options.get("across"),
@@ -55,7 +55,7 @@ class ResultsTable(SphinxDirective):
             table[0] = [Cell(head.strip()) for head in self.options["heads"].split(",")]
         below = [
             *self._legend(table),
-            nodes.Text("Rows: "),
+            nodes.Text("Results: "),
             nodes.literal(text=self.arguments[0]),
             nodes.Text(". Command: "),
             nodes.literal(text=self.options["command"]),
@@ -71,7 +71,7 @@ class ResultsTable(SphinxDirective):
         within = [LABELS.get(key, key) for key in self.options.get("best-within", "").split()]
         place = "line" if "best-in-line" in self.options else "column"
         place += f" among the lines with the same {' and '.join(within)}" if within else ""
-        several = len({row["seed"] for row in read_rows(ROOT / self.arguments[0])}) > 1
+        several = len({result["seed"] for result in read_results(ROOT / self.arguments[0])}) > 1
         level = ", and means that are at most two standard errors of the difference below it" if several else ""
         return [nodes.strong(text="Bold"), nodes.Text(f": the best mean of each {place}{level}. ")]
 

@@ -8,17 +8,17 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
-from results import ROOT, read_rows
+from results import ROOT, read_results
 
 METHODS = {"talr": "#0a7d91", "itq": "#d9480f", "lsh": "#6b7280"}
 
-rows = read_rows(ROOT / "experiments/results/digits.json")
-NBITS = sorted({row["nbits"] for row in rows})
+results = read_results(ROOT / "experiments/results/digits.json")
+NBITS = sorted({result["nbits"] for result in results})
 _, axes = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
 for shift, (method, color) in zip((-0.12, 0, 0.12), METHODS.items(), strict=True):
     for x, nbits in enumerate(NBITS):
-        chosen = [row for row in rows if (row["method"], row["nbits"]) == (method, nbits)]
-        worst, mean, best = (np.mean([row[key] for row in chosen]) for key in ("ap_worst", "ap", "ap_best"))
+        chosen = [result for result in results if (result["method"], result["nbits"]) == (method, nbits)]
+        worst, mean, best = (np.mean([result[key] for result in chosen]) for key in ("ap_worst", "ap", "ap_best"))
         axes.plot([x + shift] * 2, [worst, best], color=color, lw=7, alpha=0.3, solid_capstyle="butt")
         axes.plot(x + shift, mean, "o", color=color, label=method.upper() if x == 0 else None)
 axes.set_xticks(np.arange(len(NBITS)), [f"{nbits} bits" for nbits in NBITS])

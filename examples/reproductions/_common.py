@@ -206,23 +206,26 @@ class Study:
         planned = planned or {}
         if isinstance(metric, list):
             results = [
-                row | {"metric": name, "value": row[name]}
-                for row in results
+                result | {"metric": name, "value": result[name]}
+                for result in results
                 for name in metric
-                if name in row
+                if name in result
             ]
             metric, column, title = "value", "metric", ""
         else:
-            results, title = [row for row in results if metric in row], f"{metric}, "
-        found = (row["dataset"] for row in results)
+            results, title = (
+                [result for result in results if metric in result],
+                f"{metric}, ",
+            )
+        found = (result["dataset"] for result in results)
         for dataset in dict.fromkeys([*found, *planned, *paper]):
             printed = paper.get(dataset, {})
             cells = {name: {} for name in planned.get(dataset, ())}
-            for row in results:
-                if row["dataset"] == dataset:
-                    cells.setdefault(row[line], {}).setdefault(row[column], []).append(
-                        row
-                    )
+            for result in results:
+                if result["dataset"] == dataset:
+                    cells.setdefault(result[line], {}).setdefault(
+                        result[column], []
+                    ).append(result)
             if dataset in planned and not any(cells.values()):
                 print(f"{title}{heading(dataset)}: {missing}\n")
                 continue
@@ -241,28 +244,28 @@ class Study:
 
     def discard(self, is_outdated):
         """Remove stored results for which a function is true, to measure them again."""
-        rows = [row for row in self.stored if not is_outdated(row)]
-        if len(rows) < len(self.stored):
-            _results.write(self.path, rows)
+        results = [result for result in self.stored if not is_outdated(result)]
+        if len(results) < len(self.stored):
+            _results.write(self.path, results)
 
     def print_cost(self):
         """Print the CPU time of the stored results, and how many have none."""
-        rows = [row for row in self.stored if "cpu_seconds" in row]
-        if rows:
-            hours = sum(row["cpu_seconds"] for row in rows) / 3600
-            n_fits = f"{len(rows)} stored fits with their evaluation"
+        results = [result for result in self.stored if "cpu_seconds" in result]
+        if results:
+            hours = sum(result["cpu_seconds"] for result in results) / 3600
+            n_fits = f"{len(results)} stored fits with their evaluation"
             print(f"CPU time of {n_fits}: {hours:.2f} hours.")
         # one fit can have several results, of which the first has the time
-        fits = {self._fit_of(row) for row in self.stored}
-        others = len(fits - {self._fit_of(row) for row in rows})
+        fits = {self._fit_of(result) for result in self.stored}
+        others = len(fits - {self._fit_of(result) for result in results})
         if others:
-            older = "older" if rows else "stored"
+            older = "older" if results else "stored"
             print(f"The CPU time of {others} {older} fits was not recorded.")
         if fits:
             print("A value without ± is of one random split.")
 
-    def _fit_of(self, row):
-        return tuple(row.get(name) for name in self._names)
+    def _fit_of(self, result):
+        return tuple(result.get(name) for name in self._names)
 
     def _is_selected(self, setting):
         word = self.options.only.lower()
@@ -273,7 +276,8 @@ class Study:
             for name, words in lists.items()
         )
         return (named and listed) and (
-            self.options.fresh or not any(_has(row, setting) for row in self.stored)
+            self.options.fresh
+            or not any(_has(result, setting) for result in self.stored)
         )
 
     def _store(self, setting, results):
@@ -316,15 +320,17 @@ def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
                 [
                     name,
                     *(
-                        mean_and_spread([row[metric] for row in rows], 3)
-                        if rows
+                        mean_and_spread([result[metric] for result in results], 3)
+                        if results
                         else NOT_RUN
-                        for rows in ours
+                        for results in ours
                     ),
                 ]
             )
         if any(ours) and ties:
-            lines.append(["  tie range", *(_range(rows, metric) for rows in ours)])
+            lines.append(
+                ["  tie range", *(_range(results, metric) for results in ours)]
+            )
         if name in printed:
             values = [
                 "-" if key not in printed[name] else f"{printed[name][key]:.{digits}f}"

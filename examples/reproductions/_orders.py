@@ -30,7 +30,9 @@ def print_orders(results, metric, paper, title, column="nbits"):
     column : str, default="nbits"
         Key of the results for the columns of the paper.
     """
-    for dataset in dict.fromkeys(row["dataset"] for row in results if metric in row):
+    for dataset in dict.fromkeys(
+        result["dataset"] for result in results if metric in result
+    ):
         ours = values_of(results, dataset, metric, column)
         differ, n_pairs = differences(ours, paper)
         if n_pairs:
@@ -48,10 +50,10 @@ def print_orders(results, metric, paper, title, column="nbits"):
 def values_of(results, dataset, metric, column="nbits"):
     """Values by method, column and seed."""
     values = {}
-    for row in results:
-        if row["dataset"] == dataset and metric in row:
-            by_column = values.setdefault(_plain(row["method"]), {})
-            by_column.setdefault(row[column], {})[row["seed"]] = row[metric]
+    for result in results:
+        if result["dataset"] == dataset and metric in result:
+            by_column = values.setdefault(_plain(result["method"]), {})
+            by_column.setdefault(result[column], {})[result["seed"]] = result[metric]
     return values
 
 

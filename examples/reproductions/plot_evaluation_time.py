@@ -62,10 +62,12 @@ study.table("milliseconds", column="size")
 # By histograms it does not depend on the size, except for small databases where the cost of the
 # call itself counts. By sorting it grows.
 
-for rows, ax in study.panels():
+for results, ax in study.panels():
     for way in WAYS:
         times = {
-            row["size"]: row["milliseconds"] for row in rows if row["method"] == way
+            result["size"]: result["milliseconds"]
+            for result in results
+            if result["method"] == way
         }
         ax.plot(
             list(times),

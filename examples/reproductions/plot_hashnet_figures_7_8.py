@@ -157,11 +157,11 @@ def measure(dataset, seed, method):
     """Losses at the end of each tenth of the training, and the AP_T of the codes."""
     hasher, data, log = fit(dataset, seed, method)
     metrics = rank(hasher, data, ["ap", "ap_worst", "ap_best"])
-    rows, n_epochs = [], len(log) // N_STAGES  # in a tenth of the training
+    results, n_epochs = [], len(log) // N_STAGES  # in a tenth of the training
     for tenth in range(N_STAGES):
         part = log[tenth * n_epochs : (tenth + 1) * n_epochs]
         middle, last = part[len(part) // 2 - 1], part[-1]
-        rows.append(
+        results.append(
             {
                 "tenth": tenth + 1,
                 **{
@@ -172,8 +172,8 @@ def measure(dataset, seed, method):
                 "undecided": last["undecided"],
             }
         )
-    rows[-1] |= metrics
-    return rows
+    results[-1] |= metrics
+    return results
 
 
 study.run(measure, dataset=DATASETS, seed=study.seeds, method=METHODS)
@@ -193,13 +193,17 @@ study.print_cost()
 #
 # Solid lines are J, of the activations, and dashed lines L, of their signs.
 
-for rows, ax in study.panels():
-    for number, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
-        of_method = [row for row in rows if row["method"] == method]
-        tenths = sorted({row["tenth"] for row in of_method})
+for results, ax in study.panels():
+    for number, method in enumerate(
+        dict.fromkeys(result["method"] for result in results)
+    ):
+        of_method = [result for result in results if result["method"] == method]
+        tenths = sorted({result["tenth"] for result in of_method})
         for name, style in (("relaxed_loss", "-"), ("binary_loss", "--")):
             means = [
-                np.mean([row[name] for row in of_method if row["tenth"] == tenth])
+                np.mean(
+                    [result[name] for result in of_method if result["tenth"] == tenth]
+                )
                 for tenth in tenths
             ]
             label = method if name == "relaxed_loss" else None

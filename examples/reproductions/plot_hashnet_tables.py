@@ -140,9 +140,9 @@ study.table(
 def print_all_orders(table, number):
     """Print the orders of a table on both data sets."""
     for dataset, theirs in (("mirflickr", "NUS-WIDE"), ("cifar_gist", "ImageNet100")):
-        rows = study.select(table=table, dataset=dataset)
+        results = study.select(table=table, dataset=dataset)
         for title, values in printed(HASHNET, f"table {number}, {theirs}").items():
-            print_orders(rows, "ap_at_5000_retrieved", values, title)
+            print_orders(results, "ap_at_5000_retrieved", values, title)
 
 
 print_all_orders("table1", 1)

@@ -93,7 +93,7 @@ print_orders(study.stored, "ap", HASHNET[ZERO_SHOT], ZERO_SHOT)
 #
 # ITQ and LSH learn from the same training samples without their labels.
 
-for rows, ax in study.panels():
-    MetricByBitsDisplay.from_results(rows, metric="ap", ax=ax)
+for results, ax in study.panels():
+    MetricByBitsDisplay.from_results(results, metric="ap", ax=ax)
     ax.set_ylabel("AP$_T$ of unseen classes")
 plt.show()

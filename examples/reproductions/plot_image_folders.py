@@ -204,7 +204,7 @@ TABLES = [
     (NSH, "table 1, MS-COCO, MAP@5000", "ms_coco", None),
     (NSH, "table 2, MS-COCO, P@1000", "ms_coco", "precision_at_1000"),
 ]
-kinds = dict.fromkeys([*(row["features"] for row in study.stored), FEATURES])
+kinds = dict.fromkeys([*(result["features"] for result in study.stored), FEATURES])
 for paper, title, dataset, metric in TABLES:
     metric = metric or f"ap_at_{1000 if dataset == 'imagenet100' else 5000}_retrieved"
     for kind in kinds:

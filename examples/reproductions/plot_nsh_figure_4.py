@@ -96,13 +96,15 @@ study.print_cost()
 
 figure, axes = plt.subplots(1, 3, figsize=(7.6, 3.4), sharey=True, layout="constrained")
 for ax, change in zip(axes, CHANGES, strict=True):
-    rows = study.select(dataset="mnist", change=change) or study.select(change=change)
-    for method in dict.fromkeys(row["method"] for row in rows):
+    results = study.select(dataset="mnist", change=change) or study.select(
+        change=change
+    )
+    for method in dict.fromkeys(result["method"] for result in results):
         groups = {}
-        for row in rows:
-            if row["method"] == method:
-                groups.setdefault(row["value"].split()[1], []).append(
-                    [row[name] for name in METRICS]
+        for result in results:
+            if result["method"] == method:
+                groups.setdefault(result["value"].split()[1], []).append(
+                    [result[name] for name in METRICS]
                 )
         means, worst, best = np.transpose(
             [np.mean(values, axis=0) for values in groups.values()]
@@ -119,7 +121,7 @@ for ax, change in zip(axes, CHANGES, strict=True):
         )
     ax.set(
         xlabel=next(iter(CHANGES[change])).split()[0],
-        title=", ".join({row["dataset"] for row in rows}),
+        title=", ".join({result["dataset"] for result in results}),
     )
 axes[0].set_ylabel("AP$_T$, and its range over the ties")
 axes[0].legend(frameon=False)

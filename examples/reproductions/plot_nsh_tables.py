@@ -219,6 +219,6 @@ study.print_cost()
 # Number of bits
 # --------------
 
-for rows, ax in study.panels(part="comparison"):
-    MetricByBitsDisplay.from_results(rows, metric="ap", ax=ax)
+for results, ax in study.panels(part="comparison"):
+    MetricByBitsDisplay.from_results(results, metric="ap", ax=ax)
 plt.show()

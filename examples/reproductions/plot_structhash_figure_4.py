@@ -85,6 +85,6 @@ study.print_cost()
 # Figure 4
 # --------
 
-for rows, ax in study.panels():
-    MetricByBitsDisplay.from_results(rows, metric="ndcg_at_100_structhash", ax=ax)
+for results, ax in study.panels():
+    MetricByBitsDisplay.from_results(results, metric="ndcg_at_100_structhash", ax=ax)
 plt.show()

@@ -13,7 +13,7 @@ openml.org or a file isolet.npz can be read, and STL-10 from your GIST features 
 SDH and KSH, which the tables of the paper do not have, are above StructHash with linear functions
 on USPS and MNIST, and SDH on GIST features, too. SDH is above kernel StructHash on USPS and MNIST
 by every metric; on GIST features their NDCG is similar, and SDH has the higher average precision. All
-methods have their default settings, one candidate each. All rows but those of the baselines on USPS
+methods have their default settings, one candidate each. All results except those of the baselines on USPS
 are of one split.
 
 StructHash with linear functions is above CGHash with them: NDCG 0.907 and 0.886 on USPS (in the
@@ -216,20 +216,20 @@ study.print_cost()
 # The orders that differ from the paper, by means over the splits that both methods have.
 
 for dataset in STRUCTHASH:
-    rows = [
+    results = [
         {
             "dataset": dataset,
-            "seed": row["seed"],
-            "method": row["line"],
+            "seed": result["seed"],
+            "method": result["line"],
             "metric": metric,
-            "all metrics": row[metric],
+            "all metrics": result[metric],
         }
-        for row in study.select(dataset=dataset)
+        for result in study.select(dataset=dataset)
         for metric in (*METRICS, "area_under_pr")
-        if metric in row
+        if metric in result
     ]
     title = "tables 1 and 2"
-    print_orders(rows, "all metrics", STRUCTHASH[dataset], title, column="metric")
+    print_orders(results, "all metrics", STRUCTHASH[dataset], title, column="metric")
 
 # %%
 # A proven gap

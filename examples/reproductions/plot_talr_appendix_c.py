@@ -63,7 +63,7 @@ def errors(dataset, seed, nbits, stage):
     )
     index, levels = level_indices(data.affinity, data.y_train[:256], data.y_train[:256])
     np.fill_diagonal(index, 0)  # no sample is relevant to itself
-    rows = []
+    results = []
     for counts, codes in {"soft": phi, "whole": np.where(phi >= 0, 1.0, -1.0)}.items():
         distances = torch.from_numpy((nbits - codes @ codes.T) / 2)
         H = soft_histogram(
@@ -76,14 +76,14 @@ def errors(dataset, seed, nbits, stage):
             exact = soft_metric(H, metric)
             for relaxation in ("paper", "simplified"):
                 error = (soft_metric(H, metric, relaxation) - exact).abs().mean().item()
-                rows.append(
+                results.append(
                     {
                         "method": f"{metric}, {relaxation}",
                         "counts": counts,
                         "error": error,
                     }
                 )
-    return rows
+    return results
 
 
 study.run(errors, dataset=DATASETS, seed=study.seeds, nbits=NBITS, stage=STAGES)
@@ -111,7 +111,7 @@ study.print_cost()
 # its middle, decreases. The error of the paper's integrals, which approximate sums over many
 # ranks, increases.
 
-for rows, ax in study.panels(stage="trained", counts="soft"):
-    MetricByBitsDisplay.from_results(rows, metric="error", ax=ax)
+for results, ax in study.panels(stage="trained", counts="soft"):
+    MetricByBitsDisplay.from_results(results, metric="error", ax=ax)
     ax.set(ylabel="mean absolute error", yscale="log")
 plt.show()

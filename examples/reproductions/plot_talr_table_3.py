@@ -90,22 +90,27 @@ def compare_candidates(part, dataset, method):
     space = {"candidate": numbers}
     found = tune(make_candidate, space, data, 1 + len(numbers), metric="ndcg")
     return [
-        {"candidate": row.parameters.get("candidate", 0), "held_out_ndcg": row.score}
-        for row in found
+        {
+            "candidate": result.parameters.get("candidate", 0),
+            "held_out_ndcg": result.score,
+        }
+        for result in found
     ]
 
 
 def choose(dataset, method):
     """Number of the best candidate; the first one without a comparison."""
-    rows = study.select(part="choice", dataset=dataset, method=method)
-    best = max(rows, key=lambda row: row["held_out_ndcg"], default={"candidate": 0})
+    results = study.select(part="choice", dataset=dataset, method=method)
+    best = max(
+        results, key=lambda result: result["held_out_ndcg"], default={"candidate": 0}
+    )
     return best["candidate"]
 
 
-def is_outdated(row):
+def is_outdated(result):
     """Whether a result is of another candidate than the chosen one."""
-    return "ndcg" in row and row.get("candidate", 0) != choose(
-        row["dataset"], row["method"]
+    return "ndcg" in result and result.get("candidate", 0) != choose(
+        result["dataset"], result["method"]
     )
 
 
@@ -172,6 +177,6 @@ study.print_cost()
 # A bar goes from the value with the relevant items of each tie last to the value with them first.
 # With 16 bits the order of two methods can depend on the order of tied items alone.
 
-for rows, ax in study.panels(height=4.4 if study.stored else 2.6, nbits=16):
-    TieRangeDisplay.from_results(rows, metric="ndcg", ax=ax)
+for results, ax in study.panels(height=4.4 if study.stored else 2.6, nbits=16):
+    TieRangeDisplay.from_results(results, metric="ndcg", ax=ax)
 plt.show()

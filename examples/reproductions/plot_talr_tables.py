@@ -118,8 +118,10 @@ study.print_cost()
 
 for title, values in printed(TALR, "table 1, CIFAR-10", "AP_T").items():
     in_s2 = "images S2" in title
-    rows = [row for row in study.stored if row["dataset"].endswith(", s2") == in_s2]
-    print_orders(rows, "ap", values, title)
+    results = [
+        result for result in study.stored if result["dataset"].endswith(", s2") == in_s2
+    ]
+    print_orders(results, "ap", values, title)
 
 # %%
 # The same codes with a cutoff, and table 2
@@ -164,14 +166,14 @@ for k in (1000, 5000):
 # the 78 pairs overlap on GIST features with 12 bits, and 25 on MNIST.
 
 for nbits in (12, 48):
-    for rows, ax in study.panels(height=4.4, nbits=nbits):
-        TieRangeDisplay.from_results(rows, metric="ap", ax=ax)
+    for results, ax in study.panels(height=4.4, nbits=nbits):
+        TieRangeDisplay.from_results(results, metric="ap", ax=ax)
         ax.set_title(f"{ax.get_title()}, {nbits} bits")
 
 # %%
 # Number of bits
 # --------------
 
-for rows, ax in study.panels():
-    MetricByBitsDisplay.from_results(rows, metric="ap", ax=ax)
+for results, ax in study.panels():
+    MetricByBitsDisplay.from_results(results, metric="ap", ax=ax)
 plt.show()

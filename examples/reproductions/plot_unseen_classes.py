@@ -129,12 +129,12 @@ study.print_cost()
 #
 # The nearer to the upper left, the more a method finds among classes that it has not learned.
 
-for rows, ax in study.panels():
+for results, ax in study.panels():
     for method in METHODS:
         values = {name: [] for name in SPLITS}
-        for row in rows:
-            if row["method"] == method:
-                values[row["classes"]].append(row["ap"])
+        for result in results:
+            if result["method"] == method:
+                values[result["classes"]].append(result["ap"])
         if all(values.values()):
             place = [np.mean(values[name]) for name in SPLITS]
             ax.scatter(*place)

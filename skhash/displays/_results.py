@@ -44,29 +44,29 @@ def choose_results(results, metrics, **chosen):
     ValueError
         If there are none, if None could be several values, or if a metric is missing.
     """
-    rows = as_dicts(results)
+    results = as_dicts(results)
     for name, value in (chosen | {"protocol": None}).items():
-        known = list(dict.fromkeys(row.get(name) for row in rows))
+        known = list(dict.fromkeys(result.get(name) for result in results))
         listed = ", ".join(map(str, known)) or "none"
         if value is None and len(known) > 1:
             raise ValueError(f"`results` must have a single {name}. Got {listed} instead. Choose one of them.")
         if value is not None and value not in known:
             raise ValueError(f"`{name}` must be one of those of `results`: {listed}. Got {value!r} instead.")
-        rows = [row for row in rows if value in (None, row.get(name))]
-    known = [key for key in dict.fromkeys(key for row in rows for key in row) if _is_metric(rows, key)]
+        results = [result for result in results if value in (None, result.get(name))]
+    known = [key for key in dict.fromkeys(key for result in results for key in result) if _is_metric(results, key)]
     for metric in metrics:
-        if rows and metric not in known:
+        if results and metric not in known:
             listed = ", ".join(known) or "none"
             raise ValueError(f"`metric` must have a value in all results: {listed}. Got {metric!r} instead.")
-    rows = [row for row in rows if all(row[metric] is not None for metric in metrics)]
-    if not rows:
+    results = [result for result in results if all(result[metric] is not None for metric in metrics)]
+    if not results:
         raise ValueError("`results` must hold at least one result with metrics. Got none.")
-    return rows
+    return results
 
 
-def _is_metric(rows, key):
-    """Whether a key has a number in some row, and a number or None in all rows."""
-    values = [row.get(key, "") for row in rows]
+def _is_metric(results, key):
+    """Whether a key has a number in some result, and a number or None in all results."""
+    values = [result.get(key, "") for result in results]
     return (
         key not in _SETTINGS
         and all(value is None or isinstance(value, Real) for value in values)
@@ -74,17 +74,17 @@ def _is_metric(rows, key):
     )
 
 
-def methods_of(rows):
-    """Names of the methods, in the order of the rows."""
-    return list(dict.fromkeys(row["method"] for row in rows))
+def methods_of(results):
+    """Names of the methods, in the order of the results."""
+    return list(dict.fromkeys(result["method"] for result in results))
 
 
-def means_by(rows, metric, key):
+def means_by(results, metric, key):
     """Means of a metric for each method and each value of a key.
 
     Parameters
     ----------
-    rows : list of dict
+    results : list of dict
         As :func:`choose_results` returns them.
     metric : str
         The metric.
@@ -94,19 +94,19 @@ def means_by(rows, metric, key):
     Returns
     -------
     names : list of str
-        Methods, in the order of the rows.
+        Methods, in the order of the results.
     values : ndarray of shape (n_values,)
         Values of the key, ascending.
     means, deviations : ndarray of shape (n_methods, n_values)
         As :func:`mean_and_deviation` returns them.
     """
-    names, values = methods_of(rows), sorted({row[key] for row in rows})
-    cells = [[mean_and_deviation(rows, metric, method=name, **{key: value}) for value in values] for name in names]
+    names, values = methods_of(results), sorted({result[key] for result in results})
+    cells = [[mean_and_deviation(results, metric, method=name, **{key: value}) for value in values] for name in names]
     return names, np.array(values), *np.moveaxis(np.array(cells), -1, 0)
 
 
-def mean_and_deviation(rows, metric, **chosen):
-    """Mean of a metric over the rows with the chosen values, and its standard deviation (NaN where it has none)."""
-    values = [row[metric] for row in rows if all(row[name] == value for name, value in chosen.items())]
+def mean_and_deviation(results, metric, **chosen):
+    """Mean of a metric over the results with the chosen values, and its standard deviation (NaN where it has none)."""
+    values = [result[metric] for result in results if all(result[name] == value for name, value in chosen.items())]
     mean = float(np.mean(values)) if values else np.nan
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else np.nan

@@ -184,12 +184,12 @@ class TieRangeDisplay:
             The display.
         """
         metrics = [Metric.parse(metric).with_ties(ties).name for ties in _ORDERS]
-        rows = choose_results(results, metrics, nbits=nbits, dataset=dataset)
-        names = methods_of(rows)
+        results = choose_results(results, metrics, nbits=nbits, dataset=dataset)
+        names = methods_of(results)
         average, worst, best = (
-            np.array([mean_and_deviation(rows, order, method=name)[0] for name in names]) for order in metrics
+            np.array([mean_and_deviation(results, order, method=name)[0] for name in names]) for order in metrics
         )
-        metric_name = f"{metric_label(metric, '')} at {rows[0]['nbits']} bits"
+        metric_name = f"{metric_label(metric, '')} at {results[0]['nbits']} bits"
         return cls(names, average, worst, best, metric_name).plot(ax=ax, **kwargs)
 
     @classmethod
