@@ -170,7 +170,7 @@ class CommandLineHelp(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Node of the text."""
-        from skhash import _options
+        from skhash.cli import _options
 
         self.env.note_dependency(_options.__file__)
         parser = _options.parser()

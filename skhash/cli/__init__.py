@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import shlex
         from importlib import import_module
 
-        from skhash import _options
+        from skhash.cli import _options
 
         options = _options.parser().parse_args(arguments)
         options.command = shlex.join(["skhash", *arguments])
@@ -94,8 +94,8 @@ def _report_error(error: Exception) -> int:
 
 
 def _compare(options: "argparse.Namespace") -> int:
-    from skhash._options import check
     from skhash.cli._interrupt import Interrupt
+    from skhash.cli._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
     from skhash.comparison._groups import by_dataset
     from skhash.comparison._layouts import layout_of
@@ -157,7 +157,7 @@ def _print_all(lines: Sequence[str]) -> None:
 
 
 def _methods(options: "argparse.Namespace") -> int:
-    from skhash import _options
+    from skhash.cli import _options
 
     print("\n".join(_options.method_lines()))
     return 0

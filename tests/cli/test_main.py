@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from _helpers import without_times
 
-from skhash import _options
-from skhash.cli import main
+from skhash.cli import _options, main
 from skhash.comparison import _pictures, compare, run
 from skhash.datasets import PROTOCOLS
 from skhash.registry import GROUPS
@@ -116,7 +115,7 @@ def test_an_interrupt_at_any_time_is_one_line(seconds, jobs, tmp_path):
     start = """
 import signal, sys, skhash.cli
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
-ready = lambda event, names: event == "import" and names[0] == "skhash._options" and print("ready", flush=True)
+ready = lambda event, names: event == "import" and names[0] == "skhash.cli._options" and print("ready", flush=True)
 sys.addaudithook(ready)
 sys.exit(skhash.cli.main())
 """
@@ -268,6 +267,6 @@ def test_the_help_lists_protocols_methods_and_groups(capsys):
 
 
 def test_the_command_starts_without_heavy_imports():
-    code = "import sys, skhash._options; skhash._options.parser().format_help(); print(*sys.modules)"
+    code = "import sys, skhash.cli._options; skhash.cli._options.parser().format_help(); print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(run.stdout.split()) & {"torch", "numba", "sklearn", "scipy", "numpy", "multiprocessing"}
