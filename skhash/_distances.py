@@ -122,7 +122,7 @@ class TableDistance:
         """See :class:`Distance`."""
         zeros, ones = self.zeros[part], self.ones[part]
         if len(zeros) > 1 and k <= (last - first) // 8:  # else most of a scan is empty, or most items are candidates
-            from skhash._scans import nearest_by_scan
+            from skhash._scan_kernels import nearest_by_scan
 
             found = _empty_neighbors(len(zeros), k, zeros.dtype)
             nearest_by_scan(zeros, ones, read_only(database), first, last, *found)
@@ -176,7 +176,7 @@ class EstimatedDistance:
         terms = slopes, offsets, constants[part]
         found = _empty_neighbors(len(units), k, np.float64)
         if len(units) > 1 and k <= (last - first) // 8:  # as for scores
-            from skhash._scans import estimates_by_scan
+            from skhash._scan_kernels import estimates_by_scan
 
             zeros, ones = self.scores.zeros[part], self.scores.ones[part]
             estimates_by_scan(zeros, ones, units, *terms, read_only(database), first, last, *found)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skhash._distances import EstimatedDistance, Estimates, TableDistance, item_words
-from skhash._scans import BLOCK, LANES
+from skhash._scan_kernels import BLOCK, LANES
 from skhash.codes import pack
 
 
