@@ -1,4 +1,4 @@
-"""Checks of the arguments of searches, and forms of their results."""
+"""Checks of samples and of the arguments of searches, and forms of their results."""
 
 import math
 from collections.abc import Sequence
@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs
 from scipy import sparse
+from sklearn.utils.validation import validate_data
 
+from skhash._estimators import find_hasher
 from skhash._threads import openmp_threads
 from skhash._validation.numeric import as_array, is_count
 from skhash._validation.options import VECTOR_METRICS, check_option
+from skhash._validation.samples import is_dataset
 
 MAX_ID = int(np.iinfo(np.int64).max)
 
@@ -82,6 +85,33 @@ def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name:
             f"`{name}` must be numbers of shape ({n}, {width or 'n_dimensions'}) for `rerank`. Got {found} instead."
         )
     return array
+
+
+def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
+    """Check number and names of the features, or set them with `reset`."""
+    shape = getattr(find_hasher(hasher), "input_shape_", None)  # of a deep hasher, which checks all samples
+    if shape is None or not is_dataset(X):
+        validate_data(index, X, reset=reset, skip_check_array=True)
+    elif reset:  # scikit-learn would count the parts of a sample
+        index.n_features_in_ = shape[0]
+        vars(index).pop("feature_names_in_", None)
+
+
+def check_parameters(index: Any) -> None:
+    """Raise ValueError for parameters of an index that do not suit each other."""
+    if index.hasher is None and (index.query == "real" or index.rerank is not None):
+        raise ValueError("`hasher` must be given with query='real' or `rerank`, which need more than codes. Got None.")
+    if index.hasher is not None and index.nbits is not None:
+        raise ValueError(f"`nbits` must be None with a hasher, which has its own. Got {index.nbits} instead.")
+    if index.candidates is not None and index.query == "code" and index.rerank is None:
+        raise ValueError(
+            f"`candidates` must be None unless query='real' or `rerank` orders them. Got {index.candidates} instead."
+        )
+    if index.backend != "exact" and index.candidates is None and (index.query == "real" or index.rerank is not None):
+        raise ValueError(
+            f"`candidates` must be set with backend={index.backend!r} where query='real' or `rerank` orders them. "
+            "Got None, which ranks all items."
+        )
 
 
 def check_stages(query: Any, rerank: Any, candidates: Any) -> None:

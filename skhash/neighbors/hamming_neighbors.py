@@ -32,8 +32,17 @@ from skhash._estimators import (
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
-from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
-from skhash.neighbors._features import check_features
+from skhash.neighbors._checks import (
+    check_features,
+    check_mode,
+    check_parameters,
+    checked_count,
+    checked_ids,
+    checked_vectors,
+    graph,
+    item_ids,
+    n_threads,
+)
 from skhash.neighbors._items import replace_items, with_items_of_now
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import Stages
@@ -165,7 +174,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         >>> neighbors.kneighbors([[0, 1, 1]], n_neighbors=1)
         (array([[1.]]), array([[0]]))
         """
-        self._check_options()
+        check_parameters(self)
         if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has no hasher yet
             check_has_real_queries(self.hasher)
         n = n_samples(X)
@@ -354,24 +363,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             tags.target_tags.required = get_tags(self.hasher).target_tags.required
         return tags
 
-    # --- validate
-
-    def _check_options(self) -> None:
-        if self.hasher is None and (self.query == "real" or self.rerank is not None):
-            raise ValueError(
-                "`hasher` must be given with query='real' or `rerank`, which need more than codes. Got None."
-            )
-        if self.hasher is not None and self.nbits is not None:
-            raise ValueError(f"`nbits` must be None with a hasher, which has its own. Got {self.nbits} instead.")
-        if self.candidates is not None and self.query == "code" and self.rerank is None:
-            raise ValueError(
-                f"`candidates` must be None unless query='real' or `rerank` orders them. Got {self.candidates} instead."
-            )
-        if self.backend != "exact" and self.candidates is None and (self.query == "real" or self.rerank is not None):
-            raise ValueError(
-                f"`candidates` must be set with backend={self.backend!r} where query='real' or `rerank` orders them. "
-                "Got None, which ranks all items."
-            )
+    # --- encode
 
     def _encode(self, hasher: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
         """Packed codes and number of bits of samples."""

@@ -13,7 +13,7 @@ from skhash._validation.numeric import is_count
 from skhash._validation.schema import Array
 from skhash.codes import MAX_NBITS
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._checks import checked_vectors
+from skhash.neighbors._checks import check_parameters, checked_vectors
 from skhash.persistence._checking import MAX_FEATURES, check_hasher, check_names_and_output
 from skhash.persistence._decoding import Decoder
 from skhash.persistence._encoding import Encoder
@@ -72,7 +72,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Hammi
         hasher = FrozenEstimator(hasher)
     index: HammingNeighbors = kind(None if hasher is None else clone(hasher), **params)
     index._validate_params()
-    index._check_options()
+    check_parameters(index)
     index.__dict__.update(fitted)
     index.hasher_, index._nbits, index.vectors_ = hasher, header["nbits"], None
     index.factors_ = fitted.get("factors_")
