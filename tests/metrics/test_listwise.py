@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from skhash.hashers.deep.talr import soft_metric
-from skhash.metrics import _kernels, average_precision, fast_ap, ndcg
+from skhash.metrics import _digamma_kernels, _kernels, average_precision, fast_ap, ndcg
 from skhash.metrics._listwise import listwise_metric
 from skhash.metrics.soft_histogram import soft_histogram
 
@@ -77,6 +77,6 @@ def test_the_pole_of_ap_is_smooth():
 def test_polygamma(x):
     with mpmath.workdps(40):
         exact = [float(mpmath.polygamma(order, mpmath.mpf(x))) for order in range(5)]
-    psi, psi1 = _kernels.digamma_and_trigamma(x)
+    psi, psi1 = _digamma_kernels.digamma_and_trigamma(x)
     np.testing.assert_allclose([psi, psi1], exact[:2], rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(_kernels.higher_polygamma(x), exact[2:], rtol=1e-12, atol=0)
+    np.testing.assert_allclose(_digamma_kernels.higher_polygamma(x), exact[2:], rtol=1e-12, atol=0)
