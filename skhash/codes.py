@@ -1,9 +1,9 @@
 """Binary codes: thresholding, packing into bytes, Hamming distances.
 
-A code has ``nbits`` zeros and ones. It is *stored* packed, eight bits per
-byte in the order of :func:`numpy.packbits` (the first bit is the highest),
-with zeros in the unused tail, which leaves every Hamming distance unchanged.
-All arithmetic on codes lives here: on ``uint8`` a plain subtraction wraps around.
+A code has ``nbits`` zeros and ones. It is *stored* packed, eight bits per byte in the
+order of :func:`numpy.packbits` (the first bit is the highest), and the unused tail is
+0. So no Hamming distance changes. All arithmetic on codes lives here: on ``uint8`` a
+plain subtraction wraps around.
 """
 
 from typing import Any

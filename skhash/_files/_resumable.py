@@ -1,9 +1,9 @@
 """A file of records that grows slice by slice, and goes on where a killed writer stopped.
 
-Beside PATH lie, until it is complete, `PATH.part` with the records and `PATH.journal`. The journal is text: a line of
-JSON with all that decides the records, then a line for each finished slice with its number of records, the checksum
-of the samples, and that of the records. The line comes after the records, so that a kill at any moment leaves
-whole slices. A finished slice is compared with its samples and checked, and never computed again.
+Beside PATH lie, until it is complete, `PATH.part` with the records and `PATH.journal`. The journal is text. Its first
+line is JSON with all that decides the records. Then there is a line for each finished slice: its number of records,
+the checksum of the samples, and that of the records. The line comes after the records, so that a kill at any moment
+leaves whole slices. A finished slice is compared with its samples and checked, and never computed again.
 """
 
 import errno

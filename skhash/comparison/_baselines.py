@@ -1,10 +1,10 @@
 """What people deploy without learning to hash: signs, fewer or shorter numbers, RaBitQ, and FAISS's PQ, OPQ and LSH.
 
-Each baseline is built for a number of bits per item, factors included, and compares by the Euclidean distance or by the
-inner product of the centered items with the query as it is: it differs from that of the items by a constant per query.
-Signs and FAISS's LSH have `encode` and `project_queries` as hashers have, and are searched as these are. The others
-learn by `fit`, store items by `add`, and find the k nearest of these by `search`, in any order.
-Names, parameters and meanings are in :data:`skhash.registry.BASELINES`.
+Each baseline is built for a number of bits per item, factors included. It compares by the Euclidean distance, or by the
+inner product of the centered items with the query, which is not centered. This differs from the inner product of the
+items by a constant per query. Signs and FAISS's LSH have `encode` and `project_queries` as hashers have, and are
+searched as these are. The others learn by `fit`, store items by `add`, and find the k nearest of these by `search`, in
+any order. Names, parameters and meanings are in :data:`skhash.registry.BASELINES`.
 """
 
 from typing import Any, Protocol, Self

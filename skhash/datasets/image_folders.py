@@ -219,8 +219,8 @@ def load_imagenet100(
     Bunch
         The result of :func:`split`. X of queries, database and training samples are torch
         Datasets of uint8 arrays of shape (3, size, size), which read an image when it is
-        indexed. y has the index of each class, ``label_names`` the names of the folders, and
-        ``checksum`` is the SHA-256.
+        indexed. y has the index of each class, and ``label_names`` are the names of the
+        folders. ``checksum`` is the SHA-256.
 
     Raises
     ------

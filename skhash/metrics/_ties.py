@@ -1,11 +1,10 @@
 """Tied rankings, and the functions on them that all tie-aware metrics share.
 
-A *tied ranking* is two arrays over the ties of each query, nearest first: the
-number of items ``n``, and their ``mass`` (the number of relevant items, or the gain).
-The mean of a metric over all orders inside the ties needs only these. The best and
-the worst order are tied rankings, too: each tie is split into its levels, highest
-first or last, and the items that remain tied have the same level. So the same
-formulas give the extremes.
+A *tied ranking* is two arrays over the ties of each query, nearest first: the number of
+items ``n``, and their ``mass`` (the number of relevant items, or the gain). The mean of
+a metric over all orders inside the ties needs only these. The best and the worst order
+are tied rankings, too. Each tie is split into its levels, highest first or last, and
+the items that remain tied have the same level. So the same formulas give the extremes.
 
 Everything here accepts counts in numpy and soft counts in torch.
 """

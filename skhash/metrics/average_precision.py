@@ -52,7 +52,7 @@ def average_precision(
     ties : "average", "best" or "worst", default="average"
         Exact mean over all orders inside the ties, or the highest or lowest value of an order. These
         have the relevant items of each tie first or last, except that "retrieved" also divides by the
-        number of relevant items inside the cutoff, so that fewer of them may give a higher value.
+        number of relevant items inside the cutoff: fewer of them may give a higher value.
     empty : "skip", "zero", "one" or "nan", default="skip"
         Value of a query with nothing relevant; "skip" leaves it out, with a warning.
     average : bool, default=True

@@ -91,10 +91,10 @@ def choose_code(
 
     Notes
     -----
-    The target holds with `confidence` although many pairs of lengths and candidates are tried: the lengths share
-    the error equally, and within a length candidates are tried from the largest number down. The bound of each pair
-    is that of Waudby-Smith and Ramdas, which holds for any distribution of recalls. It is about the mean over all
-    further queries; the mean of a few queries varies around it.
+    The target holds with `confidence` although many pairs of lengths and candidates are tried. The
+    lengths share the error equally, and within a length candidates are tried from the largest number down. The
+    bound of each pair is that of Waudby-Smith and Ramdas, which holds for any distribution of recalls. It is about
+    the mean over all further queries; the mean of a few queries varies around it.
 
     The recall is that among as many items as X has. In a larger database more items come before the true neighbors:
     measure with as many samples as you will search.

@@ -58,10 +58,10 @@ class FactorsMixin:
         Returns
         -------
         ndarray of shape (n_samples, 2), dtype float32
-            Norm of the centered vector, and its product with its code: a query q has with an item x
-            about the inner product ``score * norm**2 / product``, both centered, where
-            ``score = project_queries(q) @ (2 * bits - 1)``. The product is between two values: the one that is exact
-            for q = x, up to the part of x that the bits do not see, and the one that is best for any q, if the codes
+            Norm of the centered vector, and its product with its code: a query q has with an item x about the inner
+            product ``score * norm**2 / product``, both centered, where
+            ``score = project_queries(q) @ (2 * bits - 1)``. The product is between two values. One is exact for
+            q = x, up to the part of x that the bits do not see. The other is best for any q, if the codes
             reconstruct the items. A product of 0 stands for an estimate of 0.
 
         Raises

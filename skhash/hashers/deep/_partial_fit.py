@@ -26,12 +26,12 @@ class PartialFitMixin:
     def partial_fit(self: Any, X: Any, y: Any = None) -> Any:
         """Train for one pass over the next samples of a stream.
 
-        The first call sets the mean and the scale, the directions of smoothing, the affinity
-        and the parameters that are None, so its samples should be like the later ones. The
-        learning rate is constant and may change between calls. A continuation stays in its
-        first stage. The state of the optimizer is kept, and so are the weights of the objective,
-        such as a classifier; the first call after :meth:`fit`, which keeps only the encoder,
-        starts them again. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
+        The first call sets the mean and the scale, the directions of smoothing, the affinity and
+        the parameters that are None, so its samples should be like the later ones. The learning
+        rate is constant and may change between calls. A continuation stays in its first stage.
+        The state of the optimizer is kept, and so are the weights of the objective, such as a
+        classifier. The first call after :meth:`fit`, which keeps only the encoder, starts them
+        again. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
 
         Parameters
         ----------

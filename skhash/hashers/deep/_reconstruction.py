@@ -11,7 +11,7 @@ largest
     <q, r(b)> - |r(b)|^2 / 2
 
 The first term is an inner product with the bits. The second one is not: the last bits of a code are the binary digits
-of the squared norm, so that both terms together are one inner product of a real query and the bits.
+of the squared norm. So both terms together are one inner product of a real query and the bits.
 """
 
 from dataclasses import dataclass

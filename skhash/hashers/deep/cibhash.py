@@ -110,7 +110,7 @@ class CIBHashHasher(DeepHasher):
     0.7          0.1        0.78  0.59   0.20
     ===========  =========  ====  =====  ==========
 
-    The closer the views are, the smaller the weight of their divergence should be: a small
+    The closer the views are, the smaller the weight of their divergence should be. A small
     convolutional network on MNIST, with rotations by 5 degrees, is best with 0.03 and a learning
     rate of 0.001. With the augmentation of MoCo v2 and the defaults, all images of CIFAR-10 get
     one code of 64 bits: take the values of the paper there.

@@ -116,9 +116,9 @@ class CSQHasher(LabelsMixin, QuantizedDeepHasher):
     -----
     {defaults}
 
-    The weights of the penalty and the weight decay of a linear hasher were chosen by the AP_T at 32
-    bits of held-out training samples of the digits and USPS, with one seed. The other values are
-    those of :class:`GreedyHashHasher`.
+    The weights of the penalty and the weight decay of a linear hasher were chosen on held-out
+    training samples of the digits and USPS, by the AP_T at 32 bits with one seed. The other values
+    are those of :class:`GreedyHashHasher`.
 
     References
     ----------

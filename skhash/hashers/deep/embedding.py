@@ -5,7 +5,8 @@ Two linear maps, one for items and one for queries:
     b = sign(W x + c),   score(q, x) = <A q + a, b>
 
 Both start from ITQ of the centered vectors, W = A. Without a backbone, the code b is improved from there until it
-reconstructs the item best, A is the map that suits this code (see `_reconstruction`), and only A and a are trained.
+reconstructs the item best. Then A is the map that suits this code (see `_reconstruction`), and only A and a are
+trained.
 
 In each batch, every query q ranks the items x, by their similarity
 s(q, x) and by their score, both centered per query. The loss is the cross-entropy of two distributions over the items,

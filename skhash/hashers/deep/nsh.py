@@ -299,11 +299,11 @@ class NSHHasher(DeepHasher):
     The positives of an anchor are the samples that its code finds nearest. Training needs the
     anchor's other view, its own view, among them. `history_` has "own_views_found", their share,
     at the end of each tenth of the epochs, and `fit` warns if few of them are found. Then
-    weaken `augment`, or use ``own_view="first"``: a view is then at first a mixture of the sample
-    with the nearest of 32 random versions of it, so `augment` is called up to sixteen times per
+    weaken `augment`, or use ``own_view="first"``. A view is then at first a mixture of the sample
+    with the nearest of 32 random versions of it. So `augment` is called up to sixteen times per
     batch, on four copies of each sample. Its "augment_strength" in `history_` rises as long as the
-    codes find nine own views in ten: up to 0.5 the mixture has less of the sample, and from there to
-    1, where `augment` has its full strength, there are fewer random versions. Views of another shape
+    codes find nine own views in ten. Up to 0.5 the mixture has less of the sample. From there to 1,
+    where `augment` has its full strength, there are fewer random versions. Views of another shape
     are used as they are.
 
     The augmentation of MoCo v2 suits a backbone that was trained on photographs; train a new

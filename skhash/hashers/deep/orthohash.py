@@ -12,9 +12,9 @@ There is no other term. If u has a cosine of 1 with a code, its signs are this c
 each activation is normalized over the batch, so the bits are balanced.
 
 In the paper the bits of o_c are independent coin flips. Here the codes are chosen one by one from random codes with
-as many ones as minus ones: next is the code whose largest absolute cosine with those before is smallest; of several,
-the one with the smallest sum of squared cosines; and of several again, the one with the smallest sum of cosines,
-which balances each bit over the classes.
+as many ones as minus ones. Next is the code whose largest absolute cosine with those before is smallest. Of several,
+it is the one with the smallest sum of squared cosines. Of several again, it is the one with the smallest sum of
+cosines, which balances each bit over the classes.
 """
 
 from numbers import Real
@@ -119,9 +119,9 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
     -----
     {defaults}
 
-    The weight decay of a linear hasher, the scale and the margin were chosen by the AP_T at 32 bits of
-    held-out training samples of the digits, USPS and Fashion-MNIST, with one seed, after 30 epochs on
-    700 to 800 samples. Larger margins hardly differ; the other values are those of
+    The weight decay of a linear hasher, the scale and the margin were chosen on held-out training
+    samples of the digits, USPS and Fashion-MNIST. The criterion was AP_T at 32 bits with one seed,
+    after 30 epochs on 700 to 800 samples. Larger margins hardly differ; the other values are those of
     :class:`GreedyHashHasher`.
 
     References

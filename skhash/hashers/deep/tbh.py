@@ -11,10 +11,10 @@ latents, and these are decoded:
     A_ij = 1 - d_H(b_i, b_j) / M = (1 + <b_i, b_j> / M) / 2,   D = diag(A 1)
     Z'   = sigmoid(N(D^-1/2 A D^-1/2 Z W)),                    x^_i = decoder(z'_i)
 
-where N brings each latent to mean 0 and variance 1 over the batch. A has a rank of at most M + 1: only the bits of
-a sample reach the decoder, and the latents of the batch say what each bit means. N is not in
-the paper. Without it the mixed latents of all samples are nearly equal, as a bit moves them by 1/M of its covariance
-with Z W, and decoders learn slowly to distinguish them.
+where N brings each latent to mean 0 and variance 1 over the batch. A has a rank of at most M + 1: only the bits of a
+sample reach the decoder, and the latents of the batch say what each bit means. N is not in the paper. Without it the
+mixed latents of all samples are nearly equal, since a bit moves them by 1/M of its covariance with Z W. Decoders
+then learn slowly to distinguish them.
 
 Both bottlenecks are pulled to priors as in a Wasserstein auto-encoder, fair bits and uniform latents, by
 critics c_1 and c_2, linear layers that distinguish drawn y from encoded ones:
@@ -22,8 +22,8 @@ critics c_1 and c_2, linear layers that distinguish drawn y from encoded ones:
     L   = 1/(2 M n) sum_i |x_i - x^_i|^2 - lambda/n sum_i [ ln s(c_1(b_i)) + ln s(c_2(z'_i)) ],   s = sigmoid
     L_D = -lambda/n sum_i [ ln s(c_1(y_i)) + ln s(-c_1(b_i)) + ln s(c_2(y'_i)) + ln s(-c_2(z'_i)) ]
 
-The critics minimize L_D and all else L, in the same step: one optimizer follows the gradient of L + L_D, with the
-critics held constant in L, and b and z' in L_D, so that each player sees its own loss only.
+The critics minimize L_D and all else L, in the same step. One optimizer follows the gradient of L + L_D, with the
+critics held constant in L, and b and z' in L_D. So each player sees only its own loss.
 """
 
 import math

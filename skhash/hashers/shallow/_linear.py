@@ -15,8 +15,8 @@ from skhash._validation.schema import Array
 from skhash._validation.values import far_offset
 from skhash.base import BaseHasher
 
-#: samples that are centered at a time, so that they are in the cache when they are multiplied; kernels of BLAS
-#: multiply 4, 6, 8, 12 or 16 of them at a time, so parts of this length are rounded as all samples at once are
+#: samples that are centered at a time, so that they are in the cache when they are multiplied. Kernels of BLAS
+#: multiply 4, 6, 8, 12 or 16 of them at a time, so parts of this length are rounded as all samples together
 N_CENTERED = 768
 N_MAX_PRODUCTS = 2**16  # of a feature and a weight: more take longer than to limit the threads of BLAS
 

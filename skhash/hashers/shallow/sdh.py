@@ -9,8 +9,8 @@ alternately:
 * G-step: W = (B'B + lam I)^-1 B'Y;
 * F-step: P, c the least squares of B on phi(X);
 * B-step: discrete cyclic coordinate descent. With Q = Y W' + nu F, and W' without the row
-  w of a bit, B' without its column, the optimal column is  b = sgn(q - B' W' w);
-  this is repeated over all columns until none changes.
+  w of a bit, B' without its column, the optimal column is b = sgn(q - B' W' w). This is
+  repeated over all columns until none changes.
 
 The codes of new samples are the signs of F.
 """

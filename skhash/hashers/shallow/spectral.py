@@ -9,9 +9,9 @@ eigenfunctions along one axis [a, b] and their eigenvalues are, for m = 1, 2, ..
     lambda_m = 1 - exp(-(eps^2 / 2) |m pi / (b - a)|^2).
 
 The bits are the signs of the nbits eigenfunctions of all axes with the smallest
-eigenvalues. Products over several axes are eigenfunctions, too, but their bits would
-be functions of the others, and are left out. lambda grows with m / (b - a) for every
-eps, so that eps need not be known.
+eigenvalues. Products over several axes are eigenfunctions, too. Their bits would be
+functions of the others, and are left out. lambda grows with m / (b - a) for every eps,
+so that eps need not be known.
 """
 
 from collections.abc import Callable

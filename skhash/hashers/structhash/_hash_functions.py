@@ -7,8 +7,9 @@ s' A s. There are four families of hash functions:
   tanh(Zv + c)' A tanh(Zv + c), whose signs are the bits;
 * kernel: the same on Gaussian kernel values of anchors (Kulis, Grauman 2009);
 * stump: an exhaustive search over all features and thresholds;
-* trees, or any classifier: bits that minimize s' A s are found first, by coordinate descent
-  from the smallest eigenvectors of A, and then fitted (as in the authors' later FastHash).
+* trees, or any classifier: first, bits that minimize s' A s are found by coordinate descent
+  from the smallest eigenvectors of A. Then they are fitted, as in the authors' later
+  FastHash.
 """
 
 from collections.abc import Iterator
