@@ -38,7 +38,7 @@ from skhash import EmbeddingHasher, ITQHasher
 from skhash.codes import pack
 from skhash.comparison import mean_and_spread
 from skhash.engine import evenly_spaced
-from skhash.hashers.deep.embedding import QUERY_RATE
+from skhash.hashers.deep.embedding import _QUERY_RATE
 from skhash.neighbors import HammingNeighbors
 
 #: set to its files, its metric, and its number of test queries per split
@@ -217,7 +217,7 @@ def measure(name, nbits, split, n_items, method):
 
 def resolve(name, changes):
     """Settings of a fit: the changes that matter for this set, and the defaults."""
-    metric, rate = SETS[name][1], EmbeddingHasher._recipes["linear"][2] * QUERY_RATE
+    metric, rate = SETS[name][1], EmbeddingHasher._recipes["linear"][2] * _QUERY_RATE
     return {
         "temperature": changes.get("temperature", EmbeddingHasher(metric=metric).temperature),
         "learning_rate": round(changes.get("learning_rate", rate), 10),

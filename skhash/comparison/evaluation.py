@@ -12,7 +12,7 @@ from skhash.metrics import Ranking, evaluate_ranking, evaluate_with_curve
 
 #: metrics of every result
 METRICS = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
-RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision by rank
+_RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision by rank
 
 
 def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[str, Any]:
@@ -57,10 +57,10 @@ def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[st
     speed = {"fit_seconds": fit_seconds, "codes_per_second": len(database) / encode_seconds}
     if not details:
         return evaluate_ranking(ranking, METRICS) | speed
-    values, *by_radius = evaluate_with_curve(ranking, [*METRICS, *(f"precision_at_{k}" for k in RANKS)])
-    by_rank = [values[f"precision_at_{k}"] for k in RANKS]
+    values, *by_radius = evaluate_with_curve(ranking, [*METRICS, *(f"precision_at_{k}" for k in _RANKS)])
+    by_rank = [values[f"precision_at_{k}"] for k in _RANKS]
     names = ("ranks", "rank_precision", "radius_precision", "radius_recall")
-    curves: Iterable[tuple[str, Any]] = zip(names, (RANKS, by_rank, *by_radius), strict=True)
+    curves: Iterable[tuple[str, Any]] = zip(names, (_RANKS, by_rank, *by_radius), strict=True)
     return {
         **{name: values[name] for name in METRICS},
         **speed,

@@ -22,7 +22,7 @@ from skhash.comparison._checks import check_fields
 from skhash.metrics import RetrievalScorer
 from skhash.registry import Around, Space
 
-HELD_OUT = 0.2  # share of the training samples that act as queries
+_HELD_OUT = 0.2  # share of the training samples that act as queries
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ def _divide_training_samples(data: Any, seed: int) -> _Division:
 
     n = len(data.X_train)
     groups: npt.NDArray[Any] = np.zeros(n)
-    splitter = ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
+    splitter = ShuffleSplit(1, test_size=_HELD_OUT, random_state=seed)
     if isinstance(data.affinity, ClassAffinity):
         _, groups, sizes = np.unique(np.ravel(data.y_train), return_inverse=True, return_counts=True)
-        if sizes.min() > 1 and len(sizes) <= HELD_OUT * n:
-            splitter = StratifiedShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
+        if sizes.min() > 1 and len(sizes) <= _HELD_OUT * n:
+            splitter = StratifiedShuffleSplit(1, test_size=_HELD_OUT, random_state=seed)
     learned, held_out = next(splitter.split(np.zeros(n), groups))
     return learned, held_out
 

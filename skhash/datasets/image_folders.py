@@ -18,7 +18,7 @@ from skhash.exceptions import InvalidFileError
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
-Labels = npt.NDArray[Any]
+_Labels = npt.NDArray[Any]
 _ENDINGS = (".jpg", ".jpeg", ".png")
 
 
@@ -294,7 +294,7 @@ def _split_images(
     title: str,
     folder: str | os.PathLike[str],
     names: list[str],
-    y: Labels,
+    y: _Labels,
     protocol: Protocol,
     random_state: int | np.random.RandomState | None,
     size: int,
@@ -317,7 +317,7 @@ def _split_images(
     return data
 
 
-def _checksum(folder: str | os.PathLike[str], names: list[str], y: Labels) -> str:
+def _checksum(folder: str | os.PathLike[str], names: list[str], y: _Labels) -> str:
     """SHA-256 of the names, sizes and labels of images. Raises FileNotFoundError that counts the missing ones."""
     digest, missing = hashlib.sha256(), []
     for name, target in zip(names, y.reshape(len(y), -1).tolist(), strict=True):
@@ -382,13 +382,13 @@ def _read_bits(folder: str | os.PathLike[str], name: str, n: int) -> npt.NDArray
     return characters - np.uint8(48)
 
 
-def _with_label(names: list[str], y: Labels) -> tuple[list[str], Labels]:
+def _with_label(names: list[str], y: _Labels) -> tuple[list[str], _Labels]:
     """The images that have a label, and their labels."""
     has_label: npt.NDArray[np.bool_] = y.max(axis=1) > 0
     return [name for name, has in zip(names, has_label, strict=True) if has], y[has_label]
 
 
-def _read_coco(folder: str | os.PathLike[str], part: str) -> tuple[list[str], Labels, list[tuple[int, str]]]:
+def _read_coco(folder: str | os.PathLike[str], part: str) -> tuple[list[str], _Labels, list[tuple[int, str]]]:
     """Paths of the images of a part of MS-COCO, a 0/1 row for each, and ids and names of the categories."""
     path = _file(folder, f"annotations/instances_{part}.json")
     try:

@@ -15,8 +15,8 @@ from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_tab
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 
-MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # of k, the default numbers of candidates
-MAX_QUERIES = 1000  # of the samples, if their number is not given
+_MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # of k, the default numbers of candidates
+_MAX_QUERIES = 1000  # of the samples, if their number is not given
 
 
 def choose_code(
@@ -181,7 +181,7 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
         order = rng.permutation(len(query_vectors))
         held_out = HeldOut(_safe_indexing(queries, order), query_vectors[order], X, vectors, np.arange(len(vectors)))
     else:
-        n = min(len(vectors) // 5, MAX_QUERIES) if n_queries is None else n_queries
+        n = min(len(vectors) // 5, _MAX_QUERIES) if n_queries is None else n_queries
         if not is_count(n, len(vectors) - 1):
             raise ValueError(
                 f"`n_queries` must be None or an int from 1 to {len(vectors) - 1}, so that items are left. "
@@ -232,7 +232,7 @@ def _checked_lengths(nbits: Any) -> list[int]:
 def _checked_candidates(candidates: Any, k: int, n_items: int) -> list[int]:
     """Numbers of candidates, ascending."""
     if candidates is None:
-        return [k * multiple for multiple in MULTIPLES if k * multiple <= n_items]
+        return [k * multiple for multiple in _MULTIPLES if k * multiple <= n_items]
     numbers = [candidates] if is_count(candidates) else candidates
     if not _are_counts(numbers, n_items) or min(numbers) < k:
         raise ValueError(

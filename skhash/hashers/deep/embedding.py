@@ -47,13 +47,13 @@ from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
 
-N_START = 10_000  # samples that the start is learned from
-N_EVALUATIONS = 25  # about as many epochs of a fit are measured
-N_COORDINATES = 32  # of the tree whose leaves are local batches
-BITS_PER_DIGIT = 10  # at least so many bits of a code for each digit of the norm
-N_MIN_BITS = 32  # of codes that reconstruct: shorter ones have no room for the norm
-QUERY_RATE = 30  # learning rate of queries alone, in units of that of both maps
-LOCAL_RATE = 3  # learning rate of both maps with local batches, in units of that with random ones
+_N_START = 10_000  # samples that the start is learned from
+_N_EVALUATIONS = 25  # about as many epochs of a fit are measured
+_N_COORDINATES = 32  # of the tree whose leaves are local batches
+_BITS_PER_DIGIT = 10  # at least so many bits of a code for each digit of the norm
+_N_MIN_BITS = 32  # of codes that reconstruct: shorter ones have no room for the norm
+_QUERY_RATE = 30  # learning rate of queries alone, in units of that of both maps
+_LOCAL_RATE = 3  # learning rate of both maps with local batches, in units of that with random ones
 
 
 def _are_many(n_samples: int, batch_size: int) -> bool:
@@ -111,7 +111,7 @@ class _EmbeddingObjective(Objective):
         """Order of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
         if not _are_many(len(X), batch_size):
             return rng.permutation(len(X))
-        pairs = compute_activations(encoder, X[rng.integers(len(X), size=2 * N_COORDINATES)], encoder.features)
+        pairs = compute_activations(encoder, X[rng.integers(len(X), size=2 * _N_COORDINATES)], encoder.features)
         directions = torch.from_numpy(pairs[::2] - pairs[1::2]).to(encoder.mean.device)
         coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), directions))
         return local_order(coordinates, batch_size, rng)
@@ -327,13 +327,13 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:
             is_local = _are_many(len(X), self.settings_["batch_size"])
-            factor = QUERY_RATE if self._may_reconstruct() else LOCAL_RATE if is_local else 1
+            factor = _QUERY_RATE if self._may_reconstruct() else _LOCAL_RATE if is_local else 1
             self.settings_["learning_rate"] *= factor
 
     def _may_reconstruct(self) -> bool:
         """Whether training starts from codes that reconstruct the items."""
         is_plain = self.backbone is None and not self.settings_["smoothing"]
-        return is_plain and (self.factors or self._nbits >= N_MIN_BITS)
+        return is_plain and (self.factors or self._nbits >= _N_MIN_BITS)
 
     def _objective(self) -> Objective:
         if self._supervised:
@@ -352,7 +352,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
         if self.metric == "cosine" and encoder.offset is not None:
             _warn_of_offset(int(torch.count_nonzero(encoder.offset[0])))
-        indices = slice(None) if len(X) <= N_START else evenly_spaced(len(X), N_START)
+        indices = slice(None) if len(X) <= _N_START else evenly_spaced(len(X), _N_START)
         start = torch.as_tensor(itq_map(encoder, X, indices, rng).T)
         with torch.no_grad():
             encoder.hash.weight.copy_(start)
@@ -362,7 +362,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         if self._supervised:
             return super()._hold_out(X, targets, order)
         indices = choose_queries(len(X), self.validation_fraction, order)
-        every = math.ceil(self.settings_["n_epochs"] / N_EVALUATIONS)
+        every = math.ceil(self.settings_["n_epochs"] / _N_EVALUATIONS)
         return HeldOutQueries(X, targets, indices, self._scores(), self.n_iter_no_change, every)
 
     def _fit_loop(self, trainer: Trainer, held_out: Any, *others: Any) -> None:
@@ -401,9 +401,9 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     def _reconstruct(self, encoder: Any, X: Any, indices: npt.NDArray[np.int64]) -> None:
         """Learn codes that reconstruct samples, from some of those at the indices."""
-        indices = indices[evenly_spaced(len(indices), N_START)]
+        indices = indices[evenly_spaced(len(indices), _N_START)]
         features = compute_activations(encoder, X[indices], encoder.features)
-        n_digits = 0 if self.factors else min(self._n_digits[self.metric], self._nbits // BITS_PER_DIGIT)
+        n_digits = 0 if self.factors else min(self._n_digits[self.metric], self._nbits // _BITS_PER_DIGIT)
         start = encoder.hash.weight.detach().cpu().numpy()
         model = learn_reconstruction(features, start, n_digits, has_offset=not self.factors)
         shift = torch.zeros_like(encoder.decoder[0])

@@ -33,7 +33,7 @@ from skhash.hashers.deep._objectives import pairwise_loss
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
 _SCALE = 10.0  # a = 10 / nbits, about the value in the authors' code at 48 bits
-N_MEASURED = 1024  # samples whose pairs measure the gap of a stage; those of 4,096 cost as much as 100 steps
+_N_MEASURED = 1024  # samples whose pairs measure the gap of a stage; those of 4,096 cost as much as 100 steps
 
 
 class _HashNetObjective(Objective):
@@ -263,7 +263,7 @@ class HashNetHasher(DeepHasher):
         return self.n_stages
 
     def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
-        chosen = evenly_spaced(len(trainer.X), N_MEASURED)
+        chosen = evenly_spaced(len(trainer.X), _N_MEASURED)
         activations = torch.from_numpy(compute_activations(trainer.encoder, trainer.X[chosen])).to(trainer.device)
         objective = cast(_HashNetObjective, trainer.objective)
         return objective.gap(activations, trainer.targets[chosen])

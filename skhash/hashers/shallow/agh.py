@@ -51,8 +51,8 @@ from skhash._validation.schema import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center, orthonormal_map
 
-MIN_SAMPLES_PER_ANCHOR = 5  # with fewer, the graph has many parts, and eigenvectors only distinguish those
-MIN_EIGENVALUE = 1e-8  # smaller eigenvalues, out of at most 1, are rounding errors
+_MIN_SAMPLES_PER_ANCHOR = 5  # with fewer, the graph has many parts, and eigenvectors only distinguish those
+_MIN_EIGENVALUE = 1e-8  # smaller eigenvalues, out of at most 1, are rounding errors
 
 
 def _anchor_weights(
@@ -138,7 +138,7 @@ def _anchor_graph_map(Z: csr_array, n_columns: int) -> tuple[npt.NDArray[np.floa
     # minus the constant eigenvector, because others have eigenvalue 1, too, if the graph has several parts
     M = (Z.T @ Z).toarray() / np.outer(root, root) - np.outer(root, root) / n
     eigenvalues, V = eigh(M)
-    chosen = np.flatnonzero(eigenvalues > MIN_EIGENVALUE)[::-1][:n_columns]
+    chosen = np.flatnonzero(eigenvalues > _MIN_EIGENVALUE)[::-1][:n_columns]
     return np.sqrt(n / eigenvalues[chosen]) * V[:, chosen] / root[:, None], eigenvalues[chosen]
 
 
@@ -178,7 +178,7 @@ def _second_thresholds(Y: npt.NDArray[np.float64], Z: csr_array) -> npt.NDArray[
     f = np.where(above, Y - means[1], means[0] - Y)
     curvature = quadratic_form(u, u)
     # without curvature no edge joins the two sides, and every beta is optimal
-    curved = curvature > MIN_EIGENVALUE * (u * u).sum(axis=0)
+    curved = curvature > _MIN_EIGENVALUE * (u * u).sum(axis=0)
     beta = np.where(curved, quadratic_form(u, f) / np.where(curved, curvature, 1), 0)
     thresholds: npt.NDArray[np.float64] = means + beta / sizes
     return thresholds
@@ -305,7 +305,7 @@ class AGHHasher(BaseHasher):
         self.thresholds_ = _second_thresholds((Z @ self.projection_)[:, : self.nbits - n_columns], Z)
 
     def _draw_anchors(self, X: npt.NDArray[np.float64], rng: np.random.RandomState) -> npt.NDArray[np.float64]:
-        m = min(self.n_anchors, max(len(X) // MIN_SAMPLES_PER_ANCHOR, 2))
+        m = min(self.n_anchors, max(len(X) // _MIN_SAMPLES_PER_ANCHOR, 2))
         kmeans = KMeans(m, n_init=1, max_iter=self.n_iter, random_state=rng, copy_x=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than clusters

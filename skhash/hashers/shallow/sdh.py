@@ -30,7 +30,7 @@ from skhash.hashers.shallow._kernel import KernelHasher
 from skhash.hashers.shallow._kernel_features import KernelFeatures
 from skhash.hashers.shallow._linear import ridged_cholesky
 
-MAX_SWEEPS = 10  # of the B-step over all bits; a few are usually enough
+_MAX_SWEEPS = 10  # of the B-step over all bits; a few are usually enough
 
 
 def _discrete_descent(
@@ -63,7 +63,7 @@ def _discrete_descent(
     """
     B = B.copy()
     fitted = B @ W
-    for _ in range(MAX_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         changed = False
         for b, w, q in zip(B.T, W, Q.T, strict=True):
             new = signs(binarize(q - fitted @ w + b * (w @ w)))

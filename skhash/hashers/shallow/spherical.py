@@ -28,8 +28,8 @@ from skhash._validation.schema import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center
 
-N_START = 5  # number of samples whose mean is a first pivot, near the center, where spheres overlap
-FAR = 1e6  # distance, in units of the extent of the samples, at which spheres are planes up to rounding
+_N_START = 5  # number of samples whose mean is a first pivot, near the center, where spheres overlap
+_FAR = 1e6  # distance, in units of the extent of the samples, at which spheres are planes up to rounding
 
 
 def _balancing_radii(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -130,7 +130,7 @@ def _spread_pivots(
         if miss < least:
             nearest, least = pivots, miss
         # with many equal samples, pivots can move away without end
-        if miss <= 1 or n_iter == max_iter or np.abs(pivots).max() > FAR * extent:
+        if miss <= 1 or n_iter == max_iter or np.abs(pivots).max() > _FAR * extent:
             break
         pivots = pivots + (excess.sum(axis=1, keepdims=True) * pivots - excess @ pivots) / (2 * nbits)
     return nearest, n_iter
@@ -226,7 +226,7 @@ class SphericalHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         X, self.mean_ = center(X, np.float64)  # pivots may be so far that distances in float32 are equal
-        first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, N_START))
+        first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, _N_START))
         start = X[first].mean(axis=1)
         self.pivots_, self.n_iter_ = _spread_pivots(X, start, self.eps_m, self.eps_s, self.max_iter)
         radii = _balancing_radii(euclidean_distances(X, self.pivots_))

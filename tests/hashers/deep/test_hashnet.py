@@ -121,7 +121,7 @@ def test_the_gap_of_many_samples_is_estimated_from_some(digits, monkeypatch):
         return HashNetHasher(16, n_epochs=2, random_state=0).fit(digits.X, digits.y).history_[-1]
 
     whole = last_entry()
-    monkeypatch.setattr(hashnet, "N_MEASURED", 250)
+    monkeypatch.setattr(hashnet, "_N_MEASURED", 250)
     some = last_entry()
     assert some != whole
     assert some == pytest.approx(whole, rel=0.2)

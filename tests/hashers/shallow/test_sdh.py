@@ -32,7 +32,7 @@ def sdh_objective(Y, B, W, F, lam, nu):
 @pytest.mark.parametrize("nu", [0.0, 1e-5, 0.5])
 def test_every_column_of_the_descent_is_the_best_of_all(problem, monkeypatch, nu):
     Y, B, W, F = problem.Y, problem.B, problem.W, problem.F
-    monkeypatch.setattr(sdh, "MAX_SWEEPS", 1)
+    monkeypatch.setattr(sdh, "_MAX_SWEEPS", 1)
     expected = B.copy()
     for k in range(2):
         candidates = [
@@ -46,7 +46,7 @@ def test_no_sweep_increases_the_objective(monkeypatch):
     rng = np.random.default_rng(1)
     Y = np.eye(5)[rng.integers(0, 5, 100)]
     B, W, F = signs(rng.normal(size=(100, 12))), rng.normal(size=(12, 5)), rng.normal(size=(100, 12))
-    monkeypatch.setattr(sdh, "MAX_SWEEPS", 1)
+    monkeypatch.setattr(sdh, "_MAX_SWEEPS", 1)
     objectives = [sdh_objective(Y, B, W, F, 1, 0.1)]
     for _ in range(20):
         B = _discrete_descent(B, W, Y @ W.T + 0.1 * F)
