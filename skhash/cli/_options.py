@@ -192,7 +192,7 @@ def check(options: argparse.Namespace) -> None:
     ValueError
         If numbers of bits are wrong, or an option lacks the one that it needs.
     """
-    from skhash.datasets.loading import is_dataset
+    from skhash.datasets._sources import is_dataset
 
     datasets = list(options.datasets)
     if options.bits and options.bytes:
@@ -238,7 +238,7 @@ def method_lines() -> list[str]:
 def _lists() -> str:
     """Data sets, protocols, methods and groups, one per line."""
     from skhash.datasets import PROTOCOLS  # imports scikit-learn
-    from skhash.datasets.loading import sources
+    from skhash.datasets._sources import sources
 
     lines = [
         fill(f"{', '.join(names)}: {source}", 79, initial_indent="  ", subsequent_indent="    ")

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation.numeric import is_count
+from skhash.datasets._parts import draw
+from skhash.datasets._splitting import as_bunch
 from skhash.datasets.protocols import Protocol, check_protocol
-from skhash.datasets.splitting import as_bunch, draw
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:

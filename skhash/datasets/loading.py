@@ -1,23 +1,19 @@
 """Load a data set from a file or from the web, and split it."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from skhash._validation.names import with_nearest
 from skhash.datasets._npz import read_npy, read_npz
+from skhash.datasets._sources import ALIASES, DEFAULT_PROTOCOLS, Arrays, check_names, check_type, fetch, find_file
+from skhash.datasets._splitting import check_arrays, split_arrays
 from skhash.datasets.protocols import Protocol, check_protocol
-from skhash.datasets.splitting import check_arrays, split_arrays
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def load_dataset(
@@ -76,20 +72,20 @@ def load_dataset(
     digits, protocol 'holdout': 359 queries against 1,438 database samples,
     1,438 of them for training; relevance = same class.
     """
-    _check_type(name)
+    check_type(name)
     if protocol is not None:
         check_protocol(protocol)  # before any reading or fetching
-    name = _ALIASES.get(os.fspath(name), os.fspath(name))
-    path = _find_file(name, data_home)
+    name = ALIASES.get(os.fspath(name), os.fspath(name))
+    path = find_file(name, data_home)
     if path is None:
         check_names([name])
-    arrays = _fetch(name, data_home) if path is None else _read(path)
+    arrays = fetch(name, data_home) if path is None else _read(path)
     try:
         X, scale = check_arrays(arrays["X"], arrays.get("y"), arrays.get("scale", 1.0))
     except (ValueError, TypeError) as error:
         raise InvalidFileError(path or name, f"cannot be used: {error}") from error
     if protocol is None:
-        protocol = _DEFAULT_PROTOCOLS.get(name, "holdout" if "y" in arrays else "labelme")
+        protocol = DEFAULT_PROTOCOLS.get(name, "holdout" if "y" in arrays else "labelme")
     try:
         label = Path(name).name.removesuffix(".npz").removesuffix(".npy")
         return split_arrays(
@@ -100,118 +96,5 @@ def load_dataset(
         raise (InvalidFileError(path, reason) if path else ValueError(f"Data set {name!r} {reason}")) from error
 
 
-def check_names(names: Iterable[str | os.PathLike[str]]) -> None:
-    """Raise ValueError that names all unknown data sets. A file that is missing is another error."""
-    known, names = [*_DEFAULT_PROTOCOLS, *_ALIASES], list(names)
-    for name in names:
-        _check_type(name)
-    texts = [os.fspath(name) for name in names]
-    unknown = [text for text in texts if not is_dataset(text) and _find_file(text, None) is None]
-    if unknown:
-        raise ValueError(
-            f"`name` must be one of {', '.join(known)}, or an .npz or .npy file (by path, or in SKHASH_DATA). "
-            f"Got {with_nearest(unknown, known)} instead."
-        )
-
-
-def _check_type(name: object) -> None:
-    if not isinstance(name, str | os.PathLike):
-        raise TypeError(f"`name` must be the name of a data set or the path of an .npz file. Got {name!r} instead.")
-
-
-def sources() -> dict[str, list[str]]:
-    """Names of the data sets by where they come from, with the names of files that differ."""
-    aliases: dict[str, str] = {}
-    for alias, name in _ALIASES.items():
-        aliases.setdefault(name, alias)  # the first of several
-    return {
-        "comes with scikit-learn": ["digits"],
-        "a file in the folder that SKHASH_DATA names, or a download from openml.org": list(_OPENML),
-        "a file in the folder that SKHASH_DATA names": [f"{alias} ({name}.npz)" for name, alias in aliases.items()],
-    }
-
-
-def is_dataset(name: str) -> bool:
-    """Whether this is the name of a data set, or ends as a file of arrays does."""
-    return name in _DEFAULT_PROTOCOLS or name in _ALIASES or name.endswith(_ENDINGS)
-
-
 def _read(path: Path) -> Arrays:
     return read_npy(path) if path.suffix == ".npy" else read_npz(path, ("X", "y", "scale", "test"))
-
-
-def _fetch(name: str, data_home: Any) -> Arrays:
-    """Arrays of a data set that comes with scikit-learn or from the web."""
-    if name == "digits":
-        return _fetch_digits()
-    if name in _OPENML:
-        return _fetch_openml(name, data_home)
-    if name in _DEFAULT_PROTOCOLS:
-        raise FileNotFoundError(f"Data set {name!r} cannot be fetched. {_how_to_provide(name)}")
-    raise FileNotFoundError(f"There is no file {name!r}, neither here nor in data_home or SKHASH_DATA.")
-
-
-def _find_file(name: str, data_home: Any) -> Path | None:
-    is_file_name = name.endswith(_ENDINGS)
-    folders = ["." if is_file_name else None, data_home, os.environ.get("SKHASH_DATA")]
-    paths = (Path(folder, name if is_file_name else f"{name}.npz").expanduser() for folder in folders if folder)
-    return next((path for path in paths if path.is_file()), None)
-
-
-def _fetch_digits() -> Arrays:
-    from sklearn.datasets import load_digits
-
-    return dict(zip("Xy", load_digits(return_X_y=True), strict=True))
-
-
-class _OnOpenML(NamedTuple):
-    """Where a data set is on openml.org, and what its values become: X + shift as dtype, and labels from 0.
-
-    The last `n_test` samples are the test samples.
-    """
-
-    title: str
-    version: int
-    dtype: type
-    shift: int = 0
-    first_label: int = 0
-    n_test: int | None = None
-
-
-def _fetch_openml(name: str, data_home: Any) -> Arrays:
-    from sklearn.datasets import fetch_openml
-
-    source = _OPENML[name]
-    try:
-        X, y = fetch_openml(source.title, version=source.version, data_home=data_home, as_frame=False, return_X_y=True)
-    except OSError as error:
-        raise OSError(f"Data set {name!r} could not be fetched: {error}. {_how_to_provide(name)}") from error
-    arrays = {"X": X.astype(source.dtype) + source.dtype(source.shift), "y": y.astype(np.uint8) - source.first_label}
-    if source.n_test is not None:
-        arrays["test"] = np.arange(len(X)) >= len(X) - source.n_test
-    return arrays
-
-
-def _how_to_provide(name: str) -> str:
-    return f"Put {name}.npz (arrays X and y) into a folder and set SKHASH_DATA to that folder."
-
-
-_ENDINGS = (".npz", ".npy")
-_DEFAULT_PROTOCOLS = {
-    "digits": "holdout",
-    "mnist": "5k",
-    "fashion_mnist": "5k",
-    "usps": "5k",
-    "isolet": "struct",
-    "cifar10_gist512": "5k",
-    "mirflickr25k_tags1386": "mirflickr",
-}
-_ALIASES = {"cifar_gist": "cifar10_gist512", "cifar10": "cifar10_gist512", "mirflickr": "mirflickr25k_tags1386"}
-_OPENML = {
-    "mnist": _OnOpenML("mnist_784", 1, np.uint8, n_test=10_000),
-    "fashion_mnist": _OnOpenML("Fashion-MNIST", 1, np.uint8, n_test=10_000),
-    "usps": _OnOpenML(
-        "USPS", 2, np.float32, shift=1, first_label=1
-    ),  # pixels from -1 to 1, like the features of isolet
-    "isolet": _OnOpenML("isolet", 1, np.float32, first_label=1),
-}
