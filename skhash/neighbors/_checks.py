@@ -141,3 +141,11 @@ def object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:
     array = np.empty(len(parts), dtype=object)
     array[:] = parts
     return array
+
+
+def smallest(
+    distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], k: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The k smallest distances of each query, sorted by distance and index."""
+    order = np.lexsort((indices, distances), axis=1)[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)

@@ -1,5 +1,6 @@
 """Exact search of a database in groups of queries and, for few queries, in shards."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ from skhash._chunks import memory_chunks
 from skhash._compat import openmp_n_threads
 from skhash._distances import Distance, Neighbors
 from skhash._threads import run_in_slices
-from skhash.neighbors.merging import merge_with_ties
+from skhash.neighbors.merging import merge_neighbors
 
 QUERY_GROUP = 64  # queries for which each block of the database is read once
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
@@ -49,7 +50,7 @@ def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Nei
 
     run_in_slices(search, len(tasks))
     parts = [[found[first + shard] for shard in range(n_shards)] for first in range(0, len(tasks), n_shards)]
-    merged = [merge_with_ties(shards, k) for shards in parts]
+    merged = [_merge_with_ties(shards, k) for shards in parts]
     return Neighbors(*(np.concatenate(arrays) for arrays in zip(*merged, strict=True)))
 
 
@@ -83,3 +84,15 @@ def within(
         indices.append(np.flatnonzero(real <= radius))
         distances.append(real[indices[-1]])
     return distances, indices
+
+
+def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:
+    """Nearest items of all shards, with the number of items that tie with the last one."""
+    if len(shards) == 1:
+        return shards[0]
+    distances, indices = merge_neighbors([(shard.distances, shard.indices) for shard in shards], n_neighbors)
+    n_ties = np.zeros(len(distances), dtype=np.int64)
+    for shard in shards:
+        listed = (shard.distances == distances[:, -1:]).sum(axis=1)
+        n_ties += np.where(shard.distances[:, -1] == distances[:, -1], shard.n_ties, listed)
+    return Neighbors(distances, indices, n_ties)

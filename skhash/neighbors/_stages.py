@@ -18,8 +18,8 @@ from skhash._distances import (
 )
 from skhash.codes import unpack
 from skhash.neighbors._approximate import ApproximateIndex
+from skhash.neighbors._checks import smallest
 from skhash.neighbors._search import nearest, within
-from skhash.neighbors.merging import smallest
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
 """Neighbors found in shards of a database, merged into those of the whole."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from skhash._distances import Neighbors
 from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
 from skhash._validation.numeric import is_count, numeric
-from skhash.neighbors._checks import MAX_ID
+from skhash.neighbors._checks import MAX_ID, smallest
 
 _KIND = "list of neighbors"
 
@@ -146,23 +145,3 @@ def _check_shapes(distances: npt.NDArray[Any], indices: npt.NDArray[Any]) -> Non
             "`distances` and `indices` must have one shape, (n_queries, k). "
             f"Got {distances.shape} and {indices.shape} instead."
         )
-
-
-def merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:
-    """Nearest items of all shards, with the number of items that tie with the last one."""
-    if len(shards) == 1:
-        return shards[0]
-    distances, indices = merge_neighbors([(shard.distances, shard.indices) for shard in shards], n_neighbors)
-    n_ties = np.zeros(len(distances), dtype=np.int64)
-    for shard in shards:
-        listed = (shard.distances == distances[:, -1:]).sum(axis=1)
-        n_ties += np.where(shard.distances[:, -1] == distances[:, -1], shard.n_ties, listed)
-    return Neighbors(distances, indices, n_ties)
-
-
-def smallest(
-    distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], k: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The k smallest distances of each query, sorted by distance and index."""
-    order = np.lexsort((indices, distances), axis=1)[:, :k]
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
