@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from skhash.comparison.evaluation import METRICS
-from skhash.comparison.leaders import MARKED
 
 Results = Sequence[Mapping[str, Any]]
 
 CODE_METRICS = tuple(f"neighbor_recall_at_10{ending}" for ending in ("", "_worst", "_best", "_of_50"))
 REAL_METRICS = tuple(f"real_{name}" for name in CODE_METRICS)
+#: what the mark of a leader in a table means
+_MARKED = "the best mean at this number of {unit}, or at most two standard errors below it (paired by seed)"
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
@@ -153,6 +154,11 @@ class Layout:
         """Metrics whose best values are marked, and the heads of their columns."""
         return {column.metric: column.head for column in self.columns if column.has_leaders}
 
+    @property
+    def table_head(self) -> tuple[str, ...]:
+        """Head of a table: method, size, and the columns."""
+        return ("method", self.unit, *(column.head for column in self.columns))
+
     def legend(self, table: str) -> str:
         """What an asterisk means; empty for a table that has none, as with a single method."""
         return f"* {self.marked}." if " *" in table else ""
@@ -160,7 +166,7 @@ class Layout:
     @property
     def marked(self) -> str:
         """What the mark of a leader means."""
-        return MARKED.format(unit=self.unit)
+        return _MARKED.format(unit=self.unit)
 
     def size(self, nbits: int) -> str:
         """Number of bits in the unit of the tables."""

@@ -13,7 +13,7 @@ from skhash.comparison._layouts import LAYOUTS, Layout, is_done, layout_of, mean
 from skhash.comparison.leaders import find_leaders
 from skhash.comparison.provenance import Provenance
 from skhash.comparison.results import Result
-from skhash.comparison.tables import absences, heads_of, summarize
+from skhash.comparison.tables import absences, summarize
 from skhash.datasets import PROTOCOLS
 from skhash.registry import VARIANTS
 
@@ -84,7 +84,7 @@ def _section(dataset: str, protocol: str, results: Sequence[Result], can_draw: b
         "sizes": [layout.size(nbits) for nbits in sorted({result.nbits for result in results})],
         "headline": layout.heads[layout.headline],
         "marked": layout.marked,
-        "columns": heads_of(results),
+        "columns": layout.table_head,
         "absences": absences(ranked),
         "matrices": [_matrix(metric, results, layout) for metric in layout.matrices] if done else [],
         "pictures": _pictures.draw_pictures(done) if can_draw and done else {},

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-#: what the mark of a leader in a table means
-MARKED = "the best mean at this number of {unit}, or at most two standard errors below it (paired by seed)"
-
 
 def find_leaders(results: Sequence[Mapping[str, Any]], metric: str = "ap") -> list[str]:
     """Methods with the best mean of a metric, and those whose distance to it is not significant.

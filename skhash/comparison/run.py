@@ -12,12 +12,13 @@ from skhash.comparison._baselines import import_faiss
 from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._settings import Tuning
 from skhash.comparison._tasks import Task, identify, load, load_vectors, run_task, task_of
+from skhash.comparison._watching import Channel, FitWatcher, open_channel
 from skhash.comparison.methods import expand_methods, variant_of
 from skhash.comparison.progress import Progress, estimate_seconds_left
 from skhash.comparison.report import write_results
 from skhash.comparison.results import Result
 from skhash.comparison.store import Store
-from skhash.comparison.watching import FitWatcher, Line, Plan, Step, open_line
+from skhash.comparison.watching import Plan, Step
 from skhash.datasets import PROTOCOLS, Protocol
 from skhash.datasets._sources import check_names
 from skhash.datasets.protocols import check_protocol
@@ -215,8 +216,8 @@ def _run_tasks(
     else:
         limits = {"backend": "loky", "inner_max_num_threads": max(1, joblib.cpu_count() // n_jobs)}
     try:
-        with open_line(tell) if n_jobs > 1 else nullcontext(tell) as way, joblib.parallel_config(**limits):
-            jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store, way) for position in waiting)
+        with open_channel(tell) if n_jobs > 1 else nullcontext(tell) as channel, joblib.parallel_config(**limits):
+            jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store, channel) for position in waiting)
             with _interrupts_blocked():
                 finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
             for position, result in finished:
@@ -245,7 +246,9 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_numbered(position: int, task: Task, store: Store, way: Line | Callable[[Step], object]) -> tuple[int, Result]:
-    """Result of a task, whose steps go a way to the process of `compare`."""
-    tell = way.tell if isinstance(way, Line) else way
+def _run_numbered(
+    position: int, task: Task, store: Store, channel: Channel | Callable[[Step], object]
+) -> tuple[int, Result]:
+    """Position and result of a task, whose steps go to the process of `compare`: by a channel, or by a function."""
+    tell = channel.send if isinstance(channel, Channel) else channel
     return position, run_task(task, store, FitWatcher(tell, position, task.label, task.n_fits))

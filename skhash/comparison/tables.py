@@ -53,12 +53,6 @@ def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> 
     return lines
 
 
-def heads_of(results: Results) -> tuple[str, ...]:
-    """Heads of the table of the results of one data set."""
-    layout = layout_of(results)
-    return ("method", layout.unit, *(column.head for column in layout.columns))
-
-
 def _leaders(results: Results, layout: Layout) -> set[tuple[str, int, str]]:
     """Method, number of bits and metric of each cell of a leader."""
     if len({result["method"] for result in results}) == 1:
@@ -98,7 +92,7 @@ def markdown_table(results: Results) -> str:
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
-    return lay_out([heads_of(results), *summarize(results)])
+    return lay_out([layout_of(results).table_head, *summarize(results)])
 
 
 def lay_out(cells: Sequence[Sequence[str]]) -> str:

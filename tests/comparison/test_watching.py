@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from skhash.comparison import Plan, Progress, Result, Step, compare, watching
+from skhash.comparison import Plan, Progress, Result, Step, _watching, compare
 from skhash.comparison._live import LiveLine
 
 STEP = Step(0, "talr, 8 bits", "epoch", 12, 125, 50.0, 41.0, 0.12345, n_tasks=3, total_seconds_left=130.0)
@@ -36,7 +36,7 @@ def run(methods, **options):
 
 @pytest.fixture
 def every_step(monkeypatch):
-    monkeypatch.setattr(watching, "INTERVAL", 0.0)
+    monkeypatch.setattr(_watching, "_INTERVAL", 0.0)
 
 
 def test_each_epoch_is_told_and_changes_nothing(every_step):
@@ -54,7 +54,7 @@ def test_each_epoch_is_told_and_changes_nothing(every_step):
 
 
 def test_steps_are_told_a_few_times_a_second(monkeypatch):
-    monkeypatch.setattr(watching, "INTERVAL", 1000.0)
+    monkeypatch.setattr(_watching, "_INTERVAL", 1000.0)
     _, (_, *steps) = run(["talr-ndcg"])
     assert [step.n_done for step in steps] == [1, steps[0].n_steps]
 
