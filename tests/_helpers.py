@@ -27,7 +27,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import skhash
-from skhash import CGHashHasher, StructHashHasher
+from skhash import CGHashHasher, StructHashHasher, persistence
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.datasets import PROTOCOLS
 from skhash.persistence._format import checksum
@@ -69,7 +69,17 @@ def by_linprog(slopes, offsets, C):
     return linprog(np.r_[np.ones(nbits), C], A_ub=np.column_stack([-slopes, -np.ones(n_cuts)]), b_ub=-offsets)
 
 
-class StopAfter:
+class Callback:
+    """A callback of which a test needs a part of the methods."""
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+
+class StopAfter(Callback):
     """A callback that interrupts the training, as a user does, after some epochs."""
 
     def __init__(self, n_epochs):
@@ -77,10 +87,6 @@ class StopAfter:
 
     def setup(self, estimator, context):
         self.seen = 0
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
 
     def on_fit_task_end(self, estimator, context):
         self.seen += 1
@@ -93,6 +99,25 @@ def stop_and_resume(make, *data, after=2):
     with pytest.raises(KeyboardInterrupt):
         make().set_callbacks(StopAfter(after)).fit(*data)
     return make().fit(*data, resume=True)
+
+
+def assert_resumes_as_if_never_stopped(make, folder, X, y, *attributes):
+    """A fit that is stopped and resumed must equal one that is not, in history, codes and further attributes."""
+    resumed, uninterrupted = stop_and_resume(partial(make, checkpoint=folder), X, y), make().fit(X, y)
+    assert resumed.history_ == uninterrupted.history_
+    for name in ("database_codes_", *attributes):
+        assert_array_equal(getattr(resumed, name), getattr(uninterrupted, name))
+
+
+def assert_learns_on_after_load(hasher, path, X, y, *attributes):
+    """A hasher that is saved and loaded must have the attributes, and learn on to the same codes."""
+    persistence.save(hasher, path)
+    loaded = persistence.load(path)
+    for name in attributes:
+        assert_array_equal(getattr(loaded, name), getattr(hasher, name))
+    for each in (hasher, loaded):
+        each.partial_fit(X, y)
+    assert_array_equal(loaded.database_codes_, hasher.database_codes_)
 
 
 def same(a, b):
@@ -305,14 +330,8 @@ class Dataset(torch.utils.data.Dataset):
         return torch.from_numpy(self.X[i].copy()), int(self.y[i])
 
 
-class Stop:
+class Stop(Callback):
     """A callback that stops the training after the first epoch."""
-
-    def setup(self, estimator, context): ...
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
 
     def on_fit_task_end(self, estimator, context):
         return True

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _helpers import Stop
+from _helpers import Callback, Stop
 from numpy.testing import assert_array_equal
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
@@ -17,17 +17,11 @@ from skhash.metrics import ap_scorer
 quick = partial(TALRHasher, nbits=16, n_epochs=3, batch_size=100, random_state=0)
 
 
-class Callback:
+class Recorder(Callback):
     """Records the hasher of each epoch, and may stop the training."""
 
     def __init__(self, stop_at=None):
         self.stop_at, self.epochs, self.fits = stop_at, [], []
-
-    def setup(self, estimator, context): ...
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator):
         (self.epochs if context.task_name == "epoch" else self.fits).append(fitted_estimator)
@@ -40,7 +34,7 @@ def plain(digits):
 
 
 def test_early_stopping_returns_the_best_epoch(digits):
-    callback = Callback()
+    callback = Recorder()
     hasher = quick(early_stopping=True, n_iter_no_change=2, n_epochs=30, learning_rate=0.5)
     hasher.set_callbacks(callback).fit(digits.X, digits.y)
     values = [entry["validation"] for entry in hasher.history_]
@@ -85,7 +79,7 @@ def test_early_stopping_without_targets(digits):
 
 
 def test_each_epoch_is_shown_to_callbacks(digits, plain):
-    callback = Callback()
+    callback = Recorder()
     hasher = quick().set_callbacks(callback).fit(digits.X, digits.y)
     assert_array_equal(hasher.encode(digits.X), plain.encode(digits.X))  # callbacks change nothing
     assert len(callback.epochs) == 3
@@ -95,7 +89,7 @@ def test_each_epoch_is_shown_to_callbacks(digits, plain):
 
 
 def test_a_callback_may_stop_the_training(digits):
-    hasher = quick(n_epochs=10).set_callbacks(Callback(stop_at=2)).fit(digits.X, digits.y)
+    hasher = quick(n_epochs=10).set_callbacks(Recorder(stop_at=2)).fit(digits.X, digits.y)
     assert hasher.n_epochs_ == len(hasher.history_) == 2
 
 

@@ -9,6 +9,7 @@ import torch
 from _helpers import (
     CASES,
     NBITS,
+    assert_resumes_as_if_never_stopped,
     case_of,
     draw,
     finite_at_extremes,
@@ -16,7 +17,6 @@ from _helpers import (
     loss_of,
     mean,
     softplus,
-    stop_and_resume,
 )
 from numpy.testing import assert_array_equal
 
@@ -116,7 +116,4 @@ def test_the_first_call_of_partial_fit_sees_every_class(digits):
 
 def test_a_resumed_fit_goes_on_with_its_classifier(digits, tmp_path):
     make = partial(GreedyHashHasher, 8, n_epochs=4, batch_size=50, random_state=0)
-    resumed = stop_and_resume(partial(make, checkpoint=tmp_path), digits.X, digits.y)
-    uninterrupted = make().fit(digits.X, digits.y)
-    assert resumed.history_ == uninterrupted.history_
-    assert_array_equal(resumed.database_codes_, uninterrupted.database_codes_)
+    assert_resumes_as_if_never_stopped(make, tmp_path, digits.X, digits.y)

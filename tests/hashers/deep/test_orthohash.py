@@ -9,6 +9,8 @@ import torch
 from _helpers import (
     CASES,
     NBITS,
+    assert_learns_on_after_load,
+    assert_resumes_as_if_never_stopped,
     case_of,
     cosine,
     draw,
@@ -16,11 +18,10 @@ from _helpers import (
     has_right_gradients,
     loss_of,
     mean,
-    stop_and_resume,
 )
 from numpy.testing import assert_array_equal
 
-from skhash import OrthoHashHasher, persistence
+from skhash import OrthoHashHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity
 from skhash.hashers.deep.orthohash import _draw_codes, _OrthoHashObjective
 
@@ -152,18 +153,9 @@ def test_partial_fit_keeps_the_codes_of_the_classes(digits):
 
 def test_a_loaded_hasher_learns_on_with_its_codes(digits, tmp_path):
     hasher = OrthoHashHasher(8, batch_size=50, random_state=0).partial_fit(digits.X, digits.y)
-    persistence.save(hasher, tmp_path / "hasher")
-    loaded = persistence.load(tmp_path / "hasher")
-    assert_array_equal(loaded.class_codes_, hasher.class_codes_)
-    for each in (hasher, loaded):
-        each.partial_fit(digits.X, digits.y)
-    assert_array_equal(loaded.database_codes_, hasher.database_codes_)
+    assert_learns_on_after_load(hasher, tmp_path / "hasher", digits.X, digits.y, "class_codes_")
 
 
 def test_a_resumed_fit_has_the_same_codes(digits, tmp_path):
     make = partial(OrthoHashHasher, 8, n_epochs=4, batch_size=50, random_state=0)
-    resumed = stop_and_resume(partial(make, checkpoint=tmp_path), digits.X, digits.y)
-    uninterrupted = make().fit(digits.X, digits.y)
-    assert resumed.history_ == uninterrupted.history_
-    assert_array_equal(resumed.class_codes_, uninterrupted.class_codes_)
-    assert_array_equal(resumed.database_codes_, uninterrupted.database_codes_)
+    assert_resumes_as_if_never_stopped(make, tmp_path, digits.X, digits.y, "class_codes_")
