@@ -18,7 +18,7 @@ import time
 
 import faiss
 import numpy as np
-from bench_histogram import NBITS, random_codes
+from evaluation import NBITS, random_codes
 from search import count_bits, fastest
 from threadpoolctl import threadpool_limits
 

@@ -1,6 +1,6 @@
 """CPU time and AP_T of a linear TALR fit on MNIST with protocol "5k" at 32 bits, three seeds.
 
-SKHASH_DATA=FOLDER OMP_NUM_THREADS=1 python benchmarks/bench_fit.py
+SKHASH_DATA=FOLDER OMP_NUM_THREADS=1 python benchmarks/fit.py
 """
 
 import time

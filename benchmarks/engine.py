@@ -1,6 +1,6 @@
 """Overhead of the engine: an epoch of the Trainer against a plain loop with the same objective.
 
-    pytest benchmarks/bench_engine.py --benchmark-enable -s
+    pytest benchmarks/engine.py --benchmark-enable -s
 
 Both alternate in one process on one thread. The fastest epochs are compared.
 """

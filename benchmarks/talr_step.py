@@ -1,6 +1,6 @@
 """Time of a TALR step at batch size 256 and 64 bits: the compiled pass, scatter-adds, and the dense kernel.
 
-    pytest benchmarks/bench_talr_step.py --benchmark-enable
+    pytest benchmarks/talr_step.py --benchmark-enable
 
 The compiled pass is what a CPU runs, the scatter-adds what other devices run. The dense form builds the
 (M, M, b + 1) tensor of kernel values, as most code does. All other parts of the step are the same. All

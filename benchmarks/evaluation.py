@@ -1,6 +1,6 @@
 """Speed of an evaluation: 1,000 queries x 59,000 codes of 64 bits, 10 classes, beside two other ways.
 
-    pytest benchmarks/bench_histogram.py --benchmark-enable
+    pytest benchmarks/evaluation.py --benchmark-enable
 
 Each other way computes a metric from the same codes in the same run, and is compared with our
 histogram and the same metric of it. The absolute limit needs an idle machine.
