@@ -123,6 +123,12 @@ def test_the_top_level_has_the_folders_of_the_house_alone():
     assert tops == {".ci", ".github", "benchmarks", "docs", "examples", "experiments", "skhash", "tests"}
 
 
+def test_the_page_of_contributors_names_every_part():
+    page = (HOUSE.parent / "docs" / "contributing.rst").read_text(encoding="utf-8")
+    parts = {path.stem for path in HOUSE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert [part for part in sorted(parts - {"__init__", "__main__", "hashers"}) if f"``{part}" not in page] == []
+
+
 def test_folders_are_at_most_two_deep():
     assert max(len(path.relative_to(HOUSE).parts) for path in modules.values()) <= 3
 
