@@ -13,6 +13,7 @@ from skhash.metrics.histogram import RelevanceHistogram
 
 TIES = ("average", "best", "worst")
 EMPTY = ("skip", "zero", "one", "nan")
+DISCOUNTS = ("log2", "structhash")
 
 #: what a query without a value lacks
 NO_RELEVANT_ITEM = "relevant item"
