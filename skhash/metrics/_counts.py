@@ -204,8 +204,8 @@ def _merge_equal(words, group, n_queries):
     sample = slice(None, None, -(-n_items // 16_384))  # some items show whether codes repeat at all
     if n_queries < MANY or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
         return unmerged
-    keys, n_bits = _keys(words, group)
-    if n_bits is None:
+    keys, code_bits = _keys(words, group)
+    if code_bits is None:
         if _share_of_distinct(keys) > 0.5:
             return unmerged
         order = np.lexsort((*words, group))
@@ -217,16 +217,16 @@ def _merge_equal(words, group, n_queries):
     if len(begins) > n_items / 2:
         return unmerged
     rows = rows[:, begins]
-    if n_bits is not None:
-        rows = np.vstack([rows & np.uint64(2**n_bits - 1), rows >> np.uint64(n_bits)])
+    if code_bits is not None:
+        rows = np.vstack([rows & np.uint64(2**code_bits - 1), rows >> np.uint64(code_bits)])
     return np.ascontiguousarray(rows[:-1]), rows[-1].astype(np.int64), np.diff(begins, append=n_items)
 
 
 def _distinct_queries(words, group):
     """Indices of the queries with distinct code and target, and which of them each query equals."""
-    keys, n_bits = _keys(words.T, group)
+    keys, code_bits = _keys(words.T, group)
     everything = np.arange(len(group))
-    if n_bits is None:
+    if code_bits is None:
         return everything, everything
     return np.unique(keys, return_index=True, return_inverse=True)[1:]
 
@@ -236,10 +236,10 @@ def _keys(words, group):
 
     Where they do not fit into 64 bits, the integers are hashes and the number is None.
     """
-    n_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
-    if len(words) == 1 and n_bits + group_bits < 64:
-        dtype = np.uint32 if n_bits + group_bits <= 32 else np.uint64  # small integers are sorted in half of the time
-        return (group.astype(dtype) << dtype(n_bits)) | words[0].astype(dtype), n_bits
+    code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
+    if len(words) == 1 and code_bits + group_bits < 64:
+        dtype = np.uint32 if code_bits + group_bits <= 32 else np.uint64  # smaller integers are sorted in half the time
+        return (group.astype(dtype) << dtype(code_bits)) | words[0].astype(dtype), code_bits
     key = group.astype(np.uint64)
     for row in words:
         key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + row

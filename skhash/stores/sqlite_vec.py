@@ -58,11 +58,11 @@ def to_sqlite_vec(
     """
     _load_extension(connection)
     stored = check_codes(codes, nbits, ids)
-    name, n_bits = quoted(table), 8 * stored.codes.shape[1]
+    name, width = quoted(table), 8 * stored.codes.shape[1]
     if connection.table_exists(None, table):
         raise table_exists(table)
     with connection:  # a transaction
-        connection.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id INTEGER PRIMARY KEY, code bit[{n_bits}])")
+        connection.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id INTEGER PRIMARY KEY, code bit[{width}])")
         rows = ((int(i), code.tobytes()) for i, code in zip(stored.ids, stored.codes, strict=True))
         connection.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
 

@@ -71,9 +71,9 @@ class RankingOracle:
 
         Parameters
         ----------
-        differences : uint8 array of shape (n_lists, n_bits, n_items)
+        differences : uint8 array of shape (n_lists, nbits, n_items)
             Whether an item's bit differs from its query's.
-        weights : float64 array of shape (n_bits,)
+        weights : float64 array of shape (nbits,)
             Bit weights.
 
         Returns
@@ -135,12 +135,12 @@ class RankingOracle:
         ----------
         cut : Cut
             The constraint.
-        differences : uint8 array of shape (n_lists, n_bits, n_items)
+        differences : uint8 array of shape (n_lists, nbits, n_items)
             Whether an item's bit differs from its query's.
 
         Returns
         -------
-        float64 array of shape (n_bits,)
+        float64 array of shape (nbits,)
             The left-hand side of the constraint.
         """
         counts = np.empty(differences.shape[:2], np.int64)
