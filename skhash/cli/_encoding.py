@@ -69,7 +69,7 @@ def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
 
 
 def load_hasher(path: str) -> Any:
-    """Load a file of a hasher, not of an index."""
+    """Hasher of a file, which must not be that of an index."""
     header, _ = read(path)
     if header["class"] in INDEXES:  # some are not loaded without vectors
         raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}.")

@@ -202,7 +202,10 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
 
 @contextmanager
 def _named_warnings(task: Task) -> Iterator[None]:
-    """Begin warnings with the task, because their place in the code does not tell it. Each task has its own again."""
+    """Context manager that begins each warning with the task, which the place in the code does not tell.
+
+    A warning that an earlier task has shown is shown again.
+    """
     with warnings.catch_warnings():
         show = warnings.showwarning
 

@@ -27,7 +27,7 @@ def split_arrays(
     name: str,
     test: Any = None,
 ) -> "Bunch":
-    """Split arrays that :func:`check_arrays` has checked."""
+    """The result of :func:`split`, of arrays that :func:`check_arrays` has checked."""
     if y is None and protocol.requires_y:
         raise ValueError(
             f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' "
@@ -51,7 +51,7 @@ def split_arrays(
 
 
 def as_bunch(parts: tuple[Any, Any, Any], y: Any, drawn: Drawn, protocol: Protocol, name: str) -> "Bunch":
-    """The result of :func:`split`, of the samples of queries, database and training."""
+    """Bunch of the samples of queries, database and training, with their targets."""
     from sklearn.utils import Bunch
 
     X_query, X_database, X_train = parts

@@ -208,7 +208,7 @@ class TALRHasher(DeepHasher):
     nbits : int, default=32
         Number of bits of a code.
     objective : "ap", "ndcg" or "fastap", default="ap"
-        Metric to optimize. "ndcg" uses the grades of the affinity. "fastap" takes the
+        Metric to optimize. "ndcg" uses the levels of the affinity. "fastap" takes the
         precision at the end of each tie instead of the mean over its orders, see
         :func:`skhash.metrics.fast_ap`; :meth:`score` is then AP.
     relaxation : "exact", "paper" or "simplified", default="exact"
