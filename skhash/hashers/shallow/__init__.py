@@ -1,1 +1,6 @@
-"""Shallow hashers: linear maps, kernels, graphs and spheres. One paper, one file."""
+"""Shallow hashers: linear maps, kernels, graphs, spheres. One paper, one file; here is what a new method builds on."""
+
+from skhash.hashers.shallow._kernel import KernelHasher
+from skhash.hashers.shallow._linear import LinearHasher
+
+__all__ = ["KernelHasher", "LinearHasher"]

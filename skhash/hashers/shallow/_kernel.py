@@ -30,7 +30,7 @@ class KernelHasher(BaseHasher):
     Examples
     --------
     >>> from skhash import KSHHasher, SDHHasher
-    >>> from skhash.hashers.shallow._kernel import KernelHasher
+    >>> from skhash.hashers.shallow import KernelHasher
     >>> issubclass(KSHHasher, KernelHasher), issubclass(SDHHasher, KernelHasher)
     (True, True)
     """

@@ -41,7 +41,7 @@ class LinearHasher(BaseHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.hashers.shallow._linear import LinearHasher
+    >>> from skhash.hashers.shallow import LinearHasher
     >>> class FirstFeatures(LinearHasher):
     ...     def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
     ...         return np.eye(X.shape[1], self.nbits)
