@@ -1,4 +1,4 @@
-"""The rooms of the house: imports point one way, without a cycle, and heavy libraries wait until they are needed."""
+"""The parts of the package: imports point one way, without a cycle, and heavy libraries wait until they are needed."""
 
 import ast
 import subprocess
@@ -13,11 +13,11 @@ import pytest
 import skhash
 from skhash.registry import HASHERS, METHODS
 
-HOUSE = Path(skhash.__file__).parent
+PACKAGE = Path(skhash.__file__).parent
 FIXTURES = Path(__file__).parent / "fixtures"
 
-# Each room may import itself and those above it; ENGINE_FREE, ENGINE_NEEDS and LEAVES restrict some further.
-ROOMS = [
+# Each part may import itself and those above it; ENGINE_FREE, ENGINE_NEEDS and LEAVES restrict some further.
+PARTS = [
     *(
         "registry",
         "exceptions",
@@ -63,19 +63,19 @@ ROOMS = [
 ]
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 ENGINE_NEEDS = {"exceptions", "_files", "_libraries", "_threads", "_validation"}
-# they import no other room but exceptions and _compat
+# they import no other part but exceptions and _compat
 LEAVES = {"registry", "exceptions", "_compat", "_files", "_libraries", "_threads", "_views", "_chunks"}
 LEAVES |= {"_hamming_kernels", "_kernels"}
 modules = {
-    ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in sorted(HOUSE.rglob("*.py"))
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
 }
 
 
-def room_of(module):
-    """Name the room of a dotted module: the longest name in ROOMS that it begins with."""
+def part_of(module):
+    """Name the part of a dotted module: the longest name in PARTS that it begins with."""
     name = module.partition(".")[2] or "__init__"
-    return max((room for room in ROOMS if f"{name}.".startswith(f"{room}.")), key=len)
+    return max((part for part in PARTS if f"{name}.".startswith(f"{part}.")), key=len)
 
 
 @cache
@@ -98,12 +98,12 @@ def imported_modules(path):
 
 @pytest.mark.parametrize("module", modules)
 def test_imports_point_one_way(module):
-    room = room_of(module)
-    allowed = set(ROOMS[: ROOMS.index(room) + 1])
-    allowed -= {"engine"} if room in ENGINE_FREE else set()
-    allowed = {room, "_compat", "exceptions"} if room in LEAVES else allowed
-    allowed = ENGINE_NEEDS | {room} if room == "engine" else allowed
-    assert {room_of(name) for name in imported_modules(modules[module])} <= allowed
+    part = part_of(module)
+    allowed = set(PARTS[: PARTS.index(part) + 1])
+    allowed -= {"engine"} if part in ENGINE_FREE else set()
+    allowed = {part, "_compat", "exceptions"} if part in LEAVES else allowed
+    allowed = ENGINE_NEEDS | {part} if part == "engine" else allowed
+    assert {part_of(name) for name in imported_modules(modules[module])} <= allowed
 
 
 def test_no_import_cycle():
@@ -114,8 +114,8 @@ def test_no_import_cycle():
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_the_top_level_has_the_folders_of_the_house_alone():
-    folder = HOUSE.parent
+def test_the_top_level_has_only_these_folders():
+    folder = PACKAGE.parent
     if not (folder / ".git").exists():
         pytest.skip("no checkout of git")
     output = subprocess.run(["git", "ls-files"], cwd=folder, capture_output=True, text=True, check=True).stdout
@@ -124,13 +124,13 @@ def test_the_top_level_has_the_folders_of_the_house_alone():
 
 
 def test_the_page_of_contributors_names_every_part():
-    page = (HOUSE.parent / "docs" / "contributing.rst").read_text(encoding="utf-8")
-    parts = {path.stem for path in HOUSE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    page = (PACKAGE.parent / "docs" / "contributing.rst").read_text(encoding="utf-8")
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert [part for part in sorted(parts - {"__init__", "__main__", "hashers"}) if f"``{part}" not in page] == []
 
 
 def test_folders_are_at_most_two_deep():
-    assert max(len(path.relative_to(HOUSE).parts) for path in modules.values()) <= 3
+    assert max(len(path.relative_to(PACKAGE).parts) for path in modules.values()) <= 3
 
 
 def test_files_and_functions_are_short():

@@ -1,7 +1,7 @@
 """Tables of the results that an experiment or a comparison has written.
 
 A table shows means over the seeds, their standard deviation, and the tie range of AP_T. The best
-value of each column is bold, and so are the values that cannot be told from it. This module needs
+value of each column is bold, and so are the values that cannot be distinguished from it. This module needs
 nothing but numpy; `results_table` is the directive.
 """
 

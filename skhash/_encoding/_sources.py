@@ -118,7 +118,7 @@ def with_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:
 
 
 def read_ahead(items: Iterator[T]) -> Generator[T, None, None]:
-    """Items, of which the next is read in a thread meanwhile."""
+    """Items, of which the next is read in a thread at the same time."""
     with ThreadPoolExecutor(1, thread_name_prefix="skhash-reader") as pool:
         future = pool.submit(next, items, None)
         while (item := future.result()) is not None:

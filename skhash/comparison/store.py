@@ -301,7 +301,7 @@ def _read_or_warn(
     try:
         return read(path)
     except InvalidFileError as error:
-        if not path.is_file():  # it cannot be replaced, so computing its content would be in vain
+        if not path.is_file():  # it cannot be replaced, so computing its content would be useless
             raise
         warnings.warn(f"{str(error).removesuffix(_REMEDY)} {consequence}.", UserWarning, stacklevel=4)
         return None

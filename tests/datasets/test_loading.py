@@ -20,7 +20,7 @@ needs_data = pytest.mark.skipif(not DATA, reason="SKHASH_DATA names no folder wi
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty SKHASH_DATA folder; what is fetched in vain fails the test."""
+    """An empty SKHASH_DATA folder; a fetch that is not needed fails the test."""
     monkeypatch.setenv("SKHASH_DATA", str(tmp_path))
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **kw: pytest.fail("fetched"))
     return tmp_path
