@@ -8,8 +8,6 @@ from _fuzz import Target
 
 from skhash.exceptions import InvalidFileError
 
-WRONGS = ("silent", "nameless", "error", "hang", "wait", "memory", "wrapped memory", "crash", "refused", "same")
-
 
 def originals():
     return {"plain": b'{"do": "same"}'}

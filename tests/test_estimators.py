@@ -60,7 +60,7 @@ def test_rows_reach_the_hasher_through_pipelines_within_pipelines(digits):
     assert ap_scorer(nested, digits.X_query) == ap_scorer(flat, digits.X_query) == nested.score(digits.X_query)
 
 
-def test_an_estimator_that_is_no_hasher(digits):
+def test_an_estimator_that_is_not_a_hasher(digits):
     pca = PCA(4).fit(digits.X)
     with pytest.raises((TypeError, ValueError), match="PCA"):
         RetrievalScorer()(pca, digits.X_query, digits.y_query)

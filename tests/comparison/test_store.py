@@ -225,7 +225,7 @@ def test_a_copy_of_a_result_is_not_counted_twice(copy):
         Store(folder).records()
 
 
-def test_what_is_no_file_is_not_waited_for(copy):
+def test_what_is_not_a_file_is_not_waited_for(copy):
     folder, options, path, _ = copy
     for make in (os.mkfifo, os.mkdir):
         path.unlink()

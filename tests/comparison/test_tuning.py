@@ -89,7 +89,7 @@ def test_only_failed_candidates_of_an_earlier_call_are_evaluated_again(misleadin
     assert [candidate.error for candidate in candidates] == [None, None, None]
 
 
-def test_candidates_lie_around_the_default_and_begin_alike():
+def test_candidates_lie_around_the_default_and_begin_with_the_same_ones():
     data = load_dataset("digits")
     make = partial(make_hasher, "itq-cca", 8, 0, data.affinity)
     few, more = (tune(make, METHODS["itq-cca"].search_space, data, budget) for budget in (2, 4))

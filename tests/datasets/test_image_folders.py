@@ -258,7 +258,7 @@ def test_a_name_that_no_file_can_have_is_missing(ms_coco, name):
 
 
 @pytest.mark.parametrize("content", [b'{"images": [', b"", b"[]", b"\xff\xfe\x00", b"[" * 100_000])
-def test_annotations_that_are_no_json_are_refused(ms_coco, content):
+def test_annotations_that_are_not_json_are_refused(ms_coco, content):
     folder, _ = ms_coco
     (folder / "annotations/instances_train2014.json").write_bytes(content)
     with pytest.raises(InvalidFileError, match=r"instances_train2014.json must be JSON with images, annotations and"):

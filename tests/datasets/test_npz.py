@@ -72,7 +72,7 @@ def test_other_files(content, path):
     assert refusal(path).startswith("must be an .npz archive of arrays: ")
 
 
-def test_a_single_array_is_no_archive(path):
+def test_a_single_array_is_not_an_archive(path):
     with open(path, "wb") as file:
         np.save(file, X)
     assert "Write it with numpy.savez(path, X=X, y=y)." in refusal(path)

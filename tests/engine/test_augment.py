@@ -72,7 +72,7 @@ def test_half_of_the_images_are_flipped_and_they_move_by_an_eighth():
 
 @pytest.mark.parametrize("change", [lambda X: X[:, :3], lambda X: X[:5], lambda X: X.numpy(), lambda X: 3])
 @pytest.mark.parametrize("Hasher", [TALRHasher, CIBHashHasher, NSHHasher])
-def test_what_is_no_version_of_a_batch_is_refused(digits, Hasher, change):
+def test_what_is_not_a_version_of_a_batch_is_refused(digits, Hasher, change):
     with pytest.raises(ValueError, match=r"`augment` must return a tensor of shape \(\d+, 64\), as its batch\. Got"):
         Hasher(8, n_epochs=1, augment=change).fit(digits.X[:100], digits.y[:100])
 

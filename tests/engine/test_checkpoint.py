@@ -128,7 +128,7 @@ class Modulo:
         return np.equal.outer(self.label(a), self.label(b)).astype(float)
 
 
-def test_parameters_that_cannot_be_told_apart_are_refused(digits, tmp_path):
+def test_parameters_that_cannot_be_distinguished_are_refused(digits, tmp_path):
     folder = tmp_path / "checkpoints"
     affinity = Modulo(10, threading.Lock())
     expected = (
@@ -191,7 +191,7 @@ class Interruption:
 
 
 @pytest.mark.parametrize("file", ["torch/serialization.py", "engine/_payload.py", "engine/checkpoint.py"])
-def test_an_interruption_of_a_write_is_no_other_error(tmp_path, file):
+def test_an_interruption_of_a_write_stays_an_interruption(tmp_path, file):
     checkpoint = Checkpoint(tmp_path, fingerprint({}, np.eye(2), None))
     checkpoint.write({"epoch": 1})
     state, before = {"epoch": 2, "weights": torch.zeros(100)}, sys.gettrace()
@@ -212,7 +212,7 @@ def test_an_interruption_of_a_write_is_no_other_error(tmp_path, file):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_file_is_no_folder(digits, tmp_path):
+def test_a_file_is_not_a_folder(digits, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="`checkpoint` must be a folder"):
         hasher(tmp_path / "file").fit(digits.X, digits.y)

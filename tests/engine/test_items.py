@@ -41,7 +41,7 @@ def test_an_image_of_pil_is_refused_and_the_remedy_works(mode, pair):
 
 
 @pytest.mark.parametrize("sample", ["a.png", None, [[1, 2], [3]], {1, 2}, torch.zeros(2, requires_grad=True)], ids=repr)
-def test_what_is_no_sample_is_refused(sample):
+def test_what_is_not_a_sample_is_refused(sample):
     with pytest.raises(TypeError, match="A Dataset given as X must return"):
         sample_of((sample, 0))
 

@@ -58,6 +58,6 @@ def test_damage_is_an_error_or_gives_other_arrays_of_these_names(place):
     assert message.startswith("`content` must ") or names in ({"a"}, {"a", "b"})
 
 
-def test_what_is_no_bytes_is_refused():
+def test_what_is_not_bytes_is_refused():
     with pytest.raises(TypeError, match=r"`content` must be bytes\. Got str instead\."):
         read("text")

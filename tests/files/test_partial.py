@@ -100,6 +100,6 @@ def test_a_sweeper_that_comes_before_the_lock_costs_a_second_try(tmp_path, monke
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_folder_that_cannot_be_listed_is_no_error(tmp_path):
+def test_a_folder_that_cannot_be_listed_is_not_an_error(tmp_path):
     sweep(tmp_path / "none")
     assert os.listdir(tmp_path) == []

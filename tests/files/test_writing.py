@@ -147,7 +147,7 @@ def test_names_of_partial_files_do_not_depend_on_the_process(tmp_path, monkeypat
 # --- errors
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_what_is_not_a_file_is_refused(tmp_path):
     with pytest.raises(IsADirectoryError, match=f"Nothing was changed. .*{tmp_path.name}"):
         write(tmp_path)
     os.mkfifo(tmp_path / "pipe")

@@ -122,7 +122,7 @@ def test_there_are_many():
 
 
 @pytest.mark.parametrize("name", hashers)
-def test_true_is_no_number(name):
+def test_true_is_not_a_number(name):
     """Every parameter that takes a number refuses True, before any work."""
     Hasher = getattr(skhash, name)
     numbers = [

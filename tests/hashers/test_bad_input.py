@@ -209,7 +209,7 @@ def test_affinities_that_give_no_levels(refuses, digits, affinity, message):
 # --- codes and scores
 
 
-def test_codes_that_are_no_bits(digits):
+def test_codes_that_are_not_bits(digits):
     signs = np.where(digits.X[:, :8] > 4, 1, -1)
     with pytest.raises(ValueError, match=r"`database_codes` must hold only 0 and 1. .*Pass the bits that `transform`"):
         relevance_histogram(signs, signs, digits.y)

@@ -394,7 +394,7 @@ def test_vectors_are_kept_by_reference(digits, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*constant")
 @pytest.mark.parametrize(("backbone", "shape"), [(None, (64,)), ("conv", (1, 8, 8))])
-def test_a_dataset_and_its_samples_are_searched_alike(backbone, shape, digits, tmp_path):
+def test_a_dataset_and_its_samples_have_the_same_neighbors(backbone, shape, digits, tmp_path):
     X = digits.X[:60].reshape(-1, *shape).astype(np.float32)
     dataset = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(digits.y[:60]))
     hasher = TALRHasher(16, backbone=backbone, n_epochs=1, random_state=0)
@@ -409,7 +409,7 @@ def test_a_dataset_and_its_samples_are_searched_alike(backbone, shape, digits, t
 
 
 @pytest.mark.filterwarnings("ignore:.*constant")
-def test_queries_that_are_no_vectors_are_named(digits):
+def test_queries_that_are_not_vectors_are_named(digits):
     images = digits.X[:40].reshape(-1, 1, 8, 8).astype(np.float32)
     hasher = TALRHasher(4, backbone="conv", n_epochs=1, random_state=0)
     index = HammingNeighbors(hasher, rerank="cosine").fit(images, digits.y[:40], vectors=digits.X[:40])
@@ -420,7 +420,7 @@ def test_queries_that_are_no_vectors_are_named(digits):
 
 
 @pytest.mark.parametrize("ids", [[1.0], [True], ["1"], ["a", None], [[0]], [[0], [1, 2]]])
-def test_what_is_no_identifier_is_not_removed(ids):
+def test_what_is_not_an_identifier_is_not_removed(ids):
     index = HammingNeighbors().fit(bits_of(3, 8))
     with pytest.raises(ValueError, match="`ids` must"):
         index.remove(ids)

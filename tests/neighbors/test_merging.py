@@ -50,7 +50,7 @@ def test_the_number_of_neighbors_is_checked(k):
 
 
 @pytest.mark.parametrize("indices", [[[1.5]], [[True]], np.array([[2**64 - 1]], np.uint64)])
-def test_what_is_no_index_is_refused(indices):
+def test_what_is_not_an_index_is_refused(indices):
     for call in (lambda: merge_neighbors([([[0]], indices)], 1), lambda: neighbors_to_bytes([[0]], indices)):
         with pytest.raises(ValueError, match="`indices` must be ints of at most"):
             call()

@@ -43,7 +43,7 @@ def test_the_descent_stays_if_nothing_can_be_gained():
     assert_array_equal(coordinate_descent(sparse.csr_array((3, 3)), start), start)
 
 
-def test_trees_fitted_to_rounded_samples_decide_alike_on_the_samples_themselves():
+def test_trees_fitted_to_rounded_samples_decide_the_same_on_the_samples_themselves():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal((600, 4)), rng.integers(0, 9, 600), rng.exponential(size=600).round(2)])
     rounded = round_to_quantiles(X, 255)
