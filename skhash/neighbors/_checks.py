@@ -45,7 +45,7 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
                 f"`ids` must be given after the largest one that there can be, {MAX_ID}. Got None instead."
             )
         return start + np.arange(n)
-    checked = np.asarray(ids)
+    checked = as_array(ids, "ids")
     if checked.shape != (n,) or checked.dtype.kind not in "iu":
         raise ValueError(
             f"`ids` must be ints of shape ({n},). Got {checked.dtype} of shape {checked.shape} instead. For other "
