@@ -16,3 +16,9 @@ def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
     elif reset:  # scikit-learn would count the parts of a sample
         index.n_features_in_ = shape[0]
         vars(index).pop("feature_names_in_", None)
+
+
+def n_columns(X: Any) -> int | None:
+    """Number of columns of samples that are a matrix; None for others."""
+    shape = tuple(getattr(X, "shape", ()))
+    return int(shape[1]) if len(shape) == 2 else None

@@ -33,7 +33,7 @@ from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
 from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
-from skhash.neighbors._features import check_features
+from skhash.neighbors._features import check_features, n_columns
 from skhash.neighbors._items import replace_items, with_items_of_now
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import Stages
@@ -143,8 +143,9 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             Items, as the hasher takes them; for ``hasher=None`` their bits or packed codes.
         y : array-like of shape (n_samples, ...), default=None
             Targets, for a hasher that learns from them.
-        vectors : array-like of shape (n_samples, n_dimensions), default=None
-            Original vectors for `rerank`. They are not copied, and a memmap is not read. None takes X.
+        vectors : array-like of shape (n_samples, n_features), default=None
+            Original vectors for `rerank`, of the same space as X, since those of queries are the queries. They are not
+            copied, and a memmap is not read. None takes X.
         ids : array-like of shape (n_samples,), dtype int, default=None
             Identifiers that searches return. None numbers the items from 0.
 
@@ -170,7 +171,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             check_has_real_queries(self.hasher)
         n = n_samples(X)
         new_ids = checked_ids(ids, n, np.empty(0, dtype=np.int64))
-        kept = checked_vectors(X if vectors is None else vectors, n) if self.rerank else None
+        kept = checked_vectors(X if vectors is None else vectors, n, n_columns(X)) if self.rerank else None
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
@@ -192,7 +193,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Items, as in :meth:`fit`. The hasher does not change.
-        vectors : array-like of shape (n_samples, n_dimensions), default=None
+        vectors : array-like of shape (n_samples, n_features), default=None
             Their original vectors for `rerank`; None takes X. All vectors are copied into one array.
         ids : array-like of shape (n_samples,), dtype int, default=None
             Their identifiers, different from all others. None continues after the largest one.
@@ -219,7 +220,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
         kept = self.vectors_
         if kept is not None:
-            kept = np.concatenate([kept, checked_vectors(X if vectors is None else vectors, len(packed))])
+            more = checked_vectors(X if vectors is None else vectors, len(packed), kept.shape[1])
+            kept = np.concatenate([kept, more])
         codes, all_ids = np.concatenate([self.codes_, item_words(packed)]), np.concatenate([self.ids_, new_ids])
         replace_items(self, codes, all_ids, kept, factors)
         return self
