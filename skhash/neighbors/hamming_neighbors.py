@@ -34,7 +34,7 @@ from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
 from skhash.neighbors._checks import check_mode, checked_count, checked_ids, checked_vectors, graph, item_ids, n_threads
 from skhash.neighbors._features import check_features, n_columns
-from skhash.neighbors._items import replace_items, with_items_of_now
+from skhash.neighbors._items import copy_of, replace_items, with_items_of_now
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import Stages
 
@@ -179,11 +179,14 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         codes = item_words(packed)
         approximate = build_approximate(self.backend, codes, nbits, hasher)
         factors = item_factors(hasher, X)
-        # the last, so that an earlier fit is not lost if anything fails
-        check_features(self, X, hasher, reset=True)
-        self.hasher_, self._nbits, self.factors_ = hasher, nbits, factors
-        self.codes_, self.ids_, self.vectors_ = codes, new_ids, kept
-        self.n_samples_fit_, self._approximate = n, approximate
+        after = copy_of(self)
+        check_features(after, X, hasher, reset=True)
+        after.hasher_, after._nbits, after.factors_ = hasher, nbits, factors
+        after.codes_, after.ids_, after.vectors_ = codes, new_ids, kept
+        after.n_samples_fit_, after._approximate = n, approximate
+        self.__dict__ = (
+            after.__dict__
+        )  # in one step, so that an earlier fit is whole if anything fails or is interrupted
         return self
 
     def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
