@@ -295,6 +295,13 @@ def test_the_memory_of_neighbor_affinity_changes_no_level(metric):
         np.testing.assert_array_equal(affinity(queries, items), whole)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+def test_no_items_have_no_neighbors(metric):
+    vectors = np.eye(3)
+    assert NeighborAffinity(2, metric=metric)(vectors, vectors[:0]).shape == (3, 0)
+    assert NeighborAffinity(2, metric=metric)(vectors[:0], vectors).shape == (0, 3)
+
+
 def test_neighbor_affinity_takes_the_first_of_equal_items_in_metrics_too():
     vectors = np.array([[0], [1], [1], [1], [5]])  # whole numbers, which other affinities merge into groups
     np.testing.assert_array_equal(NeighborAffinity(2)([[1]], vectors), [[0, 1, 1, 0, 0]])

@@ -3,6 +3,7 @@
 from skhash._encoding._packing import binarize_and_pack
 from skhash._encoding._slices import (
     ENCODE_BATCH_SIZE,
+    N_PROBED,
     Converter,
     Slice,
     encode_block,
@@ -15,6 +16,7 @@ from skhash._encoding._sources import Source
 
 __all__ = [
     "ENCODE_BATCH_SIZE",
+    "N_PROBED",
     "Converter",
     "Slice",
     "Source",

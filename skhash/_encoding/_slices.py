@@ -32,7 +32,7 @@ from skhash._validation.values import are_within, check_activations
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
 #: samples whose activations tell hashers apart
-_N_PROBED = 16
+N_PROBED = 16
 #: fitted attributes that do not decide the codes
 _NOT_CODES = {"affinity_", "database_codes_", "database_y_", "history_"}
 
@@ -278,7 +278,7 @@ def _identity(hasher: Any, source: Source, first: Any, size: int) -> dict[str, s
     values |= {name: value for name, value in hasher.get_params(deep=False).items() if isinstance(value, simple)}
     # one by one: the hash of all would tell whether two of them are one object
     state = joblib.hash({name: joblib.hash(value, coerce_mmap=True) for name, value in values.items()})
-    probed = first[:_N_PROBED] if source.is_valid else hasher._validate_samples(first[:_N_PROBED])
+    probed = first[:N_PROBED] if source.is_valid else hasher._validate_samples(first[:N_PROBED])
     activations = hasher._project(probed)  # of this machine and these libraries
     probe = hashlib.sha256(np.ascontiguousarray(activations).data).hexdigest()[:8]
     n = "any number of" if source.n is None else f"{source.n:,}"

@@ -99,6 +99,8 @@ def labels_for_affinity(y: Any) -> Any:
 
 
 def _check_labels(y: Any) -> None:
+    if len(y.shape) > 2:  # scikit-learn's error does not tell y from X
+        raise ValueError(f"`y` must hold class labels or a 0/1 matrix of labels. Got shape {y.shape} instead.")
     if y.shape[1:] == (0,):
         raise ValueError(f"`y` must hold at least one label per sample. Got shape {y.shape} instead.")
 

@@ -78,6 +78,8 @@ class NeighborAffinity:
         n_relevant = self.n_neighbors if self.fraction is None else max(1, round(self.fraction * len(items)))
         k = min(int(n_relevant or 0), len(items))
         levels = np.zeros((len(queries), len(items)), dtype=np.uint8)
+        if not levels.size:
+            return levels
         queries, items = _comparable(queries, items, self.metric)  # all at once: a chunk may be one query
         for batch in memory_chunks(len(queries), 24 * len(items)):
             levels[batch] = _k_smallest(_distances(queries[batch], items, self.metric), k)

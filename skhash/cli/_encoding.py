@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Slice, Source, into_file
+from skhash._encoding import ENCODE_BATCH_SIZE, N_PROBED, Converter, Slice, Source, into_file
 from skhash._estimators import item_factors
 from skhash._files import atomic_write
 from skhash.cli._progress import in_batches, progress
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     samples = open_samples(options.data, options.column)
     hasher = load_hasher(options.model)
     with errors_of(options.data):
-        hasher.encode(next(samples.batches(1)))  # a wrong number of features is an error before any work
+        hasher.encode(next(samples.batches(N_PROBED)))  # a wrong number of features is an error before any work
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
     function, width = _record_of(hasher, n_bytes, options.data)

@@ -28,6 +28,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.to == "parquet":
         stores.to_parquet(stored.codes, options.out, **more)
     else:
+        check_writable(options.out)
         content = _content(options.to, stored.codes, more)
         with atomic_write(options.out) as file:
             if isinstance(content, np.ndarray) and options.to in ("ubinary", "binary"):
@@ -53,15 +54,16 @@ def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, An
     if store == "lancedb":
         stores.to_lancedb(codes, library("lancedb", "lancedb", "--to lancedb").connect(place), table, **more)
     elif store == "pgvector":
-        with library("psycopg", "psycopg[binary]", "--to pgvector").connect(place) as connection:
+        psycopg = library("psycopg", "psycopg[binary]", "--to pgvector")
+        with _errors_of("the database of --out", psycopg.Error), psycopg.connect(place) as connection:
             stores.to_pgvector(codes, connection, table, **more)
     elif store == "duckdb":
         duckdb = library("duckdb", "duckdb", "--to duckdb")
-        with _no_new_file(place), duckdb.connect(place) as connection:
+        with _no_new_file(place), _errors_of(place, duckdb.Error), duckdb.connect(place) as connection:
             stores.to_duckdb(codes, connection, table, **more)
     else:
         apsw = library("apsw", "apsw", "--to sqlite-vec")
-        with _no_new_file(place):
+        with _no_new_file(place), _errors_of(place, apsw.Error):
             connection = apsw.Connection(place)
             try:
                 stores.to_sqlite_vec(codes, connection, table, **more)
@@ -70,8 +72,19 @@ def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, An
 
 
 @contextmanager
+def _errors_of(place: str, kind: type[Exception]) -> Iterator[None]:
+    """Context manager in which an error of a database begins with its place."""
+    try:
+        yield
+    except kind as error:
+        raise OSError(f"{place} cannot be written: {error}") from error
+
+
+@contextmanager
 def _no_new_file(path: str) -> Iterator[None]:
     """Context manager that removes a new database file if its body fails."""
+    if not path or path.startswith(":memory:"):
+        raise ValueError(f"--out must be a file, which stays. Got {path!r} instead.")
     check_writable(path)
     existed = Path(path).exists()
     try:

@@ -214,6 +214,8 @@ def check(options: argparse.Namespace) -> None:
                 f"--{name} must be ints >= 1, such as {example}. Got {', '.join(map(repr, wrong))} instead."
             )
     options.bits = [int(text) for text in options.bits] + [8 * int(text) for text in options.bytes]
+    if options.out == "":  # of an empty variable of a script, whose results would be written nowhere
+        raise ValueError("--out must be a folder. Got '' instead.")
     if options.fresh and options.out is None:
         raise ValueError("--fresh needs --out FOLDER, whose results it discards.")
     if options.tune_metric is not None and options.tune is None:

@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash._distances import item_words
 from skhash._files import atomic_write
+from skhash._files._resumable import check_writable
 from skhash.cli._encoding import encode_batches
 from skhash.cli._progress import in_batches
 from skhash.cli._samples import Items, Samples, errors_of, is_codes, open_samples, read_codes
@@ -30,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     """Search, print a table, and write the results."""
     if options.out is not None and not options.out.endswith((".csv", ".npz")):
         raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
+    if options.out is not None:
+        check_writable(options.out)
     queries = open_samples(options.queries, options.column)
     index = _open_index(options, queries)
     distances, ids = _search(index, queries, _k(index, options), options.queries)
@@ -57,7 +60,7 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
     index = loaded if is_index else HammingNeighbors(FrozenEstimator(loaded))
     given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
     index.set_params(**{name: value for name, value in given.items() if value is not None})
-    _check_stages(index, options)
+    _check_stages(index, options, has_codes)
     query = next(queries.batches(1))
     if not is_index:
         _fill(index, loaded, options, query, has_codes)
@@ -96,7 +99,7 @@ def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
     return int(options.k or min(index.n_neighbors, n_items))
 
 
-def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
+def _check_stages(index: HammingNeighbors, options: argparse.Namespace, has_codes: bool) -> None:
     """Raise ValueError for candidates that no stage puts in order, or too few of them."""
     if index.query == "code" and index.rerank is None:
         if options.candidates is not None:
@@ -105,11 +108,20 @@ def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
                 f"Got {options.candidates}."
             )
         index.set_params(candidates=None)  # those of a saved index belong to stages that are not searched now
-    k = options.k or min(index.n_neighbors, getattr(index, "n_samples_fit_", index.n_neighbors))
+    k = options.k or index.n_neighbors
+    if options.k is None and index.candidates is not None and index.candidates < k:
+        k = min(k, _n_items(index, options, has_codes))
     if index.candidates is not None and index.candidates < k:
         if options.candidates is None:
             raise ValueError(f"--k must be at most {index.candidates}, the candidates of {options.model}. Got {k}.")
         raise ValueError(f"--candidates must be at least {k}, the number of items to find. Got {options.candidates}.")
+
+
+def _n_items(index: HammingNeighbors, options: argparse.Namespace, has_codes: bool) -> int:
+    """Number of items of a saved index, or in DATA."""
+    if hasattr(index, "n_samples_fit_"):
+        return int(index.n_samples_fit_)
+    return len(read_codes(options.data).stored.codes) if has_codes else open_samples(options.data, options.column).n
 
 
 def _fill(

@@ -8,7 +8,7 @@ from skhash.displays._base import legend, one_axes, styles, tidy, with_defaults
 def check_histograms(histograms):
     """Raise an error unless `histograms` is a dict with at least one histogram."""
     if not isinstance(histograms, dict) or not histograms:
-        given = "{}" if histograms == {} else f"an instance of {type(histograms).__name__}"
+        given = "{}" if isinstance(histograms, dict) else f"an instance of {type(histograms).__name__}"
         raise ValueError(f"`histograms` must be a dict of name to RelevanceHistogram, not empty. Got {given} instead.")
 
 

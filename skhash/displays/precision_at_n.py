@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from skhash.displays._curves import as_curves, curves_of, draw_curves
 from skhash.displays._estimators import estimator_name, ranked_histogram
 from skhash.metrics import RelevanceHistogram, evaluate_histograms
+from skhash.metrics._queries import check_histogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -189,6 +190,7 @@ class PrecisionAtNDisplay:
 
 def _curve(H: RelevanceHistogram, n: ArrayLike | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Ranks and precision of one histogram."""
+    check_histogram(H)
     if n is None:
         first = slice(0, H.indptr[1]) if H.is_ragged else 0
         n = np.unique(np.geomspace(1, min(_LAST_RANK, H.counts[first].sum()), 25).round().astype(int))

@@ -1,5 +1,7 @@
 """Levels of query-item pairs, computed once for each pair of distinct targets."""
 
+from collections.abc import Sized
+
 import numpy as np
 
 from skhash._targets import distinct_targets, n_targets, take_targets
@@ -67,6 +69,7 @@ class PairLevels:
 
 
 def _check_targets(name, y, n, samples):
-    if y is None or n_targets(y) != n:
-        given = "None" if y is None else f"{n_targets(y)} targets"
+    is_row = y.shape != () if hasattr(y, "shape") else isinstance(y, Sized)
+    if not is_row or n_targets(y) != n:
+        given = f"{n_targets(y)} targets" if is_row else "None" if y is None else f"a {type(y).__name__}"
         raise ValueError(f"`{name}` must have one target per sample. Got {given} for {n} {samples}.")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._distances import Estimates
-from skhash.metrics._queries import NO_RELEVANT_ITEM, mean_over_queries
+from skhash.metrics._queries import NO_RELEVANT_ITEM, check_histogram, mean_over_queries
 from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.metric import Metric
@@ -251,6 +251,7 @@ def _values_per_query(
     """Values per query of each metric, by name."""
     parts: dict[str, list[Any]] = {metric.name: [] for metric in metrics}
     for H in histograms:
+        check_histogram(H)
         by_ranks = H.by_ranks()
         for metric in metrics:
             values = metric(by_ranks if metric.radius is None else H, empty=empty, average=False)

@@ -48,7 +48,7 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
                 f"`ids` must be given after the largest one that there can be, {MAX_ID}. Got None instead."
             )
         return start + np.arange(n)
-    checked = np.asarray(ids)
+    checked = as_array(ids, "ids")
     if checked.shape != (n,) or checked.dtype.kind not in "iu":
         raise ValueError(
             f"`ids` must be ints of shape ({n},). Got {checked.dtype} of shape {checked.shape} instead. For other "
@@ -95,6 +95,12 @@ def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
     elif reset:  # scikit-learn would count the parts of a sample
         index.n_features_in_ = shape[0]
         vars(index).pop("feature_names_in_", None)
+
+
+def n_columns(X: Any) -> int | None:
+    """Number of columns of samples that are a matrix; None for others."""
+    shape = tuple(getattr(X, "shape", ()))
+    return int(shape[1]) if len(shape) == 2 else None
 
 
 def check_parameters(index: Any) -> None:

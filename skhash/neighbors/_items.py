@@ -13,14 +13,20 @@ Index = TypeVar("Index")
 def with_items_of_now(index: Index) -> Index:
     """The index with the items that it has now, also if another thread changes them during a search."""
     check_is_fitted(index)
-    now: Any = object.__new__(type(index))
-    vars(now).update(vars(index))
+    now: Any = copy_of(index)
     check_stages(now.query, now.rerank, now.candidates)
     known = vars(now).get("_approximate")
     if known is None or known.codes is not now.codes_ or known.backend != now.backend:  # other items, or from a file
         now._approximate = build_approximate(now.backend, now.codes_, now._nbits, now.hasher_)
         vars(index)["_approximate"] = now._approximate
     return now  # type: ignore[no-any-return]
+
+
+def copy_of(index: Index) -> Index:
+    """Another index with the same parameters and items, not copied."""
+    copied = object.__new__(type(index))
+    vars(copied).update(vars(index))
+    return copied
 
 
 def replace_items(index: Any, codes: Any, ids: Any, vectors: Any, factors: Any) -> None:

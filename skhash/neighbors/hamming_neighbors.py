@@ -41,9 +41,10 @@ from skhash.neighbors._checks import (
     checked_vectors,
     graph,
     item_ids,
+    n_columns,
     n_threads,
 )
-from skhash.neighbors._items import replace_items, with_items_of_now
+from skhash.neighbors._items import copy_of, replace_items, with_items_of_now
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import Stages
 
@@ -152,8 +153,9 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             Items, as the hasher takes them; for ``hasher=None`` their bits or packed codes.
         y : array-like of shape (n_samples, ...), default=None
             Targets, for a hasher that learns from them.
-        vectors : array-like of shape (n_samples, n_dimensions), default=None
-            Original vectors for `rerank`. They are not copied, and a memmap is not read. None takes X.
+        vectors : array-like of shape (n_samples, n_features), default=None
+            Original vectors for `rerank`, of the same space as X, since those of queries are the queries. They are not
+            copied, and a memmap is not read. None takes X.
         ids : array-like of shape (n_samples,), dtype int, default=None
             Identifiers that searches return. None numbers the items from 0.
 
@@ -179,7 +181,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             check_has_real_queries(self.hasher)
         n = n_samples(X)
         new_ids = checked_ids(ids, n, np.empty(0, dtype=np.int64))
-        kept = checked_vectors(X if vectors is None else vectors, n) if self.rerank else None
+        kept = checked_vectors(X if vectors is None else vectors, n, n_columns(X)) if self.rerank else None
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
@@ -187,11 +189,14 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         codes = item_words(packed)
         approximate = build_approximate(self.backend, codes, nbits, hasher)
         factors = item_factors(hasher, X)
-        # the last, so that an earlier fit is not lost if anything fails
-        check_features(self, X, hasher, reset=True)
-        self.hasher_, self._nbits, self.factors_ = hasher, nbits, factors
-        self.codes_, self.ids_, self.vectors_ = codes, new_ids, kept
-        self.n_samples_fit_, self._approximate = n, approximate
+        after = copy_of(self)
+        check_features(after, X, hasher, reset=True)
+        after.hasher_, after._nbits, after.factors_ = hasher, nbits, factors
+        after.codes_, after.ids_, after.vectors_ = codes, new_ids, kept
+        after.n_samples_fit_, after._approximate = n, approximate
+        self.__dict__ = (
+            after.__dict__
+        )  # in one step, so that an earlier fit is whole if anything fails or is interrupted
         return self
 
     def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
@@ -201,7 +206,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Items, as in :meth:`fit`. The hasher does not change.
-        vectors : array-like of shape (n_samples, n_dimensions), default=None
+        vectors : array-like of shape (n_samples, n_features), default=None
             Their original vectors for `rerank`; None takes X. All vectors are copied into one array.
         ids : array-like of shape (n_samples,), dtype int, default=None
             Their identifiers, different from all others. None continues after the largest one.
@@ -228,7 +233,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
         kept = self.vectors_
         if kept is not None:
-            kept = np.concatenate([kept, checked_vectors(X if vectors is None else vectors, len(packed))])
+            more = checked_vectors(X if vectors is None else vectors, len(packed), kept.shape[1])
+            kept = np.concatenate([kept, more])
         codes, all_ids = np.concatenate([self.codes_, item_words(packed)]), np.concatenate([self.ids_, new_ids])
         replace_items(self, codes, all_ids, kept, factors)
         return self

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.codes import as_packed, unpack
-from skhash.neighbors._checks import checked_ids
+from skhash.neighbors._checks import MAX_ID, checked_ids
 
 #: number of codes that become strings or Python objects at a time
 BATCH = 10_000
@@ -78,14 +78,33 @@ def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "
     return StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed), _NO_IDS))
 
 
-def from_strings(rows: Sequence[tuple[int, str]], table: str) -> StoredCodes:
+def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> StoredCodes:
     """Codes from pairs of an identifier and a string of zeros and ones, which a table holds."""
-    lengths = {len(code) for _, code in rows}
-    if len(lengths) != 1:
-        raise ValueError(f"`table` must have codes of one length. Got the lengths {sorted(lengths)} in {table!r}.")
+    ids, codes = columns_of(rows, str, table)
+    text = "".join(codes)
+    bits = np.frombuffer(text.encode(), dtype=np.uint8) - ord("0")  # other characters are no 0 and 1 either
+    if (bits > 1).any():
+        raise ValueError(f"`table` must have codes of 0 and 1. Got other characters in {table!r}.")
+    return check_codes(bits.reshape(len(rows), -1), None, ids, table)
+
+
+def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple[npt.NDArray[np.int64], Sequence[Any]]:
+    """Checked identifiers, and codes of one kind and length, of the rows of a table that any program may have made."""
+    if not rows:
+        raise ValueError(f"`table` must have codes. Got none in {table!r}.")
     ids, codes = zip(*rows, strict=True)
-    bits = np.frombuffer("".join(codes).encode("ascii"), dtype=np.uint8) - ord("0")
-    return check_codes(bits.reshape(len(rows), *lengths), None, np.array(ids, dtype=np.int64), table)
+    if wrong := {type(i).__name__ for i in ids if type(i) is not int}:
+        raise ValueError(f"`table` must have ints as ids. Got {', '.join(sorted(wrong))} in {table!r}.")
+    if max(ids) > MAX_ID:
+        raise ValueError(f"`table` must have ids of at most {MAX_ID}. Got {max(ids)} in {table!r}.")
+    if wrong := {type(code).__name__ for code in codes if type(code) is not kind}:
+        raise ValueError(
+            f"`table` must have codes of type {kind.__name__}. Got {', '.join(sorted(wrong))} in {table!r}."
+        )
+    lengths = {len(code) for code in codes}
+    if len(lengths) > 1 or 0 in lengths:
+        raise ValueError(f"`table` must have codes of one length. Got the lengths {sorted(lengths)} in {table!r}.")
+    return np.array(ids, dtype=np.int64), codes
 
 
 def slices(n: int) -> list[slice]:
@@ -103,6 +122,12 @@ def check_table(table: Any) -> str:
 def table_exists(table: str) -> ValueError:
     """Error that says that a table exists."""
     return ValueError(f"`table` must be the name of a new table. Got {table!r}, which exists.")
+
+
+def no_such_table(table: str, error: Exception) -> ValueError:
+    """Error that says that there is no table with the columns of codes."""
+    reason = str(error).strip().partition("\n")[0]
+    return ValueError(f"`table` must be the name of a table with the columns id and code. Got {table!r}: {reason}")
 
 
 def quoted(table: str) -> str:

@@ -11,6 +11,7 @@ from skhash.stores._codes import (
     bit_strings,
     check_codes,
     from_strings,
+    no_such_table,
     quoted,
     slices,
     table_exists,
@@ -103,8 +104,10 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
 
     Raises
     ------
+    ImportError
+        If duckdb is not installed.
     ValueError
-        If the table has no codes, or codes of several lengths.
+        If there is no such table, it has no codes, or codes of several lengths, or its ids are no ints.
 
     Examples
     --------
@@ -115,6 +118,10 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     >>> from_duckdb(connection)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    return from_strings(
-        connection.execute(f"SELECT id, code::VARCHAR FROM {quoted(table)} ORDER BY id").fetchall(), table
-    )
+    duckdb = library("duckdb", "duckdb", "from_duckdb")
+    name = quoted(table)
+    try:
+        rows = connection.execute(f"SELECT id, code::VARCHAR FROM {name} ORDER BY id").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        raise no_such_table(table, error) from error
+    return from_strings(rows, table)

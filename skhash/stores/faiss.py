@@ -3,7 +3,7 @@
 FAISS reads the bits of a byte from the lowest one, which changes no Hamming distance.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,21 +70,22 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
     Parameters
     ----------
     index : faiss.IndexBinary
-        The index; with identifiers an ``IndexBinaryIDMap`` or ``IndexBinaryIDMap2``.
+        The index; with identifiers an ``IndexBinaryIDMap``, ``IndexBinaryIDMap2`` or ``IndexBinaryIVF``.
     nbits : int, default=None
         Number of bits of a code. None takes all bits of the index, a multiple of 8.
 
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits and identifiers, in the order of the index.
+        Packed codes, number of bits and identifiers, in the order of the index; those of an ``IndexBinaryIVF`` sorted
+        by identifier.
 
     Raises
     ------
     ImportError
         If faiss is not installed.
     TypeError
-        If `index` is not a binary index.
+        If `index` is not a binary index, or one that cannot read its codes again, such as ``IndexBinaryMultiHash``.
     ValueError
         If `nbits` does not fit the index.
 
@@ -97,10 +98,30 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
     faiss = library("faiss", "faiss-cpu", "from_faiss")
     if not isinstance(index, faiss.IndexBinary):
         raise TypeError(f"`index` must be a binary FAISS index. Got {type(index).__name__} instead.")
-    ids = None
-    plain = faiss.downcast_IndexBinary(index)
+    plain, given = faiss.downcast_IndexBinary(index), None
     if hasattr(plain, "id_map"):
-        ids = faiss.vector_to_array(plain.id_map)
-        plain = plain.index
-    codes = plain.reconstruct_n(0, index.ntotal) if index.ntotal else np.empty((0, index.d // 8), dtype=np.uint8)
+        given = faiss.vector_to_array(plain.id_map)
+        plain = faiss.downcast_IndexBinary(plain.index)
+    codes, ids = _codes_of(faiss, plain)
+    if given is not None:
+        ids = given if ids is None else given[ids]
     return check_codes(codes, index.d if nbits is None else nbits, ids, "index")
+
+
+def _codes_of(faiss: Any, index: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]:
+    """Codes of an index, and their identifiers, ascending, if it has its own."""
+    if not index.ntotal:
+        return np.empty((0, index.d // 8), dtype=np.uint8), None
+    if not hasattr(index, "invlists"):
+        try:
+            return index.reconstruct_n(0, index.ntotal), None
+        except RuntimeError as error:
+            raise TypeError(
+                f"`index` must be an index from which FAISS reads codes again. Got {type(index).__name__} instead."
+            ) from error
+    lists = index.invlists  # FAISS reconstructs only the identifiers below ntotal, and leaves other rows as they are
+    sizes = [(i, lists.list_size(i)) for i in range(lists.nlist) if lists.list_size(i)]
+    ids = np.concatenate([faiss.rev_swig_ptr(lists.get_ids(i), n) for i, n in sizes])
+    codes = [faiss.rev_swig_ptr(lists.get_codes(i), n * lists.code_size).reshape(n, -1) for i, n in sizes]
+    order = np.argsort(ids, kind="stable")
+    return np.concatenate(codes)[order], ids[order]

@@ -11,6 +11,7 @@ from skhash.stores._codes import (
     check_codes,
     check_table,
     from_strings,
+    no_such_table,
     slices,
     table_exists,
 )
@@ -104,7 +105,7 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     ImportError
         If psycopg is not installed.
     ValueError
-        If the table has no codes, or codes of several lengths.
+        If there is no such table, it has no codes, or codes of several lengths, or its ids are no ints.
 
     Examples
     --------
@@ -119,6 +120,12 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     >>> connection.close()
     >>> server.cleanup()
     """
+    psycopg = library("psycopg", "psycopg[binary]", "from_pgvector")
     sql = library("psycopg.sql", "psycopg[binary]", "from_pgvector")
+    rows = library("psycopg.rows", "psycopg[binary]", "from_pgvector")
     select = sql.SQL("SELECT id, code::text FROM {} ORDER BY id").format(sql.Identifier(check_table(table)))
-    return from_strings(connection.execute(select).fetchall(), table)
+    with connection.cursor(row_factory=rows.tuple_row) as cursor:  # whatever the connection makes of rows
+        try:
+            return from_strings(cursor.execute(select).fetchall(), table)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            raise no_such_table(table, error) from error

@@ -6,10 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
-from skhash.stores._codes import StoredCodes, check_codes, quoted, table_exists
+from skhash.stores._codes import StoredCodes, check_codes, columns_of, no_such_table, quoted, table_exists
 
 if TYPE_CHECKING:
     import apsw
+
+_MAX_BITS = 8192  # of a column of sqlite-vec
 
 
 def to_sqlite_vec(
@@ -42,7 +44,7 @@ def to_sqlite_vec(
     ImportError
         If sqlite-vec is not installed.
     ValueError
-        If `codes` or `ids` are not as described, or the table exists.
+        If `codes` or `ids` are not as described, the codes have more than 8,192 bits, or the table exists.
 
     Examples
     --------
@@ -59,6 +61,8 @@ def to_sqlite_vec(
     _load_extension(connection)
     stored = check_codes(codes, nbits, ids)
     name, width = quoted(table), 8 * stored.codes.shape[1]
+    if width > _MAX_BITS:
+        raise ValueError(f"`codes` must have at most {_MAX_BITS} bits in sqlite-vec. Got {stored.nbits} instead.")
     if connection.table_exists(None, table):
         raise table_exists(table)
     with connection:  # a transaction
@@ -89,7 +93,8 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     ImportError
         If sqlite-vec is not installed.
     ValueError
-        If the table has no codes, or `nbits` does not fit it.
+        If there is no such table, it has no codes, or codes of several lengths or of another type than bit, its ids
+        are no ints, or `nbits` does not fit it.
 
     Examples
     --------
@@ -101,12 +106,20 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
     _load_extension(connection)
-    rows = connection.execute(f"SELECT id, code FROM {quoted(table)} ORDER BY id").fetchall()
-    if not rows:
-        raise ValueError(f"`table` must have codes. Got none in {table!r}.")
-    ids, codes = zip(*rows, strict=True)
-    packed = np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), len(codes[0]))
-    return check_codes(packed, 8 * packed.shape[1] if nbits is None else nbits, np.array(ids, np.int64), table)
+    apsw = library("apsw", "apsw", "from_sqlite_vec")
+    name = quoted(table)
+    try:
+        rows = connection.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
+    except apsw.SQLError as error:
+        raise no_such_table(table, error) from error
+    made_by = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
+    if any("using vec0" in sql.lower() for (sql,) in connection.execute(made_by, (table,))):
+        kinds = {kind for (kind,) in connection.execute(f"SELECT vec_type(code) FROM {name}")}
+        if kinds - {"bit"}:
+            raise ValueError(f"`table` must have codes of type bit. Got {', '.join(sorted(kinds))} in {table!r}.")
+    ids, codes = columns_of(rows, bytes, table)
+    packed = np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), -1)
+    return check_codes(packed, 8 * packed.shape[1] if nbits is None else nbits, ids, table)
 
 
 def _load_extension(connection: "apsw.Connection") -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
+from skhash.neighbors._checks import MAX_ID
 from skhash.stores._codes import StoredCodes, check_codes
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def from_usearch(index: "Index") -> StoredCodes:
         If usearch is not installed.
     TypeError
         If `index` does not hold bits.
+    ValueError
+        If several codes have one key, or a key is larger than an int64.
 
     Examples
     --------
@@ -89,6 +92,8 @@ def from_usearch(index: "Index") -> StoredCodes:
         kind = index.dtype if isinstance(index, usearch.Index) else type(index).__name__
         raise TypeError(f"`index` must be a usearch index with dtype='b1'. Got {kind} instead.")
     keys = np.sort(np.asarray(index.keys, dtype=np.uint64))
+    if (keys[1:] == keys[:-1]).any() or (len(keys) and keys[-1] > MAX_ID):
+        raise ValueError(f"`index` must have different keys of at most {MAX_ID}. Got repeated or larger ones.")
     n_bytes = -(-index.ndim // 8)
     codes = np.asarray(index.get(keys)) if len(keys) else np.empty((0, n_bytes), dtype=np.uint8)
     return check_codes(codes.reshape(len(keys), n_bytes), index.ndim, keys.astype(np.int64), "index")

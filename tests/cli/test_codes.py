@@ -293,6 +293,32 @@ def test_a_database_that_cannot_be_written_is_named_with_the_remedy(store, files
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("store", ["duckdb", "sqlite-vec"])
+def test_a_file_that_is_no_database_is_named(store, files, tmp_path, capsys):
+    pytest.importorskip({"sqlite-vec": "apsw"}.get(store, store))
+    other = tmp_path / "notes.txt"
+    other.write_text("neither of the two " * 1000)
+    assert main(["export", f"{files}/codes.npz", "--to", store, "--out", str(other)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"skhash: error: {other} cannot be written: ")
+    assert "SKHASH_TRACEBACK" not in error
+    assert other.read_text().startswith("neither")
+
+
+@pytest.mark.parametrize("store", ["duckdb", "sqlite-vec"])
+@pytest.mark.parametrize("place", ["", ":memory:"])
+def test_a_database_that_would_vanish_is_refused(store, place, files, capsys):
+    pytest.importorskip({"sqlite-vec": "apsw"}.get(store, store))
+    assert main(["export", f"{files}/codes.npz", "--to", store, "--out", place]) == 2
+    assert f"--out must be a file, which stays. Got {place!r} instead." in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_an_error_of_the_user(files, capsys):
+    pytest.importorskip("psycopg")
+    assert main(["export", f"{files}/codes.npz", "--to", "pgvector", "--out", "nonsense"]) == 1
+    assert "error: the database of --out cannot be written: missing " in capsys.readouterr().err
+
+
 # --- errors
 
 
@@ -306,6 +332,11 @@ def test_a_database_that_cannot_be_written_is_named_with_the_remedy(store, files
         (["encode", "{itq}", "{items}", "--column", "a", "--out", "x.npz"], "--column must be used with a Parquet"),
         (["encode", "{itq}", "{narrow}", "--out", "{folder}/x.npz"], "{narrow}: X has 3 features, but ITQHasher"),
         (["encode", "{itq}", "{gaps}", "--out", "{folder}/x.npz"], "{gaps}: Input X contains NaN."),
+        (["encode", "{itq}", "{early}", "--out", "{folder}/x.npz"], "{early}: Input X contains NaN."),
+        (
+            ["search", "{itq}", "{items}", "{items}", "--out", "{folder}/no/x.npz"],
+            "Create the folder first: '{folder}/no",
+        ),
         (["search", "{itq}", "{narrow}", "{items}"], "{narrow}: X has 3 features, but ITQHasher is expecting 64"),
         (["search", "{itq}", "{items}", "{narrow}"], "{narrow}: X has 3 features, but ITQHasher is expecting 64"),
         (["search", "{itq}", "{items}", "{gaps}"], "{gaps}: Input X contains NaN."),
@@ -322,11 +353,13 @@ def test_errors_of_the_user_get_one_line(arguments, message, files, digits, tmp_
     save(LSHHasher(16, random_state=0).fit(digits.X), tmp_path / "lsh")
     names = {"itq": files / "itq", "items": files / "items.npy", "codes": files / "codes.npz", "folder": tmp_path}
     np.save(tmp_path / "gaps.npy", np.where(np.arange(50)[:, None] < 49, digits.X[:50], np.nan))
-    names |= {name: tmp_path / f"{name}.npy" for name in ("narrow", "gaps")} | {"lsh": tmp_path / "lsh"}
+    np.save(tmp_path / "early.npy", np.where(np.arange(50)[:, None] == 3, np.nan, digits.X[:50]))
+    names |= {name: tmp_path / f"{name}.npy" for name in ("narrow", "gaps", "early")} | {"lsh": tmp_path / "lsh"}
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     assert main([word.format(**names) for word in arguments]) == 2
-    error = capsys.readouterr().err
+    out, error = capsys.readouterr()
+    assert out == ""  # before any work
     assert error.startswith("skhash: error: ")
     assert message.format(**names) in error
     assert error.count("\n") == 1

@@ -155,6 +155,7 @@ def test_data_sets_are_names_and_files_even_with_a_comma(tmp_path, capsys):
         (["compare", "digits", "--tune", "2", "--tune-metric", "magic"], "Got 'magic' instead"),
         (["compare", ","], "`dataset` must name at least one data set"),
         (["compare", "--fresh"], "--fresh needs --out"),
+        (["compare", "--out", ""], "--out must be a folder. Got '' instead."),
         (["compare", "--tune-metric", "ndcg"], "--tune-metric needs --tune"),
         (["compare", "--out", __file__], "must be a folder"),
         (["report", "nowhere"], "nowhere has no results"),

@@ -119,6 +119,16 @@ def test_an_index_with_candidates_is_searched_by_its_codes_alone(files, itq, dig
     assert_array_equal(found[1], np.argsort(distances, axis=1, kind="stable")[:, :4])
 
 
+def test_as_many_candidates_as_there_are_items(files, digits, tmp_path):
+    queries = digits.X_query[:N_QUERIES]
+    np.save(files / "few.npy", digits.X[:5])
+    expected = np.argsort(of_vectors("cosine", digits.X[:5], queries), axis=1, kind="stable")
+    save_found = str(tmp_path / "found.npz")
+    command = ["search", f"{files}/itq", f"{files}/few.npy", f"{files}/queries.npy", "--rerank", "cosine"]
+    assert main([*command, "--candidates", "5", "--out", save_found]) == 0  # fewer items than the default of --k
+    assert_array_equal(np.load(save_found)["ids"], expected)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

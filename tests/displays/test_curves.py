@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skhash import LSHHasher
-from skhash.displays import PrecisionAtNDisplay, PrecisionRecallDisplay
+from skhash.displays import PrecisionAtNDisplay, PrecisionRecallDisplay, TieRangeDisplay
 from skhash.metrics import relevance_histogram
 
 
@@ -33,3 +33,12 @@ def test_curves_of_a_pipeline(cls, digits, histogram):
     H = histogram(model)
     assert_array_equal(display.precision, cls.from_histogram(H).precision)
     assert display.name == "LSH"
+
+
+@pytest.mark.parametrize("cls", [PrecisionRecallDisplay, PrecisionAtNDisplay, TieRangeDisplay])
+def test_what_is_no_histogram_is_named(cls, digits, itq):
+    for other in (itq, itq.transform(digits.X), None):
+        with pytest.raises(TypeError, match=f"`H` must be a RelevanceHistogram.* Got {type(other).__name__} instead"):
+            cls.from_histogram(other)
+    with pytest.raises(ValueError, match=r"`histograms` must be a dict .* Got an instance of ndarray instead"):
+        cls.from_histograms(itq.transform(digits.X))

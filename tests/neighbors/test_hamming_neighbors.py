@@ -320,8 +320,21 @@ def test_wrong_identifiers_and_vectors_are_refused_before_the_fit_of_the_hasher(
         index.fit(digits.X[:50], ids=range(49))
     with pytest.raises(ValueError, match="`vectors`"):
         index.fit(digits.X[:50], vectors=digits.X[:49])
+    with pytest.raises(
+        ValueError, match=r"`vectors` must be numbers of shape \(50, 64\).* Got float.* \(50, 3\) instead"
+    ):
+        index.fit(digits.X[:50], vectors=digits.X[:50, :3])  # no query could be compared with them
     with pytest.raises(TypeError, match=r"`vectors` must be an array\. Got a Tensor.*detach"):
         index.fit(digits.X[:50], vectors=torch.ones(50, 9, requires_grad=True))
+
+
+def test_more_vectors_have_the_width_of_those_of_the_index(digits):
+    index = HammingNeighbors(ITQ, rerank="cosine").fit(digits.X[:50])
+    with pytest.raises(
+        ValueError, match=r"`vectors` must be numbers of shape \(2, 64\).* Got float.* \(2, 3\) instead"
+    ):
+        index.add(digits.X[50:52], vectors=digits.X[50:52, :3])
+    assert index.n_samples_fit_ == len(index.vectors_) == 50
 
 
 def test_a_hasher_without_real_queries_is_refused_before_its_fit(digits, monkeypatch):

@@ -1,8 +1,11 @@
 """A search while another thread changes the items of the index."""
 
+import inspect
+import sys
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skhash.neighbors import HammingNeighbors
@@ -67,3 +70,38 @@ def test_an_approximate_index_is_built_once_for_new_items(monkeypatch):
     for _ in range(3):
         index.kneighbors(QUERIES, 2)
     assert len(n_built) == 1
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one_whole():
+    code, n_lines = inspect.unwrap(HammingNeighbors.fit).__code__, 0
+    names = "feature {}".format
+
+    def interrupt(frame, event, _):
+        nonlocal n_left
+        if frame.f_code is not code:
+            return None
+        n_left -= event == "line"
+        if n_left == 0:
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    while True:  # one line of fit after the other
+        index = HammingNeighbors().fit(ITEMS)
+        n_lines += 1
+        n_left = n_lines
+        sys.settrace(interrupt)
+        try:
+            index.fit(pd.DataFrame(ITEMS[:20, :8]).rename(columns=names), ids=range(100, 120))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        if n_left > 0:
+            break  # fit has no more lines
+        if index.n_samples_fit_ == len(ITEMS):
+            assert not hasattr(index, "feature_names_in_")
+            assert index.kneighbors(QUERIES, 1)[1].ravel().tolist() == list(range(395, 400))
+        else:
+            assert (len(index.codes_), index.ids_[0], index.n_features_in_) == (20, 100, 8)
+    assert n_lines > 10

@@ -49,3 +49,33 @@ def test_refusals():
         from_duckdb(connection)
     with pytest.raises(ValueError, match=r"`table` must be the name of a table. Got '' instead."):
         from_duckdb(connection, "")
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ("1.5::DOUBLE AS id, '01'::BIT AS code", r"`table` must have ints as ids. Got float in 'codes'."),
+        ("'7' AS id, '01'::BIT AS code", r"`table` must have ints as ids. Got str in 'codes'."),
+        ("NULL AS id, '01'::BIT AS code", r"`table` must have ints as ids. Got NoneType in 'codes'."),
+        (
+            "18446744073709551615::UBIGINT AS id, '01'::BIT AS code",
+            r"`table` must have ids of at most 9223372036854775807",
+        ),
+        ("1 AS id, NULL::BIT AS code", r"`table` must have codes of type str. Got NoneType in 'codes'."),
+        ("1 AS id, 'né' AS code", r"`table` must have codes of 0 and 1. Got other characters in 'codes'."),
+        ("1 AS id, '' AS code", r"`table` must have codes of one length. Got the lengths \[0\] in 'codes'."),
+        ("1 AS key, '01'::BIT AS code", r"`table` must be the name of a table with the columns id and code. .*\"id\""),
+    ],
+)
+def test_tables_of_other_programs(row, match):
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE codes AS SELECT {row}")
+    with pytest.raises(ValueError, match=match):
+        from_duckdb(connection)
+
+
+def test_a_missing_table_is_named():
+    with pytest.raises(
+        ValueError, match=r"`table` must be the name of a table with .* Got 'nowhere': .*does not exist"
+    ):
+        from_duckdb(duckdb.connect(), "nowhere")

@@ -36,6 +36,37 @@ def test_an_empty_index_and_a_graph():
     assert_array_equal(from_faiss(graph).codes, items.packed)
 
 
+def test_identifiers_of_inverted_lists():
+    items = Items(48)
+    quantizer = faiss.IndexBinaryFlat(48)
+    index = faiss.IndexBinaryIVF(quantizer, 48, 4)
+    index.cp.min_points_per_centroid = 1
+    index.train(items.packed)
+    index.add_with_ids(items.packed, items.ids + 10_000)  # FAISS reconstructs none of these
+    index.remove_ids(items.ids[:3] + 10_000)
+    stored = from_faiss(index)
+    order = 3 + np.argsort(items.ids[3:])
+    assert_array_equal(stored.ids, items.ids[order] + 10_000)
+    assert_array_equal(stored.codes, items.packed[order])
+
+
+def test_identifiers_of_a_map_over_inverted_lists():
+    items, quantizer = Items(48), faiss.IndexBinaryFlat(48)
+    lists = faiss.IndexBinaryIVF(quantizer, 48, 4)
+    lists.cp.min_points_per_centroid = 1
+    lists.train(items.packed)
+    index = faiss.IndexBinaryIDMap(lists)
+    index.add_with_ids(items.packed, items.ids)
+    items.assert_same_codes(from_faiss(index))
+
+
+def test_an_index_without_codes_is_named():
+    index = faiss.IndexBinaryMultiHash(16, 2, 4)
+    index.add(Items(16).packed)
+    with pytest.raises(TypeError, match=r"`index` must be .* reads codes again. Got IndexBinaryMultiHash instead."):
+        from_faiss(index)
+
+
 def test_refusals():
     with pytest.raises(TypeError, match=r"`index` must be a binary FAISS index. Got IndexFlatL2 instead."):
         from_faiss(faiss.IndexFlatL2(4))
@@ -43,3 +74,5 @@ def test_refusals():
         from_faiss(to_faiss(np.ones((3, 16), dtype=int)), nbits=12)
     with pytest.raises(ValueError, match=r"`ids` must be ints of shape"):
         to_faiss([[0, 1]], ids=[1, 2])
+    with pytest.raises(ValueError, match=r"`ids` must have the same number of values in each row."):
+        to_faiss([[0, 1], [1, 1]], ids=[1, [2, 3]])

@@ -38,7 +38,7 @@ def test_a_failed_write_leaves_no_table(connection, monkeypatch):
     monkeypatch.setattr("skhash.stores.pgvector.bit_strings", fail)
     with pytest.raises(KeyboardInterrupt):
         to_pgvector([[0, 1]], connection, "broken")
-    with pytest.raises(psycopg.errors.UndefinedTable):
+    with pytest.raises(ValueError, match=r"`table` must be the name of a table .* Got 'broken': .*does not exist"):
         from_pgvector(connection, "broken")
 
 
@@ -48,5 +48,26 @@ def test_refusals(connection):
         to_pgvector([[1, 1]], connection)
     assert from_pgvector(connection).codes.tolist() == [[64]]
     connection.execute("DELETE FROM codes")
-    with pytest.raises(ValueError, match=r"codes of one length. Got the lengths \[\] in 'codes'."):
+    with pytest.raises(ValueError, match=r"`table` must have codes. Got none in 'codes'."):
         from_pgvector(connection)
+
+
+def test_tables_of_other_programs(connection):
+    connection.execute("CREATE TABLE others (id numeric, code bit(2))")
+    connection.execute("INSERT INTO others VALUES (1.5, B'01')")
+    with pytest.raises(ValueError, match=r"`table` must have ints as ids. Got Decimal in 'others'."):
+        from_pgvector(connection, "others")
+    connection.execute("CREATE TABLE gaps AS SELECT 1::bigint AS id, NULL::bit(2) AS code")
+    with pytest.raises(ValueError, match=r"`table` must have codes of type str. Got NoneType in 'gaps'."):
+        from_pgvector(connection, "gaps")
+    with pytest.raises(ValueError, match=r"`table` must be the name of a table .*column \"id\" does not exist"):
+        from_pgvector(connection, "pg_class")
+
+
+def test_rows_of_another_kind(connection):
+    to_pgvector([[0, 1], [1, 1]], connection, "rows_of_another_kind", ids=[7, 8])
+    connection.row_factory = psycopg.rows.dict_row
+    try:
+        assert from_pgvector(connection, "rows_of_another_kind").ids.tolist() == [7, 8]
+    finally:
+        connection.row_factory = psycopg.rows.tuple_row

@@ -33,3 +33,42 @@ def test_refusals():
     connection.execute("DELETE FROM codes")
     with pytest.raises(ValueError, match=r"`table` must have codes. Got none in 'codes'."):
         from_sqlite_vec(connection)
+    with pytest.raises(ValueError, match=r"`codes` must have at most 8192 bits in sqlite-vec. Got 8200 instead."):
+        to_sqlite_vec(np.zeros((2, 8200), dtype=int), connection, "long")
+
+
+def test_lengths_that_add_up_to_whole_codes_are_refused():
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE codes (id INTEGER, code BLOB)")
+    connection.execute("INSERT INTO codes VALUES (1, x'0102'), (2, x'03'), (3, x'040506')")
+    with pytest.raises(ValueError, match=r"`table` must have codes of one length. Got the lengths \[1, 2, 3\]"):
+        from_sqlite_vec(connection)
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ("1.5, x'01'", r"`table` must have ints as ids. Got float in 'codes'."),
+        ("'x', x'01'", r"`table` must have ints as ids. Got str in 'codes'."),
+        ("1, NULL", r"`table` must have codes of type bytes. Got NoneType in 'codes'."),
+        ("1, '01'", r"`table` must have codes of type bytes. Got str in 'codes'."),
+    ],
+)
+def test_tables_of_other_programs(row, match):
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE codes (id, code)")
+    connection.execute(f"INSERT INTO codes VALUES ({row})")
+    with pytest.raises(ValueError, match=match):
+        from_sqlite_vec(connection)
+
+
+def test_a_missing_table_and_vectors_are_named():
+    connection = apsw.Connection(":memory:")
+    with pytest.raises(
+        ValueError, match=r"`table` must be the name of a table .* Got 'nowhere': no such table: nowhere"
+    ):
+        from_sqlite_vec(connection, "nowhere")
+    connection.execute("CREATE VIRTUAL TABLE vectors USING vec0(id INTEGER PRIMARY KEY, code float[2])")
+    connection.execute("INSERT INTO vectors VALUES (1, '[1, 2]')")
+    with pytest.raises(ValueError, match=r"`table` must have codes of type bit. Got float32 in 'vectors'."):
+        from_sqlite_vec(connection, "vectors")

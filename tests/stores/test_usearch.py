@@ -1,5 +1,6 @@
 """usearch gives the neighbors of ours, and the codes back."""
 
+import numpy as np
 import pytest
 from _stores import LENGTHS, Items, K
 
@@ -29,3 +30,11 @@ def test_refusals():
         from_usearch(usearch.Index(ndim=4, dtype="f32"))
     with pytest.raises(ValueError, match=r"`ids` must be >= 0 in usearch. Got -1 instead."):
         to_usearch([[0, 1]], ids=[-1])
+    large = usearch.Index(ndim=8, metric="hamming", dtype="b1")
+    large.add(np.array([2**63 + 5], dtype=np.uint64), np.array([[1]], dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"`index` must have different keys of at most 9223372036854775807."):
+        from_usearch(large)
+    repeated = usearch.Index(ndim=8, metric="hamming", dtype="b1", multi=True)
+    repeated.add(np.array([1, 1], dtype=np.uint64), np.array([[1], [2]], dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"`index` must have different keys"):
+        from_usearch(repeated)

@@ -43,6 +43,11 @@ def changed(index, value):
         (sparse.csr_matrix((40, 0)), ValueError, r"at least one label per sample. Got shape \(40, 0\)"),
         (pd.DataFrame(index=range(40)), ValueError, r"at least one label per sample. Got shape \(40, 0\)"),
         ([[]] * 40, ValueError, r"at least one label per sample. Got shape \(40, 0\)"),
+        (
+            np.zeros((40, 1, 1)),
+            ValueError,
+            r"`y` must hold class labels or a 0/1 matrix of labels. Got shape \(40, 1, 1\)",
+        ),
         ({"y": y}, TypeError, "Got a value of type dict"),
         ("cat", TypeError, "Got a value of type str"),
         (3, TypeError, "Got a value of type int"),

@@ -94,6 +94,16 @@ def test_codes_do_not_depend_on_the_order_in_memory(digits, Hasher):
     assert_array_equal(*codes)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("Hasher", [ITQHasher, KSHHasher])
+def test_searches_do_not_amplify_the_order_in_memory(Hasher, dtype):
+    X = np.random.default_rng(0).standard_normal((1300, 24)).astype(dtype)
+    X[:, 3] *= 50
+    y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
+    codes = (fit(Hasher, samples, y, nbits=12).encode(X) for samples in (X, np.asfortranarray(X)))
+    assert_array_equal(*codes)
+
+
 @pytest.mark.parametrize("Hasher", UNSUPERVISED)
 def test_distances_do_not_depend_on_the_mean_and_the_scale_of_the_samples(digits, Hasher):
     def distances(X, queries):

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skhash import CGHashHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
 from skhash.callbacks import RetrievalMonitor
 from skhash.hashers.structhash import _column_generation
@@ -264,3 +265,13 @@ def test_a_pipeline_as_classifier_draws_from_random_state(few):
     state = pickle.dumps(np.random.get_state())  # noqa: NPY002
     cghash(nbits=2, hash_function=classifier).fit(few.X, few.y)
     assert pickle.dumps(np.random.get_state()) == state  # noqa: NPY002
+
+
+@pytest.mark.parametrize("Hasher", [StructHashHasher, CGHashHasher])
+def test_codes_do_not_depend_on_the_order_in_memory(Hasher):
+    X = np.random.default_rng(0).standard_normal((1300, 24)).astype(np.float32)
+    X[:, 3] *= 50
+    y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
+    by_features = np.asfortranarray(X)  # as in a data frame
+    codes = (Hasher(12, random_state=0).fit(samples, y).encode(X) for samples in (X, by_features))
+    assert_array_equal(*codes)
