@@ -23,7 +23,8 @@ def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
     if not hasattr(hasher, "database_codes_"):
         raise TypeError(
             "`estimator` must be a hasher of skhash, which stores a database, or use "
-            f"RetrievalScorer(database='fold' or (X, y)). Got {type(hasher).__name__} instead."
+            "RetrievalScorer(database='fold' or (X, y)), and for a display a histogram of its codes. "
+            f"Got {type(hasher).__name__} instead."
         )
     if hasher.database_codes_ is None:
         raise ValueError(

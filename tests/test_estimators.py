@@ -13,6 +13,7 @@ from sklearn.preprocessing import Binarizer, MinMaxScaler, StandardScaler
 
 from skhash import ITQHasher
 from skhash.affinity import DistanceAffinity
+from skhash.displays import TieRangeDisplay
 from skhash.metrics import (
     RetrievalScorer,
     ap_scorer,
@@ -69,3 +70,5 @@ def test_an_estimator_that_is_not_a_hasher(digits):
         RetrievalScorer()(classifier, digits.X_query, digits.y_query)
     binary = make_pipeline(PCA(8, random_state=0), Binarizer()).fit(digits.X)  # whose transform gives bits
     assert RetrievalScorer(database="fold")(binary, digits.X_query, digits.y_query) > 0.2
+    with pytest.raises(TypeError, match=r"database='fold'.*.*for a display a histogram.* Got Binarizer"):
+        TieRangeDisplay.from_estimator(binary, digits.X_query, digits.y_query)

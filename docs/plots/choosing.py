@@ -10,7 +10,7 @@ from skhash.metrics import average_precision, precision, relevance_histogram
 
 NBITS = [8, 16, 32, 64]
 UNSUPERVISED = {"LSH": "#6b7280", "PCA": "#2b8a3e", "ITQ": "#d9480f", "AGH": "#7048b6"}
-SUPERVISED = {"TALR": "#0a7d91", "ITQ-CCA": "#d9480f", "SDH": "#7048b6"}
+SUPERVISED = {"TALR": "#0a7d91", "ITQ-CCA": "#b08900", "SDH": "#c2255c"}
 
 
 @cache
@@ -29,7 +29,7 @@ def methods():
     for axes, names, title in zip(panels, (UNSUPERVISED, SUPERVISED), ("no labels", "labels"), strict=True):
         for name, color in names.items():
             values = [average_precision(_histogram(name, nbits)) for nbits in NBITS]
-            axes.plot(NBITS, values, "o-", color=color, label=name)
+            axes.plot(NBITS, values, "o-", color=color, label=name, clip_on=False)
         axes.set_xscale("log", base=2)
         axes.set_xticks(NBITS, NBITS)
         axes.set(title=title, xlabel="bits", ylim=(0, 1))

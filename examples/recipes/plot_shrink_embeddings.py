@@ -7,8 +7,9 @@ quantization to 8, 4 or 1 bits per feature, and after hashing to as many bytes o
 answer depends on the use of the neighbors: to find the same samples as the floats, or samples of
 the same class.
 
-The vectors are the 64 pixels of scikit-learn's digits, 256 bytes per sample. Replace them by the
-embeddings of your own model, as a float array or a memmap.
+The vectors are the 64 pixels of scikit-learn's digits, 256 bytes per sample. Replace them by some
+thousand embeddings of your own model: this script compares every query with every vector. To learn
+from all of them, and to search them, read :doc:`/guide/embeddings`.
 """
 
 # %%

@@ -72,7 +72,7 @@ def load_hasher(path: str) -> Any:
     """Hasher of a file, which must not be that of an index."""
     header, _ = read(path)
     if header["class"] in INDEXES:  # some are not loaded without vectors
-        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}.")
+        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}: save its hasher_.")
     return load(path)
 
 

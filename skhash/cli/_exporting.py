@@ -21,7 +21,12 @@ def run(options: argparse.Namespace) -> int:
     """Write codes into a store."""
     if options.table is not None and options.to not in _WITH_TABLES:
         raise ValueError(f"--table must be used with {', '.join(_WITH_TABLES)}. Got it with {options.to}.")
-    stored = read_codes(options.codes).stored
+    if options.to == "pgvector" and "://" not in options.out and "=" not in options.out:
+        raise ValueError(
+            "--out must be the address of a database with --to pgvector, such as postgresql://user@host/name. "
+            f"Got {options.out} instead."
+        )
+    stored, factors = read_codes(options.codes)
     more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
     if options.to in _WITH_TABLES:
         _to_table(options.to, stored.codes, options.out, "codes" if options.table is None else options.table, more)
@@ -35,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
                 np.save(file, content)
             else:
                 file.write(content)
-    print(f"{len(stored.codes):,} codes of {stored.nbits} bits: {options.out}")
+    left_out = "" if factors is None else ", without their factors"
+    print(f"{len(stored.codes):,} codes of {stored.nbits} bits{left_out}: {options.out}")
     return 0
 
 

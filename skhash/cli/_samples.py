@@ -99,7 +99,7 @@ def read_codes(path: str) -> Items:
     if Path(path).suffix == ".parquet":
         return Items(from_parquet(path), None)
     if Path(path).suffix != ".npz":
-        raise ValueError(f"Files of codes must be .npz or .parquet. Got {path} instead.")
+        raise ValueError(f"Files of codes must be .npz or .parquet. Got {path} instead. Write one with skhash encode.")
     how = "Write it with skhash encode."
     arrays = read_npz(path, ("codes", "nbits", "factors"), "arrays named codes and nbits", how)
     nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash._distances import item_words
+from skhash._estimators import find_hasher
 from skhash._files import atomic_write
 from skhash._files._resumable import check_writable
 from skhash.cli._encoding import encode_batches
@@ -25,6 +26,13 @@ from skhash.stores._codes import check_codes
 
 #: queries and items of the table that is printed
 _SHOWN = 10
+_OF_VECTORS = {
+    "cosine": "1 - cosine of the vectors",
+    "euclidean": "Euclidean distance of the vectors",
+    "inner": "minus the inner product of the vectors",
+}
+#: what factors estimate, by the `metric` of the hasher
+_ESTIMATED = _OF_VECTORS | {"euclidean": "squared Euclidean distance of the vectors"}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     index = _open_index(options, queries)
     distances, ids = _search(index, queries, _k(index, options), options.queries)
     print(_table(distances, ids))
+    print(f"In parentheses: {_meaning(index)}.")
     if options.out is not None:
         _write(options.out, distances, ids)
         print(f"\nFile: {options.out}")
@@ -176,6 +185,18 @@ def _table(distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> st
     text = ["  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     n_more = len(ids) - _SHOWN
     return "\n".join([*text, f"... and {n_more:,} more queries"] if n_more > 0 else text)
+
+
+def _meaning(index: HammingNeighbors) -> str:
+    """What the distances of a search are."""
+    hasher = find_hasher(index.hasher_)
+    if index.rerank is not None:
+        return _OF_VECTORS[index.rerank]
+    if index.query == "real":
+        return (
+            "minus the score of the real query" if index.factors_ is None else f"estimated {_ESTIMATED[hasher.metric]}"
+        )
+    return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
 
 
 def _write(path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> None:

@@ -1,5 +1,6 @@
 """Write a comparison: results as JSON, tables as Markdown, and an HTML page without other files."""
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -103,6 +104,8 @@ def rebuild_page(folder: str | os.PathLike[str]) -> Path:
         If there are no results.
     InvalidFileError
         If a stored result is damaged.
+    ValueError
+        If ``results.json`` has results of other methods, which are not stored and would be missing from the page.
 
     Examples
     --------
@@ -114,12 +117,45 @@ def rebuild_page(folder: str | os.PathLike[str]) -> Path:
     'report.html'
     """
     if not (Path(folder) / "rows").is_dir() or not (records := Store(folder).records()):
-        raise FileNotFoundError(f"{folder} has no results of a comparison (files rows/*.json).")
+        raise FileNotFoundError(
+            f"{folder} has no results of a comparison (files rows/*.json). "
+            "For results of your own call skhash.comparison.write_report."
+        )
+    check_own_results(folder, "the page would leave out. Call skhash.comparison.write_report with all results.")
     chosen = _newest(records)
     notes = []
     if len(chosen) < len(records):
         notes.append(f"Left out: {len(records) - len(chosen)} results of earlier runs with other settings.")
     return _write_page(Path(folder), [record.result for record in chosen], provenance(chosen, notes))
+
+
+def check_own_results(folder: str | os.PathLike[str], loss: str) -> None:
+    """Raise ValueError if ``results.json`` has results of methods that neither skhash nor a stored result has.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A folder of results.
+    loss : str
+        What would happen to them, and the remedy: the end of a sentence.
+    """
+    path = Path(folder) / "results.json"
+    if not path.is_file():
+        return
+    stored = [row.name for row in (path.parent / "rows").glob("*.json")]
+    names = dict.fromkeys(str(entry.get("method")) for entry in _entries(path))
+    own = [name for name in names if name not in VARIANTS and name not in FOR_NEIGHBORS]
+    if lost := [name for name in own if not any(f"_{name}_" in row for row in stored)]:
+        raise ValueError(f"{path} must have results of methods of skhash only. Got {', '.join(lost)}, which {loss}")
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    """Entries of a ``results.json``; none of a damaged one, which a comparison replaces."""
+    try:
+        entries = json.loads(path.read_bytes())
+    except ValueError:
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def _as_results(results: Iterable[Mapping[str, Any]]) -> list[Result]:

@@ -15,7 +15,7 @@ from skhash.comparison._tasks import Task, identify, load, load_vectors, run_tas
 from skhash.comparison._watching import Channel, FitWatcher, open_channel
 from skhash.comparison.methods import expand_methods, variant_of
 from skhash.comparison.progress import Progress, estimate_seconds_left
-from skhash.comparison.report import write_results
+from skhash.comparison.report import check_own_results, write_results
 from skhash.comparison.results import Result
 from skhash.comparison.store import Store
 from skhash.comparison.watching import Plan, Step
@@ -107,6 +107,8 @@ def compare(
     if not is_count(n_jobs):
         raise ValueError(f"`n_jobs` must be an int >= 1. Got {n_jobs!r} instead.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
+    if folder is not None:
+        check_own_results(folder, "would be lost. Choose another folder.")
     tuning = None if tune is None else Tuning(tune, tune_metric)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, tuning, command)
     results: dict[int, Result] = {}

@@ -59,8 +59,15 @@ def check_names(names: Iterable[str | os.PathLike[str]]) -> None:
     if unknown:
         raise ValueError(
             f"`name` must be one of {', '.join(known)}, or an .npz or .npy file (by path, or in SKHASH_DATA). "
-            f"Got {with_nearest(unknown, known)} instead."
+            f"Got {with_nearest(unknown, known)} instead.{_loaders_of(unknown)}"
         )
+
+
+def _loaders_of(names: Iterable[str]) -> str:
+    """A sentence on the function that reads the images of the first of these data sets; empty if there is none."""
+    asked = [name.lower().replace("_", "-") for name in names]
+    loaders = [f"load_{name.replace('-', '_')}" for name in ("nus-wide", "ms-coco", "imagenet100") if name in asked]
+    return f" Its images are read by skhash.datasets.{loaders[0]}." if loaders else ""
 
 
 def check_type(name: object) -> None:

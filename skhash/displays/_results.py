@@ -49,7 +49,8 @@ def choose_results(results, metrics, **chosen):
         known = list(dict.fromkeys(result.get(name) for result in results))
         listed = ", ".join(map(str, known)) or "none"
         if value is None and len(known) > 1:
-            raise ValueError(f"`results` must have a single {name}. Got {listed} instead. Choose one of them.")
+            remedy = f"Choose one: {name}={known[0]!r}." if name in chosen else "Pass the results of one of them."
+            raise ValueError(f"`results` must have a single {name}. Got {listed} instead. {remedy}")
         if value is not None and value not in known:
             raise ValueError(f"`{name}` must be one of those of `results`: {listed}. Got {value!r} instead.")
         results = [result for result in results if value in (None, result.get(name))]

@@ -410,7 +410,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         if self.rerank is not None and vectors is None:
             raise ValueError(
                 f"`rerank` must be None unless `fit` has kept the vectors. Got {self.rerank!r}, which was set later: "
-                "fit again."
+                "fit again. With FrozenEstimator(index.hasher_) as the hasher nothing is trained again."
             )
         if X is None and self.query == "real":
             raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")

@@ -3,6 +3,7 @@
 import json
 import os
 
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__, hashers
@@ -70,9 +71,11 @@ def save(hasher: BaseHasher | HammingNeighbors, path: str | os.PathLike[str]) ->
 
     is_index = INDEXES.get(type(hasher).__name__) is type(hasher)
     if not is_index and not is_hasher(hasher):
+        is_frozen = isinstance(hasher, FrozenEstimator)
+        remedy = "save its `estimator`" if is_frozen else "use skops or joblib for other classes and for pipelines"
         raise TypeError(
             f"`hasher` must be one of {', '.join((*hashers.__all__, *INDEXES))} to be saved in {path}. Got a "
-            f"{qualified_name(hasher)} instead; use skops or joblib for other classes and for pipelines."
+            f"{qualified_name(hasher)} instead; {remedy}."
         )
     check_is_fitted(hasher)
     encoder = Encoder(path)

@@ -145,7 +145,9 @@ def test_neighbors_are_those_of_the_class(data, query, files, itq, digits, tmp_p
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[0] == "query"
     assert lines[1].split()[:3] == ["0", str(expected[1][0, 0]), f"({expected[0][0, 0]:.4g})"]
-    assert lines[11:] == ["... and 5 more queries", "", f"File: {tmp_path / 'found.npz'}"]
+    meaning = {"code": "Hamming distance", "real": "minus the score of the real query"}[query]
+    last = ["... and 5 more queries", f"In parentheses: {meaning}.", "", f"File: {tmp_path / 'found.npz'}"]
+    assert lines[11:] == last
 
     assert main([*command, "--out", str(tmp_path / "found.csv")]) == 0
     with open(tmp_path / "found.csv", newline="") as file:
@@ -164,6 +166,8 @@ def test_factors_are_stored_beside_the_codes(query, files, digits, tmp_path, cap
     codes, found = f"{tmp_path}/codes.npz", f"{tmp_path}/found.npz"
     assert main(["encode", f"{tmp_path}/hasher", f"{files}/items.npy", "--out", codes]) == 0
     assert_array_equal(np.load(codes)["factors"], hasher.encode_factors(digits.X))
+    assert main(["export", str(codes), "--to", "ubinary", "--out", f"{tmp_path}/x.npy"]) == 0
+    assert f"500 codes of 16 bits, without their factors: {tmp_path}/x.npy" in capsys.readouterr().out
     expected = HammingNeighbors(FrozenEstimator(hasher), query=query).fit(digits.X).kneighbors(digits.X_query[:15])
     command = ["search", f"{tmp_path}/hasher", codes, f"{files}/queries.npy", "--query", query, "--out", found]
     assert main(command) == 0
@@ -191,7 +195,7 @@ def test_an_index_has_its_items(files, itq, digits, tmp_path, capsys):
     assert main(["search", f"{tmp_path}/index", f"{files}/items.npy", f"{files}/queries.npy"]) == 2
     assert "DATA must not be given with an index, which has its own items." in capsys.readouterr().err
     assert main(["encode", f"{tmp_path}/index", f"{files}/items.npy", "--out", f"{tmp_path}/x.npz"]) == 2
-    assert "MODEL must be the file of a hasher. Got " in capsys.readouterr().err
+    assert "index, a HammingNeighbors: save its hasher_." in capsys.readouterr().err
     save(HammingNeighbors(FrozenEstimator(itq), rerank="cosine").fit(digits.X), tmp_path / "reranked")
     assert main(["encode", f"{tmp_path}/reranked", f"{files}/items.npy", "--out", f"{tmp_path}/x.npz"]) == 2
     assert "MODEL must be the file of a hasher. Got " in capsys.readouterr().err  # and not that vectors are missing
@@ -345,6 +349,8 @@ def test_an_address_that_is_none_is_an_error_of_the_user(files, capsys):
         (["search", "{itq}", "{items}", "{items}", "--k", "501"], "--k must be at most 500, the number of items."),
         (["search", "{lsh}", "{codes}", "{items}"], "must have the same number of bits. Got 12 and 16 instead."),
         (["export", "{items}", "--to", "faiss", "--out", "x"], "Files of codes must be .npz or .parquet."),
+        (["export", "{items}", "--to", "faiss", "--out", "x"], "{items} instead. Write one with skhash encode."),
+        (["export", "{codes}", "--to", "pgvector", "--out", "x"], "--out must be the address of a database"),
         (["export", "{codes}", "--to", "faiss", "--table", "t", "--out", "x"], "--table must be used with lancedb"),
     ],
 )

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from _helpers import structhash
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.frozen import FrozenEstimator
 
-from skhash import ITQHasher
+from skhash import EmbeddingHasher, ITQHasher
 from skhash.cli import main
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
@@ -26,6 +27,9 @@ def files(digits, itq, tmp_path_factory):
     save(HammingNeighbors(FrozenEstimator(itq)).fit(digits.X, ids=np.arange(500) + 7), folder / "index")
     options = {"rerank": "euclidean", "candidates": 30, "query": "real"}
     save(HammingNeighbors(FrozenEstimator(itq), **options).fit(digits.X), folder / "reranked")
+    save(structhash().fit(digits.X, digits.y), folder / "weighted")
+    factors = EmbeddingHasher(16, metric="euclidean", factors=True, n_epochs=1, random_state=0)
+    save(factors.fit(digits.X), folder / "factors")
     np.save(folder / "items.npy", digits.X)
     np.savez(folder / "items.npz", X=(2 * digits.X).astype(np.uint8), scale=0.5)
     np.save(folder / "short.npy", digits.X[:-1])
@@ -89,6 +93,23 @@ def test_real_queries_order_the_candidates_of_the_codes(files, itq, digits, tmp_
     assert np.mean(found[1] == expected[1]) > 0.9  # equal codes have equal scores, except for rounding
     alike = np.take_along_axis(minus_scores(itq, digits.X, queries), found[1], axis=1)
     assert_allclose(alike, expected[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meaning"),
+    [
+        ("itq codes.npz queries.npy", "Hamming distance"),
+        ("weighted items.npy queries.npy", "weighted Hamming distance"),
+        ("itq codes.npz queries.npy --query real", "minus the score of the real query"),
+        ("factors items.npy queries.npy --query real", "estimated squared Euclidean distance of the vectors"),
+        ("factors items.npy queries.npy --rerank cosine", "1 - cosine of the vectors"),
+        ("index queries.npy --rerank inner --vectors items.npy", "minus the inner product of the vectors"),
+        ("reranked queries.npy --vectors items.npy", "Euclidean distance of the vectors"),
+    ],
+)
+def test_a_line_says_what_the_distances_are(arguments, meaning, files, tmp_path, capsys):
+    search(files, tmp_path, arguments)
+    assert f"\nIn parentheses: {meaning}.\n" in capsys.readouterr().out
 
 
 def test_vectors_without_candidates_order_everything(files, digits, tmp_path):

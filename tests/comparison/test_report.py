@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -77,8 +78,33 @@ def test_results_of_other_settings_are_not_mixed(folder, tmp_path):
 
 
 def test_a_folder_without_results_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="has no results of a comparison"):
+    with pytest.raises(
+        FileNotFoundError, match=r"has no results of a comparison.* call skhash.comparison.write_report"
+    ):
         rebuild_page(tmp_path)
+
+
+def test_results_of_other_methods_are_not_lost(folder, results, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path / "copy")
+    mine = [replace(result, method="mine") for result in results]
+    written = write_report(tmp_path / "copy", [*results, *mine])
+    before = {path.name: path.read_bytes() for path in written.iterdir() if path.is_file()}
+    message = r"results.json must have results of methods of skhash only. Got mine, which would be lost"
+    with pytest.raises(ValueError, match=message):
+        compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=written)
+    with pytest.raises(ValueError, match=r"Got mine, which the page would leave out. Call .*write_report"):
+        rebuild_page(written)
+    assert main(["compare", "digits", "--methods", "lsh", "--out", str(written)]) == 2
+    assert "Choose another folder." in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in written.iterdir() if path.is_file()} == before
+
+
+def test_a_damaged_list_of_results_is_replaced(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    for content in ("[", "{}", '[1, "mine"]'):
+        (tmp_path / "copy" / "results.json").write_text(content)
+        compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=tmp_path / "copy")
+        assert json.loads((tmp_path / "copy" / "results.json").read_text())[0]["method"] == "lsh"
 
 
 def test_a_damaged_result_is_one_line_on_the_command_line(folder, tmp_path, capsys):

@@ -200,6 +200,7 @@ def test_failed_fetch_says_what_to_do(folder, monkeypatch):
             "`name` must be one of digits, mnist, fashion_mnist, usps, isolet, cifar10_gist512, mirflickr.* Got 'nist'",
         ),
         ({"name": "usp"}, ValueError, r"Got 'usp' \(did you mean 'usps'\?\) instead"),
+        ({"name": "MS_COCO"}, ValueError, r"Got 'MS_COCO' instead. Its images .*datasets.load_ms_coco."),
         ({"name": "digits", "protocol": "hold-out"}, ValueError, r"Got 'hold-out' \(did you mean 'holdout'\?\)"),
         (
             {"name": "digits", "protocol": "mirflickr"},

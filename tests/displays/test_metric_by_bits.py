@@ -42,7 +42,7 @@ def test_results_of_one_data_set_are_selected(results):
     )
     with pytest.raises(ValueError, match=r"`results` must have a single dataset\. Got digits, usps instead"):
         MetricByBitsDisplay.from_results(both)
-    with pytest.raises(ValueError, match=r"`results` must have a single protocol\. Got holdout, 5k instead"):
+    with pytest.raises(ValueError, match=r"`results` must have a single protocol\. Got holdout, 5k.* Pass the results"):
         MetricByBitsDisplay.from_results(results + [row | {"protocol": "5k"} for row in results])
 
 
@@ -57,7 +57,7 @@ def test_results_may_be_dataclasses(results):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (TieRangeDisplay.from_results, "must have a single nbits. Got 8, 16 instead"),
+        (TieRangeDisplay.from_results, "must have a single nbits. Got 8, 16 instead. Choose one: nbits=8."),
         (lambda results: TieRangeDisplay.from_results(results, nbits=32), "`nbits` .* `results`: 8, 16. Got 32"),
         (lambda results: MetricByBitsDisplay.from_results(results, dataset="mnist"), "`dataset` .* Got 'mnist'"),
         (

@@ -284,7 +284,7 @@ def test_bad_queries(digits):
         (lambda: index.kneighbors(n_neighbors=50), "Expected n_neighbors < n_samples_fit"),
         (
             lambda: HammingNeighbors(ITQ).fit(X[:50]).set_params(rerank="cosine", candidates=20).kneighbors(X[:2]),
-            "`rerank` must be None unless `fit` has kept the vectors",
+            r"`rerank` must be None unless `fit` has kept the vectors.*With FrozenEstimator\(index.hasher_\)",
         ),
         (lambda: index.kneighbors(X[:2], n_neighbors=0), "`n_neighbors` must be None or an int >= 1"),
         (lambda: index.kneighbors(X[:2, :5]), "features"),

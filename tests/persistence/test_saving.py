@@ -9,12 +9,14 @@ import torch
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from skhash import ITQHasher, LSHHasher, PCAHasher
 from skhash.affinity import PrecomputedAffinity
+from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
 
 
@@ -70,6 +72,13 @@ class OwnHasher(LSHHasher):
 def test_other_estimators_are_refused(make, tmp_path):
     with pytest.raises(TypeError, match=r"must be one of .*LSHHasher.* Got a .*use skops or joblib"):
         save(make(), tmp_path / "hasher")
+
+
+def test_a_frozen_hasher_has_one_that_can_be_saved(digits, tmp_path):
+    index = HammingNeighbors(FrozenEstimator(LSHHasher(8).fit(digits.X))).fit(digits.X)
+    with pytest.raises(TypeError, match=r"FrozenEstimator instead; save its `estimator`\.$"):
+        save(index.hasher_, tmp_path / "hasher")
+    save(index.hasher_.estimator, tmp_path / "hasher")
 
 
 def test_an_unfitted_hasher_is_refused(tmp_path):
