@@ -150,7 +150,7 @@ METHODS: dict[str, Method] = {
             variants=_MLP,
             search_space=_DEEP | {"alpha": Around(3)},
             paper="Cakir et al., CVPR 2019",
-            use_for="baseline of talr, which differs only in the formula of AP",
+            use_for="baseline of talr, with another formula of AP",
         ),
         Method(
             "hashnet",

@@ -15,7 +15,7 @@ methods can be compared.
 In the first setting, on one split, TALR is first on MNIST with each number of bits, as in the paper on
 CIFAR-10. On GIST features DPSH is above it with 12 and 32 bits, 0.421 and 0.441 against 0.414 and 0.436, and
 HashNet, which the paper does not have there, with 24 bits by less than 0.001. Such differences say little:
-TALR with 12 bits, trained once more by a later version that rounds otherwise, has 0.420. DPSH is above DTSH
+on another CPU, which rounds otherwise, TALR with 12 bits has 0.416. DPSH is above DTSH
 there with each number of bits, in the paper with none. MIHash, second in the paper from 24 bits on, is the
 last of the networks on both data sets, and on GIST features StructHash is above it.
 

@@ -14,7 +14,8 @@ beat. It has 0.946, 0.860 and 0.294 for seen classes of USPS, MNIST and GIST fea
 that learns from labels has more; for unseen classes it is the last. TALR is the best there on MNIST, level
 with ITQ on USPS (0.617 and 0.616), and GreedyHash, a little before TALR, on GIST features. The stored
 results are of one split of each data set. On the digits, which the page is built with, the outcome is
-another: the classifier is the best for seen classes, and ITQ is above TALR for unseen ones.
+another: the classifier is the best for seen classes, and OrthoHash for unseen ones, where ITQ is above
+TALR.
 
 Without arguments this runs on scikit-learn's digits. The full form takes about 40 minutes on two
 cores; ``--only usps`` takes 8::

@@ -112,8 +112,9 @@ class CIBHashHasher(DeepHasher):
 
     The closer the views are, the smaller the weight of their divergence should be. A small
     convolutional network on MNIST, with rotations by 5 degrees, is best with 0.03 and a learning
-    rate of 0.001. With the augmentation of MoCo v2 and the defaults, all images of CIFAR-10 get
-    one code of 64 bits: take the values of the paper there.
+    rate of 0.001. These trials, and those of the table, are not stored. With the augmentation of
+    MoCo v2 and the defaults, all images of CIFAR-10 get one code of 64 bits: take the values of
+    the paper there.
 
     References
     ----------

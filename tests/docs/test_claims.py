@@ -1,0 +1,192 @@
+"""Claims of the pages: ranges of differences and typed tables agree with the stored results, and commands exist.
+
+A measurement that is repeated changes its tables by itself, but not what the text says of them.
+"""
+
+import re
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+from results import read_results
+
+from skhash.cli import _options
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "experiments" / "results"
+BITS = (16, 32, 64)
+CLASSES = ("usps", "mnist", "cifar_gist")
+PAGES = [ROOT / "README.md", *(path for path in DOCS.rglob("*.rst") if not {"_build", "auto_examples"} & {*path.parts})]
+COMMAND = re.compile(r"python (?:experiments|benchmarks|examples)/[\w/]+\.py|skhash [a-z]+ .*--")
+
+
+def text_of(page):
+    return " ".join((DOCS / page).read_text(encoding="utf-8").split())
+
+
+def mean_ap(dataset, method, nbits):
+    rows = read_results(RESULTS / "comparison" / f"{dataset}.json")
+    return mean(row["ap"] for row in rows if (row["method"], row["nbits"]) == (method, nbits))
+
+
+def differences(datasets, first, second):
+    return [mean_ap(data, first, n) - mean_ap(data, second, n) for data in datasets for n in BITS]
+
+
+def below_the_highest(method):
+    names = {row["method"] for row in read_results(RESULTS / "comparison" / "usps.json")}
+    return [max(mean_ap(data, name, n) for name in names) - mean_ap(data, method, n) for data in CLASSES for n in BITS]
+
+
+def span(values, digits=3):
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+
+
+GIST, TAGS, SIMPLE = ["cifar_gist"], ["mirflickr"], ["usps", "mnist"]
+RANGES = {
+    "methods/fastap.rst": [
+        lambda: f"CIFAR GIST, by {span(differences(GIST, 'fastap', 'talr'))}",
+        lambda: f"on USPS, by {span(differences(['usps'], 'talr', 'fastap'))}",
+    ],
+    "methods/mihash.rst": [
+        lambda: f"by {span(differences(GIST, 'talr', 'mihash'), 2)} and",
+        lambda: f"and {span(differences(TAGS, 'talr', 'mihash'), 2)} ",
+    ],
+    "methods/cghash.rst": [
+        lambda: f"USPS and MNIST, by {span(differences(SIMPLE, 'cghash', 'structhash'))}",
+        lambda: f"GIST features and tags, by {span(differences(GIST + TAGS, 'structhash', 'cghash'))}",
+    ],
+    "methods/greedyhash_unsupervised.rst": [
+        lambda: f"AP_T is {span(differences(SIMPLE, 'greedyhash-unsupervised-mlp', 'itq'), 2)} above",
+    ],
+    "methods/tbh.rst": [lambda: f"lower by {span(differences(['usps'], 'itq', 'tbh'), 2)}"],
+    "methods/talr.rst": [lambda: f"by {span(differences(CLASSES, 'talr', 'talr-ndcg'))}"],
+    "methods/csq.rst": [lambda: "AP_T is {:.3f} to {:.2f} below".format(*sorted(below_the_highest("csq-mlp"))[::8])],
+    "results/comparison.rst": [
+        lambda: f"linear hashers, by {span(differences(GIST, 'fastap', 'talr'))}",
+        lambda: f"USPS and MNIST, by {span(differences(SIMPLE, 'greedyhash-unsupervised-mlp', 'itq'), 2)}",
+    ],
+}
+
+
+@pytest.mark.parametrize("page", RANGES)
+def test_ranges_of_differences_are_those_of_the_comparison(page):
+    text = text_of(page)
+    for claim in RANGES[page]:
+        assert claim() in text
+
+
+def groups_of(name, *keys):
+    groups = {}
+    for row in read_results(RESULTS / f"{name}.json"):
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
+
+
+def spread(values):
+    return f"{mean(values):.4f} ± {stdev(values):.4f}"
+
+
+def lines_of_smoothing():
+    lines = {}
+    for (data, method, metric, _), rows in groups_of("smoothing", "data", "method", "objective", "smoothing").items():
+        lines.setdefault((data, method, metric), []).append(spread([row[metric] for row in rows]))
+    return [" - ".join(cells) for cells in lines.values()]
+
+
+def lines_of_relaxations():
+    lines = []
+    for (task, _), rows in groups_of("relaxations", "task", "nbits").items():
+        metric = "ndcg" if "ndcg" in task or "labelme" in task else "ap"
+        exact, *others = ([row[metric] for row in rows if row["method"] == n] for n in ("exact", "paper", "simplified"))
+        line = f"{mean(exact):.4f}"
+        for values in others:
+            gains = [value - of_exact for value, of_exact in zip(values, exact, strict=True)]
+            line += f" - {mean(gains):+.4f} ± {stdev(gains) / len(gains) ** 0.5:.4f}"
+        lines.append(line)
+    return lines
+
+
+def lines_of_losses():
+    lines = []
+    for rows in groups_of("structhash_losses", "dataset").values():
+        losses = [[row["ndcg"] for row in rows if row["method"] == f"{name} loss"] for name in ("ndcg", "auc")]
+        gains = [first - second for first, second in zip(*losses, strict=True)]
+        error = stdev(gains) / len(gains) ** 0.5
+        lines.append(" - ".join(map(spread, losses)) + f" - {mean(gains):+.4f} ({error:.4f})")
+    return lines
+
+
+def lines_of_code_lengths():
+    lines = []
+    for rows in groups_of("code_lengths", "set", "query", "target").values():
+        chosen, alone = sorted(rows, key=lambda row: row["chosen_by"])
+        if chosen["set"] == "fashion_mnist":
+            line = "- {query} - {target} - {nbits} bits, {candidates} candidates - {mean:.3f}, {lowest:.3f}"
+            lines.append(f"{line} - {{n_met}} of 100 - {alone['n_met']} of 100".format(**chosen))
+    return lines
+
+
+def lines_of_relevance():
+    lines = []
+    for (n_shared, nbits), rows in groups_of("relevance", "n_shared", "nbits").items():
+        if n_shared == 3 or nbits == 64:
+            values = [f"{mean(row[name] for row in rows):.3f}" for name in ("cosine", "itq", "talr", "learned")]
+            lines.append(f"at least {n_shared} {nbits} {' '.join(values)}")
+    return lines
+
+
+TABLES = {
+    "smoothing": ("methods/talr.rst", lines_of_smoothing),
+    "relaxations": ("methods/talr.rst", lines_of_relaxations),
+    "structhash_losses": ("methods/structhash.rst", lines_of_losses),
+    "code_lengths": ("guide/neighbors.rst", lines_of_code_lengths),
+    "relevance": ("methods/embedding.rst", lines_of_relevance),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_typed_tables_are_those_of_the_stored_rows(name):
+    page, lines_of = TABLES[name]
+    text, lines = text_of(page), lines_of()
+    assert len(lines) > 2
+    for line in lines:
+        assert re.sub(r"\s*- ", " - ", f" {line}") in text
+
+
+def commands():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("```", "")
+        shown = [" ".join(literal.split()) for literal in re.findall(r"`([^`]+)`", text)]
+        shown += re.findall(r"^ +(?::command: )?((?:python|skhash) .*)", text, flags=re.MULTILINE)
+        for command in filter(COMMAND.match, shown):
+            yield page.relative_to(ROOT).as_posix(), command.partition(" #")[0].rstrip("\\ ").split()
+
+
+def options_of(words):
+    if words[0] == "skhash":
+        (choices,) = (action.choices for action in _options.parser()._actions if action.dest == "job")
+        return choices[words[1]]._option_string_actions
+    source = (ROOT / words[1]).read_text(encoding="utf-8")
+    if words[1].startswith("examples/reproductions"):
+        source += (ROOT / "examples/reproductions/_common.py").read_text(encoding="utf-8")
+    return re.findall(r'"(--[a-z][\w-]*)"', source)
+
+
+def test_commands_of_the_pages_exist_and_have_the_options_that_are_named():
+    found = list(commands())
+    assert len(found) > 40
+    for page, words in found:
+        unknown = {word for word in words if word.startswith("--")} - {*options_of(words)}
+        assert not unknown, (page, words)
+
+
+def test_a_table_of_one_line_compares_the_columns_of_this_line():
+    """The best of a column with one cell is this cell, whatever is beside it."""
+    for page in PAGES:
+        for body in re.findall(r"results-table:: .*\n((?: +:.*\n)+)", page.read_text(encoding="utf-8")):
+            if ":across:" in body and ":best-in-line:" not in body:
+                by, where = (re.search(rf":{name}: (.*)", body)[1] for name in ("by", "where"))
+                fixed = {part.split("=")[0].strip() for part in where.split(";") if "|" not in part}
+                assert not set(by.split()) <= fixed | {"n_items"}, (page, body)
