@@ -72,7 +72,10 @@ def load_dataset(
     digits, protocol 'holdout': 359 queries against 1,438 database samples,
     1,438 of them for training; relevance = same class.
     """
+    from sklearn.utils import check_random_state
+
     check_type(name)
+    check_random_state(random_state)  # a wrong seed is not a fault of the file
     if protocol is not None:
         check_protocol(protocol)  # before any reading or fetching
     name = ALIASES.get(os.fspath(name), os.fspath(name))

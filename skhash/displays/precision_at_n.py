@@ -190,8 +190,8 @@ class PrecisionAtNDisplay:
 
 def _curve(H: RelevanceHistogram, n: ArrayLike | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Ranks and precision of one histogram."""
-    check_histogram(H)
     if n is None:
+        check_histogram(H)
         first = slice(0, H.indptr[1]) if H.is_ragged else 0
         n = np.unique(np.geomspace(1, min(_LAST_RANK, H.counts[first].sum()), 25).round().astype(int))
     ranks = np.asarray(n)

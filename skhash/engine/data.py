@@ -74,7 +74,9 @@ class DatasetArray:
         """
         if hasattr(self.dataset, "targets"):
             return np.asarray(self.dataset.targets)
-        if len(self) and not (isinstance(self.dataset[0], tuple | list) and len(self.dataset[0]) > 1):
+        if not len(self):
+            return np.empty(0)  # what needs samples says so
+        if not (isinstance(self.dataset[0], tuple | list) and len(self.dataset[0]) > 1):
             raise ValueError(
                 f"`y` must be given for a Dataset without targets. Got y=None and a {type(self.dataset).__name__} of "
                 "samples. Pass y, or return (sample, target) pairs."

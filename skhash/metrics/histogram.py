@@ -205,7 +205,7 @@ class RelevanceHistogram:
             )
             counts, distances, indptr = merge_ties(self.n_queries, query, distances, counts)
             return RelevanceHistogram(counts, levels, distances, indptr)
-        a, b = (spread_levels(H.counts, H.levels, levels) for H in (self, other))
+        a, b = (_wide(spread_levels(H.counts, H.levels, levels)) for H in (self, other))
         if a.shape != b.shape:
             raise ValueError(
                 "Histograms of shards must have the same number of bits. "
@@ -282,6 +282,12 @@ class RelevanceHistogram:
             return np.repeat(np.arange(self.n_queries), np.diff(self.indptr)), self.distances, counts
         query, distance = np.nonzero(counts.sum(axis=2))
         return query, distance.astype(np.float64), counts[query, distance]
+
+
+def _wide(counts: Any) -> Any:
+    """Counts whose sums do not overflow; stored ones may be small integers."""
+    is_whole = isinstance(counts, np.ndarray) and counts.dtype.kind in "iu"
+    return counts.astype(np.int64, copy=False) if is_whole else counts
 
 
 def _padded(widths: npt.NDArray[np.int64]) -> int:

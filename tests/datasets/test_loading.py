@@ -210,6 +210,7 @@ def test_failed_fetch_says_what_to_do(folder, monkeypatch):
         ({"name": "mirflickr"}, FileNotFoundError, "Put mirflickr25k_tags1386.npz .* set SKHASH_DATA"),
         ({"name": "nowhere.npz"}, FileNotFoundError, "no file 'nowhere.npz'"),
         ({"name": None}, TypeError, "`name` must be the name of a data set or the path .* Got None"),
+        ({"name": "digits", "random_state": "one"}, ValueError, "^'one' cannot be used to seed"),
         ({"name": "mnist", "protocol": "6k"}, ValueError, "`protocol` must be .* Got '6k'"),
     ],
 )

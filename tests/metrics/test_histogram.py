@@ -33,6 +33,13 @@ def test_shards_add_up(kind, weights):
     oracles.assert_same_histogram(sum([c, a, b]), whole)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64])
+def test_sums_of_shards_do_not_overflow_the_counts_that_were_stored(dtype):
+    largest = min(np.iinfo(dtype).max, 2**40)
+    H = RelevanceHistogram(np.full((1, 2, 2), largest, dtype), [0, 1])
+    assert (H + H).counts.tolist() == [[[2 * largest] * 2] * 2]
+
+
 def test_shards_unite_their_levels_and_layouts():
     one, two = (relevance_histogram([[0, 0]], [[0, 1]], [0], [0], affinity=lambda a, b, v=v: [[v]]) for v in (0.5, 2))
     assert (one + two).levels.tolist() == [0, 0.5, 2]

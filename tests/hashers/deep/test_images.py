@@ -108,6 +108,8 @@ def test_bad_images(images, fitted):
         TALRHasher(8).fit(np.full((4, *SHAPE), np.nan), y[:4])
     with pytest.raises(ValueError, match=r"`X` must have at least 2 samples. Got a Dataset of 1"):
         TALRHasher(8).fit(Dataset(X[:1], y[:1]))
+    with pytest.raises(ValueError, match=r"`X` must have at least 2 samples. Got a Dataset of 0"):
+        TALRHasher(8).fit(Dataset(X[:0], y[:0]))
 
 
 # --- channels last
