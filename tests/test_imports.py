@@ -114,13 +114,15 @@ def test_no_import_cycle():
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_the_top_level_has_only_these_folders():
+def test_the_top_level_has_only_what_belongs_there():
     folder = PACKAGE.parent
     if not (folder / ".git").exists():
-        pytest.skip("no checkout of git")
+        pytest.skip("this is not a checkout of git")
     output = subprocess.run(["git", "ls-files"], cwd=folder, capture_output=True, text=True, check=True).stdout
-    tops = {path.split("/")[0] for path in output.splitlines() if "/" in path}
-    assert tops == {".ci", ".github", "benchmarks", "docs", "examples", "experiments", "skhash", "tests"}
+    folders = {".ci", ".github", "benchmarks", "docs", "examples", "experiments", "skhash", "tests"}
+    files = {".gitignore", ".pre-commit-config.yaml", "CITATION.cff", "LICENSE", "Makefile", "constraints.txt"}
+    files |= {"pyproject.toml", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"}
+    assert {path.split("/")[0] for path in output.splitlines()} == folders | files
 
 
 def test_the_page_of_contributors_names_every_part():
