@@ -27,6 +27,13 @@ class _Parser(argparse.ArgumentParser):
             self.epilog = self.make_epilog()
         return super().format_help()
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse, and refuse what is unknown here: the parser of a command would leave it to that of all commands."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
     def error(self, message: str) -> NoReturn:
         """Print one line and exit."""
         self.exit(2, f"skhash: error: {message.removesuffix('.')}. See {self.prog} --help.\n")

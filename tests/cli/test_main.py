@@ -186,6 +186,15 @@ def test_bad_options_are_refused_by_the_parser(arguments, message, capsys):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["compare digits", "encode model data --out x", "export codes --to faiss --out x"])
+def test_an_unknown_option_names_the_help_of_its_command(command, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([*command.split(), "--rerank", "--also=1"])
+    name = command.split()[0]
+    expected = f"skhash: error: unrecognized arguments: --rerank --also=1. See skhash {name} --help.\n"
+    assert capsys.readouterr().err == expected
+
+
 @pytest.mark.parametrize(
     "lists",
     [
