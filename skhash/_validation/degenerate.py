@@ -58,7 +58,7 @@ def describe_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int
     if len(constant) and nbits * 0.5 ** (n - 1) < CHANCE:
         return (
             f"{len(constant)} of {nbits} bits are constant on {samples}: {_listed(constant.tolist())}. They tell no "
-            "samples apart. Lower `nbits`, or fit more samples or for longer."
+            "samples apart. Lower `nbits`, or `weight_decay` if there is one, or fit more samples or for longer."
         )
     return None
 
