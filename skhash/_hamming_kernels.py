@@ -12,6 +12,8 @@ SUB_BLOCK = 256  # codes that a search skips together when none of them is near 
 LANES = 4  # interleaved histograms, so that equal neighbors do not wait for each other
 TEAM = 4  # queries of one pass over the codes, each with histograms of its own
 TEAM_LANES = 2  # histograms of each of them
+TEAM_BLOCK = 4096  # codes that all teams count before the next ones
+MAX_VALUES = 2**17  # of the histograms of all teams
 FAR = np.int32(2**30)  # more than any distance
 
 
@@ -147,7 +149,8 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
 def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do what `grouped_histogram` does for codes of one word, each of which is read once for a team of queries.
 
-    A distance is counted as soon as it is known: no block of distances is written and read again.
+    A distance is counted as soon as it is known: no block of distances is written and read again. All teams count a
+    block of codes before the next one, so that it stays in the cache.
 
     Parameters
     ----------
@@ -155,18 +158,46 @@ def grouped_words(queries, database, multiplicity, bounds, table, query_group, c
         As there.
     """
     words, (n_queries, n_distances, n_levels) = database[0], counts.shape
-    lanes = np.empty((TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
+    n_teams = max(1, MAX_VALUES // (TEAM_LANES * TEAM * n_levels * n_distances))
+    lanes = np.empty((min(n_teams, -(-n_queries // TEAM)), TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
     team, offsets = np.empty(TEAM, np.uint64), np.empty(TEAM, np.uint64)
-    for first in range(0, n_queries, TEAM):
+    for first in range(0, n_queries, TEAM * len(lanes)):
+        last = min(first + TEAM * len(lanes), n_queries)
         lanes[:] = 0
-        for j in range(TEAM):
-            team[j] = queries[min(first + j, n_queries - 1), 0]  # of a last team that is small, some are not used
         for g in range(len(bounds) - 1):
-            for j in range(TEAM):
-                offsets[j] = table[query_group[min(first + j, n_queries - 1)], g] * n_distances
-            _tally_team(words[bounds[g] : bounds[g + 1]], multiplicity[bounds[g] : bounds[g + 1]], team, offsets, lanes)
-        for j in range(min(TEAM, n_queries - first)):
-            _add_lanes(lanes[:, j], counts[first + j])
+            for start in range(bounds[g], bounds[g + 1], TEAM_BLOCK):
+                stop = min(start + TEAM_BLOCK, bounds[g + 1])
+                for t in range(first, last, TEAM):
+                    for j in range(TEAM):
+                        q = min(t + j, last - 1)  # of a last team that is small, some are not used
+                        team[j] = queries[q, 0]
+                        offsets[j] = table[query_group[q], g] * n_distances
+                    own = lanes[(t - first) // TEAM]
+                    _tally_team(words[start:stop], multiplicity[start:stop], team, offsets, own)
+        for q in range(first, last):
+            _add_lanes(lanes[(q - first) // TEAM, :, (q - first) % TEAM], counts[q])
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def order_by_group(words, group, places, ordered):
+    """Write the codes in the order of their groups, and within a group in their own.
+
+    Parameters
+    ----------
+    words : uint64 array of shape (n_words, n_items)
+        Codes, word-major.
+    group : int64 array of shape (n_items,)
+        Group of each code.
+    places : int64 array of shape (n_groups,)
+        Where each group begins. Changed in place.
+    ordered : uint64 array of shape (n_words, n_items)
+        Receives the codes.
+    """
+    for i in range(len(group)):
+        place = places[group[i]]
+        places[group[i]] = place + 1
+        for w in range(len(words)):
+            ordered[w, place] = words[w, i]
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+N_HEAD = 4096  # samples that are looked at first
+
 
 def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Indices of the distinct targets, so that each pair of levels is computed once.
@@ -49,10 +51,14 @@ def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
     low, high = int(column.min()), int(column.max())
     if high - low >= len(column) or not -(2**62) <= low <= high < 2**62:
         return None
-    values = column.astype(np.intp) - low
-    first = np.full(high - low + 1, -1)
-    first[values[::-1]] = np.arange(len(values))[::-1]  # the last assignment, that of the first sample, stays
-    is_there = first >= 0
+    values = column.astype(np.intp, copy=False)
+    values = values - low if low else values
+    for some in (values[:N_HEAD], values):  # the first samples often have all values
+        first = np.full(high - low + 1, -1)
+        first[some[::-1]] = np.arange(len(some))[::-1]  # the last assignment, that of the first sample, stays
+        is_there = first >= 0
+        if is_there.all():
+            return first, values
     return first[is_there], (np.cumsum(is_there) - 1)[values]
 
 

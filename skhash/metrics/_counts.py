@@ -36,16 +36,16 @@ def count_plain(queries, database, nbits, pairs):
     RelevanceHistogram
         Dense.
     """
-    from skhash._hamming_kernels import grouped_histogram, grouped_words, hamming_histogram
+    from skhash._hamming_kernels import grouped_histogram, grouped_words, hamming_histogram, order_by_group
 
     codes, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
     is_merged = len(group) < len(database)
     if len(queries) >= MANY and len(group) >= LONG * pairs.n_groups:
-        if (group[1:] < group[:-1]).any():  # else all have one target, or were merged and are sorted already
-            small = group.astype(np.min_scalar_type(pairs.n_groups))  # numpy sorts small types by radix sort
-            codes = np.ascontiguousarray(codes[:, np.argsort(small, kind="stable")])
         kernel = grouped_words if len(codes) == 1 else grouped_histogram
         groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
+        if (group[1:] < group[:-1]).any():  # else all have one target, or were merged and are sorted already
+            unordered, codes = codes, np.empty_like(codes)
+            order_by_group(unordered, group, groups[:-1].copy(), codes)
     else:
         kernel, groups = hamming_histogram, group.astype(np.uint32)
     query_words = item_words(queries)

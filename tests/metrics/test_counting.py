@@ -101,6 +101,24 @@ def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypat
     assert_array_equal(by_group.counts[0], expected[:, by_group.levels.astype(int)])
 
 
+@pytest.mark.parametrize("n_items", [2600, 9000])  # of two groups, the latter have several blocks
+@pytest.mark.parametrize("n_levels", [2, 400])  # histograms of all queries at a time, and of four at a time
+def test_teams_of_queries_count_every_block(n_items, n_levels):
+    rng = np.random.default_rng(0)
+    codes, y = rng.integers(0, 2, (n_items, 64), dtype=np.uint8), rng.integers(0, 2, n_items)
+
+    def affinity(a, b):
+        return np.where(a[:, None] == b, n_levels - 1, 0).astype(np.uint32)
+
+    affinity.possible_levels = lambda a, b: np.arange(n_levels)
+    H = relevance_histogram(codes[:118], codes, y[:118], y, affinity=affinity)
+    distances, relevant = (codes[:118, None] != codes).sum(axis=2), y[:118, None] == y
+    for level, chosen in ((0, ~relevant), (n_levels - 1, relevant)):
+        expected = [np.bincount(row[c], minlength=65) for row, c in zip(distances, chosen, strict=True)]
+        assert_array_equal(H.counts[:, :, level], expected)
+    assert H.counts.sum() == 118 * n_items
+
+
 @pytest.mark.parametrize("memory", [1024, 0.05])  # MiB; the latter makes chunks of queries
 def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
     rng = np.random.default_rng(0)
