@@ -137,10 +137,13 @@ def one_thread() -> Iterator[None]:
             yield
             return
         torch.set_num_threads(1)  # OpenMP, and MKL, which has its own number in each thread
+        _TORCH.n_users += 1
         try:
             yield
         finally:
-            torch.set_num_threads(_n_torch_threads[0])  # then OpenMP gets back the number of this thread
+            _TORCH.n_users -= 1
+            if _TORCH.n_users == 0:  # an outer body of this thread still needs one thread of MKL
+                torch.set_num_threads(_n_torch_threads[0])  # then OpenMP gets back the number of this thread
 
 
 @contextmanager
@@ -182,6 +185,7 @@ def _loaded_libraries(with_torch: bool) -> dict[str, ThreadpoolController]:
     return {kind: found.select(filepath=paths) for kind, paths in kinds.items()}
 
 
+_TORCH = _OfThread()  # bodies of `one_thread` that limit torch
 _n_torch_threads = [1]  # number of threads that torch gives to a new thread, outside of `one_thread`
 
 

@@ -237,12 +237,27 @@ def test_a_search_with_a_number_of_threads_leaves_the_limits_of_blas_to_other_th
         assert blas.info() == limits
 
 
+def of_mkl(default):
+    """Number of threads of MKL in the calling thread, or a default where torch has no MKL."""
+    lines = torch.__config__.parallel_info().splitlines()
+    return next((line.split()[-1] for line in lines if "mkl_get_max_threads" in line), default)
+
+
+def test_one_thread_inside_of_one_thread_leaves_one_thread_to_mkl():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_thread():
+            with one_thread():
+                pass
+            assert (of_mkl("1"), torch.get_num_threads()) == ("1", 1)
+        assert (of_mkl("2"), torch.get_num_threads()) == ("2", 2)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_one_thread_limits_what_torch_multiplies_with():
     """MKL keeps a number of its own for each thread that torch was set in, which limits of OpenMP leave as it is."""
-
-    def of_mkl():
-        lines = torch.__config__.parallel_info().splitlines()
-        return [line.split()[-1] for line in lines if "mkl_get_max_threads" in line] or [expected]
 
     def begun_before():
         torch.set_num_threads(2)
@@ -250,7 +265,7 @@ def test_one_thread_limits_what_torch_multiplies_with():
         has_begun.set()
         assert other_is_in.wait(60)
         with one_thread():
-            return of_mkl()
+            return of_mkl(expected)
 
     expected, before = "1", torch.get_num_threads()
     has_begun, other_is_in = threading.Event(), threading.Event()
@@ -260,6 +275,6 @@ def test_one_thread_limits_what_torch_multiplies_with():
             assert has_begun.wait(60)
             with one_thread():
                 other_is_in.set()
-                assert running.result() == [expected]
+                assert running.result() == expected
     finally:
         torch.set_num_threads(before)
