@@ -274,7 +274,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             is complete, ``out + ".part"`` and ``out + ".journal"`` lie beside the file.
         batch_size : int, default=None
             Number of samples in a slice; None means 4096. The codes of other sizes may differ in bits whose
-            activations are 0 but for rounding.
+            activations are 0 except for rounding.
         progress : callable, default=None
             Called after each slice with the number of encoded samples, and that of all, or None for an iterator.
 

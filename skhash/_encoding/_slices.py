@@ -272,7 +272,7 @@ def _wrong_length(n_out: int, given: str) -> str:
 
 
 def _identity(hasher: Any, source: Source, first: Any, size: int) -> dict[str, str]:
-    """All that decides the records but for the values of the samples, in words."""
+    """All that decides the records except the values of the samples, in words."""
     simple = bool | int | float | str | None
     values = {name: value for name, value in hasher._fitted_attributes().items() if name not in _NOT_CODES}
     values |= {name: value for name, value in hasher.get_params(deep=False).items() if isinstance(value, simple)}

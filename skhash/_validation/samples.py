@@ -1,4 +1,4 @@
-"""Which kinds of X hashers take: one clear error for the others, with the line that mends it."""
+"""Which kinds of X hashers take: one clear error for the others, with a line that repairs it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of y before scikit-learn's own, each error with the line that mends it."""
+"""Checks of y before scikit-learn's own, each error with a line that repairs it."""
 
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any

@@ -15,7 +15,7 @@ def stepper(optimizer: torch.optim.Optimizer, is_built_in: bool) -> Callable[[],
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
-        The optimizer. It stores the state, whoever makes the step.
+        The optimizer. It stores the state, also where the compiled step changes it.
     is_built_in : bool
         Whether it is the AdamW of the training loop, with parameters on the CPU.
 
@@ -58,7 +58,7 @@ class _CompiledSteps:
                 step_adamw(value, gradient, mean, square, *numbers)
 
     def _array(self, i: int, name: str, tensor: torch.Tensor) -> npt.NDArray[Any]:
-        """A tensor of parameter i as a flat array, made anew where it is another tensor than in the last step."""
+        """A tensor of parameter i as a flat array, made again where it is another tensor than in the last step."""
         made_from, array = self._arrays.get((i, name), (None, None))
         if made_from is not tensor or array is None:
             array = tensor.detach().contiguous().view(-1).numpy()

@@ -88,7 +88,7 @@ def read_payload(content: bytes) -> Any:
 
 
 def leaves(state: Any) -> Iterator[Any]:
-    """Keys and values of a nested state that are no dicts, lists, tuples or sets. Shared parts are visited once."""
+    """Keys and values of a nested state that are not dicts, lists, tuples or sets. Shared parts are visited once."""
     seen, waiting = set(), [(state, 0)]
     while waiting:
         value, level = waiting.pop()

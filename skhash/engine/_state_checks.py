@@ -121,13 +121,13 @@ def _check_generators(given: Any, fresh: dict[str, Any]) -> None:
         raise ValueError("`generators.cuda` must be a tensor of bytes")
     _, key, position, has_gauss, _ = given["numpy"]
     if not is_twister(key, position) or has_gauss not in (0, 1):
-        raise ValueError("`generators.numpy` is no state of a Mersenne Twister")
+        raise ValueError("`generators.numpy` is not a state of a Mersenne Twister")
     python = given["python"]
     if type(python) is not tuple or len(python) != 3:
         raise ValueError("`generators.python` must be a tuple of 3 values")
     check_like(python[:2], fresh["python"][:2], "generators.python")
     if not is_twister(python[1][:-1], python[1][-1]) or not (python[2] is None or type(python[2]) is float):
-        raise ValueError("`generators.python` is no state of a Mersenne Twister")
+        raise ValueError("`generators.python` is not a state of a Mersenne Twister")
 
 
 def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, schedule: Any) -> None:

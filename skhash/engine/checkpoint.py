@@ -137,7 +137,7 @@ class Checkpoint:
         try:
             state: dict[str, Any] = read_payload(content)
         except Exception as error:  # of the parsers of bytes with a valid checksum: anything
-            raise InvalidFileError(self.path, f"is no checkpoint of skhash: {error}. {REMEDY}") from error
+            raise InvalidFileError(self.path, f"is not a checkpoint of skhash: {error}. {REMEDY}") from error
         _warn_of_versions(self.path, versions)
         return state
 
@@ -164,7 +164,7 @@ class Checkpoint:
     def _read_start(self, file: BinaryIO) -> tuple[bytes, bytes]:
         """Checksum and header, if the file has this format."""
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise InvalidFileError(self.path, f"is no checkpoint of this version of skhash. {REMEDY}")
+            raise InvalidFileError(self.path, f"is not a checkpoint of this version of skhash. {REMEDY}")
         return file.read(_N_HASH_BYTES), file.readline(_N_MAX_HEADER_BYTES)
 
 

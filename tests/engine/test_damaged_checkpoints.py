@@ -43,9 +43,9 @@ def sealed(header, payload):
 def test_flips_and_cuts_are_found(originals, path):
     data = originals["TALRHasher 1"]
     for place in np.linspace(0, len(data) - 1, 40).astype(int):
-        refused(path, data[:place], "is cut short or damaged|is no checkpoint")
+        refused(path, data[:place], "is cut short or damaged|is not a checkpoint")
         flipped = data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
-        refused(path, flipped, "is cut short or damaged|is no checkpoint")
+        refused(path, flipped, "is cut short or damaged|is not a checkpoint")
     refused(path, data + b"\0", "its checksum does not match")
 
 
@@ -53,7 +53,7 @@ def test_other_files_are_named(path):
     file = io.BytesIO()
     torch.save({"trainer": {}}, file)  # the format of earlier versions
     for content in (b"", b"PK", file.getvalue(), pickle.dumps([1]), b"\n" * 10_000):
-        refused(path, content, "is no checkpoint of this version of skhash")
+        refused(path, content, "is not a checkpoint of this version of skhash")
     checkpoint = Checkpoint(path.parent, fingerprint({}, np.eye(2), None))
     checkpoint.path.mkdir()
     with pytest.raises(InvalidFileError, match=rf"^{re.escape(str(checkpoint.path))} cannot be read: "):
@@ -127,8 +127,8 @@ def test_forged_payloads_are_refused(originals, path):
         file = io.BytesIO()
         torch.save(state, file)
         refused(path, sealed(header, file.getvalue()), match)
-    refused(path, sealed(header, b""), "is no checkpoint of skhash")
-    refused(path, sealed(header, b"PK\5\6" + bytes(18)), "is no checkpoint of skhash")
+    refused(path, sealed(header, b""), "is not a checkpoint of skhash")
+    refused(path, sealed(header, b"PK\5\6" + bytes(18)), "is not a checkpoint of skhash")
     for broken in (b"{}", b"[" * 50_000, b'{"identity": [[1]], "versions": {}}', b"\xff"):
         refused(path, sealed(broken, payload), "has a damaged header")
 
