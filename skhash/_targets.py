@@ -51,7 +51,7 @@ def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
     low, high = int(column.min()), int(column.max())
     if high - low >= len(column) or not -(2**62) <= low <= high < 2**62:
         return None
-    values = column.astype(np.intp, copy=False)
+    values = np.require(column, np.intp, ["C", "W"])  # what the kernels are compiled for
     values = values - low if low else values
     for some in (values[:N_HEAD], values):  # the first samples often have all values
         first = np.full(high - low + 1, -1)
