@@ -37,9 +37,9 @@ _ESTIMATED = _OF_VECTORS | {"euclidean": "squared Euclidean distance of the vect
 
 def run(options: argparse.Namespace) -> int:
     """Search, print a table, and write the results."""
-    if options.out is not None and not options.out.endswith((".csv", ".npz")):
-        raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
     if options.out is not None:
+        if not options.out.endswith((".csv", ".npz")):
+            raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
         check_writable(options.out)
     queries = open_samples(options.queries, options.column)
     index = _open_index(options, queries)
@@ -193,9 +193,8 @@ def _meaning(index: HammingNeighbors) -> str:
     if index.rerank is not None:
         return _OF_VECTORS[index.rerank]
     if index.query == "real":
-        return (
-            "minus the score of the real query" if index.factors_ is None else f"estimated {_ESTIMATED[hasher.metric]}"
-        )
+        has_factors = index.factors_ is not None
+        return f"estimated {_ESTIMATED[hasher.metric]}" if has_factors else "minus the score of the real query"
     return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
 
 

@@ -69,7 +69,7 @@ class PairLevels:
 
 
 def _check_targets(name, y, n, samples):
-    is_row = y.shape != () if hasattr(y, "shape") else isinstance(y, Sized)
-    if not is_row or n_targets(y) != n:
-        given = f"{n_targets(y)} targets" if is_row else "None" if y is None else f"a {type(y).__name__}"
+    has_samples = y.shape != () if hasattr(y, "shape") else isinstance(y, Sized)
+    if not has_samples or n_targets(y) != n:
+        given = f"{n_targets(y)} targets" if has_samples else "None" if y is None else f"a {type(y).__name__}"
         raise ValueError(f"`{name}` must have one target per sample. Got {given} for {n} {samples}.")

@@ -194,9 +194,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         after.hasher_, after._nbits, after.factors_ = hasher, nbits, factors
         after.codes_, after.ids_, after.vectors_ = codes, new_ids, kept
         after.n_samples_fit_, after._approximate = n, approximate
-        self.__dict__ = (
-            after.__dict__
-        )  # in one step, so that an earlier fit is whole if anything fails or is interrupted
+        # in one step, so that an earlier fit is whole if anything fails or is interrupted
+        self.__dict__ = after.__dict__
         return self
 
     def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:

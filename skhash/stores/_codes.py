@@ -82,7 +82,7 @@ def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> StoredCodes:
     """Codes from pairs of an identifier and a string of zeros and ones, which a table holds."""
     ids, codes = columns_of(rows, str, table)
     text = "".join(codes)
-    bits = np.frombuffer(text.encode(), dtype=np.uint8) - ord("0")  # other characters are no 0 and 1 either
+    bits = np.frombuffer(text.encode(), dtype=np.uint8) - ord("0")  # other characters are beyond 1 then
     if (bits > 1).any():
         raise ValueError(f"`table` must have codes of 0 and 1. Got other characters in {table!r}.")
     return check_codes(bits.reshape(len(rows), -1), None, ids, table)

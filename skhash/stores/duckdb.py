@@ -107,7 +107,7 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     ImportError
         If duckdb is not installed.
     ValueError
-        If there is no such table, it has no codes, or codes of several lengths, or its ids are no ints.
+        If there is no such table, it has no codes, or codes of several lengths, or its ids are not ints.
 
     Examples
     --------

@@ -105,7 +105,7 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     ImportError
         If psycopg is not installed.
     ValueError
-        If there is no such table, it has no codes, or codes of several lengths, or its ids are no ints.
+        If there is no such table, it has no codes, or codes of several lengths, or its ids are not ints.
 
     Examples
     --------

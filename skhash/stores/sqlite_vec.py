@@ -94,7 +94,7 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
         If sqlite-vec is not installed.
     ValueError
         If there is no such table, it has no codes, or codes of several lengths or of another type than bit, its ids
-        are no ints, or `nbits` does not fit it.
+        are not ints, or `nbits` does not fit it.
 
     Examples
     --------
