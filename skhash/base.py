@@ -363,8 +363,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _check_input(self, X: Any, **options: Any) -> Any:
         """Validated samples. `options` are passed to scikit-learn's validate_data."""
         check_kind(X, self, takes_sparse=self._takes_sparse)
-        options = {"dtype": self._dtypes, "accept_sparse": "csr" if self._takes_sparse else False} | options
-        return validate_data(self, X, **options)
+        options["order"] = "C" if options.get("reset", True) else None  # sums of a data frame would give other codes
+        return validate_data(self, X, dtype=self._dtypes, accept_sparse=self._takes_sparse and "csr", **options)
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""

@@ -51,7 +51,7 @@ class KernelHasher(BaseHasher):
     intercept_: Annotated[npt.NDArray[Any], Array("nbits")]
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        rng, X = check_random_state(self.random_state), np.ascontiguousarray(X)  # a data frame is summed otherwise
+        rng = check_random_state(self.random_state)
         self.anchors_ = X[draw_indices(len(X), self.n_anchors, rng)].astype(np.float64, copy=False)
         self.gamma_ = kernel_width(X, self.anchors_) if self.gamma is None else float(self.gamma)
         features = KernelFeatures(X, self.anchors_, self.gamma_, hold=self._holds_features)

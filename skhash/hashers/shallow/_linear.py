@@ -69,7 +69,7 @@ class LinearHasher(BaseHasher):
         self.random_state = random_state
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        centered, self.mean_ = center(np.ascontiguousarray(X))  # a data frame is summed in another order
+        centered, self.mean_ = center(X)
         self.projection_ = self._learn(centered, targets).astype(X.dtype, copy=False)
 
     @abstractmethod

@@ -291,7 +291,6 @@ class AGHHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         rng = check_random_state(self.random_state)
-        X = np.ascontiguousarray(X)  # sums of another order, as in a data frame, would give other anchors
         # rounded distances would change the nearest anchors; k-means changes its samples in their last digits
         anchors = self._draw_anchors(center(X, np.float64)[0], rng)
         # not X - mean_, which is rounded for samples that are far from 0

@@ -232,7 +232,6 @@ class BREHasher(KernelHasher):
         return self.reconstruct == "affinity"
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        X = np.ascontiguousarray(X)  # a data frame is summed otherwise
         return super()._fit(X, targets if self._supervised else X)
 
     def _learn(

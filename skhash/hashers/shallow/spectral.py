@@ -123,7 +123,7 @@ class SpectralHasher(BaseHasher):
         self.store_database = store_database
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        centered, self.mean_ = center(np.ascontiguousarray(X))  # a data frame is summed in another order
+        centered, self.mean_ = center(X)
         # there are enough principal components, so that none is drawn at random
         components = principal_map(centered, min(self.nbits, *X.shape), rng=None).astype(X.dtype, copy=False)
         projected = centered @ components

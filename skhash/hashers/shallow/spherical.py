@@ -226,7 +226,7 @@ class SphericalHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         # in float64, since pivots may be so far that distances in float32 are equal
-        X, self.mean_ = center(np.ascontiguousarray(X), np.float64)
+        X, self.mean_ = center(X, np.float64)
         first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, _N_START))
         start = X[first].mean(axis=1)
         self.pivots_, self.n_iter_ = _spread_pivots(X, start, self.eps_m, self.eps_s, self.max_iter)

@@ -156,7 +156,7 @@ class ColumnGenerationHasher(BaseHasher):
             raise ValueError(f"`solver` must be an installed one of {installed}. Got {self.solver!r} instead.")
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        rng, X = check_random_state(self.random_state), np.ascontiguousarray(X)  # a data frame is summed otherwise
+        rng = check_random_state(self.random_state)
         lists = draw_ranking_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
         pair_matrix, make_master_problem = self._master_problem(lists)
         functions = self._hash_functions(X, rng)
