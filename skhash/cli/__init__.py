@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the rest is imported inside of main, which is interrupted without a traceback
     import argparse
 
-    from skhash.comparison._live import Shown
-    from skhash.comparison.watching import Plan
-
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
 #: modules of commands, imported at first use; `run` takes the options and returns the exit status
@@ -40,20 +37,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     out, unfinished = None, None
     try:
-        import shlex
-        from importlib import import_module
+        from skhash.cli._interrupt import Interrupt
 
-        from skhash.cli import _options
+        with Interrupt():
+            import shlex
+            from importlib import import_module
 
-        options = _options.parser().parse_args(arguments)
-        options.command = shlex.join(["skhash", *arguments])
-        out = options.out if options.job == "compare" else None
-        unfinished = f"{options.out}.part" if options.job == "encode" else None
-        if options.job in _MODULES:
-            _check_out(options)
-            status: int = import_module(_MODULES[options.job]).run(options)
-            return status
-        return {"compare": _compare, "report": _report, "methods": _methods}[options.job](options)
+            from skhash.cli import _options
+
+            options = _options.parser().parse_args(arguments)
+            options.command = shlex.join(["skhash", *arguments])
+            out = options.out if options.job == "compare" else None
+            unfinished = f"{options.out}.part" if options.job == "encode" else None
+            if options.job in _MODULES:
+                _check_out(options)
+                status: int = import_module(_MODULES[options.job]).run(options)
+                return status
+            return {"compare": _compare, "report": _report, "methods": _methods}[options.job](options)
     except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -94,7 +94,6 @@ def _report_error(error: Exception) -> int:
 
 
 def _compare(options: "argparse.Namespace") -> int:
-    from skhash.cli._interrupt import Interrupt
     from skhash.cli._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
     from skhash.comparison._groups import by_dataset
@@ -105,13 +104,7 @@ def _compare(options: "argparse.Namespace") -> int:
     check(options)
     if options.out:
         check_libraries()
-    live = LiveLine(sys.stderr)
-    with live, Interrupt() as interrupt:
-
-        def show(event: "Plan | Shown") -> None:
-            interrupt.check()
-            live.show(event)
-
+    with LiveLine(sys.stderr) as live:
         results, _ = compare(
             options.datasets,
             task=options.task,
@@ -120,7 +113,7 @@ def _compare(options: "argparse.Namespace") -> int:
             nbits=options.bits,
             n_seeds=options.seeds,
             report=live.write,
-            watch=show,
+            watch=live.show,
             tune=options.tune,
             tune_metric=options.tune_metric or "ap",
             n_jobs=options.jobs,

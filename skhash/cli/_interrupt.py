@@ -1,36 +1,67 @@
-"""Ctrl-C that also stops a fit where Python ignores it."""
+"""Ctrl-C that also stops a command where Python or a library would lose it."""
 
+import _thread
 import signal
+import sys
 import threading
+import time
 from types import FrameType
 from typing import Any
 
+#: seconds until a Ctrl-C that came at a bad moment is tried again
+_PAUSE = 0.05
+#: modules of which nothing that they call may be interrupted: imports, and the loading of compiled kernels
+_UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")
+
 
 class Interrupt:
-    """Context manager that remembers a Ctrl-C, so that :meth:`check` can raise it again.
+    """Context manager that tries a Ctrl-C again if it came at a moment that loses it.
 
-    Python ignores a KeyboardInterrupt inside of a function that C code calls, such as while numba loads a kernel.
+    A KeyboardInterrupt inside of an import becomes another error, or is caught by a library that tries an optional
+    import. Python ignores one in a function that C code calls. While numba loads a kernel by such a function, the
+    process then crashes.
     """
-
-    def __init__(self) -> None:
-        self.came = False
 
     def __enter__(self) -> "Interrupt":
         is_main = threading.current_thread() is threading.main_thread()
         self._handles = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._handles:
-            signal.signal(signal.SIGINT, self._remember)
+            self._show_ignored, sys.unraisablehook = sys.unraisablehook, self._on_ignored
+            signal.signal(signal.SIGINT, self._on_signal)
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self._handles:
+            self._handles = False
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            sys.unraisablehook = self._show_ignored
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
-        raise KeyboardInterrupt
-
-    def check(self) -> None:
-        """Raise KeyboardInterrupt if it came and was ignored. Other threads leave it to the main one."""
-        if self.came and threading.current_thread() is threading.main_thread():
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if _is_unsafe(frame):
+            self._try_again()
+        else:
             raise KeyboardInterrupt
+
+    def _on_ignored(self, ignored: "sys.UnraisableHookArgs") -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            self._try_again()
+        else:
+            self._show_ignored(ignored)
+
+    def _try_again(self) -> None:
+        # not by a threading.Timer, whose locks the interrupted code may hold
+        _thread.start_new_thread(self._interrupt_later, ())
+
+    def _interrupt_later(self) -> None:
+        time.sleep(_PAUSE)
+        if self._handles:
+            _thread.interrupt_main()
+
+
+def _is_unsafe(frame: FrameType | None) -> bool:
+    """Whether the code at a frame is called by a module that must not be interrupted."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_UNSAFE):
+            return True
+        frame = frame.f_back
+    return False

@@ -68,7 +68,8 @@ class LiveLine:
 
     def _print(self, text: str) -> None:
         self._replace("")
-        print(text, file=self.file, flush=True)
+        self.file.write(f"{text}\n")  # at once, since print writes the end of the line after Ctrl-C has come
+        self.file.flush()
         self._written = time.monotonic()
 
     def _replace(self, text: str) -> None:

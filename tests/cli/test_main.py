@@ -1,5 +1,7 @@
 """The command line."""
 
+import ctypes
+import importlib
 import json
 import os
 import signal
@@ -92,15 +94,36 @@ def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().err.endswith(kept)
 
 
+def in_a_callback(folder):
+    """Python prints and forgets what is raised in a function that C code calls."""
+    call_back = ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))
+    call_back()
+
+
+def in_an_optional_import(folder):
+    """As a library that goes on without a module that is not there."""
+    module = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
+    (folder / "interrupted_module.py").write_text(module)
+    importlib.import_module("interrupted_module")
+    del sys.modules["interrupted_module"]
+
+
+def in_llvmlite(folder):
+    """As numba does while it loads a kernel: the process would crash, since the rest of the function does not run."""
+    module = "import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: os.abort()\n"
+    exec(module, {"__name__": "llvmlite.binding.executionengine"})
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_an_interrupt_that_a_callback_from_c_ignores_is_raised_at_the_next_epoch(monkeypatch, capsys):
-    def load_kernel(*args, **options):
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+@pytest.mark.parametrize("press", [in_a_callback, in_an_optional_import, in_llvmlite])
+def test_an_interrupt_that_would_be_lost_comes_again(press, monkeypatch, capsys, tmp_path):
+    def pressed(*args, **options):
+        press(tmp_path)
         return run_task(*args, **options)
 
     run_task = run.run_task
-    monkeypatch.setattr(run, "run_task", load_kernel)
+    monkeypatch.setattr(run, "run_task", pressed)
+    monkeypatch.syspath_prepend(tmp_path)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     assert main(["compare", "--methods", "talr", "--bits", "8", "--seeds", "1"]) == 130
     assert capsys.readouterr().err.endswith("skhash: Interrupted.\n")
