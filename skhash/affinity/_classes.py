@@ -38,11 +38,17 @@ class ClassAffinity:
         """Levels of all pairs, shape (len a, len b)."""
         a = _comparable(y_a)
         b = a if y_b is y_a else _comparable(y_b)
-        kinds = _kinds(a) if b is a else _kinds(a) | _kinds(b)
-        if len(kinds) > 1:
-            raise ValueError(f"`y` must hold classes of one kind. Got {' and '.join(sorted(kinds))} instead.")
+        _check_kinds(_kinds(a) if b is a else _kinds(a) | _kinds(b))
         levels: npt.NDArray[np.uint8] = (a[:, None] == b[None, :]).view(np.uint8)
         return levels
+
+
+def class_codes(y: Any) -> npt.NDArray[Any]:
+    """Index of each sample's class, shape (n,), in the smallest type: small integers are compared most quickly."""
+    y = one_per_sample(y)
+    _check_kinds(_kinds(y))
+    classes, codes = np.unique(y, return_inverse=True)
+    return codes.astype(np.min_scalar_type(len(classes)))
 
 
 def _comparable(y: Any) -> npt.NDArray[Any]:
@@ -60,6 +66,11 @@ def one_per_sample(y: Any) -> npt.NDArray[Any]:
     if y.ndim != 1:
         raise ValueError(f"`y` must hold one value per sample, shape (n,). Got shape {y.shape} instead.")
     return np.asarray(y)
+
+
+def _check_kinds(kinds: set[str]) -> None:
+    if len(kinds) > 1:
+        raise ValueError(f"`y` must hold classes of one kind. Got {' and '.join(sorted(kinds))} instead.")
 
 
 def _kinds(y: npt.NDArray[Any]) -> set[str]:

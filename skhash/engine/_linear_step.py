@@ -45,7 +45,7 @@ class LinearStep:
 
     @torch.no_grad()
     @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
-    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
+    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> float:
         """Loss of a batch.
 
         Parameters
@@ -57,12 +57,13 @@ class LinearStep:
 
         Returns
         -------
-        tensor of shape ()
+        float
             The loss.
         """
         (weight, bias), (weight_slopes, bias_slopes) = self._parameters, self._gradients
         samples = torch.from_numpy(self._read(indices))
         outputs = torch.addmm(bias, samples, weight.T)
+        loss: float
         loss, slopes = self._differentiate(outputs.numpy(), targets)
         slopes = torch.from_numpy(slopes)
         torch.mm(slopes.T, samples, out=weight_slopes)
@@ -70,7 +71,7 @@ class LinearStep:
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient
-        return torch.tensor(loss)
+        return loss
 
     def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Samples of a batch, centered, scaled and with dropout."""

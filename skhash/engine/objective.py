@@ -35,6 +35,21 @@ class Objective(nn.Module):
 
     loss_by_hand: Callable[[Any, Any], tuple[float, npt.NDArray[np.float32]]] | None = None
 
+    def prepare_targets(self, targets: Any) -> Any:
+        """Targets in the form that :meth:`forward` compares most quickly. Training asks for it once.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_samples, ...)
+            Targets of the training set.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, ...)
+            The targets themselves by default.
+        """
+        return targets
+
     def start_stage(self, stage: int, n_stages: int) -> None:
         """Prepare a stage of a method that learns by continuation. The default does nothing.
 

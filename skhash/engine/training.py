@@ -141,7 +141,8 @@ class Trainer:
         if schedule.backbone_lr_scale == 0:
             encoder.backbone.requires_grad_(False)
         self.encoder, self.objective = encoder.to(device), objective.to(device)
-        self.X, self.targets = X, targets
+        self.X = X
+        self.targets: Any = None if targets is None else objective.prepare_targets(targets)
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
         self.optimizer = _build_optimizer(encoder, objective, schedule)
         n_steps = schedule.n_epochs * len(_split_batches(np.arange(len(X)), schedule.batch_size))
@@ -173,10 +174,10 @@ class Trainer:
         self.objective.train()
         if self.schedule.backbone_lr_scale == 0:
             self.encoder.backbone.eval()  # its running statistics are frozen, too
-        total = torch.zeros((), device=self.device)
+        total: torch.Tensor | float = 0.0
         for indices in _split_batches(order, self.schedule.batch_size):
             total += self.train_step(indices) * len(indices)
-        mean_loss = total.item() / len(self.X)
+        mean_loss = float(total) / len(self.X)
         if not math.isfinite(mean_loss):
             raise self._divergence("loss", str(mean_loss))
         if not all(parameter.isfinite().all() for parameter in self.encoder.parameters()):
@@ -191,7 +192,7 @@ class Trainer:
             f"(now {self.schedule.learning_rate}), or look for extreme values in X."
         )
 
-    def train_step(self, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def train_step(self, indices: npt.NDArray[np.int64]) -> torch.Tensor | float:
         """Train on one batch.
 
         Parameters
@@ -201,8 +202,8 @@ class Trainer:
 
         Returns
         -------
-        tensor of shape ()
-            Loss of the batch, without its graph.
+        float or tensor of shape ()
+            Loss of the batch, without its graph. A tensor stays on its device, which is not waited for.
         """
         targets = None if self.targets is None else self.targets[indices]
         loss = self._backward(indices, targets) if self._linear_step is None else self._linear_step(indices, targets)

@@ -111,10 +111,8 @@ def _evaluate(
     real, is_graded = phi.dtype.type, metric == "ndcg"
     scale = real(n_bins / nbits)
     places = np.empty((n_blocks * _kernels.LANES, n), np.uint32)
-    samples = torch.from_numpy(phi)
-    of_pairs = samples.new_empty(places.shape)
-    torch.mm(samples, samples.T, out=of_pairs[:n])
-    products: npt.NDArray[Any] = of_pairs.numpy()
+    products, samples = np.empty(places.shape, phi.dtype), torch.from_numpy(phi)
+    torch.mm(samples, samples.T, out=torch.from_numpy(products[:n]))
     ends = np.empty((n_blocks, 2), np.int64)
     items, masses_of_ties = np.empty((2, n_blocks * size))
     n_relevant, totals = np.empty((2, len(places)))
@@ -130,7 +128,7 @@ def _evaluate(
         discounts, normalizers = discount_table(1 << (n + 2).bit_length(), "log2"), np.empty(n)
         _kernels.count_gains(places, products, level_index, masses, discounts, n_bins, masses_of_ties, normalizers)
         _kernels.discounted_gain_terms(*ties, discounts)
-    factors = np.divide(1, normalizers, out=np.zeros(n), where=is_defined)
+    factors = is_defined / np.where(is_defined, normalizers, 1)
     slopes, table = products[:n], np.zeros(2 * size, real)
     of_ties = factors, ends, items, masses_of_ties, table  # which the kernel has replaced by the derivatives
     _kernels.write_slopes(places, level_index, masses, is_graded, scale, *of_ties, slopes)

@@ -27,6 +27,7 @@ import torch
 from torch.nn.functional import softplus
 
 from skhash.affinity import ClassAffinity, level_indices
+from skhash.affinity._classes import class_codes, one_per_sample
 from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
 from skhash.metrics import RelevanceHistogram
@@ -224,6 +225,10 @@ class HistogramObjective(Objective):
         super().__init__()
         self.affinity, self.alpha, self.n_bins, self.graded = affinity, alpha, n_bins, graded
 
+    def prepare_targets(self, targets: Any) -> Any:
+        """Targets; classes as small integers, see :class:`skhash.engine.Objective`."""
+        return class_codes(targets) if type(self.affinity) is ClassAffinity else targets
+
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         phi = torch.tanh(self.alpha * encoder(X))
@@ -256,7 +261,8 @@ class HistogramObjective(Objective):
     def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Index of the level of each pair, and the levels. A histogram ignores the pairs of a sample and itself."""
         if type(self.affinity) is ClassAffinity:  # whose levels need no check
-            return self.affinity(targets, targets), _BINARY
+            classes = one_per_sample(targets)
+            return (classes[:, None] == classes).view(np.uint8), _BINARY
         index, levels = small_level_indices(self.affinity, targets, targets)
         index = np.require(index, requirements=["C", "W"])  # what the kernels are compiled for
         if not self.graded:
