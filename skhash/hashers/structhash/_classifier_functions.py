@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from skhash.codes import binarize, signs
-from skhash.hashers.structhash._linear_functions import symmetrize
+from skhash.hashers.structhash._linear_functions import RETRY_FACTOR, Candidates, symmetrize
 
 
 class ClassifierFunctions:
@@ -38,13 +38,18 @@ class ClassifierFunctions:
         self._X_fitted = X if max_values is None else round_to_quantiles(X, max_values)
         self._weighted = has_fit_parameter(classifier, "sample_weight")
 
-    def candidates(
-        self, A: Any, rng: np.random.RandomState, effort: int = 1
-    ) -> Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]:
-        """Bits that classifiers predict, with these classifiers, see :meth:`LinearFunctions.candidates`."""
-        A = symmetrize(A)
-        n_vectors = min(self.n_starts * effort, len(self._X) - 1)
-        for start in eigsh(A, n_vectors, which="SA", v0=rng.standard_normal(len(self._X)))[1].T:
+    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
+        """Rounds of a search, see :meth:`LinearFunctions.search`."""
+        A, n_tried = symmetrize(A), 0
+        for n_starts in (self.n_starts, RETRY_FACTOR * self.n_starts):
+            n_vectors = min(n_starts, len(self._X) - 1)
+            starts = eigsh(A, n_vectors, which="SA", v0=rng.standard_normal(len(self._X)))[1].T
+            yield self._fitted(A, starts[n_tried:], rng)
+            n_tried = n_vectors
+
+    def _fitted(self, A: Any, starts: npt.NDArray[np.float64], rng: np.random.RandomState) -> Candidates:
+        """Bits that classifiers predict, with these classifiers."""
+        for start in starts:
             bits = coordinate_descent(A, binarize(start))
             if bits.min() == bits.max():
                 continue

@@ -21,10 +21,8 @@ import numpy.typing as npt
 
 from skhash.codes import signs
 from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
-from skhash.hashers.structhash._linear_functions import KernelFunctions, LinearFunctions
+from skhash.hashers.structhash._linear_functions import Candidates, KernelFunctions, LinearFunctions
 from skhash.hashers.structhash._stump_functions import StumpFunctions
-
-RETRY_EFFORT = 5  # factor on the number of starting points before the search is given up
 
 FAMILIES: dict[str, Any] = {
     "linear": LinearFunctions,
@@ -39,10 +37,8 @@ class HashFunctions(Protocol):
 
     best_first: bool  # whether the candidates come by descending gain
 
-    def candidates(
-        self, A: Any, rng: np.random.RandomState, effort: int = 1
-    ) -> Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]:
-        """Bits with a large gain, and their parameters."""
+    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
+        """Rounds of a search for bits with a large gain."""
 
     def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         """Parameters of all learned functions, as arrays."""
@@ -92,7 +88,7 @@ def find_column(
     rng : numpy.random.RandomState
         Draws starting points.
     min_gain : float, default=0.0
-        The gain must be above this. If it is not, more starting points are tried.
+        The gain must be above this. If it is not, the next round of the search tries more starting points.
 
     Returns
     -------
@@ -117,8 +113,8 @@ def find_column(
     """
     best: Column | None = None
     total = A.sum()
-    for effort in (1,) if functions.best_first else (1, RETRY_EFFORT):
-        for bits, parameters in functions.candidates(A, rng, effort):
+    for candidates in functions.search(A, rng):
+        for bits, parameters in candidates:
             s = signs(bits)
             is_known = (np.abs(s @ known) == len(s)).any() or abs(s.sum()) == len(s)
             gain = float(total - s @ (A @ s)) / 2

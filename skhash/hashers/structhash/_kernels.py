@@ -32,13 +32,25 @@ def _descending(scores):
 
 @nb.njit(nogil=True, cache=True)
 def count_differences(misordered, differences, counts):
-    """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`."""
+    """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`.
+
+    The sums are of the type of `counts`: those of smaller integers take half the time.
+    """
+    kind = counts.dtype.type
     for i in range(len(differences)):
         for r in range(differences.shape[1]):
-            total = 0
+            total = kind(0)
             for j in range(differences.shape[2]):
-                total += misordered[i, j] * np.int64(differences[i, r, j])
+                total = kind(total + kind(kind(misordered[i, j]) * kind(differences[i, r, j])))
             counts[i, r] = total
+
+
+@nb.njit(nogil=True, cache=True)
+def add_weighted(misordered, weight, total):
+    """Add ``weight * misordered`` to `total`, without an array for the product."""
+    for i in range(len(total)):
+        for j in range(total.shape[1]):
+            total[i, j] += weight * misordered[i, j]
 
 
 @nb.njit(nogil=True, cache=True)

@@ -72,9 +72,9 @@ class LevelBundle:
     def add_bit(self, bits: npt.NDArray[np.uint8]) -> None:
         """Add a bit of all training samples, with weight 0."""
         newest = self.coefficients.shape[1]
-        self.differences[:, newest] = self.oracle.lists.differences(bits)
-        column = self.differences[:, newest : newest + 1]
-        entries = [self.oracle.coefficients(cut, column) for cut in self.cuts]
+        differences = self.oracle.lists.differences(bits)
+        self.differences[:, newest] = differences
+        entries = [self.oracle.coefficients(cut, differences[:, None]) for cut in self.cuts]
         self.coefficients = np.hstack([self.coefficients, entries])
         self.solution = replace(self.solution, weights=np.append(self.solution.weights, 0.0))
 

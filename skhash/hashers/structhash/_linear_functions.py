@@ -1,7 +1,7 @@
 """Linear hash functions, of the features or of Gaussian kernel values."""
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from skhash.codes import binarize
 from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, gaussian_kernel, kernel_width
 from skhash.hashers.shallow._kernel import draw_indices
 
+#: bits of the training samples, and the parameters of the hash function that computes them
+Candidates: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]
+RETRY_FACTOR = 5  # factor on the number of starting points before a search is given up
 N_COLUMNS = 64  # of a product with the pair weights, which would be as large as the features
 LBFGS_ITERATIONS = 30  # a few iterations fit the training pairs, many fit their noise
 
@@ -67,10 +70,8 @@ class LinearFunctions:
         """Features of samples, of which the functions are linear."""
         return X.astype(np.float64, copy=False)
 
-    def candidates(
-        self, A: Any, rng: np.random.RandomState, effort: int = 1
-    ) -> Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]:
-        """Bits with a large gain for a pair matrix.
+    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
+        """Bits with a large gain for a pair matrix, in rounds: the second one is for a gain that is too small.
 
         Parameters
         ----------
@@ -78,23 +79,24 @@ class LinearFunctions:
             Pair weights.
         rng : numpy.random.RandomState
             Draws the starting points beyond the spectral ones.
-        effort : int, default=1
-            Factor on the number of starting points.
 
         Yields
         ------
-        bits : uint8 array of shape (n_samples,)
-            Bits of the training samples.
-        parameters : dict
-            Parameters of the hash function that computes them.
+        iterator of (bits, parameters)
+            Bits of the training samples, uint8 of shape (n_samples,), and the parameters of the
+            hash function that computes them.
         """
         columns = gen_batches(self._Z.shape[1], N_COLUMNS)
         A32 = A.astype(np.float32)  # as it is: there are up to twice as many pairs in its symmetric part
         spectral = np.hstack([self._Z32.T @ (A32 @ self._Z32[:, some]) for some in columns]).astype(np.float64)
         A = symmetrize(A)
         n_spectral = min(self.n_starts, len(spectral))
-        starts = list(eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T)
-        starts += list(rng.standard_normal((self.n_starts * effort - n_spectral, len(spectral))))
+        first = eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T
+        yield self._descend(A, [*first, *rng.standard_normal((self.n_starts - n_spectral, len(spectral)))])
+        yield self._descend(A, rng.standard_normal(((RETRY_FACTOR - 1) * self.n_starts, len(spectral))))
+
+    def _descend(self, A: Any, starts: Iterable[npt.NDArray[np.float64]]) -> Candidates:
+        """Bits at the starting points, and at the local minima of the relaxed objective below them."""
         for start in starts:
             spread = (self._Z @ start).std()
             if not spread > 0:

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from skhash._threads import run_in_slices
 from skhash.hashers._ranking_lists import RankingLists
-from skhash.hashers.structhash._kernels import count_differences, most_violated_rankings
+from skhash.hashers.structhash._kernels import add_weighted, count_differences, most_violated_rankings
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ class RankingOracle:
             table[:n_relevant, : n_irrelevant + 1] = gain_table(gain, n_relevant, n_irrelevant)
         self._dtype = np.int8 if lists.sizes.max() <= 127 else np.int32
         self._scale = 2 / (len(lists.sizes) * lists.sizes.prod(axis=1))
+        # the pairs of a query and an item in the order in which a sparse matrix holds them
+        n_items, items = lists.items.shape[1], lists.items.ravel()
+        self._order = np.lexsort((items, np.repeat(lists.queries, n_items)))
+        self._columns = items[self._order].astype(sparse.get_index_dtype(maxval=max(len(items), lists.n_samples)))
+        n_pairs = np.bincount(lists.queries, minlength=lists.n_samples) * n_items
+        self._row_bounds = np.append(0, np.cumsum(n_pairs))
 
     def __call__(self, differences: npt.NDArray[np.uint8], weights: npt.NDArray[np.float64]) -> tuple[Cut, float]:
         """The cut that is most violated at `weights`.
@@ -143,7 +149,7 @@ class RankingOracle:
         float64 array of shape (nbits,)
             The left-hand side of the constraint.
         """
-        counts = np.empty(differences.shape[:2], np.int64)
+        counts = np.empty(differences.shape[:2], np.int32 if self._dtype is np.int8 else np.int64)
         count_differences(cut.misordered, differences, counts)
         return self._scale @ counts
 
@@ -165,16 +171,16 @@ class RankingOracle:
         total = np.zeros(self.lists.items.shape)
         for cut, dual in zip(cuts, duals, strict=True):
             if dual > 0:
-                total += dual * cut.misordered
+                add_weighted(cut.misordered, dual, total)
         return self._between_samples(total)
 
     def _between_samples(self, misordered: npt.NDArray[Any]) -> Any:
         """Misordered partners of the items of all lists, as a sparse matrix between training samples."""
-        rows = np.repeat(self.lists.queries, misordered.shape[1])
-        entries = ((misordered * self._scale[:, None]).ravel(), (rows, self.lists.items.ravel()))
-        A = sparse.coo_array(entries, shape=(self.lists.n_samples,) * 2).tocsr()
-        A.eliminate_zeros()  # items in order
-        return A
+        weights = (misordered * self._scale[:, None]).ravel()[self._order]
+        is_pair = weights != 0
+        row_bounds = np.append(0, np.cumsum(is_pair))[self._row_bounds].astype(self._columns.dtype)
+        entries = weights[is_pair], self._columns[is_pair], row_bounds
+        return sparse.csr_array(entries, shape=(self.lists.n_samples,) * 2)
 
 
 def gain_table(gain: Callable[..., Any], n_relevant: int, n_irrelevant: int) -> npt.NDArray[np.float64]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from skhash._threads import run_in_slices
 from skhash._validation.schema import Array
 from skhash.codes import binarize
+from skhash.hashers.structhash._linear_functions import Candidates
 
 
 class StumpFunctions:
@@ -28,10 +29,12 @@ class StumpFunctions:
         self._X = X
         self._ranks = np.stack([np.unique(x, return_inverse=True)[1] for x in X.T]).astype(np.int32)
 
-    def candidates(
-        self, A: Any, rng: np.random.RandomState | None = None, effort: int = 1
-    ) -> Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]:
-        """Bits of all stumps by descending gain, with their parameters. `rng` and `effort` are not used."""
+    def search(self, A: Any, rng: np.random.RandomState | None = None) -> Iterator[Candidates]:
+        """The one round of a search, see :meth:`LinearFunctions.search`; `rng` is not used."""
+        yield self._all_stumps(A)
+
+    def _all_stumps(self, A: Any) -> Candidates:
+        """Bits of all stumps by descending gain, with their parameters."""
         from skhash.hashers.structhash._kernels import stump_gains
 
         pairs = A.tocoo()

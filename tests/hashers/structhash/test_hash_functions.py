@@ -1,6 +1,7 @@
 """StructHash: what all families of hash functions have in common, and the search for the best column."""
 
 import pickle
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skhash.codes import binarize
 from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
-from skhash.hashers.structhash._hash_functions import RETRY_EFFORT, find_column
+from skhash.hashers.structhash._hash_functions import find_column
 from skhash.hashers.structhash._linear_functions import KernelFunctions, LinearFunctions
 from skhash.hashers.structhash._stump_functions import StumpFunctions
 
@@ -26,12 +27,16 @@ FAMILIES = {
 each_family = pytest.mark.parametrize("make", FAMILIES.values(), ids=list(FAMILIES))
 
 
+def all_candidates(functions, A, rng):
+    return list(chain.from_iterable(functions.search(A, rng)))
+
+
 @each_family
 def test_activations_have_the_bits_of_the_candidates(make):
     for seed in range(2):
         rng = np.random.RandomState(seed)
         functions = make(rng)
-        candidates = list(functions.candidates(pair_weights(seed=seed), rng))
+        candidates = all_candidates(functions, pair_weights(seed=seed), rng)
         combined = functions.combine([parameters for _, parameters in candidates])
         bits = np.stack([bits for bits, _ in candidates], axis=1)
         assert_array_equal(binarize(functions.activations(combined, X)), bits)
@@ -40,7 +45,7 @@ def test_activations_have_the_bits_of_the_candidates(make):
 
 @each_family
 def test_the_same_seed_gives_the_same_candidates(make):
-    first, again = (list(make(rng).candidates(A, rng)) for rng in map(np.random.RandomState, (1, 1)))
+    first, again = (all_candidates(make(rng), A, rng) for rng in map(np.random.RandomState, (1, 1)))
     assert len(first) == len(again) > 0
     for (bits, parameters), (bits_again, parameters_again) in zip(first, again, strict=True):
         assert_array_equal(bits, bits_again)
@@ -48,19 +53,16 @@ def test_the_same_seed_gives_the_same_candidates(make):
 
 
 @each_family
-def test_more_effort_finds_no_smaller_gain(make):
-    functions = make(np.random.RandomState(0))
-    few, many = (
-        max(gain_of(A, bits) for bits, _ in functions.candidates(A, np.random.RandomState(0), effort))
-        for effort in (1, 5)
-    )
-    assert many >= few
+def test_no_round_tries_the_starting_points_of_another(make):
+    rng = np.random.RandomState(0)
+    candidates = all_candidates(make(rng), A, rng)
+    assert len({tuple(bits) for bits, _ in candidates}) > len(candidates) / 2
 
 
 def family_of(*candidates):
     """A family with these candidates."""
     pairs = [(np.array(bits, dtype=np.uint8), {"number": i}) for i, bits in enumerate(candidates)]
-    return SimpleNamespace(candidates=lambda A, rng, effort=1: iter(pairs), best_first=False)
+    return SimpleNamespace(search=lambda A, rng: iter([pairs]), best_first=False)
 
 
 def test_known_and_constant_bits_are_not_new():
@@ -91,16 +93,17 @@ def test_the_best_new_stump_is_found():
     assert_array_equal(column.bits, stumps[second])
 
 
-def test_the_search_is_repeated_with_more_effort_only_if_no_gain_is_large_enough():
-    efforts = []
+def test_the_next_round_comes_only_if_no_gain_is_large_enough():
+    rounds = []
 
-    def candidates(A, rng, effort):
-        efforts.append(effort)
-        yield np.array([0, 1], dtype=np.uint8), {}
+    def search(A, rng):
+        for i in range(2):
+            rounds.append(i)
+            yield [(np.array([0, 1], dtype=np.uint8), {})]
 
     A = sparse.csr_array([[0.0, 1.5], [0.0, 0.0]])
-    functions = SimpleNamespace(candidates=candidates, best_first=False)
+    functions = SimpleNamespace(search=search, best_first=False)
     assert find_column(functions, A, np.zeros((2, 0)), None, 1.0).gain == 1.5
-    assert efforts == [1]
+    assert rounds == [0]
     assert find_column(functions, A, np.zeros((2, 0)), None, 2.0) is None
-    assert efforts == [1, 1, RETRY_EFFORT]
+    assert rounds == [0, 0, 1]

@@ -19,7 +19,7 @@ def test_kernel_functions_reproduce_their_bits_on_samples_without_full_rank():
         rng = np.random.RandomState(seed)
         X = rng.randint(0, 2, (30, 2)).astype(float)  # four distinct samples, ten anchors
         functions = KernelFunctions(X, 0.1, 2, 10, None, rng)
-        for bits, parameters in functions.candidates(pair_weights(30, seed), rng):
+        for bits, parameters in next(functions.search(pair_weights(30, seed), rng)):
             assert_array_equal(binarize(functions.activations(functions.combine([parameters]), X))[:, 0], bits)
 
 
@@ -27,7 +27,7 @@ def test_kernel_functions_reproduce_their_bits_on_samples_without_full_rank():
 def test_the_search_gains_more_than_random_functions(kind):
     X, A, rng = gaussian(n=200), pair_weights(200, density=0.05), np.random.RandomState(0)
     functions = LinearFunctions(X, 0.1, 3) if kind == "linear" else KernelFunctions(X, 0.1, 3, 15, None, rng)
-    best = max(gain_of(A, bits) for bits, _ in functions.candidates(A, rng))
+    best = max(gain_of(A, bits) for bits, _ in next(functions.search(A, rng)))
     assert best > max(gain_of(A, X @ direction >= 0) for direction in rng.standard_normal((200, 5)))
 
 
@@ -48,6 +48,6 @@ def test_the_gradient_of_the_relaxed_objective():
 
 def test_linear_functions_do_not_depend_on_the_mean_of_the_features():
     X, A = gaussian(), pair_weights()
-    here, there = (LinearFunctions(X + mean, 0.1, 3).candidates(A, np.random.RandomState(0)) for mean in (0, 100))
+    here, there = (next(LinearFunctions(X + mean, 0.1, 3).search(A, np.random.RandomState(0))) for mean in (0, 100))
     for (a, _), (b, _) in zip(here, there, strict=True):
         assert min(np.mean(a != b), np.mean(a == b)) < 0.1  # rounding may change an eigenvector, and L-BFGS

@@ -26,7 +26,7 @@ def test_the_first_candidate_is_the_best_stump(columns):
         best = max(gain_of(A, x >= value) for x in X.T for value in np.unique(x)[1:])
         if best > 0:
             functions = StumpFunctions(X)
-            bits, parameters = next(functions.candidates(A))
+            bits, parameters = next(next(functions.search(A)))
             assert gain_of(A, bits) == pytest.approx(best, abs=1e-12)
             assert_array_equal(binarize(functions.activations(functions.combine([parameters]), X))[:, 0], bits)
             n_tried += 1
@@ -36,5 +36,5 @@ def test_the_first_candidate_is_the_best_stump(columns):
 def test_a_threshold_is_halfway_between_two_values():
     X = np.array([[0.0], [1.0], [3.0]])
     A = sparse.csr_array(np.diag([1.0], 2) + np.diag([-1.0, 1.0], 1))
-    _, parameters = next(StumpFunctions(X).candidates(A))
+    _, parameters = next(next(StumpFunctions(X).search(A)))
     assert parameters == {"feature": 0, "threshold": 2.0}
