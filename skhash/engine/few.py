@@ -9,6 +9,7 @@ from torch import nn
 from skhash.engine.encoder import Encoder
 
 N_MAX_PRODUCTS = 2**20  # products of a sample and a weight: about a millisecond
+N_MAX_INPUTS = 2**13  # of a layer: OpenBLAS computes inner products of more than 10,000 values in threads
 
 
 class FewEncoder:
@@ -63,7 +64,11 @@ class FewEncoder:
         samples = np.float32(X if self.offset is None else X - self.offset)
         activations: npt.NDArray[np.float32] = (samples - self.mean) / self.scale
         for weight, bias, is_rectified in self.layers:
-            activations = np.einsum("ij,kj->ik", activations, weight) + bias
+            is_short = weight.shape[1] <= N_MAX_INPUTS
+            products = (
+                np.vecdot(activations[:, None], weight) if is_short else np.einsum("ij,kj->ik", activations, weight)
+            )
+            activations = products + bias
             activations = np.maximum(activations, 0) if is_rectified else activations
         return activations
 
