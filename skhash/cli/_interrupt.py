@@ -10,7 +10,7 @@ from typing import Any
 
 #: seconds until a Ctrl-C that came at a bad moment is tried again
 _PAUSE = 0.05
-#: modules of which nothing that they call may be interrupted: imports, and the loading of compiled kernels
+#: modules that must not be interrupted, nor what they call: imports, and the loading of compiled kernels
 _UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")
 
 

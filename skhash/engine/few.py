@@ -64,10 +64,10 @@ class FewEncoder:
         samples = np.float32(X if self.offset is None else X - self.offset)
         activations: npt.NDArray[np.float32] = (samples - self.mean) / self.scale
         for weight, bias, is_rectified in self.layers:
-            is_short = weight.shape[1] <= N_MAX_INPUTS
-            products = (
-                np.vecdot(activations[:, None], weight) if is_short else np.einsum("ij,kj->ik", activations, weight)
-            )
+            if weight.shape[1] <= N_MAX_INPUTS:
+                products = np.vecdot(activations[:, None], weight)
+            else:
+                products = np.einsum("ij,kj->ik", activations, weight)
             activations = products + bias
             activations = np.maximum(activations, 0) if is_rectified else activations
         return activations
