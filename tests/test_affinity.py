@@ -20,6 +20,7 @@ from skhash.affinity import (
     level_indices,
     resolve_affinity,
 )
+from skhash.affinity._classes import class_codes
 from skhash.metrics import relevance_histogram
 
 
@@ -263,6 +264,21 @@ def test_class_labels_of_any_kind_are_grouped(dtype):
     first, group = distinct_targets(np.array([3, 1, 3, 1, 2]).astype(str).astype(dtype))
     assert_array_equal(group, [2, 0, 2, 0, 1])
     assert_array_equal(first, [1, 4, 0])
+
+
+@pytest.mark.parametrize("y", [["b", "a", "c"], [7, -1, 300], [[0.5], [0.0], [1e9]], np.array(["b", "a", "c"], object)])
+def test_codes_of_classes_are_relevant_as_the_classes_are(y):
+    y = np.array(y)[[0, 1, 1, 2, 0]]
+    codes = class_codes(y)
+    assert codes.dtype == np.uint8
+    assert_array_equal(codes, [1, 0, 0, 2, 1])
+    assert_array_equal(ClassAffinity()(codes, codes), ClassAffinity()(y, y))
+
+
+@pytest.mark.parametrize("y", [["a", None], [0.0, np.nan], np.array(["a", 1], object)])
+def test_no_code_of_classes_that_are_missing_or_of_two_kinds(y):
+    with pytest.raises(ValueError, match="^`y` must hold "):
+        class_codes(np.array(y, dtype=object))
 
 
 def test_classes_of_two_kinds_are_refused():

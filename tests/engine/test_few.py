@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 
 from skhash import ITQHasher, LSHHasher, NSHHasher, TALRHasher, base
 from skhash.engine import Encoder, FewEncoder
+from skhash.engine.few import N_MAX_INPUTS
 from skhash.hashers.deep import _base
 
 X, y = load_digits(return_X_y=True)
@@ -29,6 +30,16 @@ def test_activations_are_those_of_the_encoder(backbone, batch_norm, offset):
     with torch.no_grad():
         expected = encoder.eval()(encoder.read(X + offset, slice(None))).numpy()
     assert_allclose(FewEncoder(encoder)(X + offset), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_features", [N_MAX_INPUTS, N_MAX_INPUTS + 1])
+def test_activations_of_many_features(n_features):
+    torch.manual_seed(0)
+    samples = np.random.default_rng(0).standard_normal((3, n_features))
+    encoder = Encoder(n_features, 4).eval()
+    with torch.no_grad():
+        expected = encoder(encoder.read(samples, slice(None))).numpy()
+    assert_allclose(FewEncoder(encoder)(samples), expected, atol=2e-5)
 
 
 def test_other_layers_are_refused():
