@@ -277,7 +277,7 @@ def test_codes_of_classes_are_relevant_as_the_classes_are(y):
 
 @pytest.mark.parametrize("y", [["a", None], [0.0, np.nan], np.array(["a", 1], object)])
 def test_no_code_of_classes_that_are_missing_or_of_two_kinds(y):
-    with pytest.raises(ValueError, match="^`y` must hold "):
+    with pytest.raises(ValueError, match=r"^`y` must hold "):
         class_codes(np.array(y, dtype=object))
 
 
