@@ -47,7 +47,7 @@ class Gradients:
             loss = self.original(trainer, indices)
             if not self.values:
                 parameters = [*trainer.encoder.named_parameters(), *trainer.objective.named_parameters()]
-                self.values = {name: p.grad.numpy().copy() for name, p in parameters} | {"loss": loss.numpy()}
+                self.values = {name: p.grad.numpy().copy() for name, p in parameters} | {"loss": np.array(float(loss))}
             return loss
 
         Trainer.train_step = train_step
