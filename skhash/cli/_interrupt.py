@@ -18,8 +18,8 @@ class Interrupt:
     """Context manager that tries a Ctrl-C again if it came at a moment that loses it.
 
     A KeyboardInterrupt inside of an import becomes another error, or is caught by a library that tries an optional
-    import. Python ignores one in a function that C code calls. While numba loads a kernel by such a function, the
-    process then crashes.
+    import. Python ignores one in a function that C code calls. If numba is loading a kernel at that time, the process
+    crashes.
     """
 
     def __enter__(self) -> "Interrupt":

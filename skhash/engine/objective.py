@@ -36,7 +36,7 @@ class Objective(nn.Module):
     loss_by_hand: Callable[[Any, Any], tuple[float, npt.NDArray[np.float32]]] | None = None
 
     def prepare_targets(self, targets: Any) -> Any:
-        """Targets in the form that :meth:`forward` compares most quickly. Training asks for it once.
+        """Targets in the form that :meth:`forward` compares most quickly. Training calls it once.
 
         Parameters
         ----------

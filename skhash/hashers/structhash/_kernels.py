@@ -41,6 +41,7 @@ def count_differences(misordered, differences, counts):
         for r in range(differences.shape[1]):
             total = kind(0)
             for j in range(differences.shape[2]):
+                # numba's sum of two int32 is an int64
                 total = kind(total + kind(kind(misordered[i, j]) * kind(differences[i, r, j])))
             counts[i, r] = total
 

@@ -71,7 +71,7 @@ class LinearFunctions:
         return X.astype(np.float64, copy=False)
 
     def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
-        """Bits with a large gain for a pair matrix, in rounds: the second one is for a gain that is too small.
+        """Bits with a large gain for a pair matrix, in two rounds: the second one tries more starting points.
 
         Parameters
         ----------

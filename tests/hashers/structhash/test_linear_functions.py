@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from scipy.optimize import check_grad
 
 from skhash.codes import binarize, signs
-from skhash.hashers.structhash._linear_functions import KernelFunctions, LinearFunctions, symmetrize
+from skhash.hashers.structhash._linear_functions import RETRY_FACTOR, KernelFunctions, LinearFunctions, symmetrize
 
 
 def gaussian(n=40, n_features=5):
@@ -29,6 +29,14 @@ def test_the_search_gains_more_than_random_functions(kind):
     functions = LinearFunctions(X, 0.1, 3) if kind == "linear" else KernelFunctions(X, 0.1, 3, 15, None, rng)
     best = max(gain_of(A, bits) for bits, _ in next(functions.search(A, rng)))
     assert best > max(gain_of(A, X @ direction >= 0) for direction in rng.standard_normal((200, 5)))
+
+
+def test_the_second_round_tries_other_starting_points():
+    functions = LinearFunctions(gaussian(), 0.1, 2)
+    first, second = (list(candidates) for candidates in functions.search(pair_weights(), np.random.RandomState(0)))
+    assert (len(first), len(second)) == (2 * 2, 2 * 2 * (RETRY_FACTOR - 1))  # of each start, and of the end
+    starts = [tuple(bits) for bits, _ in (first + second)[::2]]
+    assert len(set(starts)) == len(starts)
 
 
 def test_the_gradient_of_the_relaxed_objective():
