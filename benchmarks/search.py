@@ -22,7 +22,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skhash._distances import HammingDistance, real_distance
-from skhash._hamming_kernels import BLOCK, _block_distances
+from skhash._hamming_kernels import BLOCK, block_distances
 from skhash.neighbors._search import nearest
 
 N_QUERIES, N_REAL_QUERIES = 64, 32
@@ -42,7 +42,7 @@ def sum_words(words):
 def count_bits(words, queries, block):
     """Distances of a block of codes in the cache from all queries, of which nothing is kept."""
     for q in range(len(queries)):
-        _block_distances(words, 0, BLOCK, queries[q], block)
+        block_distances(words, 0, BLOCK, queries[q], block)
 
 
 def fastest(functions, repeats):

@@ -17,6 +17,9 @@ from skhash.metrics.histogram import RelevanceHistogram
 MANY = 100  # queries from which it pays to sort the database
 LEVEL_BITS = 10  # of a 64-bit key of an item; 53 are its distance
 LONG = 64  # items per group from which a scan group by group is faster
+SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # of short codes whose tables are faster than a scan
+SHORT_QUERIES = 1024  # of a thread, which makes tables of its own
+PAIRED_ITEMS = 2**13  # per level and word, from which distances are counted in pairs
 
 
 def count_plain(queries, database, nbits, pairs):
@@ -36,39 +39,60 @@ def count_plain(queries, database, nbits, pairs):
     RelevanceHistogram
         Dense.
     """
-    from skhash._hamming_kernels import grouped_histogram, grouped_words, hamming_histogram, order_by_group
-
     codes, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
-    is_merged = len(group) < len(database)
-    if len(queries) >= MANY and len(group) >= LONG * pairs.n_groups:
-        kernel = grouped_words if len(codes) == 1 else grouped_histogram
-        groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
-        if (group[1:] < group[:-1]).any():  # else all have one target, or were merged and are sorted already
-            unordered, codes = codes, np.empty_like(codes)
-            order_by_group(unordered, group, groups[:-1].copy(), codes)
-    else:
-        kernel, groups = hamming_histogram, group.astype(np.uint32)
-    query_words = item_words(queries)
+    is_merged, query_words = len(group) < len(database), item_words(queries)
+    is_grouped = len(queries) >= MANY and len(group) >= LONG * pairs.n_groups
+    codes, groups = _by_group(codes, group, pairs.n_groups) if is_grouped else (codes, group.astype(np.uint32))
     for chunk in memory_chunks(len(queries), 24 * pairs.n_groups + 64 * (nbits + 1)):
         table, query_group, levels = pairs.table(chunk)
         words, places = query_words[chunk], query_group
-        if is_merged:  # queries repeat, too
+        kernel, min_size = _kernel(codes.shape, is_grouped, is_merged, len(words), nbits, len(levels))
+        is_sorted = is_merged or min_size > 1
+        if is_sorted:  # queries repeat, too: distinct ones are taken, in the order of their groups
             first, repeats = _distinct_queries(words, places)
             words, places = words[first], places[first]
         counts = np.zeros((len(places), nbits + 1, len(levels)), dtype=np.int64)
         run_in_slices(
-            lambda part, words=words, table=table, places=places, counts=counts: kernel(
+            lambda part, kernel=kernel, words=words, table=table, places=places, counts=counts: kernel(
                 words[part], codes, multiplicity, groups, table, places[part], counts[part]
             ),
             len(words),
+            min_size=min_size,
         )
-        if is_merged:
+        if is_sorted:
             counts = counts[repeats]
         if pairs.exclude_self:
             own = table[query_group, pairs.database_group[chunk]]
             distance = np.bitwise_count(queries[chunk] ^ database[chunk]).sum(axis=1, dtype=np.int64)
             counts[np.arange(len(own)), distance, own] -= 1
         yield RelevanceHistogram(counts, levels)
+
+
+def _by_group(codes, group, n_groups):
+    """Codes in the order of their groups, and where each group begins, with the end of the last."""
+    from skhash.metrics._histogram_kernels import order_by_group
+
+    bounds = np.append(0, np.cumsum(np.bincount(group, minlength=n_groups)))
+    if (group[1:] >= group[:-1]).all():  # all have one target, or were merged and are sorted already
+        return codes, bounds
+    ordered = np.empty_like(codes)
+    order_by_group(codes, group, bounds[:-1].copy(), ordered)
+    return ordered, bounds
+
+
+def _kernel(shape, is_grouped, is_merged, n_queries, nbits, n_levels):
+    """Fastest kernel for codes of a shape, and the smallest number of queries that a thread takes."""
+    from skhash.metrics import _histogram_kernels as kernels
+    from skhash.metrics._short_kernels import MAX_BITS, short_histogram
+
+    n_words, n_items = shape
+    if not is_grouped:
+        return kernels.hamming_histogram, 1
+    if nbits <= MAX_BITS and n_items >= SHORT_ITEMS and n_queries * n_items >= SHORT_PAIRS:
+        return short_histogram, SHORT_QUERIES
+    if not is_merged and nbits < kernels.BYTE and n_items >= PAIRED_ITEMS * n_levels * n_words:
+        return kernels.paired_histogram, 1
+    return (kernels.grouped_words if n_words == 1 else kernels.grouped_histogram), 1
 
 
 def count_weighted(queries, database, bit_weights, nbits, pairs):

@@ -1,5 +1,7 @@
 """Counts of codes and targets: by kernels, by sorting, in chunks, and by their definition."""
 
+import math
+
 import _oracles as oracles
 import numpy as np
 import pytest
@@ -128,6 +130,54 @@ def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
     assert by_group.counts.sum() == 6000 * 5999
     monkeypatch.setattr(_counts, "LONG", 6001)
     oracles.assert_same_histogram(by_group, relevance_histogram(codes, codes, y, exclude_self=True))
+
+
+@pytest.mark.parametrize("kernel", ["short", "paired"])
+@pytest.mark.parametrize("nbits", [1, 7, 8, 9, 16, 64, 192, 255])
+@pytest.mark.parametrize(("n_classes", "memory"), [(2, 1024), (40, 1024), (40, 0.05)])  # MiB, the latter in chunks
+def test_kernels_for_many_items_give_the_same_counts(kernel, nbits, n_classes, memory, monkeypatch):
+    rng = np.random.default_rng(0)
+    codes, y = rng.integers(0, 2, (3001, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3001)
+    codes[0], codes[1] = 0, 1  # the largest distance
+
+    def counted():
+        def affinity(a, b):
+            return np.maximum(2 - abs(a[:, None] - b), 0)
+
+        with sklearn.config_context(working_memory=memory):
+            yield relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True)
+            yield relevance_histogram(codes[:117], codes, y[:117], y)
+
+    one_by_one = list(counted())
+    smallest = ["SHORT_ITEMS", "SHORT_PAIRS"] if kernel == "short" else ["PAIRED_ITEMS"]
+    for name in smallest:
+        monkeypatch.setattr(_counts, name, 0)
+    for by_tables, expected in zip(counted(), one_by_one, strict=True):
+        oracles.assert_same_histogram(by_tables, expected)
+
+
+def test_pairs_of_distances_are_counted_in_every_block():
+    rng = np.random.default_rng(0)
+    codes, y = rng.integers(0, 256, (70_001, 8), dtype=np.uint8), rng.integers(0, 3, 70_001)
+    H = relevance_histogram(codes[:100], codes, y[:100], y, nbits=64)
+    distances = np.bitwise_count(codes[:100, None] ^ codes).sum(axis=2)
+    for level in (0, 1):
+        chosen = (y[:100, None] == y) == level
+        expected = [np.bincount(row[c], minlength=65) for row, c in zip(distances, chosen, strict=True)]
+        assert_array_equal(H.counts[:, :, level], expected)
+
+
+def test_every_code_of_16_bits_is_at_each_distance_as_often_as_bits_are_chosen():
+    every = np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
+    y = np.zeros(2**16, dtype=int)
+    y[:300] = 1
+    H = relevance_histogram(every[:300], every, y[:300], y, nbits=16)
+    assert len(every) >= _counts.SHORT_ITEMS
+    assert 300 * len(every) >= _counts.SHORT_PAIRS
+    assert_array_equal(H.counts.sum(axis=2), np.tile([math.comb(16, d) for d in range(17)], (300, 1)))
+    assert_array_equal(H.counts[:, :, 1].sum(axis=1), 300)
+    distances = np.bitwise_count(every[:300, None] ^ every[:300]).sum(axis=2)
+    assert_array_equal(H.counts[7, :, 1], np.bincount(distances[7], minlength=17))
 
 
 @both_layouts
