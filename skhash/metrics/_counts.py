@@ -17,7 +17,7 @@ from skhash.metrics.histogram import RelevanceHistogram
 MANY = 100  # queries from which it pays to sort the database
 LEVEL_BITS = 10  # of a 64-bit key of an item; 53 are its distance
 LONG = 64  # items per group from which a scan group by group is faster
-SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # of short codes whose tables are faster than a scan
+SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # from which tables of short codes are faster than a scan
 SHORT_QUERIES = 1024  # of a thread, which makes tables of its own
 PAIRED_ITEMS = 2**13  # per level and word, from which distances are counted in pairs
 
@@ -47,7 +47,7 @@ def count_plain(queries, database, nbits, pairs):
         table, query_group, levels = pairs.table(chunk)
         words, places = query_words[chunk], query_group
         kernel, min_size = _kernel(codes.shape, is_grouped, is_merged, len(words), nbits, len(levels))
-        is_sorted = is_merged or min_size > 1
+        is_sorted = is_merged or min_size > 1  # tables of short codes serve queries of one group together
         if is_sorted:  # queries repeat, too: distinct ones are taken, in the order of their groups
             first, repeats = _distinct_queries(words, places)
             words, places = words[first], places[first]

@@ -120,10 +120,7 @@ def grouped_words(queries, database, multiplicity, bounds, table, query_group, c
             for start in range(bounds[g], bounds[g + 1], TEAM_BLOCK):
                 stop = min(start + TEAM_BLOCK, bounds[g + 1])
                 for t in range(first, last, TEAM):
-                    for j in range(TEAM):
-                        q = min(t + j, last - 1)  # of a last team that is small, some are not used
-                        team[j] = queries[q, 0]
-                        offsets[j] = table[query_group[q], g] * n_distances
+                    fill_team(queries, table[:, g], query_group, t, last, n_distances, team, offsets)
                     own = lanes[(t - first) // TEAM]
                     tally_team(words[start:stop], multiplicity[start:stop], team, offsets, own)
         for q in range(first, last):
@@ -205,6 +202,14 @@ def order_by_group(words, group, places, ordered):
         places[group[i]] = place + 1
         for w in range(len(words)):
             ordered[w, place] = words[w, i]
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def fill_team(queries, levels, query_group, first, last, n_distances, team, offsets):
+    """Set the codes of the queries from `first` on, and where the histograms of their levels of a group begin."""
+    for j in range(TEAM):
+        q = min(first + j, last - 1)  # of a last team that is small, some are not used
+        team[j], offsets[j] = queries[q, 0], levels[query_group[q]] * n_distances
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")

@@ -17,7 +17,7 @@ import numba as nb
 import numpy as np
 
 from skhash._hamming_kernels import popcount
-from skhash.metrics._histogram_kernels import TEAM, TEAM_LANES, add_lanes, tally_team
+from skhash.metrics._histogram_kernels import TEAM, TEAM_LANES, add_lanes, fill_team, tally_team
 
 MAX_BITS = 16
 HALF = 8  # bits of the lower half of a code
@@ -45,12 +45,10 @@ def short_histogram(queries, database, multiplicity, bounds, table, query_group,
         lanes[:] = 0
         for g in range(len(bounds) - 1):
             is_counted = False
-            for j in range(TEAM):
-                q = min(first + j, last - 1)  # of a last team that is small, some are not used
-                level = table[query_group[q], g]
-                is_counted |= level != frequent[q]
-                team[j], offsets[j] = queries[q, 0], level * n_distances
+            for q in range(first, last):
+                is_counted |= table[query_group[q], g] != frequent[q]
             if is_counted:
+                fill_team(queries, table[:, g], query_group, first, last, n_distances, team, offsets)
                 items = slice(bounds[g], bounds[g + 1])
                 tally_team(words[items], multiplicity[items], team, offsets, lanes)
         for q in range(first, last):
@@ -82,7 +80,7 @@ def _count_all(queries, words, items):
     totals = np.zeros((len(queries), MAX_BITS + 1), np.int64)
     near = np.zeros((HALF + 2, SIDE), np.int64)
     spare = np.zeros_like(near)
-    of_query = np.empty((SIDE, HALF + 1), np.int64)  # side by side for one lower half
+    of_query = np.empty((SIDE, HALF + 1), np.int64)  # the counts of one lower half side by side
     for upper in range(SIDE):
         if grid[upper].any():
             _count_half(grid[upper], near, spare, of_query)

@@ -132,10 +132,12 @@ def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
     oracles.assert_same_histogram(by_group, relevance_histogram(codes, codes, y, exclude_self=True))
 
 
-@pytest.mark.parametrize("kernel", ["short", "paired"])
-@pytest.mark.parametrize("nbits", [1, 7, 8, 9, 16, 64, 192, 255])
+@pytest.mark.parametrize(
+    ("name", "nbits"),
+    [*(("short_histogram", n) for n in (1, 7, 8, 9, 16)), *(("paired_histogram", n) for n in (12, 16, 64, 192, 255))],
+)
 @pytest.mark.parametrize(("n_classes", "memory"), [(2, 1024), (40, 1024), (40, 0.05)])  # MiB, the latter in chunks
-def test_kernels_for_many_items_give_the_same_counts(kernel, nbits, n_classes, memory, monkeypatch):
+def test_kernels_for_many_items_give_the_same_counts(name, nbits, n_classes, memory, monkeypatch):
     rng = np.random.default_rng(0)
     codes, y = rng.integers(0, 2, (3001, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3001)
     codes[0], codes[1] = 0, 1  # the largest distance
@@ -148,12 +150,13 @@ def test_kernels_for_many_items_give_the_same_counts(kernel, nbits, n_classes, m
             yield relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True)
             yield relevance_histogram(codes[:117], codes, y[:117], y)
 
-    one_by_one = list(counted())
-    smallest = ["SHORT_ITEMS", "SHORT_PAIRS"] if kernel == "short" else ["PAIRED_ITEMS"]
-    for name in smallest:
-        monkeypatch.setattr(_counts, name, 0)
+    one_by_one, chosen, choose = list(counted()), [], _counts._kernel
+    for bound in ["LONG", "SHORT_ITEMS", "SHORT_PAIRS"] if name == "short_histogram" else ["PAIRED_ITEMS"]:
+        monkeypatch.setattr(_counts, bound, 0)
+    monkeypatch.setattr(_counts, "_kernel", lambda *args: chosen.append(choose(*args)) or chosen[-1])
     for by_tables, expected in zip(counted(), one_by_one, strict=True):
         oracles.assert_same_histogram(by_tables, expected)
+    assert {kernel.__name__ for kernel, _ in chosen} == {name}
 
 
 def test_pairs_of_distances_are_counted_in_every_block():
