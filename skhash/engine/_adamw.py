@@ -36,12 +36,12 @@ class _CompiledSteps:
     """Function that makes a step of AdamW. It keeps the arrays of tensors, which take longer to make than to use."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self.optimizer = optimizer
+        from skhash.engine._kernels import step_adamw
+
+        self.optimizer, self._step_adamw = optimizer, step_adamw
         self._arrays: dict[tuple[int, str], tuple[torch.Tensor, npt.NDArray[Any]]] = {}
 
     def __call__(self) -> None:
-        from skhash.engine._kernels import step_adamw
-
         pairs = [(group, parameter) for group in self.optimizer.param_groups for parameter in group["params"]]
         states = [self.optimizer.state[parameter] for _, parameter in pairs]
         if not all(states):
@@ -55,7 +55,7 @@ class _CompiledSteps:
                 )
                 n_steps += 1
                 numbers = group["lr"], group["weight_decay"], *group["betas"], group["eps"], n_steps.item()
-                step_adamw(value, gradient, mean, square, *numbers)
+                self._step_adamw(value, gradient, mean, square, *numbers)
 
     def _array(self, i: int, name: str, tensor: torch.Tensor) -> npt.NDArray[Any]:
         """A tensor of parameter i as a flat array, made again where it is another tensor than in the last step."""

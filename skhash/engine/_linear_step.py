@@ -39,11 +39,11 @@ class LinearStep:
         is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
         self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
         self._parameters = encoder.hash.weight, encoder.hash.bias
-        self._gradients = tuple(torch.empty_like(parameter) for parameter in self._parameters)
+        self._values = tuple(parameter.detach() for parameter in self._parameters)  # of which torch records no graph
+        self._gradients = tuple(torch.empty_like(value) for value in self._values)
         self._samples = torch.empty(min(len(X), batch_size + 1), X.shape[1]).numpy()
         self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
 
-    @torch.no_grad()
     @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
     def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> float:
         """Loss of a batch.
@@ -60,7 +60,7 @@ class LinearStep:
         float
             The loss.
         """
-        (weight, bias), (weight_slopes, bias_slopes) = self._parameters, self._gradients
+        (weight, bias), (weight_slopes, bias_slopes) = self._values, self._gradients
         samples = torch.from_numpy(self._read(indices))
         outputs = torch.addmm(bias, samples, weight.T)
         loss: float

@@ -90,7 +90,7 @@ def listwise_loss(
     """
     n_bins = phi.shape[1] if n_bins is None else n_bins
     values, is_defined, slopes = _evaluate(phi, level_index, _masses(levels, metric), metric, n_bins)
-    n_defined = max(int(is_defined.sum()), 1)
+    n_defined = max(int(np.count_nonzero(is_defined)), 1)
     weights = np.full(len(phi), -1 / n_defined, phi.dtype)
     return 1 - values.sum().item() / n_defined, _differentiate(phi, slopes, weights, slopes)
 

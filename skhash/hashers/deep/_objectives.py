@@ -27,7 +27,7 @@ import torch
 from torch.nn.functional import softplus
 
 from skhash.affinity import ClassAffinity, level_indices
-from skhash.affinity._classes import class_codes, one_per_sample
+from skhash.affinity._classes import class_codes
 from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
 from skhash.metrics import RelevanceHistogram
@@ -261,8 +261,7 @@ class HistogramObjective(Objective):
     def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Index of the level of each pair, and the levels. A histogram ignores the pairs of a sample and itself."""
         if type(self.affinity) is ClassAffinity:  # whose levels need no check
-            classes = one_per_sample(targets)
-            return (classes[:, None] == classes).view(np.uint8), _BINARY
+            return (targets[:, None] == targets).view(np.uint8), _BINARY
         index, levels = small_level_indices(self.affinity, targets, targets)
         index = np.require(index, requirements=["C", "W"])  # what the kernels are compiled for
         if not self.graded:

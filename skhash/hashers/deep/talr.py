@@ -179,7 +179,7 @@ class _TALRObjective(HistogramObjective):
         alpha = np.float32(self.alpha)
         phi = np.multiply(outputs, alpha)
         np.tanh(phi, out=phi)
-        if np.isnan(phi.sum()):
+        if np.isnan(np.vdot(phi, phi)):
             return np.nan, phi  # as in `forward`
         loss, slopes = listwise_loss(phi, *self._levels(targets), self.objective, n_bins=self.n_bins)
         phi *= alpha * phi
