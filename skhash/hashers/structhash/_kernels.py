@@ -4,6 +4,7 @@ import numba as nb
 import numpy as np
 
 SHORT = 128  # lists up to this length are sorted in place, which is twice as fast
+LANES = 16  # lists that are ranked side by side
 
 
 @nb.njit(nogil=True, inline="always")
@@ -16,18 +17,17 @@ def _add_scores(differences, weights, scores):
 
 
 @nb.njit(nogil=True)
-def _descending(scores):
-    """Indices that sort the scores in descending order."""
+def _sort_descending(scores, order):
+    """Write the indices that sort the scores in descending order to `order`."""
     if len(scores) > SHORT:
-        return np.argsort(-scores)
-    order = np.empty(len(scores), np.int64)
+        order[:] = np.argsort(-scores)
+        return
     for i in range(len(scores)):
         j = i
         while j > 0 and scores[order[j - 1]] < scores[i]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
-    return order
 
 
 @nb.njit(nogil=True, cache=True)
@@ -82,7 +82,7 @@ def stump_gains(rows, columns, weights, ranks, gains):
 
 
 @nb.njit(nogil=True, cache=True)
-def most_violated_rankings(differences, weights, sizes, gains, kind, misordered, violations, losses):
+def most_violated_rankings(differences, weights, sizes, gains, kind, lists, misordered, violations, losses):
     """Write the ranking of each list that maximizes loss - margin, by dynamic programming.
 
     Item j of list i has the score s_j = -sum_r w_r |h_r(x_i) - h_r(x_j)|. The relevant items are
@@ -90,6 +90,9 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
     m_g <= m_{g+1} irrelevant items come before the g-th relevant one. The ranking minimizes
 
         sum_g gain(g, g + m_g) + 2 / (P N) [m_g s_g - S(m_g)].
+
+    A minimum over m waits for the one before it, so that LANES lists of the same sizes, a team, are computed side by
+    side: value m of list l of a team is at ``m * LANES + l`` of a flat array.
 
     Parameters
     ----------
@@ -103,46 +106,87 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, misordered,
         gain(g, g + m) of each pair of sizes.
     kind : int64 array of shape (n_lists,)
         Index into `gains` of each list.
+    lists : int64 array of shape (n,)
+        Indices of the lists to rank. Teams are full where lists of one kind follow each other.
     misordered : int32 array of shape (n_lists, n_relevant + n_irrelevant)
         Output: number of misordered partners of each item, negative for relevant items.
     violations, losses : float64 arrays of shape (n_lists,)
         Output: loss - margin, and the loss, of this ranking.
     """
-    counts = np.arange(gains.shape[2]).astype(np.float64)
-    for i in range(len(differences)):
-        scores = np.zeros(differences.shape[2])
-        _add_scores(differences[i], weights, scores)
-        first_irrelevant = gains.shape[1]
-        n_relevant, n_irrelevant = sizes[i]
-        relevant = _descending(scores[:n_relevant])
-        irrelevant = _descending(scores[first_irrelevant : first_irrelevant + n_irrelevant])
-        gain = gains[kind[i]]
-        scale = 2.0 / (n_relevant * n_irrelevant)
-        placed = np.zeros(n_irrelevant + 1)  # scale * S(m)
-        for m in range(n_irrelevant):
-            placed[m + 1] = placed[m] + scale * scores[first_irrelevant + irrelevant[m]]
-        best = np.zeros(n_irrelevant + 1)  # cost of the first g relevant items, by m_g
-        lowest = np.empty((n_relevant, n_irrelevant + 1))  # the same by the largest m_g that is allowed
-        for g in range(n_relevant):
-            slope, so_far = scale * scores[relevant[g]], np.inf
-            for m in range(n_irrelevant + 1):
-                so_far = best[m] if best[m] < so_far else so_far
-                lowest[g, m] = so_far
-            for m in range(n_irrelevant + 1):  # apart from the loop above, so that it uses vector instructions
-                best[m] = lowest[g, m] + gain[g, m] + slope * counts[m] - placed[m]
-        before = np.argmin(best)  # number of irrelevant items before the g-th relevant one, starting with the last one
-        violations[i] = 1.0 - best[before]
-        kept = 0.0
-        passed = n_irrelevant  # irrelevant items from this position on have no relevant item after them
-        misordered[i] = 0
-        for g in range(n_relevant - 1, -1, -1):
-            kept += gain[g, before]
-            misordered[i, relevant[g]] = -before
-            for k in range(before, passed):
-                misordered[i, first_irrelevant + irrelevant[k]] = n_relevant - 1 - g
-            passed = before
-            while before > 0 and lowest[g, before - 1] == lowest[g, before]:
-                before -= 1
-        for k in range(passed):
-            misordered[i, first_irrelevant + irrelevant[k]] = n_relevant
-        losses[i] = 1.0 - kept
+    n_most, size, n_items = gains.shape[1], gains.shape[2] * LANES, differences.shape[2]
+    order, slopes, scores = np.empty((LANES, n_items), np.int64), np.zeros(n_most * LANES), np.empty(n_items)
+    best, placed = np.empty(size), np.zeros(size)
+    falls = np.empty((n_most, size), np.bool_)
+    start = 0
+    while start < len(lists):
+        stop = start + 1
+        while stop < min(start + LANES, len(lists)) and kind[lists[stop]] == kind[lists[start]]:
+            stop += 1
+        team = lists[start:stop]
+        n_relevant, n_irrelevant = sizes[team[0]]
+        gain, scale = gains[kind[team[0]]], 2.0 / (n_relevant * n_irrelevant)
+        for lane in range(len(team)):
+            scores[:] = 0.0
+            _add_scores(differences[team[lane]], weights, scores)
+            relevant, irrelevant = order[lane, :n_relevant], order[lane, n_most : n_most + n_irrelevant]
+            _sort_descending(scores[:n_relevant], relevant)
+            _sort_descending(scores[n_most : n_most + n_irrelevant], irrelevant)
+            for g in range(n_relevant):
+                slopes[g * LANES + lane] = scale * scores[relevant[g]]
+            for m in range(n_irrelevant):
+                m_placed = placed[m * LANES + lane] + scale * scores[n_most + irrelevant[m]]
+                placed[(m + 1) * LANES + lane] = m_placed
+        _add_relevant(gain[:n_relevant, : n_irrelevant + 1], slopes, placed, best, falls)
+        for lane in range(len(team)):
+            i = team[lane]
+            relevant, irrelevant = order[lane, :n_relevant], order[lane, n_most : n_most + n_irrelevant]
+            costs, own_falls = best[lane : (n_irrelevant + 1) * LANES : LANES], falls[:, lane::LANES]
+            last = np.argmin(costs)
+            misordered[i] = 0
+            own = misordered[i, :n_relevant], misordered[i, n_most:]
+            violations[i] = 1.0 - costs[last]
+            losses[i] = 1.0 - _write_ranking(gain, own_falls, last, relevant, irrelevant, *own)
+        start = stop
+
+
+@nb.njit(nogil=True)
+def _add_relevant(gain, slopes, placed, best, falls):
+    """Write the costs of a team to `best`, by the m of the last relevant item, and to `falls` where minima are lower.
+
+    `placed` is scale * S(m). A minimum is that of all m that are allowed.
+    """
+    n_counts = gain.shape[1]
+    best[: n_counts * LANES] = 0.0
+    lowest = np.empty(LANES)
+    for g in range(len(gain)):
+        fall, slope = falls[g], slopes[g * LANES : (g + 1) * LANES]
+        lowest[:] = np.inf
+        for m in range(n_counts):
+            of_pair, count = gain[g, m], float(m)
+            for lane in range(LANES):
+                i = m * LANES + lane
+                cost, so_far = best[i], lowest[lane]
+                fall[i] = cost < so_far
+                lowest[lane] = so_far = cost if cost < so_far else so_far
+                best[i] = so_far + of_pair + slope[lane] * count - placed[i]
+
+
+@nb.njit(nogil=True)
+def _write_ranking(gain, falls, before, relevant, irrelevant, of_relevant, of_irrelevant):
+    """Write the number of misordered partners of the items of a list, and return the gain that its ranking keeps.
+
+    `before` is the number of irrelevant items before the last relevant one, and then before each one from there on.
+    """
+    kept, n_relevant = 0.0, len(relevant)
+    passed = len(irrelevant)  # irrelevant items from this position on have no relevant item after them
+    for g in range(n_relevant - 1, -1, -1):
+        kept += gain[g, before]
+        of_relevant[relevant[g]] = -before
+        for k in range(before, passed):
+            of_irrelevant[irrelevant[k]] = n_relevant - 1 - g
+        passed = before
+        while before > 0 and not falls[g, before]:
+            before -= 1
+    for k in range(passed):
+        of_irrelevant[irrelevant[k]] = n_relevant
+    return kept

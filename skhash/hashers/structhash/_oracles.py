@@ -60,6 +60,7 @@ class RankingOracle:
         self.first_irrelevant, max_irrelevant = lists.sizes.max(axis=0)
         self._sizes, kind = np.unique(lists.sizes, axis=0, return_inverse=True)
         self._kind = kind.reshape(-1)  # numpy 2.0 gives a column
+        self._by_kind = np.argsort(self._kind, kind="stable")  # lists of the same sizes are ranked side by side
         self._gains = np.zeros((len(self._sizes), self.first_irrelevant, max_irrelevant + 1))
         for table, (n_relevant, n_irrelevant) in zip(self._gains, self._sizes, strict=True):
             table[:n_relevant, : n_irrelevant + 1] = gain_table(gain, n_relevant, n_irrelevant)
@@ -93,9 +94,8 @@ class RankingOracle:
         misordered, violations, losses = np.empty(shape, np.int32), np.empty(shape[0]), np.empty(shape[0])
 
         def rank(part: slice) -> None:
-            own_lists = self.lists.sizes[part], self._gains, self._kind[part]
-            own_results = misordered[part], violations[part], losses[part]
-            most_violated_rankings(differences[part], weights, *own_lists, *own_results)
+            sizes, lists = (self.lists.sizes, self._gains, self._kind), self._by_kind[part]
+            most_violated_rankings(differences, weights, *sizes, lists, misordered, violations, losses)
 
         run_in_slices(rank, len(differences))
         violated = violations > 1e-12  # smaller ones are rounding errors of true rankings

@@ -179,12 +179,13 @@ def test_padding_does_not_matter(name):
     assert_array_equal(oracle.coefficients(cut, garbage), oracle.coefficients(cut, differences))
 
 
-def test_a_batch_equals_its_lists_one_by_one():
-    lists, differences, weights, _ = cases(n=20)
+@pytest.mark.parametrize(("n", "max_items"), [(20, 6), (200, 2)])  # few and many lists of the same sizes
+def test_a_batch_equals_its_lists_one_by_one(n, max_items):
+    lists, differences, weights, _ = cases(n, max_items)
     cut, violation = RankingOracle(lists, ap_gain)(differences, weights)
     violations = []
     for i, size in enumerate(lists.sizes):
-        real = without_padding(size, 6)
+        real = without_padding(size, max_items)
         alone = RankingLists(lists.queries[[i]], lists.items[[i]][:, real], size[None], lists.n_samples)
         one, value = RankingOracle(alone, ap_gain)(np.ascontiguousarray(differences[[i]][:, :, real]), weights)
         assert_array_equal(one.misordered[0], cut.misordered[i, real])
