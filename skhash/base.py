@@ -126,7 +126,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             self._fit_affinity(targets)
             if self._supervised:
                 check_pairs(self.affinity_, targets)
-            self._check_options(X)
+            self._check_options()
             self._resolve_defaults(X)
             context = self._init_callback_context(max_subtasks=self._n_tasks())
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
@@ -156,7 +156,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Activations of few validated samples, without threads to limit; None for many, or if there is no such way."""
         return None
 
-    def _check_options(self, X: Any) -> None:
+    def _check_options(self) -> None:
         """Raise ValueError for parameters that do not fit each other or the samples."""
 
     def _resolve_defaults(self, X: Any) -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-MAX_DEPTH = 32
+MAX_DEPTH = 32  # containers within each other
 
 
-def check_nesting(value: Any, max_values: int, max_depth: int = MAX_DEPTH) -> None:
+def check_nesting(value: Any, max_values: int) -> None:
     """Raise ValueError if there are too many values in lists, tuples and dicts, or if they are nested too deeply.
 
     A list that occurs twice counts twice, so a small object that expands is refused. The check
@@ -19,8 +19,6 @@ def check_nesting(value: Any, max_values: int, max_depth: int = MAX_DEPTH) -> No
         What was read.
     max_values : int
         Largest number of values, keys of dicts included.
-    max_depth : int, default=32
-        Largest number of containers within each other.
 
     Raises
     ------
@@ -33,7 +31,7 @@ def check_nesting(value: Any, max_values: int, max_depth: int = MAX_DEPTH) -> No
     >>> check_nesting({"a": [1, 2, (3,)]}, max_values=10)
     """
     n_values, level = 0, [value]
-    for _ in range(max_depth + 1):
+    for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []
         for container in level:
             if isinstance(container, dict):
@@ -46,7 +44,7 @@ def check_nesting(value: Any, max_values: int, max_depth: int = MAX_DEPTH) -> No
         n_values, level = n_values + len(below), [item for item in below if isinstance(item, list | tuple | dict)]
         if not level:
             return
-    raise ValueError(f"has more than {max_depth} values within each other.")
+    raise ValueError(f"has more than {MAX_DEPTH} values within each other.")
 
 
 def check_generator(state: Any) -> None:

@@ -7,8 +7,10 @@ from sklearn.utils import gen_batches
 
 from skhash.affinity._levels import small_level_indices
 
+BATCH_SIZE = 16  # samples that are compared with all others at a time; a few are usually enough
 
-def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
+
+def check_pairs(affinity: Any, targets: Any) -> None:
     """Raise ValueError unless there are relevant and irrelevant pairs of different samples.
 
     Parameters
@@ -17,8 +19,6 @@ def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
         The fitted affinity.
     targets : array or CSR array of shape (n_samples, ...)
         Validated targets that it compares.
-    batch_size : int, default=16
-        Number of samples that are compared with all others at a time. A few are usually enough.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def check_pairs(affinity: Any, targets: Any, batch_size: int = 16) -> None:
     >>> check_pairs(ClassAffinity(), np.array([0, 0, 1]))
     """
     relevant = irrelevant = False
-    for batch in gen_batches(targets.shape[0], batch_size):
+    for batch in gen_batches(targets.shape[0], BATCH_SIZE):
         indices, _ = small_level_indices(affinity, targets[batch], targets)
         others = np.ones(indices.shape, dtype=bool)
         others[np.arange(len(indices)), np.arange(batch.start, batch.stop)] = False

@@ -199,7 +199,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         self.input_shape_ = shape
         return X
 
-    def _check_options(self, X: Any) -> None:
+    def _check_options(self) -> None:
         if self.smoothing and (self.backbone is not None or len(self.input_shape_) > 1):
             raise ValueError(
                 "`smoothing` must be None or 0 with a backbone or with samples that are not vectors. "

@@ -131,8 +131,8 @@ class FactorsMixin:
                 f"`backbone` must be None for factors, which need linear maps. Got {self.backbone!r} instead."
             )
 
-    def _check_options(self, X: Any) -> None:
-        super()._check_options(X)  # type: ignore[misc]
+    def _check_options(self) -> None:
+        super()._check_options()  # type: ignore[misc]
         if self.factors:
             self._check_factors()
 

@@ -82,7 +82,7 @@ class PartialFitMixin:
             if self._supervised:
                 self._warn_without_pairs(targets)
             if is_first:
-                self._check_options(X)
+                self._check_options()
                 self._resolve_defaults(X)
             self.settings_ = self._with_given_values(self.settings_)
             check_same_training(self, X, targets)

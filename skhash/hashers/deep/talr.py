@@ -353,8 +353,8 @@ class TALRHasher(DeepHasher):
     def _score_metric(self) -> str:
         return "ap" if self.objective == "fastap" else self.objective
 
-    def _check_options(self, X: Any) -> None:
-        super()._check_options(X)
+    def _check_options(self) -> None:
+        super()._check_options()
         if self.objective == "fastap" and self.relaxation != "exact":
             raise ValueError(f"`relaxation` must be 'exact' with objective='fastap'. Got {self.relaxation!r} instead.")
         if self.objective == "fastap" and self.k is not None:

@@ -148,7 +148,7 @@ class ColumnGenerationHasher(BaseHasher):
     def _n_tasks(self) -> int:
         return self.nbits
 
-    def _check_options(self, X: Any) -> None:
+    def _check_options(self) -> None:
         import cvxpy
 
         if self.solver not in cvxpy.installed_solvers():

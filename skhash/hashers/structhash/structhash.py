@@ -203,8 +203,8 @@ class StructHashHasher(ColumnGenerationHasher):
         if not self.history_ or not all(isinstance(entry.get("n_iter"), int) for entry in self.history_):
             raise ValueError("`history_` must have an int 'n_iter' for each bit.")
 
-    def _check_options(self, X: Any) -> None:
-        super()._check_options(X)
+    def _check_options(self) -> None:
+        super()._check_options()
         if self.k is not None and self.loss not in ("ndcg", "precision"):
             raise ValueError(
                 f"`k` must be None unless `loss` is 'ndcg' or 'precision'. Got {self.k} for {self.loss!r} instead."
