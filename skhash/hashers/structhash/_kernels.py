@@ -20,7 +20,7 @@ def _add_scores(differences, weights, scores):
 def _sort_descending(scores, order):
     """Write the indices that sort the scores in descending order to `order`."""
     if len(scores) > SHORT:
-        order[:] = np.argsort(-scores)
+        order[: len(scores)] = np.argsort(-scores)
         return
     for i in range(len(scores)):
         j = i
@@ -113,10 +113,11 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, lists, miso
     violations, losses : float64 arrays of shape (n_lists,)
         Output: loss - margin, and the loss, of this ranking.
     """
-    n_most, size, n_items = gains.shape[1], gains.shape[2] * LANES, differences.shape[2]
-    order, slopes, scores = np.empty((LANES, n_items), np.int64), np.zeros(n_most * LANES), np.empty(n_items)
-    best, placed = np.empty(size), np.zeros(size)
-    falls = np.empty((n_most, size), np.bool_)
+    first_irrelevant, size = gains.shape[1], gains.shape[2] * LANES
+    relevant = np.empty((LANES, first_irrelevant), np.int64)  # in descending order of their scores
+    irrelevant = np.empty((LANES, gains.shape[2]), np.int64)
+    scores, slopes = np.empty(differences.shape[2]), np.zeros(first_irrelevant * LANES)
+    best, placed, falls = np.empty(size), np.zeros(size), np.empty((first_irrelevant, size), np.bool_)
     start = 0
     while start < len(lists):
         stop = start + 1
@@ -124,28 +125,26 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, lists, miso
             stop += 1
         team = lists[start:stop]
         n_relevant, n_irrelevant = sizes[team[0]]
-        gain, scale = gains[kind[team[0]]], 2.0 / (n_relevant * n_irrelevant)
+        gain, scale = gains[kind[team[0]], :n_relevant, : n_irrelevant + 1], 2.0 / (n_relevant * n_irrelevant)
         for lane in range(len(team)):
             scores[:] = 0.0
             _add_scores(differences[team[lane]], weights, scores)
-            relevant, irrelevant = order[lane, :n_relevant], order[lane, n_most : n_most + n_irrelevant]
-            _sort_descending(scores[:n_relevant], relevant)
-            _sort_descending(scores[n_most : n_most + n_irrelevant], irrelevant)
+            _sort_descending(scores[:n_relevant], relevant[lane])
+            _sort_descending(scores[first_irrelevant : first_irrelevant + n_irrelevant], irrelevant[lane])
             for g in range(n_relevant):
-                slopes[g * LANES + lane] = scale * scores[relevant[g]]
+                slopes[g * LANES + lane] = scale * scores[relevant[lane, g]]
             for m in range(n_irrelevant):
-                m_placed = placed[m * LANES + lane] + scale * scores[n_most + irrelevant[m]]
-                placed[(m + 1) * LANES + lane] = m_placed
-        _add_relevant(gain[:n_relevant, : n_irrelevant + 1], slopes, placed, best, falls)
+                score = scores[first_irrelevant + irrelevant[lane, m]]
+                placed[(m + 1) * LANES + lane] = placed[m * LANES + lane] + scale * score
+        _add_relevant(gain, slopes, placed, best, falls)
         for lane in range(len(team)):
             i = team[lane]
-            relevant, irrelevant = order[lane, :n_relevant], order[lane, n_most : n_most + n_irrelevant]
             costs, own_falls = best[lane : (n_irrelevant + 1) * LANES : LANES], falls[:, lane::LANES]
             last = np.argmin(costs)
             misordered[i] = 0
-            own = misordered[i, :n_relevant], misordered[i, n_most:]
+            own = misordered[i, :first_irrelevant], misordered[i, first_irrelevant:]
             violations[i] = 1.0 - costs[last]
-            losses[i] = 1.0 - _write_ranking(gain, own_falls, last, relevant, irrelevant, *own)
+            losses[i] = 1.0 - _write_ranking(gain, own_falls, last, relevant[lane], irrelevant[lane], *own)
         start = stop
 
 
@@ -177,8 +176,8 @@ def _write_ranking(gain, falls, before, relevant, irrelevant, of_relevant, of_ir
 
     `before` is the number of irrelevant items before the last relevant one, and then before each one from there on.
     """
-    kept, n_relevant = 0.0, len(relevant)
-    passed = len(irrelevant)  # irrelevant items from this position on have no relevant item after them
+    kept, n_relevant = 0.0, len(gain)
+    passed = gain.shape[1] - 1  # irrelevant items from this position on have no relevant item after them
     for g in range(n_relevant - 1, -1, -1):
         kept += gain[g, before]
         of_relevant[relevant[g]] = -before
