@@ -12,7 +12,7 @@ from skhash.engine.objective import Objective
 from skhash.engine.runtime import full_precision, resolve_device, seeded
 from skhash.engine.smoothing import Smoothing, are_tags
 from skhash.engine.states import as_arrays, as_tensors
-from skhash.engine.training import Schedule, Trainer
+from skhash.engine.training import Schedule, Trainer, count_batches
 
 __all__ = [
     "ArraySubset",
@@ -30,6 +30,7 @@ __all__ = [
     "as_tensors",
     "batch_tensor",
     "build_backbone",
+    "count_batches",
     "corrupt",
     "crop_and_flip",
     "evenly_spaced",

@@ -27,11 +27,11 @@ class LinearStep:
         The loss.
     X : array or DatasetArray of shape (n_samples, n_features)
         Training samples.
-    batch_size : int
-        Number of samples in a batch. The last one may have one more.
+    max_samples : int
+        Number of samples in the largest batch.
     """
 
-    def __init__(self, encoder: Encoder, objective: Objective, X: Any, batch_size: int) -> None:
+    def __init__(self, encoder: Encoder, objective: Objective, X: Any, max_samples: int) -> None:
         from skhash.engine._kernels import center_and_drop
 
         self.encoder, self.X, self._center_and_drop = encoder, X, center_and_drop
@@ -41,7 +41,7 @@ class LinearStep:
         self._parameters = encoder.hash.weight, encoder.hash.bias
         self._values = tuple(parameter.detach() for parameter in self._parameters)  # of which torch records no graph
         self._gradients = tuple(torch.empty_like(value) for value in self._values)
-        self._samples = torch.empty(min(len(X), batch_size + 1), X.shape[1]).numpy()
+        self._samples = torch.empty(max_samples, X.shape[1]).numpy()
         self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
 
     @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own

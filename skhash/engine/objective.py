@@ -61,8 +61,10 @@ class Objective(nn.Module):
             Number of stages.
         """
 
-    def order(self, encoder: Encoder, X: Any, batch_size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Order of the samples in the next epoch, which is cut into batches.
+    def batches(
+        self, encoder: Encoder, X: Any, n_batches: int, rng: np.random.Generator
+    ) -> list[npt.NDArray[np.int64]]:
+        """Batches of the next epoch.
 
         Parameters
         ----------
@@ -70,17 +72,18 @@ class Objective(nn.Module):
             The encoder, which may be left in evaluation mode.
         X : array or DatasetArray of shape (n_samples, ...)
             Training samples.
-        batch_size : int
-            Number of samples in a batch.
+        n_batches : int
+            Number of batches.
         rng : numpy.random.Generator
             Source of randomness.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            A permutation. The default is a random one.
+        list of ndarray of int64
+            Indices of the samples of each batch. The default is a random permutation, cut into batches
+            whose sizes differ by at most one.
         """
-        return rng.permutation(len(X))
+        return np.array_split(rng.permutation(len(X)), n_batches)
 
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch.

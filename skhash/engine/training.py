@@ -30,7 +30,7 @@ class Schedule:
     n_epochs : int
         Number of passes over the samples.
     batch_size : int
-        Number of samples in a batch. A last batch of one sample joins the batch before it.
+        Number of samples in a batch, about: see :func:`count_batches`.
     learning_rate : float
         Learning rate of the hash layer and of built-in backbones.
     backbone_lr_scale : float, default=1.0
@@ -145,13 +145,14 @@ class Trainer:
         self.targets: Any = None if targets is None else objective.prepare_targets(targets)
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
         self.optimizer = _build_optimizer(encoder, objective, schedule)
-        n_steps = schedule.n_epochs * len(_split_batches(np.arange(len(X)), schedule.batch_size))
+        self.n_batches = count_batches(len(X), schedule.batch_size)
+        n_steps = schedule.n_epochs * self.n_batches
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
         # after the scheduler, which observes the steps of the optimizer
         self._step = stepper(self.optimizer, schedule.optimizer == "adam" and device.type == "cpu")
         # without a graph where both know their derivatives: it takes as long as what a linear encoder computes
         by_hand = is_by_hand(encoder, objective, augment)
-        self._linear_step = LinearStep(encoder, objective, X, schedule.batch_size) if by_hand else None
+        self._linear_step = LinearStep(encoder, objective, X, -(-len(X) // self.n_batches)) if by_hand else None
         self.n_epochs_done, self.stage_ended = 0, False
 
     def run_epoch(self) -> float:
@@ -169,13 +170,13 @@ class Trainer:
         """
         stage = self.schedule.stage(self.n_epochs_done)
         self.objective.start_stage(stage, self.schedule.n_stages)
-        order = self.objective.order(self.encoder, self.X, self.schedule.batch_size, self.rng)
+        batches = self.objective.batches(self.encoder, self.X, self.n_batches, self.rng)
         self.encoder.train()
         self.objective.train()
         if self.schedule.backbone_lr_scale == 0:
             self.encoder.backbone.eval()  # its running statistics are frozen, too
         total: torch.Tensor | float = 0.0
-        for indices in _split_batches(order, self.schedule.batch_size):
+        for indices in batches:
             total += self.train_step(indices) * len(indices)
         mean_loss = float(total) / len(self.X)
         if not math.isfinite(mean_loss):
@@ -271,12 +272,31 @@ class Trainer:
         restore_generators(state["generators"], self.device)
 
 
-def _split_batches(indices: npt.NDArray[np.int64], size: int) -> list[npt.NDArray[np.int64]]:
-    """Batches of indices. A last one of one sample, useless to a pairwise loss, joins the batch before it."""
-    cuts = list(range(size, len(indices), size))
-    if cuts and len(indices) - cuts[-1] == 1:
-        cuts.pop()
-    return np.split(indices, cuts)
+def count_batches(n_samples: int, batch_size: int) -> int:
+    """Number of batches of an epoch: ``n_samples / batch_size``, rounded.
+
+    The batches have nearly the same size, so that none of them is small: the loss of a few samples
+    says little, and would count as much as that of a whole batch.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of training samples.
+    batch_size : int
+        Number of samples that a batch should have.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Examples
+    --------
+    >>> from skhash.engine import count_batches
+    >>> [count_batches(n, batch_size=100) for n in (30, 400, 412, 450)]
+    [1, 4, 4, 5]
+    """
+    return max(1, (2 * n_samples + batch_size) // (2 * batch_size))
 
 
 def _build_optimizer(encoder: Encoder, objective: Objective, schedule: Schedule) -> torch.optim.Optimizer:

@@ -30,6 +30,7 @@ from skhash.engine import (
     Trainer,
     are_tags,
     build_backbone,
+    count_batches,
     crop_and_flip,
     evenly_spaced,
     output_width,
@@ -214,7 +215,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         if self.optimizer == "sgd":
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
-        n_epochs = math.ceil(recipe.pop("n_steps") / math.ceil(n_samples / batch_size))
+        n_epochs = math.ceil(recipe.pop("n_steps") / count_batches(n_samples, batch_size))
         slope, most = LINEAR_NOISE if self.backbone is None else NOISE
         noise = min(slope * math.prod(X.shape[1:]) / n_samples, most)
         smooths = self.smoothing is None and self._learns_labels_of_tags(X)

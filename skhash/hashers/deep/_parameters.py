@@ -52,7 +52,8 @@ backbone : None, "mlp", "conv" or torch.nn.Module, default={backbone}
 n_epochs : int, default=None
     Number of passes over the training samples; see Notes for None.
 batch_size : int, default=None
-    Number of samples per batch; see Notes for None.
+    Number of samples per batch, about: an epoch has n_samples / batch_size batches, rounded, of
+    nearly the same size. See Notes for None.
 learning_rate : float, default=None
     Learning rate of the hash layer, and of "mlp" and "conv"; see Notes for None.
 backbone_lr_scale : float, default=1.0

@@ -33,14 +33,14 @@ from torch.nn.functional import linear
 from skhash._compat import Interval, StrOptions
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash._validation.values import FAR
-from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
+from skhash.engine import Encoder, Objective, Trainer, count_batches, evenly_spaced
 from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._factors import FactorsMixin
 from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._itq_start import itq_map
-from skhash.hashers.deep._local_order import local_order
+from skhash.hashers.deep._local_batches import local_batches
 from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
 from skhash.hashers.deep._query_encoder import QueryEncoder
 from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
@@ -56,9 +56,9 @@ _QUERY_RATE = 30  # learning rate of queries alone, in units of that of both map
 _LOCAL_RATE = 3  # learning rate of both maps with local batches, in units of that with random ones
 
 
-def _are_many(n_samples: int, batch_size: int) -> bool:
+def _are_local(n_batches: int) -> bool:
     """Whether random batches have too few near items: of ten neighbors, less than two or so are in a batch."""
-    return n_samples > 5 * batch_size
+    return n_batches > 5
 
 
 def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -107,14 +107,14 @@ class _EmbeddingObjective(Objective):
         self.held_out = np.empty(0, np.int64)
         self.items: ItemTerms | None = None  # of all training samples, if training does not change them
 
-    def order(self, encoder: Any, X: Any, batch_size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Order of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
-        if not _are_many(len(X), batch_size):
-            return rng.permutation(len(X))
+    def batches(self, encoder: Any, X: Any, n_batches: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+        """Batches of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
+        if not _are_local(n_batches):
+            return super().batches(encoder, X, n_batches, rng)
         pairs = compute_activations(encoder, X[rng.integers(len(X), size=2 * _N_COORDINATES)], encoder.features)
         directions = torch.from_numpy(pairs[::2] - pairs[1::2]).to(encoder.mean.device)
         coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), directions))
-        return local_order(coordinates, batch_size, rng)
+        return local_batches(coordinates, n_batches, rng)
 
     def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
@@ -326,7 +326,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         if self.input_dropout is None and not self._supervised:
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:
-            is_local = _are_many(len(X), self.settings_["batch_size"])
+            is_local = _are_local(count_batches(len(X), self.settings_["batch_size"]))
             factor = _QUERY_RATE if self._may_reconstruct() else _LOCAL_RATE if is_local else 1
             self.settings_["learning_rate"] *= factor
 

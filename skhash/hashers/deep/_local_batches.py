@@ -1,0 +1,38 @@
+"""Batches of samples that are near each other."""
+
+import numpy as np
+import numpy.typing as npt
+
+
+def local_batches(
+    coordinates: npt.NDArray[np.floating], n_batches: int, rng: np.random.Generator
+) -> list[npt.NDArray[np.int64]]:
+    """Leaves of a random tree, in random order; their sizes differ by at most one.
+
+    The samples, whose `coordinates` have the shape (n_samples, n_coordinates), are split again and again by a
+    coordinate that is drawn at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.hashers.deep._local_batches import local_batches
+    >>> batches = local_batches(
+    ...     np.array([[5.0], [1.0], [6.0], [2.0]]), 2, np.random.default_rng(0)
+    ... )
+    >>> sorted(sorted(batch.tolist()) for batch in batches)
+    [[0, 2], [1, 3]]
+    """
+    n = len(coordinates)
+    smaller, n_larger = divmod(n, n_batches)
+    sizes = rng.permutation(np.repeat([smaller + 1, smaller], [n_larger, n_batches - n_larger]))
+    parts, leaves = [(np.arange(n), sizes)], []
+    while parts:
+        part, sizes = parts.pop()
+        if len(sizes) == 1:
+            leaves.append(rng.permutation(part))
+            continue
+        part = part[np.argsort(coordinates[part, rng.integers(coordinates.shape[1])], kind="stable")]
+        half = len(sizes) // 2
+        cut = sizes[:half].sum()
+        parts += [(part[:cut], sizes[:half]), (part[cut:], sizes[half:])]
+    return [leaves[i] for i in rng.permutation(n_batches)]
