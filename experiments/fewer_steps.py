@@ -29,6 +29,7 @@ from torch.optim.swa_utils import AveragedModel
 from skhash import TALRHasher
 from skhash.comparison import mean_and_spread
 from skhash.datasets import load_dataset
+from skhash.engine import count_batches
 
 NBITS, N_RANKED = 32, 1000
 PATH = RESULTS / "fewer_steps.json"
@@ -39,7 +40,7 @@ class ShortTALRHasher(TALRHasher):
 
     def _resolve_defaults(self, X):
         super()._resolve_defaults(X)
-        n_epochs = int(np.clip(math.ceil(1000 / math.ceil(len(X) / self.settings_["batch_size"])), 30, 50))
+        n_epochs = int(np.clip(math.ceil(1000 / count_batches(len(X), self.settings_["batch_size"])), 30, 50))
         rate = 0.8 / math.sqrt(X.shape[1])
         self.settings_ |= {"n_epochs": n_epochs, "learning_rate": rate, "weight_decay": 0.05 / rate}
 

@@ -52,7 +52,6 @@ of CIFAR-10, which are not the data of the paper, and takes about 30 minutes on 
 # signs. "drift" is the change of J in the second half of a stage, in proportion: near 0 the stage
 # is at its plateau. "undecided" is the share of the activations between -0.5 and 0.5.
 
-import math
 from functools import lru_cache, partial
 
 import matplotlib.pyplot as plt
@@ -60,6 +59,7 @@ import numpy as np
 from _common import Study, rank
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
+from skhash.engine import count_batches
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts
 
 study = Study("hashnet_figures_7_8", "HashNet, figures 7 and 8")
@@ -134,7 +134,7 @@ def fit(dataset, seed, method):
     if name == "hashnet":
         options["n_stages"] = 1 if "one stage" in method else N_STAGES
     if "schedule per stage" in method:
-        n_steps = EPOCHS_PER_STAGE * math.ceil(len(data.X_train) / BATCH_SIZE)
+        n_steps = EPOCHS_PER_STAGE * count_batches(len(data.X_train), BATCH_SIZE)
         options["lr_schedule"] = partial(CosineAnnealingWarmRestarts, T_0=n_steps)
         options["last_beta"] = (
             5.0  # no jump, which at the full rate would undo some learning

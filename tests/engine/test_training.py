@@ -46,7 +46,7 @@ def train(n=20, encoder=None, objective=None, X=None, **schedule):
 
 @pytest.mark.parametrize(
     ("n", "sizes"),
-    [(20, [10, 10]), (22, [11, 11]), (24, [12, 12]), (25, [9, 8, 8]), (29, [10, 10, 9]), (11, [11]), (14, [14]), (5, [5])],
+    [(20, [10, 10]), (22, [11, 11]), (24, [12, 12]), (25, [9, 8, 8]), (29, [10, 10, 9]), (14, [14]), (5, [5])],
 )
 def test_every_sample_once_per_epoch_in_batches_of_nearly_the_same_size(n, sizes):
     objective, _, losses = train(n)
