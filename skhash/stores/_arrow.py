@@ -30,19 +30,27 @@ def from_table(table: Any) -> StoredCodes:
 def _bytes_of(column: Any) -> npt.NDArray[np.uint8]:
     """Bytes of the codes of a column, shape (n, n_bytes)."""
     arrow = library("pyarrow", "pyarrow", "Arrow tables")
-    if column.null_count:
-        raise ValueError(f"every item must have a code. Got {column.null_count} without one.")
-    if arrow.types.is_fixed_size_list(column.type):
-        values = column.flatten()
-        if values.type != arrow.uint8() or values.null_count:
-            raise ValueError(f"lists of codes must hold uint8. Got {values.type} instead.")
-        return np.asarray(values.to_numpy()).reshape(len(column), column.type.list_size)
-    if not arrow.types.is_fixed_size_binary(column.type):
-        if not (arrow.types.is_binary(column.type) or arrow.types.is_large_binary(column.type)) or not len(column):
-            raise ValueError(f"codes must be bytes of one length. Got {len(column)} of type {column.type} instead.")
-        column = column.cast(arrow.binary(len(column[0].as_py())))
-    width = column.type.byte_width
-    content = np.frombuffer(
-        column.buffers()[1], dtype=np.uint8, count=len(column) * width, offset=column.offset * width
-    )
-    return content.reshape(len(column), width)
+    if isinstance(column.type, arrow.BaseExtensionType):  # tensors are stored as lists of one length
+        column = column.storage
+    n, kind, types = len(column), column.type, arrow.types
+    is_fixed = types.is_fixed_size_list(kind) or types.is_fixed_size_binary(kind)
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    if is_list:
+        is_right = types.is_integer(kind.value_type)
+    else:
+        is_right = is_fixed or types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    need = "column `code` must hold bytes, or lists of integers from 0 to 255, without nulls and all of one length."
+    if not is_right or column.null_count or not (n or is_fixed):
+        raise ValueError(f"{need} Got {n} of type {kind}, of which {column.null_count} are null.")
+    width = len(column[0].as_py()) if n else kind.list_size if is_list else kind.byte_width
+    try:
+        column = column.cast(arrow.list_(arrow.uint8(), width) if is_list else arrow.binary(width))
+    except arrow.ArrowException as error:
+        raise ValueError(f"{need} Got {kind}: {error}") from error
+    if not is_list:
+        data = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=n * width, offset=column.offset * width)
+        return data.reshape(n, width)
+    values = column.flatten()
+    if values.null_count:
+        raise ValueError(f"{need} Got lists with {values.null_count} nulls.")
+    return np.asarray(values.to_numpy()).reshape(n, width)

@@ -24,7 +24,7 @@ class StoredCodes(NamedTuple):
     nbits : int
         Number of bits of a code.
     ids : int64 ndarray of shape (n,)
-        Identifiers of the items.
+        Identifiers of the items; uint64 if an index of usearch has keys that an int64 cannot hold.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class StoredCodes(NamedTuple):
 
     codes: npt.NDArray[np.uint8]
     nbits: int
-    ids: npt.NDArray[np.int64]
+    ids: npt.NDArray[Any]
 
 
 def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
@@ -95,8 +95,9 @@ def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple
     ids, codes = zip(*rows, strict=True)
     if wrong := {type(i).__name__ for i in ids if type(i) is not int}:
         raise ValueError(f"`table` must have ints as ids. Got {', '.join(sorted(wrong))} in {table!r}.")
-    if max(ids) > MAX_ID:
-        raise ValueError(f"`table` must have ids of at most {MAX_ID}. Got {max(ids)} in {table!r}.")
+    if max(ids) > MAX_ID or min(ids) < -MAX_ID - 1:
+        extreme = max(ids, key=abs)
+        raise ValueError(f"`table` must have ids of at most {MAX_ID}, as int64 holds. Got {extreme} in {table!r}.")
     if wrong := {type(code).__name__ for code in codes if type(code) is not kind}:
         raise ValueError(
             f"`table` must have codes of type {kind.__name__}. Got {', '.join(sorted(wrong))} in {table!r}."
@@ -124,9 +125,9 @@ def table_exists(table: str) -> ValueError:
     return ValueError(f"`table` must be the name of a new table. Got {table!r}, which exists.")
 
 
-def no_such_table(table: str, error: Exception) -> ValueError:
+def no_such_table(table: str, reason: object) -> ValueError:
     """Error that says that there is no table with the columns of codes."""
-    reason = str(error).strip().partition("\n")[0]
+    reason = str(reason).strip().partition("\n")[0]
     return ValueError(f"`table` must be the name of a table with the columns id and code. Got {table!r}: {reason}")
 
 

@@ -8,17 +8,23 @@ import numpy.typing as npt
 from skhash._libraries import library
 from skhash.stores._codes import (
     StoredCodes,
-    bit_strings,
     check_codes,
     from_strings,
     no_such_table,
     quoted,
-    slices,
     table_exists,
 )
 
 if TYPE_CHECKING:
     import duckdb
+
+#: columns of a table, asked for first because an error aborts a transaction of the caller
+_COLUMNS = "SELECT lower(column_name) FROM duckdb_columns() WHERE lower(table_name) = lower(?)"
+_IS_READ = "in_search_path(database_name, schema_name)"
+_IS_WRITTEN = (
+    "(database_name = 'temp' OR (lower(database_name), lower(schema_name))"
+    " = (lower(current_database()), lower(current_schema())))"
+)
 
 
 def to_duckdb(
@@ -38,9 +44,10 @@ def to_duckdb(
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits, or packed codes when `nbits` is given.
     connection : duckdb.DuckDBPyConnection
-        What ``duckdb.connect`` returns.
+        What ``duckdb.connect`` returns. If a transaction is open, the table is part of it. Rows of its last ``execute``
+        that were not fetched are lost.
     table : str, default="codes"
-        Name of the new table.
+        Name of the new table, in the database and schema that ``USE`` names.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
@@ -64,27 +71,18 @@ def to_duckdb(
     >>> connection.execute(f"{select} ORDER BY distance, id LIMIT 1", query).fetchall()
     [(7, 1)]
     """
-    duckdb = library("duckdb", "duckdb", "to_duckdb")
+    library("duckdb", "duckdb", "to_duckdb")
     stored = check_codes(codes, nbits, ids)
     name = quoted(table)
-    cursor = connection.cursor()  # a transaction of its own
-    cursor.begin()
-    try:
-        try:
-            cursor.execute(f"CREATE TABLE {name} (id BIGINT, code BIT)")
-        except duckdb.CatalogException as error:
-            raise table_exists(table) from error
-        for part in slices(len(stored.codes)):
-            strings = np.array(bit_strings(stored.codes[part], nbits=stored.nbits), dtype=object)
-            cursor.register("skhash_part", {"id": stored.ids[part], "code": strings})
-            cursor.execute(f"INSERT INTO {name} SELECT id, code::BIT FROM skhash_part")
-            cursor.unregister("skhash_part")
-        cursor.commit()
-    except BaseException:
-        cursor.rollback()
-        raise
+    if connection.execute(f"{_COLUMNS} AND {_IS_WRITTEN}", [table]).fetchall():  # a temporary one hides the new one
+        raise table_exists(table)
+    packed = np.array([code.tobytes() for code in stored.codes], dtype=object)
+    connection.register("skhash_codes", {"id": stored.ids, "code": packed})
+    try:  # one statement, which leaves all or nothing
+        bits = f"(code::BLOB::BIT::VARCHAR)[1:{stored.nbits}]::BIT"
+        connection.execute(f"CREATE TABLE {name} AS SELECT id::BIGINT AS id, {bits} AS code FROM skhash_codes")
     finally:
-        cursor.close()
+        connection.unregister("skhash_codes")
 
 
 def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -> StoredCodes:
@@ -93,9 +91,10 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
-        What ``duckdb.connect`` returns.
+        What ``duckdb.connect`` returns. Rows of its last ``execute`` that were not fetched are lost.
     table : str, default="codes"
-        Name of a table with the columns ``id`` and ``code BIT``, all codes of one length.
+        Name of a table with the columns ``id`` and ``code BIT``, all codes of one length. Where codes are lists of
+        bytes, write them by ``COPY codes TO 'codes.parquet'``, and read them by :func:`from_parquet`.
 
     Returns
     -------
@@ -118,10 +117,9 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     >>> from_duckdb(connection)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    duckdb = library("duckdb", "duckdb", "from_duckdb")
+    library("duckdb", "duckdb", "from_duckdb")
     name = quoted(table)
-    try:
-        rows = connection.execute(f"SELECT id, code::VARCHAR FROM {name} ORDER BY id").fetchall()
-    except (duckdb.CatalogException, duckdb.BinderException) as error:
-        raise no_such_table(table, error) from error
-    return from_strings(rows, table)
+    columns = {column for (column,) in connection.execute(f"{_COLUMNS} AND {_IS_READ}", [table]).fetchall()}
+    if missing := {"id", "code"} - columns:
+        raise no_such_table(table, f'column "{max(missing)}" does not exist' if columns else "it does not exist")
+    return from_strings(connection.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall(), table)

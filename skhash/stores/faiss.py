@@ -85,7 +85,7 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
     ImportError
         If faiss is not installed.
     TypeError
-        If `index` is not a binary index, or one that cannot read its codes again, such as ``IndexBinaryMultiHash``.
+        If `index` is not a binary index, or one that cannot read its codes again, such as ``IndexBinaryHash``.
     ValueError
         If `nbits` does not fit the index.
 
@@ -112,7 +112,7 @@ def _codes_of(faiss: Any, index: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArra
     """Codes of an index, and their identifiers, ascending, if it has its own."""
     if not index.ntotal:
         return np.empty((0, index.d // 8), dtype=np.uint8), None
-    if not hasattr(index, "invlists"):
+    if not isinstance(index, faiss.IndexBinaryIVF):
         try:
             return index.reconstruct_n(0, index.ntotal), None
         except RuntimeError as error:

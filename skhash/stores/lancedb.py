@@ -76,7 +76,8 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     connection : lancedb.DBConnection
         What ``lancedb.connect`` returns.
     table : str, default="codes"
-        Name of a table with a column ``code`` of lists of bytes, and optionally a column ``id``.
+        Name of a table with a column ``code`` of bytes or of lists of integers from 0 to 255, all of one length, and
+        optionally a column ``id``.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     Raises
     ------
     ValueError
-        If there is no such table or column.
+        If there is no such table or column, or it holds nulls, other values or several lengths.
 
     Examples
     --------

@@ -65,7 +65,8 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
     Parameters
     ----------
     path : path-like
-        A file with a column ``code`` of bytes, all of one length, and optionally a column ``id``.
+        A file with a column ``code`` of bytes or of lists of integers from 0 to 255, all of one length, and optionally
+        a column ``id``.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
     ImportError
         If pyarrow is not installed.
     InvalidFileError
-        If the file is damaged or has no such column.
+        If the file is damaged or has no such column, or one with nulls, other values or several lengths.
     FileNotFoundError
         If there is no file.
 

@@ -37,7 +37,8 @@ def to_pgvector(
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits, or packed codes when `nbits` is given.
     connection : psycopg.Connection
-        What ``psycopg.connect`` returns. If a transaction is open, the table is part of it.
+        What ``psycopg.connect`` returns. If a transaction is open, the table is part of it. On a connection without
+        autocommit, any statement of yours opens one, until you call ``commit``.
     table : str, default="codes"
         Name of the new table, in the schema that is searched first.
     nbits : int, default=None
@@ -71,15 +72,19 @@ def to_pgvector(
     """
     psycopg = library("psycopg", "psycopg[binary]", "to_pgvector")
     sql = library("psycopg.sql", "psycopg[binary]", "to_pgvector")
+    rows = library("psycopg.rows", "psycopg[binary]", "to_pgvector")
     stored = check_codes(codes, nbits, ids)
     name = sql.Identifier(check_table(table))
     create = sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL)")
-    with connection.transaction():
+    temporary = sql.Literal(sql.Identifier("pg_temp", table).as_string(connection))
+    with connection.transaction(), connection.cursor(row_factory=rows.tuple_row) as cursor:
+        if cursor.execute(sql.SQL("SELECT 1 WHERE to_regclass({}) IS NOT NULL").format(temporary)).fetchall():
+            raise table_exists(table)  # it would hide the new one
         try:
-            connection.execute(create.format(name, sql.Literal(stored.nbits)))
+            cursor.execute(create.format(name, sql.Literal(stored.nbits)))
         except psycopg.errors.DuplicateTable as error:
             raise table_exists(table) from error
-        with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(name)) as copy:
+        with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(name)) as copy:
             for part in slices(len(stored.codes)):
                 strings = bit_strings(stored.codes[part], nbits=stored.nbits)
                 copy.write("".join(f"{i}\t{code}\n" for i, code in zip(stored.ids[part], strings, strict=True)))
@@ -91,7 +96,7 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     Parameters
     ----------
     connection : psycopg.Connection
-        What ``psycopg.connect`` returns.
+        What ``psycopg.connect`` returns. If no transaction is open, none is left open.
     table : str, default="codes"
         Name of a table with the columns ``id`` and ``code bit(n)``.
 
@@ -124,8 +129,9 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     sql = library("psycopg.sql", "psycopg[binary]", "from_pgvector")
     rows = library("psycopg.rows", "psycopg[binary]", "from_pgvector")
     select = sql.SQL("SELECT id, code::text FROM {} ORDER BY id").format(sql.Identifier(check_table(table)))
-    with connection.cursor(row_factory=rows.tuple_row) as cursor:  # whatever the connection makes of rows
-        try:
-            return from_strings(cursor.execute(select).fetchall(), table)
-        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
-            raise no_such_table(table, error) from error
+    try:
+        with connection.transaction(), connection.cursor(row_factory=rows.tuple_row) as cursor:
+            found = cursor.execute(select).fetchall()
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+        raise no_such_table(table, error) from error
+    return from_strings(found, table)

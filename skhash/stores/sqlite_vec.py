@@ -31,9 +31,10 @@ def to_sqlite_vec(
     codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
         Bits, or packed codes when `nbits` is given.
     connection : apsw.Connection
-        A connection of apsw, because Python's sqlite3 often cannot load extensions. sqlite-vec is loaded into it.
+        A connection of apsw, because Python's sqlite3 often cannot load extensions. sqlite-vec is loaded into it. If a
+        transaction is open, the table is part of it.
     table : str, default="codes"
-        Name of the new table.
+        Name of the new table in the main database.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
@@ -43,6 +44,8 @@ def to_sqlite_vec(
     ------
     ImportError
         If sqlite-vec is not installed.
+    TypeError
+        If `connection` is not one of apsw.
     ValueError
         If `codes` or `ids` are not as described, the codes have more than 8,192 bits, or the table exists.
 
@@ -58,17 +61,18 @@ def to_sqlite_vec(
     >>> connection.execute(select, (query, 1)).fetchall()
     [(7, 1.0)]
     """
-    _load_extension(connection)
+    cursor = _cursor(connection)
     stored = check_codes(codes, nbits, ids)
     name, width = quoted(table), 8 * stored.codes.shape[1]
     if width > _MAX_BITS:
         raise ValueError(f"`codes` must have at most {_MAX_BITS} bits in sqlite-vec. Got {stored.nbits} instead.")
-    if connection.table_exists(None, table):
+    hides = "SELECT 1 FROM pragma_table_list WHERE name = ? COLLATE NOCASE AND schema IN ('main', 'temp')"
+    if cursor.execute(hides, (table,)).fetchall():
         raise table_exists(table)
     with connection:  # a transaction
-        connection.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id INTEGER PRIMARY KEY, code bit[{width}])")
+        cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id INTEGER PRIMARY KEY, code bit[{width}])")
         rows = ((int(i), code.tobytes()) for i, code in zip(stored.ids, stored.codes, strict=True))
-        connection.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
+        cursor.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
 
 
 def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbits: int | None = None) -> StoredCodes:
@@ -92,6 +96,8 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     ------
     ImportError
         If sqlite-vec is not installed.
+    TypeError
+        If `connection` is not one of apsw.
     ValueError
         If there is no such table, it has no codes, or codes of several lengths or of another type than bit, its ids
         are not ints, or `nbits` does not fit it.
@@ -105,16 +111,15 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     >>> from_sqlite_vec(connection, nbits=3)
     StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
     """
-    _load_extension(connection)
-    apsw = library("apsw", "apsw", "from_sqlite_vec")
+    cursor, apsw = _cursor(connection), library("apsw", "apsw", "from_sqlite_vec")
     name = quoted(table)
     try:
-        rows = connection.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
+        rows = cursor.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
     except apsw.SQLError as error:
         raise no_such_table(table, error) from error
-    made_by = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
-    if any("using vec0" in sql.lower() for (sql,) in connection.execute(made_by, (table,))):
-        kinds = {kind for (kind,) in connection.execute(f"SELECT vec_type(code) FROM {name}")}
+    hidden = "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 1 ORDER BY name"
+    if cursor.execute(hidden, (table,)).fetchall() == [("distance",), ("k",)]:  # of sqlite-vec's tables
+        kinds = {kind for (kind,) in cursor.execute(f"SELECT vec_type(code) FROM {name}")}
         if kinds - {"bit"}:
             raise ValueError(f"`table` must have codes of type bit. Got {', '.join(sorted(kinds))} in {table!r}.")
     ids, codes = columns_of(rows, bytes, table)
@@ -122,13 +127,20 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     return check_codes(packed, 8 * packed.shape[1] if nbits is None else nbits, ids, table)
 
 
-def _load_extension(connection: "apsw.Connection") -> None:
-    """Load sqlite-vec into a connection, unless it is loaded already."""
+def _cursor(connection: "apsw.Connection") -> "apsw.Cursor":
+    """Cursor that returns plain rows, on a connection into which sqlite-vec is loaded."""
     sqlite_vec = library("sqlite_vec", "sqlite-vec", "to_sqlite_vec and from_sqlite_vec")
-    functions = "SELECT count(*) FROM pragma_function_list WHERE name = 'vec_version'"
-    if not connection.execute(functions).fetchall()[0][0]:
-        connection.enable_load_extension(True)
+    apsw = library("apsw", "apsw", "to_sqlite_vec and from_sqlite_vec")
+    if not isinstance(connection, apsw.Connection):
+        name = f"{type(connection).__module__}.{type(connection).__name__}"
+        raise TypeError(f"`connection` must be an apsw.Connection, which opens the same files. Got {name} instead.")
+    cursor = apsw.Cursor(connection)
+    cursor.row_trace = lambda _, row: row  # instead of that of the connection, which stays
+    if not cursor.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_version'").fetchall():
+        was_allowed = connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
         try:
             connection.load_extension(sqlite_vec.loadable_path())
         finally:
-            connection.enable_load_extension(False)
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, was_allowed)
+    return cursor

@@ -1,16 +1,19 @@
 """usearch: an index of single bits ("b1"). It takes any number of bits, and searches exactly or by its graph."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
+from skhash._validation.numeric import as_array
 from skhash.neighbors._checks import MAX_ID
 from skhash.stores._codes import StoredCodes, check_codes
 
 if TYPE_CHECKING:
     from usearch.index import Index
+
+_MAX_KEY = 2**64 - 2  # the graph loses the next one, which marks a free place
 
 
 def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None) -> "Index":
@@ -25,7 +28,7 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
-        Keys >= 0 that searches return. None numbers the codes from 0.
+        Keys from 0 to 2**64 - 2 that searches return. None numbers the codes from 0.
 
     Returns
     -------
@@ -50,12 +53,17 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
     ([[1.0], [0.0]], [[7], [8]])
     """
     usearch = library("usearch.index", "usearch", "to_usearch")
-    stored = check_codes(codes, nbits, ids)
-    if len(stored.ids) and stored.ids.min() < 0:
+    given: Any = None if ids is None else as_array(ids, "ids")
+    is_unsigned = getattr(given, "dtype", None) == np.uint64
+    stored = check_codes(codes, nbits, given.view(np.int64) if is_unsigned else given)  # ids are checked as int64
+    if not is_unsigned and (stored.ids < 0).any():
         raise ValueError(f"`ids` must be >= 0 in usearch. Got {stored.ids.min()} instead.")
+    keys = stored.ids.astype(np.uint64)
+    if (keys > _MAX_KEY).any():
+        raise ValueError(f"`ids` must be at most {_MAX_KEY} in usearch. Got {keys.max()} instead.")
     index = usearch.Index(ndim=stored.nbits, metric="hamming", dtype="b1")
-    if len(stored.codes):
-        index.add(stored.ids.astype(np.uint64), stored.codes)
+    if len(keys):
+        index.add(keys, stored.codes)
     return index
 
 
@@ -70,7 +78,8 @@ def from_usearch(index: "Index") -> StoredCodes:
     Returns
     -------
     StoredCodes
-        Packed codes, number of bits and identifiers, sorted by identifier.
+        Packed codes, number of bits and identifiers, sorted by identifier. The identifiers are uint64 if one is
+        larger than an int64 can be.
 
     Raises
     ------
@@ -79,7 +88,7 @@ def from_usearch(index: "Index") -> StoredCodes:
     TypeError
         If `index` does not hold bits.
     ValueError
-        If several codes have one key, or a key is larger than an int64.
+        If several codes have one key.
 
     Examples
     --------
@@ -92,8 +101,9 @@ def from_usearch(index: "Index") -> StoredCodes:
         kind = index.dtype if isinstance(index, usearch.Index) else type(index).__name__
         raise TypeError(f"`index` must be a usearch index with dtype='b1'. Got {kind} instead.")
     keys = np.sort(np.asarray(index.keys, dtype=np.uint64))
-    if (keys[1:] == keys[:-1]).any() or (len(keys) and keys[-1] > MAX_ID):
-        raise ValueError(f"`index` must have different keys of at most {MAX_ID}. Got repeated or larger ones.")
+    if (keys[1:] == keys[:-1]).any():
+        raise ValueError("`index` must have different keys. Got repeated ones.")
     n_bytes = -(-index.ndim // 8)
     codes = np.asarray(index.get(keys)) if len(keys) else np.empty((0, n_bytes), dtype=np.uint8)
-    return check_codes(codes.reshape(len(keys), n_bytes), index.ndim, keys.astype(np.int64), "index")
+    stored = check_codes(codes.reshape(len(keys), n_bytes), index.ndim, keys.view(np.int64), "index")
+    return stored._replace(ids=keys) if (keys > MAX_ID).any() else stored

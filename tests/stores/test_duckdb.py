@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from _stores import LENGTHS, Items, K
 
-from skhash.stores import _codes, bit_strings, from_duckdb, to_duckdb
+from skhash.stores import bit_strings, from_duckdb, to_duckdb
 
 duckdb = pytest.importorskip("duckdb")
 
 
 @pytest.mark.parametrize("nbits", LENGTHS)
-def test_neighbors_and_codes(nbits, monkeypatch):
-    monkeypatch.setattr(_codes, "BATCH", 150)  # several parts
+def test_neighbors_and_codes(nbits):
     items, connection = Items(nbits), duckdb.connect()
     to_duckdb(items.packed, connection, 'a "b"; c', nbits=nbits, ids=items.ids)
     select = f'SELECT bit_count(xor(code, ?::BIT)) AS distance, id FROM "a ""b""; c" ORDER BY distance LIMIT {K}'
@@ -20,14 +19,67 @@ def test_neighbors_and_codes(nbits, monkeypatch):
     items.assert_same_codes(from_duckdb(connection, 'a "b"; c'), is_sorted=True)
 
 
-def test_a_failed_write_leaves_no_table(monkeypatch):
+@pytest.mark.parametrize(
+    ("setup", "place"),
+    [
+        ("ATTACH ':memory:' AS other; USE other", ("other", "main")),
+        ("ATTACH ':memory:' AS other; CREATE TABLE other.codes (id INT)", ("memory", "main")),
+        ('CREATE SCHEMA "A b"; USE "A b"', ("memory", "A b")),
+        ("CREATE SCHEMA s; SET schema = 'S'", ("memory", "s")),
+        ("CREATE SCHEMA a; CREATE TABLE codes (id INT); SET search_path = 'a,main'", ("memory", "a")),
+    ],
+)
+def test_the_table_is_where_the_connection_points(setup, place):
     connection = duckdb.connect()
+    connection.execute(setup)
+    before = connection.execute("SELECT database_name, schema_name FROM duckdb_tables()").fetchall()
+    to_duckdb([[0, 1]], connection)
+    after = connection.execute("SELECT database_name, schema_name FROM duckdb_tables()").fetchall()
+    assert sorted(after) == sorted([*before, place])
+    assert from_duckdb(connection).codes.tolist() == [[64]]
+    with pytest.raises(ValueError, match=r"Got 'codes', which exists."):
+        to_duckdb([[0, 1]], connection)
 
-    def fail(*args, **options):
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("skhash.stores.duckdb.bit_strings", fail)
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_an_open_transaction_is_joined(end, tmp_path):
+    path = str(tmp_path / "codes.duckdb")
+    connection = duckdb.connect(path)
+    connection.execute("BEGIN; CREATE TABLE theirs (a INT)")
+    to_duckdb([[0, 1]], connection)
+    assert from_duckdb(connection).codes.tolist() == [[64]]
+    refused = [lambda: to_duckdb([[0, 1]], connection)]
+    refused += [lambda name=name: from_duckdb(connection, name) for name in ("nowhere", "theirs")]
+    for refuse in refused:
+        with pytest.raises(ValueError, match=r"`table` must be"):
+            refuse()
+    getattr(connection, end)()
+    connection.close()
+    tables = duckdb.connect(path).execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
+    assert tables == ([("codes",), ("theirs",)] if end == "commit" else [])
+
+
+@pytest.mark.parametrize("kind", ["TEMP TABLE", "TEMP VIEW"])
+def test_a_temporary_table_would_hide_the_new_one(kind):
+    connection = duckdb.connect()
+    connection.execute(f"CREATE {kind} codes AS SELECT 1::BIGINT AS id, '01'::BIT AS code")
+    with pytest.raises(ValueError, match=r"`table` must be the name of a new table. Got 'codes', which exists."):
+        to_duckdb([[1, 1]], connection)
+    assert from_duckdb(connection).codes.tolist() == [[64]]
+
+
+def test_the_least_and_the_largest_id():
+    connection = duckdb.connect()
+    to_duckdb([[0, 1], [1, 1], [1, 0]], connection, ids=[2**63 - 1, -(2**63), -1])
+    assert from_duckdb(connection).ids.tolist() == [-(2**63), -1, 2**63 - 1]
+    with pytest.raises(ValueError, match=r"`ids` must be at most 9223372036854775807. Got 9223372036854775808"):
+        to_duckdb([[0, 1]], connection, "others", ids=np.array([2**63], dtype=np.uint64))
+
+
+def test_a_failed_write_leaves_no_table(tmp_path):
+    duckdb.connect(str(tmp_path / "codes.duckdb")).close()
+    connection = duckdb.connect(str(tmp_path / "codes.duckdb"), read_only=True)
+    with pytest.raises(duckdb.InvalidInputException, match="read-only"):
         to_duckdb([[0, 1]], connection)
     assert connection.execute("SHOW TABLES").fetchall() == []
 
@@ -61,6 +113,8 @@ def test_refusals():
             "18446744073709551615::UBIGINT AS id, '01'::BIT AS code",
             r"`table` must have ids of at most 9223372036854775807",
         ),
+        ("-(2::HUGEINT ** 80)::HUGEINT AS id, '01'::BIT AS code", r"`table` must have ids .* int64"),
+        ("1 AS id, [1, 2]::UTINYINT[] AS code", r"`table` must have codes of type str. Got list in 'codes'."),
         ("1 AS id, NULL::BIT AS code", r"`table` must have codes of type str. Got NoneType in 'codes'."),
         ("1 AS id, 'né' AS code", r"`table` must have codes of 0 and 1. Got other characters in 'codes'."),
         ("1 AS id, '' AS code", r"`table` must have codes of one length. Got the lengths \[0\] in 'codes'."),

@@ -60,11 +60,25 @@ def test_identifiers_of_a_map_over_inverted_lists():
     items.assert_same_codes(from_faiss(index))
 
 
-def test_an_index_without_codes_is_named():
-    index = faiss.IndexBinaryMultiHash(16, 2, 4)
-    index.add(Items(16).packed)
-    with pytest.raises(TypeError, match=r"`index` must be .* reads codes again. Got IndexBinaryMultiHash instead."):
+@pytest.mark.parametrize("kind", ["IndexBinaryHash", "IndexBinaryMultiHash", "IndexBinaryFromFloat"])
+@pytest.mark.parametrize("outer", [None, "IndexBinaryIDMap", "IndexBinaryIDMap2"])
+def test_an_index_without_codes_is_named(kind, outer):
+    items = Items(16)
+    floats = faiss.IndexFlatL2(16)
+    arguments = {"IndexBinaryHash": (16, 4), "IndexBinaryMultiHash": (16, 2, 4), "IndexBinaryFromFloat": (floats,)}
+    index = inner = getattr(faiss, kind)(*arguments[kind])
+    if outer is None:
+        index.add(items.packed)
+    else:
+        index = getattr(faiss, outer)(inner)
+        index.add_with_ids(items.packed, items.ids)
+    with pytest.raises(TypeError, match=rf"`index` must be .* reads codes again. Got {kind} instead."):
         from_faiss(index)
+
+
+def test_the_least_and_the_largest_id():
+    ids = [2**63 - 1, -(2**63), -1]
+    assert from_faiss(to_faiss([[0, 1], [1, 1], [1, 0]], ids=ids)).ids.tolist() == ids
 
 
 def test_refusals():

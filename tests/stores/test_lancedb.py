@@ -1,5 +1,6 @@
 """LanceDB gives the neighbors of ours, and the codes back."""
 
+import numpy as np
 import pytest
 from _stores import LENGTHS, Items, K
 
@@ -29,5 +30,28 @@ def test_refusals(tmp_path):
     with pytest.raises(ValueError, match="not found"):
         from_lancedb(connection, "nothing")
     connection.create_table("floats", [{"vector": [0.5, 1.0]}]).alter_columns({"path": "vector", "rename": "code"})
-    with pytest.raises(ValueError, match=r"lists of codes must hold uint8. Got float instead."):
+    with pytest.raises(ValueError, match=r"column `code` must hold .* Got 1 of type fixed_size_list.*float"):
         from_lancedb(connection, "floats")
+
+
+def test_lists_of_other_programs(tmp_path):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    items, connection = Items(48), lancedb.connect(tmp_path)
+    columns = {"id": items.ids, "code": list(items.packed)}
+    tables = {
+        "pandas": pandas.DataFrame(columns),
+        "polars": polars.DataFrame(columns),
+        "python": [{"id": i, "code": code} for i, code in zip(items.ids.tolist(), items.packed.tolist(), strict=True)],
+    }
+    for name, table in tables.items():
+        connection.create_table(name, table)
+        items.assert_same_codes(from_lancedb(connection, name))
+    connection.create_table("mixed", [{"code": [1, 2]}, {"code": [3]}])
+    with pytest.raises(ValueError, match=r"column `code` must hold .* of one length. Got list<item: int64>"):
+        from_lancedb(connection, "mixed")
+
+
+def test_the_least_and_the_largest_id(tmp_path):
+    connection = lancedb.connect(tmp_path)
+    to_lancedb([[0, 1], [1, 1]], connection, ids=np.array([-(2**63), 2**63 - 1]))
+    assert from_lancedb(connection).ids.tolist() == [-(2**63), 2**63 - 1]

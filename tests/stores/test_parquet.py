@@ -21,14 +21,30 @@ def test_neighbors_and_codes(nbits, tmp_path):
     items.assert_same_neighbors(*index.kneighbors(items.queries, K))
 
 
-@pytest.mark.parametrize("kind", ["binary", "large_binary", "list"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        arrow.binary(),
+        arrow.large_binary(),
+        arrow.binary_view(),
+        arrow.list_(arrow.uint8()),
+        arrow.list_(arrow.field("item", arrow.uint8(), nullable=False)),
+        arrow.list_(arrow.int64()),
+        arrow.large_list(arrow.uint8()),
+        arrow.large_list(arrow.uint64()),
+        arrow.list_(arrow.uint8(), 2),
+        arrow.list_(arrow.int16(), 2),
+        "tensor",
+    ],
+    ids=str,
+)
 def test_files_of_other_programs(kind, tmp_path):
     items, path = Items(12), tmp_path / "theirs.parquet"
-    column = {
-        "binary": lambda: arrow.array([code.tobytes() for code in items.packed], arrow.binary()),
-        "large_binary": lambda: arrow.array([code.tobytes() for code in items.packed], arrow.large_binary()),
-        "list": lambda: arrow.FixedSizeListArray.from_arrays(arrow.array(items.packed.ravel()), 2),
-    }[kind]()
+    if kind == "tensor":
+        column = arrow.FixedShapeTensorArray.from_numpy_ndarray(items.packed)
+    else:
+        values = items.packed.tolist() if "list" in str(kind) else [code.tobytes() for code in items.packed]
+        column = arrow.array(values, kind)
     parquet.write_table(arrow.table({"code": column}), path, row_group_size=100)
     stored = from_parquet(path)
     assert stored.nbits == 16
@@ -45,9 +61,16 @@ def test_damaged_and_foreign_files(tmp_path):
         from_parquet(path)
     tables = {
         "a column `code` is needed. Got id instead.": {"id": [1]},
-        "codes must be bytes of one length. Got 1 of type int64 instead.": {"code": [1]},
-        "every item must have a code. Got 1 without one.": {"code": [b"a", None]},
-        "has no codes": {"code": [b"a", b"ab"]},
+        "column `code` must hold .* Got 1 of type int64": {"code": [1]},
+        "column `code` must hold .* Got 2 of type binary, of which 1 are null": {"code": [b"a", None]},
+        "column `code` must hold .* Got binary": {"code": [b"a", b"ab"]},
+        "column `code` must hold .* Got lists with 1 nulls": {"code": [[1, 2], [3, None]]},
+        "column `code` must hold .* Got 2 of type list<.*>, of which 1 are null": {"code": [[1, 2], None]},
+        "column `code` must hold .* Got list<.*expected size": {"code": [[1], [2, 3], [4, 5, 6]]},
+        "column `code` must hold .*value 256 not in range": {"code": [[1, 256]]},
+        "column `code` must hold .*value -1 not in range": {"code": [[1, -1]]},
+        "column `code` must hold .* Got 1 of type list<element: double>": {"code": [[0.5, 1.0]]},
+        "column `code` must hold .* Got 0 of type list": {"code": arrow.array([], arrow.list_(arrow.uint8()))},
         "`ids` must differ": {"code": [b"a", b"b"], "id": [1, 1]},
     }
     for message, columns in tables.items():

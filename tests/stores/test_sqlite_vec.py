@@ -1,5 +1,7 @@
 """sqlite-vec gives the neighbors of ours, and the codes back."""
 
+import sqlite3
+
 import numpy as np
 import pytest
 from _stores import LENGTHS, Items, K
@@ -72,3 +74,74 @@ def test_a_missing_table_and_vectors_are_named():
     connection.execute("INSERT INTO vectors VALUES (1, '[1, 2]')")
     with pytest.raises(ValueError, match=r"`table` must have codes of type bit. Got float32 in 'vectors'."):
         from_sqlite_vec(connection, "vectors")
+
+
+def test_traces_and_factories_of_the_caller_stay():
+    connection, statements = apsw.Connection(":memory:"), []
+
+    def as_dict(cursor, row):
+        return {column[0]: value for column, value in zip(cursor.get_description(), row, strict=True)}
+
+    class Cursor(apsw.Cursor):
+        def fetchall(self):
+            return None
+
+    def log(cursor, statement, bindings):
+        statements.append(statement)
+        return True
+
+    connection.row_trace, connection.exec_trace, connection.cursor_factory = as_dict, log, Cursor
+    to_sqlite_vec([[0, 1], [1, 1]], connection, ids=[7, 8])
+    assert from_sqlite_vec(connection, nbits=2).ids.tolist() == [7, 8]
+    assert list(connection.execute("SELECT 1 AS one")) == [{"one": 1}]
+    assert (connection.row_trace, connection.exec_trace, connection.cursor_factory) == (as_dict, log, Cursor)
+    assert any("CREATE VIRTUAL TABLE" in statement for statement in statements)
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_the_loading_of_extensions_is_as_before(allowed):
+    connection, setting = apsw.Connection(":memory:"), apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION
+    connection.config(setting, allowed)
+    to_sqlite_vec([[0, 1]], connection)
+    assert connection.config(setting, -1) == allowed
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_an_open_transaction_is_joined(end):
+    connection = apsw.Connection(":memory:")
+    connection.execute("BEGIN; CREATE TABLE theirs (a)")
+    to_sqlite_vec([[0, 1]], connection)
+    for refuse in (lambda: from_sqlite_vec(connection, "nowhere"), lambda: to_sqlite_vec([[0, 1]], connection)):
+        with pytest.raises(ValueError, match=r"`table` must be"):
+            refuse()
+    assert connection.in_transaction
+    connection.execute(end)
+    assert [connection.table_exists("main", name) for name in ("theirs", "codes")] == [end == "COMMIT"] * 2
+
+
+def test_attached_and_temporary_tables():
+    connection = apsw.Connection(":memory:")
+    connection.execute("ATTACH ':memory:' AS other; CREATE TABLE other.codes (id, code)")
+    to_sqlite_vec([[0, 1]], connection)
+    assert from_sqlite_vec(connection).codes.tolist() == [[64]]
+    assert connection.execute("SELECT count(*) FROM other.codes").fetchall() == [(0,)]
+    connection.execute("CREATE VIRTUAL TABLE other.vectors USING vec0(id INTEGER PRIMARY KEY, code float[2])")
+    connection.execute("INSERT INTO vectors VALUES (1, '[1, 2]')")
+    with pytest.raises(ValueError, match=r"`table` must have codes of type bit. Got float32 in 'vectors'."):
+        from_sqlite_vec(connection, "vectors")
+    connection.execute("CREATE TEMP TABLE hides (id, code); CREATE VIEW seen AS SELECT 1 AS id")
+    for name in ("hides", "Seen"):
+        with pytest.raises(ValueError, match=f"Got '{name}', which exists."):
+            to_sqlite_vec([[0, 1]], connection, name)
+
+
+def test_the_least_and_the_largest_id():
+    connection = apsw.Connection(":memory:")
+    to_sqlite_vec([[0, 1], [1, 1], [1, 0]], connection, ids=[2**63 - 1, -(2**63), -1])
+    assert from_sqlite_vec(connection).ids.tolist() == [-(2**63), -1, 2**63 - 1]
+
+
+def test_a_connection_of_sqlite3_is_named():
+    for function in (lambda c: to_sqlite_vec([[0, 1]], c), from_sqlite_vec):
+        with pytest.raises(TypeError, match=r"`connection` must be an apsw.Connection.* Got sqlite3.Connection"):
+            function(sqlite3.connect(":memory:"))

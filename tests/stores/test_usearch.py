@@ -25,15 +25,25 @@ def test_one_code_and_none():
     assert from_usearch(usearch.Index(ndim=12, dtype="b1", metric="hamming")).codes.shape == (0, 2)
 
 
+def test_the_largest_keys():
+    keys = np.array([2**64 - 2, 5, 2**63], dtype=np.uint64)
+    index = to_usearch([[0, 1], [1, 1], [1, 0]], ids=keys)
+    assert sorted(index.search(np.array([64], dtype=np.uint8), 3).keys.tolist()) == sorted(keys.tolist())
+    stored = from_usearch(index)
+    assert (stored.ids.tolist(), stored.ids.dtype) == ([5, 2**63, 2**64 - 2], np.uint64)
+    assert stored.codes.tolist() == [[192], [128], [64]]
+    assert from_usearch(to_usearch([[0, 1]], ids=np.array([2**63 - 1], dtype=np.uint64))).ids.dtype == np.int64
+
+
 def test_refusals():
     with pytest.raises(TypeError, match=r"`index` must be a usearch index with dtype='b1'. Got .*F32 instead."):
         from_usearch(usearch.Index(ndim=4, dtype="f32"))
     with pytest.raises(ValueError, match=r"`ids` must be >= 0 in usearch. Got -1 instead."):
         to_usearch([[0, 1]], ids=[-1])
-    large = usearch.Index(ndim=8, metric="hamming", dtype="b1")
-    large.add(np.array([2**63 + 5], dtype=np.uint64), np.array([[1]], dtype=np.uint8))
-    with pytest.raises(ValueError, match=r"`index` must have different keys of at most 9223372036854775807."):
-        from_usearch(large)
+    with pytest.raises(ValueError, match=r"`ids` must be at most 18446744073709551614 in usearch."):
+        to_usearch([[0, 1]], ids=np.array([2**64 - 1], dtype=np.uint64))
+    with pytest.raises(ValueError, match=r"`ids` must differ"):
+        to_usearch([[0, 1], [1, 1]], ids=np.array([2**63, 2**63], dtype=np.uint64))
     repeated = usearch.Index(ndim=8, metric="hamming", dtype="b1", multi=True)
     repeated.add(np.array([1, 1], dtype=np.uint64), np.array([[1], [2]], dtype=np.uint8))
     with pytest.raises(ValueError, match=r"`index` must have different keys"):
