@@ -16,7 +16,7 @@ import numpy as np
 from skhash import hashers
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
-from skhash.comparison._baselines import import_faiss, why_not
+from skhash.comparison._baselines import faiss_version, why_not
 from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method, with_truth
 from skhash.comparison._settings import Settings, Tuning, versions
 from skhash.comparison.evaluation import evaluate_hasher
@@ -105,7 +105,7 @@ class Task:
         variant = variant_of(self.method)
         parameters = dict(variant.parameters)
         if variant.method.class_name.startswith("Faiss"):
-            parameters["faiss"] = import_faiss().__version__
+            parameters["faiss"] = faiss_version()
         return Settings(
             dataset=self.data.dataset,
             protocol=self.data.protocol_name,

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from skhash._validation.numeric import is_count
 from skhash.codes import MAX_NBITS
-from skhash.comparison._baselines import import_faiss
 from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._settings import Tuning
 from skhash.comparison._tasks import Task, identify, load, load_vectors, run_task, task_of
 from skhash.comparison._watching import Channel, FitWatcher, open_channel
-from skhash.comparison.methods import expand_methods, variant_of
+from skhash.comparison.methods import expand_methods
 from skhash.comparison.progress import Progress, estimate_seconds_left
 from skhash.comparison.report import check_own_results, write_results
 from skhash.comparison.results import Result
@@ -159,8 +158,6 @@ def _plan(
         raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds!r} instead.")
     if tuning is not None and task == "neighbors":
         raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {tuning.budget} instead.")
-    if any(variant_of(method).method.class_name.startswith("Faiss") for method in methods):
-        import_faiss()
     if tuning is not None:
         Metric.parse(tuning.metric)
         if not is_count(tuning.budget) or tuning.budget < 2:
