@@ -3,9 +3,6 @@
 import math
 import time
 import traceback
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
@@ -14,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from skhash import hashers
+from skhash._estimators import named_warnings
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
 from skhash.comparison._baselines import faiss_version, why_not
@@ -190,7 +188,7 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
         parameters=dict(variant_of(task.method).parameters),
     )
     try:
-        with _named_warnings(task):
+        with named_warnings(task.full_label):
             result = _measure(task, store, result, watcher)
     except Exception as error:
         result = replace(result, error=f"{type(error).__name__}: {error}")
@@ -198,22 +196,6 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
     result = replace(result, seconds=time.perf_counter() - start)
     store.write_record(Record(task.settings, result, datetime.now(UTC).isoformat(), task.command, failure))
     return result
-
-
-@contextmanager
-def _named_warnings(task: Task) -> Iterator[None]:
-    """Context manager that begins each warning with the task, which the place in the code does not tell.
-
-    A warning that an earlier task has shown is shown again.
-    """
-    with warnings.catch_warnings():
-        show = warnings.showwarning
-
-        def show_with_name(message: Any, *place: Any, **options: Any) -> None:
-            show(f"{task.full_label}: {message}", *place, **options)
-
-        warnings.showwarning = show_with_name
-        yield
 
 
 def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:

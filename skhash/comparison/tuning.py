@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._estimators import named_warnings
 from skhash._files import with_current_names
 from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity
@@ -127,7 +128,7 @@ def tune(
         parameters = {name: _scale(centers[name], value) if name in centers else value for name, value in draw.items()}
         key = json.dumps(parameters)
         if key not in found:
-            found[key] = _evaluate(make, parameters, space, data, division, metric)
+            found[key] = _evaluate(make, parameters, space, data, division, metric, len(candidates) + 1)
             if save is not None:
                 save(list(found.values()))
         candidates.append(found[key])
@@ -190,15 +191,23 @@ def _draw_parameters(space: Space, n: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _evaluate(
-    make: Callable[..., Any], parameters: dict[str, Any], space: Space, data: Any, division: _Division, metric: str
+    make: Callable[..., Any],
+    parameters: dict[str, Any],
+    space: Space,
+    data: Any,
+    division: _Division,
+    metric: str,
+    number: int,
 ) -> Candidate:
-    """Fit a candidate and rank the held-out samples. An error of the default (no parameters) is raised."""
+    """Fit a candidate, which has a number in warnings, and rank the held-out samples. An error of the default (no parameters) is raised."""
     start = time.perf_counter()
     X, y = data.X_train, data.y_train
     learned, held_out = division
     try:
-        hasher = make(store_database=True, **parameters).fit(X[learned], take_targets(y, learned))
-        score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], take_targets(y, held_out))
+        hasher = make(store_database=True, **parameters)
+        with named_warnings(hasher, f", candidate {number}"):
+            hasher.fit(X[learned], take_targets(y, learned))
+            score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], take_targets(y, held_out))
         if not math.isfinite(score):
             raise ValueError("No held-out training sample has a relevant training sample.")
         centers = {} if parameters else _centers(hasher, space)

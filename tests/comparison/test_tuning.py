@@ -12,6 +12,7 @@ from skhash.affinity import ClassAffinity
 from skhash.comparison import evaluate_hasher, make_hasher
 from skhash.comparison.tuning import Candidate, _divide_training_samples, best_candidate, tune
 from skhash.datasets import load_dataset
+from skhash.exceptions import DegenerateCodesWarning
 from skhash.registry import METHODS
 
 
@@ -51,6 +52,14 @@ def test_tuning_uses_training_samples_only(misleading):
         assert best_candidate(candidates).parameters == {}
         other = next(candidate for candidate in candidates if candidate.parameters == {"column": 1})
         assert other.score < candidates[0].score - 0.2
+
+
+def test_warnings_name_the_candidate(misleading):
+    misleading.X_train[:] = 0
+    with pytest.warns(DegenerateCodesWarning) as seen:
+        tune(partial(ColumnHasher, 1), {"column": [0, 1]}, misleading, 3)
+    names = [str(warning.message).partition(": ")[0] for warning in seen]
+    assert names == [f"ColumnHasher, 1 bits, candidate {number}" for number in (1, 2, 3)]
 
 
 def test_training_samples_are_divided_evenly_over_the_classes():
