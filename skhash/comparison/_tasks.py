@@ -23,7 +23,7 @@ from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tuning import best_candidate, tune
 from skhash.datasets import Protocol, load_dataset, split
-from skhash.registry import FOR_NEIGHBORS, VARIANTS
+from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class Task:
         Seed of the split and of the method.
     tuning : Tuning, default=None
         How parameters are chosen. None takes the defaults.
+    keep_models : bool, default=False
+        Whether to save the fitted hasher.
     command : str, default=None
         The command line, which is stored with the result.
     """
@@ -80,7 +82,13 @@ class Task:
     nbits: int
     seed: int
     tuning: Tuning | None = None
+    keep_models: bool = False
     command: str | None = None
+
+    @property
+    def keeps_model(self) -> bool:
+        """Whether there is a hasher to save."""
+        return self.keep_models and self.method not in BASELINES
 
     @property
     def n_fits(self) -> int:
@@ -205,9 +213,9 @@ def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:
     if reason is not None:
         return replace(result, not_applicable=reason)
     if task.data.task == "neighbors":
-        return replace(result, **_evaluate_neighbors(task, watcher))
+        return replace(result, **_evaluate_neighbors(task, store, watcher))
     chosen, result = _tune(task, data, store, result, watcher)
-    return replace(result, **_evaluate(task, data, chosen, watcher))
+    return replace(result, **_evaluate(task, data, store, chosen, watcher))
 
 
 def _why_not(task: Task, data: Any) -> str | None:
@@ -257,13 +265,21 @@ def _make_watched(task: Task, data: Any, watcher: Any, **parameters: Any) -> Bas
     return hasher if watcher is None else hasher.set_callbacks(watcher)
 
 
-def _evaluate_neighbors(task: Task, watcher: Any) -> dict[str, Any]:
+def _evaluate_neighbors(task: Task, store: Store, watcher: Any) -> dict[str, Any]:
     vectors = load_vectors(task.data.source, task.data.protocol, task.seed)
-    return evaluate_method(task.method, task.nbits, task.seed, vectors, watcher)
+    models: list[Any] = []
+    values = evaluate_method(task.method, task.nbits, task.seed, vectors, watcher, models.append)
+    return values | _keep(task, store, *models)
 
 
-def _evaluate(task: Task, data: Any, chosen: dict[str, Any], watcher: Any) -> dict[str, Any]:
-    values = evaluate_hasher(_make_watched(task, data, watcher, **chosen), data, details=True)
+def _evaluate(task: Task, data: Any, store: Store, chosen: dict[str, Any], watcher: Any) -> dict[str, Any]:
+    hasher = _make_watched(task, data, watcher, **chosen)
+    values = evaluate_hasher(hasher, data, details=True)
     if math.isnan(values["ap"]):
         raise ValueError("No query has a relevant sample in the database.")
-    return values
+    return values | _keep(task, store, hasher)
+
+
+def _keep(task: Task, store: Store, *models: Any) -> dict[str, Any]:
+    """Save the fitted hasher, if it is to be kept, and return the field of the result."""
+    return {"model": store.write_model(task.settings, models[0])} if task.keeps_model else {}

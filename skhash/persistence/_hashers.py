@@ -3,9 +3,6 @@
 import warnings
 from typing import Annotated, Any
 
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
-
 from skhash import hashers
 from skhash._files import qualified_name, with_current_names
 from skhash._validation.schema import Array
@@ -15,7 +12,6 @@ from skhash.persistence._decoding import Decoder
 from skhash.persistence._encoding import Encoder
 from skhash.persistence._format import FOLDER, GIVEN, OUTPUT, SCALER
 from skhash.persistence._reading import ArgumentError, short
-
 
 #: fitted attributes of a scaler, and what they may hold
 _SCALER_HINTS: dict[str, Any] = {
@@ -35,8 +31,11 @@ def is_hasher(value: Any) -> bool:
 
 def is_scaled(value: Any) -> bool:
     """Whether an object is a Pipeline of a StandardScaler and a hasher."""
-    kinds = [type(step) for _, step in value.steps] if type(value) is Pipeline else []
-    return len(kinds) == 2 and kinds[0] is StandardScaler and is_hasher(value.steps[1][1])
+    if qualified_name(type(value)) != "sklearn.pipeline.Pipeline" or len(value.steps) != 2:
+        return False
+    from sklearn.preprocessing import StandardScaler
+
+    return type(value.steps[0][1]) is StandardScaler and is_hasher(value.steps[1][1])
 
 
 def encode_hasher(hasher: BaseHasher, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
@@ -57,7 +56,9 @@ def encode_scaled(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
     """Content of a Pipeline of a scaler and a hasher: that of the hasher, and the scaler with the names of both."""
     (name, scaler), (hasher_name, hasher) = pipeline.steps
     check_scaler(scaler, hasher)
-    fitted = {name: vars(scaler)[name] for name in (*_SCALER_HINTS, "feature_names_in_", OUTPUT) if name in vars(scaler)}
+    fitted = {
+        name: vars(scaler)[name] for name in (*_SCALER_HINTS, "feature_names_in_", OUTPUT) if name in vars(scaler)
+    }
     saved = {
         "names": [name, hasher_name],
         "params": {name: encoder.encode(value, f"{SCALER}.{name}") for name, value in scaler.get_params().items()},
@@ -73,6 +74,9 @@ def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     check_activations(hasher)
     if SCALER not in header:
         return hasher
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
     saved = decoder.decode(header[SCALER])
     scaler = StandardScaler(**saved["params"])
     scaler._validate_params()
@@ -85,9 +89,9 @@ def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     return pipeline
 
 
-def check_scaler(scaler: StandardScaler, hasher: BaseHasher) -> None:
+def check_scaler(scaler: Any, hasher: BaseHasher) -> None:
     """Raise ValueError unless a fitted scaler has the features of a hasher, and finite numbers."""
-    lengths = {"n_features": getattr(hasher, "n_features_in_", None)}
+    lengths = {"n_features": getattr(hasher, "n_features_in_", 0)}  # 0 of images, which no scaler takes
     for name, hint in _SCALER_HINTS.items():
         check_value(name, getattr(scaler, name, None), hint, lengths)
     if scaler.n_features_in_ != lengths["n_features"]:

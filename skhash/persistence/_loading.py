@@ -57,9 +57,9 @@ def load(
     Returns
     -------
     BaseHasher, Pipeline or HammingNeighbors
-        The fitted hasher, Pipeline of a scaler and a hasher, or index. Functions that served training are reset to the default of
-        their parameter, and `checkpoint` to None, so that a fit writes nowhere; both with a
-        warning.
+        The fitted hasher, Pipeline of a scaler and a hasher, or index. Functions that served
+        training are reset to the default of their parameter, and `checkpoint` to None, so that a
+        fit writes nowhere; both with a warning.
 
     Raises
     ------

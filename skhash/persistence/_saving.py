@@ -2,9 +2,9 @@
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__, hashers
@@ -19,8 +19,11 @@ from skhash.persistence._hashers import encode_hasher, encode_scaled, is_hasher,
 from skhash.persistence._indexes import check_index, encode_index, mapped_arrays
 from skhash.persistence._reading import parse
 
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
-def save(hasher: BaseHasher | Pipeline | HammingNeighbors, path: str | os.PathLike[str]) -> None:
+
+def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.PathLike[str]) -> None:
     """Save a fitted hasher or an index: its parameters and all fitted attributes, with a checksum.
 
     The write is atomic. Callbacks are left out, and `checkpoint`, a folder of this machine. Of

@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from skhash import PCAHasher
 from skhash.affinity import ClassAffinity
 from skhash.comparison import evaluate_hasher, make_hasher
-from skhash.comparison.tuning import Candidate, _divide_training_samples, best_candidate, tune
+from skhash.comparison.tuning import Candidate, best_candidate, divide_samples, tune
 from skhash.datasets import load_dataset
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.registry import METHODS
@@ -65,7 +65,7 @@ def test_warnings_name_the_candidate(misleading):
 def test_training_samples_are_divided_evenly_over_the_classes():
     y = np.arange(100) % 20
     data = Bunch(X_train=np.zeros((100, 1)), y_train=y, affinity=ClassAffinity())
-    learned, held_out = _divide_training_samples(data, 0)
+    learned, held_out = divide_samples(len(data.X_train), data.y_train, data.affinity, 0.2, 0)
     assert_array_equal(np.bincount(y[learned]), [4] * 20)
     assert_array_equal(np.bincount(y[held_out]), [1] * 20)
 
