@@ -1,5 +1,9 @@
 """What searches, scorers and displays read from estimators: the hasher inside, its packed codes, its database."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,6 +82,49 @@ def real_queries(
         return hasher.project_queries(samples), None
     activations, constants = hasher._queries_for_factors(samples)
     return activations, estimates_of(factors, constants, hasher.metric)
+
+
+@contextmanager
+def named_warnings(fit: Any, more: str = "") -> Iterator[None]:
+    """Context manager that begins each warning with a fit, which the place in the code does not tell.
+
+    A warning that an earlier fit has shown is shown again.
+
+    Parameters
+    ----------
+    fit : str or estimator
+        Its name, or its estimator, which has a class and a number of bits. Inside of another such context the fit has
+        the name of that one.
+    more : str, default=""
+        What is added to the name.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skhash import LSHHasher
+    >>> from skhash._estimators import named_warnings
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     with named_warnings(LSHHasher(8), ", candidate 3"):
+    ...         warnings.warn("Equal codes.")
+    >>> print(seen[0].message)
+    LSHHasher, 8 bits, candidate 3: Equal codes.
+    """
+    with warnings.catch_warnings():
+        show, name = warnings.showwarning, fit
+        if isinstance(show, partial) and show.func is _show_named:
+            show, name = show.args
+        elif not isinstance(fit, str):
+            hasher = find_hasher(fit)
+            nbits = getattr(hasher, "nbits", None)
+            name = f"{type(hasher).__name__}{'' if nbits is None else f', {nbits} bits'}"
+        warnings.showwarning = partial(_show_named, show, name + more)
+        yield
+
+
+def _show_named(show: Any, name: str, message: Any, *place: Any, **options: Any) -> None:
+    """Show a warning that begins with a name."""
+    show(f"{name}: {message}", *place, **options)
 
 
 def find_hasher(estimator: Any) -> Any:

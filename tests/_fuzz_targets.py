@@ -15,8 +15,11 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensors_to_bytes
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import skhash
+from skhash._estimators import find_hasher, hasher_input
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
 from skhash.cli._samples import read_codes
 from skhash.codes import pack
@@ -52,6 +55,7 @@ def models():
         "cghash": skhash.CGHashHasher(2, n_anchors=8, random_state=0).fit(X, y),
         "talr": talr.fit(X, y),
         "stream": skhash.HashNetHasher(8, n_epochs=1, random_state=0, device="cpu").partial_fit(X, y).partial_fit(X, y),
+        "scaled": make_pipeline(StandardScaler(), skhash.LSHHasher(4, random_state=0)).fit(X, y),
         "images": skhash.TALRHasher(4, n_epochs=1, random_state=0, device="cpu").fit(images, y),
     }
     return saved(hashers)
@@ -70,11 +74,12 @@ def saved(estimators):
 
 def read_model(path):
     """Codes and displays of the hasher in a file."""
-    hasher = load(path)
+    model = load(path)
     X, _ = samples()
+    hasher, X = find_hasher(model), hasher_input(model, X)
     shape = getattr(hasher, "input_shape_", None)
     codes = hasher.encode(X if shape is None or len(shape) == 1 else X.astype(np.float32).reshape(len(X), *shape))
-    hasher._repr_html_()
+    model._repr_html_()
     generator = getattr(hasher, "random_state", None)
     repr(hasher)
     draws = generator
@@ -85,7 +90,7 @@ def read_model(path):
     database = database.toarray() if sparse.issparse(database) else database
     if isinstance(database, np.ndarray) and database.dtype.kind == "O":
         database = database.tolist()
-    return repr(hasher), codes, draws, hasher.database_codes_, database
+    return repr(model), codes, draws, hasher.database_codes_, database
 
 
 def unpack_model(data):

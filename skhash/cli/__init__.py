@@ -1,4 +1,4 @@
-"""The command line: compare methods, list them, write a report again; encode, search and export codes."""
+"""The command line: compare methods, list them, write a report again; fit, encode, search and export."""
 
 import os
 import sys
@@ -11,7 +11,12 @@ if TYPE_CHECKING:  # the rest is imported inside of main, which is interrupted w
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
 #: modules of commands, imported at first use; `run` takes the options and returns the exit status
-_MODULES = {"encode": "skhash.cli._encoding", "search": "skhash.cli._searching", "export": "skhash.cli._exporting"}
+_MODULES = {
+    "fit": "skhash.cli._fitting",
+    "encode": "skhash.cli._encoding",
+    "search": "skhash.cli._searching",
+    "export": "skhash.cli._exporting",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,6 +124,7 @@ def _compare(options: "argparse.Namespace") -> int:
             n_jobs=options.jobs,
             folder=options.out,
             fresh=options.fresh,
+            keep_models=options.keep_models,
             command=options.command,
         )
     for part in by_dataset(results).values():
@@ -128,6 +134,9 @@ def _compare(options: "argparse.Namespace") -> int:
     if options.out:
         folder = write_report(options.out, results)
         print("\nFiles:", ", ".join(str(folder / name) for name in ("results.json", "results.md", "report.html")))
+        for result in results:
+            if result.model:
+                print(f"Model: {folder / result.model}")
         _print_all(missing_parts())
     n_failed = sum(result.error is not None for result in results)
     if n_failed:

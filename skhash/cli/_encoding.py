@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from skhash._encoding import ENCODE_BATCH_SIZE, N_PROBED, Converter, Slice, Source, into_file
-from skhash._estimators import item_factors
+from skhash._estimators import find_hasher, hasher_input, item_factors, packed_codes
 from skhash._files import atomic_write
 from skhash.cli._progress import in_batches, progress
 from skhash.cli._samples import Samples, errors_of, open_samples
@@ -25,13 +25,18 @@ def run(options: argparse.Namespace) -> int:
     if not options.out.endswith(".npz"):
         raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
     samples = open_samples(options.data, options.column)
-    hasher = load_hasher(options.model)
+    model = load_hasher(options.model)
+    hasher = find_hasher(model)
+
+    def batches(size: int) -> Iterator[Any]:
+        return (hasher_input(model, batch) for batch in samples.batches(size))
+
     with errors_of(options.data):
-        hasher.encode(next(samples.batches(N_PROBED)))  # a wrong number of features is an error before any work
+        hasher.encode(next(batches(N_PROBED)))  # a wrong number of features is an error before any work
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
     function, width = _record_of(hasher, n_bytes, options.data)
-    source, size = Source(samples.n, samples.batches), ENCODE_BATCH_SIZE
+    source, size = Source(samples.n, batches), ENCODE_BATCH_SIZE
     with progress(f"Encoding {options.data}", samples.n) as show:
         records = into_file(hasher, source, function, width, options.out, size, lambda n_done, _: show(n_done))
     with closing(records):
@@ -69,7 +74,7 @@ def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
 
 
 def load_hasher(path: str) -> Any:
-    """Hasher of a file, which must not be that of an index."""
+    """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
     header, _ = read(path)
     if header["class"] in INDEXES:  # some are not loaded without vectors
         raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}: save its hasher_.")
@@ -80,5 +85,5 @@ def encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[n
     """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
     for batch in in_batches(samples, f"Encoding {name}"):
         with errors_of(name):
-            codes = hasher.encode(batch), item_factors(hasher, batch)
+            codes = packed_codes(hasher, batch)[0], item_factors(hasher, batch)
         yield codes

@@ -12,7 +12,7 @@ from skhash.registry import FOR_NEIGHBORS, GROUPS, METHODS
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
 EXPORTS = ("faiss", "usearch", "lancedb", "pgvector", "sqlite-vec", "duckdb", "parquet", "ubinary", "binary")
-_DATA = "samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists"
+_DATA = "name of a data set, or samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists"
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
 
@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
         description="Write report.html again from the finished results of a comparison, without fitting anything.",
     )
     report.add_argument("folder", metavar="FOLDER", help="the folder of --out")
+    _add_fit(commands)
     _add_encode(commands)
     _add_search(commands)
     _add_export(commands)
@@ -114,7 +115,47 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         metavar="FOLDER",
         help="write results.json, results.md and report.html there; a stopped run continues where it stopped",
     )
+    job.add_argument(
+        "--keep-models",
+        action="store_true",
+        help="save each fitted hasher in FOLDER/models, for skhash encode and search",
+    )
     job.add_argument("--fresh", action="store_true", help="discard the results of an earlier run in FOLDER")
+
+
+def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "fit",
+        help="fit a hasher to a data set or a file, and save it",
+        description="Fit a hasher to a data set or a file, score it on held-out samples, and save it for skhash encode "
+        "and skhash search.",
+    )
+    job.add_argument("data", metavar="DATA", help=f"{_DATA}; labels are y of the .npz file, or a column: --labels")
+    job.add_argument("--method", metavar="NAME", required=True, help="one of those that skhash methods lists")
+    job.add_argument("--bits", type=_count, default=32, metavar="N", help="number of bits (default 32)")
+    job.add_argument("--out", metavar="MODEL", required=True, help="the file to write, usually *.safetensors")
+    job.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the hasher, as in Python, or text; may be given several times",
+    )
+    job.add_argument(
+        "--scale", action="store_true", help="a StandardScaler in front: MODEL is a Pipeline, which scales new samples"
+    )
+    job.add_argument(
+        "--held-out",
+        type=_share,
+        default=0.1,
+        metavar="SHARE",
+        help="share of the samples that are not learned from, and score the hasher (default 0.1); 0 for none",
+    )
+    job.add_argument(
+        "--seed", type=lambda text: _count(text, 0), default=0, metavar="N", help="random seed (default 0)"
+    )
+    _add_column(job)
+    job.add_argument("--labels", metavar="NAME", help="column of a Parquet file that holds the labels (default y)")
 
 
 def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -225,6 +266,8 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError("--out must be a folder. Got '' instead.")
     if options.fresh and options.out is None:
         raise ValueError("--fresh needs --out FOLDER, whose results it discards.")
+    if options.keep_models and options.out is None:
+        raise ValueError("--keep-models needs --out FOLDER, where it saves them.")
     if options.tune_metric is not None and options.tune is None:
         raise ValueError("--tune-metric needs --tune BUDGET.")
 
@@ -287,8 +330,18 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text) >= 1
 
 
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"must be a number >= 0 and < 1. Got {text!r} instead.")
+    return share
+
+
 def _count(text: str, least: int = 1) -> int:
-    if not _is_count(text) or int(text) < least:
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise argparse.ArgumentTypeError(f"must be an int >= {least}. Got {text!r} instead.")
     return int(text)
 

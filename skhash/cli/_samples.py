@@ -1,7 +1,7 @@
 """Samples and codes of files, for the command line."""
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from skhash._encoding._sources import array_source, iterator_source
 from skhash._libraries import library
+from skhash._validation.numeric import as_array
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
+from skhash.datasets._sources import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets._splitting import check_arrays
 from skhash.exceptions import InvalidFileError
 from skhash.stores import StoredCodes, from_parquet
@@ -33,12 +35,15 @@ class Samples:
     batches : callable
         Takes the size of a batch, and yields arrays of shape (n_batch, n_features, ...).
     mapped : ndarray of shape (n, n_features, ...) or None
-        All samples of a mapped file.
+        All samples, if they are mapped or in memory.
+    targets : callable
+        Returns the labels of all samples, or None if there are none.
     """
 
     n: int
     batches: Callable[[int], Iterator[npt.NDArray[Any]]]
     mapped: npt.NDArray[Any] | None = None
+    targets: Callable[[], Any] = lambda: None
 
     def array(self) -> npt.NDArray[Any]:
         """All samples: those of an .npy file are mapped, others are read."""
@@ -71,23 +76,25 @@ def errors_of(path: str) -> Iterator[None]:
         raise ValueError(f"{path}: {error}") from error
 
 
-def open_samples(path: str, column: str | None = None) -> Samples:
-    """Open a file of samples.
+def open_samples(path: str, column: str | None = None, labels: str | None = None) -> Samples:
+    """Open a file of samples, or a data set with a name.
 
     Parameters
     ----------
     path : str
-        An .npy file, which is mapped; an .npz file with X, or a Parquet file, which are read slice by slice.
+        An .npy file, which is mapped; an .npz file with X, or a Parquet file, which are read slice by slice. Or what
+        :func:`skhash.datasets.load_dataset` takes.
     column : str, default=None
         Column of the Parquet file; None takes the only one with lists of numbers.
+    labels : str, default=None
+        Column of the Parquet file that holds the labels; None takes ``y`` if there is one.
 
     Returns
     -------
     Samples
         The samples.
     """
-    _check_exists(path)
-    samples = _open(path, column)
+    samples = _open(path, column, labels)
     if not samples.n:
         raise InvalidFileError(path, "has no samples.")
     return samples
@@ -119,6 +126,8 @@ def read_codes(path: str) -> Items:
 
 def is_codes(path: str) -> bool:
     """Whether a file holds codes and not samples."""
+    if _is_name(path):
+        return False
     _check_exists(path)
     if Path(path).suffix == ".parquet":
         return "code" in _arrow("pyarrow.parquet").read_schema(path).names
@@ -129,12 +138,16 @@ def is_codes(path: str) -> bool:
     return "codes.npy" in names
 
 
-def _open(path: str, column: str | None) -> Samples:
+def _open(path: str, column: str | None, labels: str | None) -> Samples:
+    for option, given in (("--column", column), ("--labels", labels)):
+        if given is not None and Path(path).suffix != ".parquet":
+            raise ValueError(f"{option} must be used with a Parquet file. Got {path}.")
+    if _is_name(path):
+        return _open_name(path)
+    _check_exists(path)
     kind = Path(path).suffix
-    if column is not None and kind != ".parquet":
-        raise ValueError(f"--column must be used with a Parquet file. Got {path}.")
     if kind == ".parquet":
-        return _open_parquet(path, column)
+        return _open_parquet(path, column, labels)
     if kind == ".npz":
         return _open_npz(path)
     if kind != ".npy":
@@ -143,6 +156,21 @@ def _open(path: str, column: str | None) -> Samples:
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
     return Samples(len(X), array_source(X).slices, X)
+
+
+def _is_name(path: str) -> bool:
+    """Whether this is no file here, but the name of a data set, or of a file in the folder of data sets."""
+    is_known = path in DEFAULT_PROTOCOLS or path in ALIASES
+    return not Path(path).is_file() and (is_known or find_file(path, None) is not None)
+
+
+def _open_name(name: str) -> Samples:
+    name = ALIASES.get(name, name)
+    path = find_file(name, None)
+    if path is not None:
+        return _open(str(path), None, None)
+    arrays = fetch(name, None)
+    return Samples(len(arrays["X"]), array_source(arrays["X"]).slices, arrays["X"], lambda: arrays["y"])
 
 
 def _open_npz(path: str) -> Samples:
@@ -155,27 +183,49 @@ def _open_npz(path: str) -> Samples:
         _, scale = check_arrays(np.zeros((1, *shape[1:]), dtype), None, arrays.get("scale", 1.0))
     except (ValueError, TypeError) as error:
         raise InvalidFileError(path, f"cannot be used: {error}") from error
+
+    def targets() -> Any:
+        y = read_npz(path, ("X", "y", "scale", "test"), unread=("X", "scale", "test")).get("y")
+        try:
+            check_arrays(np.zeros((shape[0], 1)), y, 1.0)
+        except (ValueError, TypeError) as error:
+            raise InvalidFileError(path, f"cannot be used: {error}") from error
+        return y
+
     if "scale" not in arrays:
-        return Samples(shape[0], slices)
-    return Samples(shape[0], lambda size: (batch * scale for batch in slices(size)))
+        return Samples(shape[0], slices, targets=targets)
+    return Samples(shape[0], lambda size: (batch * scale for batch in slices(size)), targets=targets)
 
 
-def _open_parquet(path: str, column: str | None) -> Samples:
+def _open_parquet(path: str, column: str | None, labels: str | None) -> Samples:
     arrow, parquet, compute = _arrow("pyarrow"), _arrow("pyarrow.parquet"), _arrow("pyarrow.compute")
     try:
         schema = parquet.read_schema(path)
         n = parquet.read_metadata(path).num_rows
     except arrow.ArrowException as error:
         raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
+    if labels is not None and labels not in schema.names:
+        raise ValueError(f"--labels must be a column of {path}, {_some(schema.names)}. Got {labels!r} instead.")
     lists = [field.name for field in schema if hasattr(field.type, "value_type") and _is_number(field.type.value_type)]
+    label = labels or ("y" if "y" in schema.names and "y" not in lists else None)
+    lists = [name for name in lists if name != label]
     if not lists:
-        there = ", ".join(schema.names[:5]) + ", ..." * (len(schema.names) > 5)
-        raise InvalidFileError(path, f"must have a column of lists of numbers. Got the columns {there} instead.")
+        raise InvalidFileError(
+            path, f"must have a column of lists of numbers. Got the columns {_some(schema.names)} instead."
+        )
     if column is None and len(lists) != 1:
         raise ValueError(f"--column must name the column of {path}. Got none, and it has {', '.join(lists)}.")
     if column is not None and column not in lists:
         raise ValueError(f"--column must be a column of lists of numbers, {', '.join(lists)}. Got {column!r} instead.")
     name = lists[0] if column is None else column
+
+    def targets() -> Any:
+        if label is None:
+            return None
+        values = parquet.read_table(path, columns=[label]).column(label)
+        if values.null_count:
+            raise InvalidFileError(path, f"must have labels without gaps in {label}.")
+        return as_array(values.to_pylist(), label)
 
     def batches(size: int) -> Iterator[npt.NDArray[Any]]:
         width = None
@@ -188,7 +238,13 @@ def _open_parquet(path: str, column: str | None) -> Samples:
                     raise InvalidFileError(path, f"must have lists of one length without gaps in {name}.")
                 yield flat.to_numpy(zero_copy_only=False).reshape(len(values), width)
 
-    return Samples(n, lambda size: iterator_source(batches(size)).slices(size))  # of this size in all row groups
+    # batches are of this size in all row groups
+    return Samples(n, lambda size: iterator_source(batches(size)).slices(size), targets=targets)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names."""
+    return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
 
 
 def _is_number(kind: Any) -> bool:

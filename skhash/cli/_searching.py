@@ -138,7 +138,7 @@ def _fill(
 ) -> None:
     """Fit an index to the items in DATA."""
     (codes, nbits, ids), factors = _items(hasher, options, has_codes)
-    check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
+    check_same_nbits(nbits, int(find_hasher(hasher)._n_features_out), options.data, options.model)
     with errors_of(options.queries):
         index.fit(query)  # of the kind of the queries; the codes replace this item
     if index.factors_ is not None and factors is None and index.query == "real":
@@ -160,7 +160,7 @@ def _items(hasher: Any, options: argparse.Namespace, has_codes: bool) -> Items:
         return items
     samples = open_samples(options.data, options.column)
     codes, factors = zip(*encode_batches(hasher, samples, options.data), strict=True)
-    stored = check_codes(np.concatenate(codes), int(hasher._n_features_out), None)
+    stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), None)
     return Items(stored, None if factors[0] is None else np.concatenate(factors))
 
 

@@ -312,6 +312,8 @@ def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
     if nbits % 8:
         return "its size is a whole number of bytes"
     baseline = make_baseline(name, nbits, 0)
+    if isinstance(baseline, FaissPQ | FaissLSH) and faiss_version() is None:
+        return "needs faiss-cpu"
     if isinstance(baseline, FaissLSH):
         return None  # it draws more directions than features
     unit, size = "bits", nbits
@@ -326,6 +328,14 @@ def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
     if size < 1:
         return f"{nbits // 8} bytes leave no {unit}"
     return None if size <= n_features else f"{nbits // 8} bytes hold {size} {unit}, more than the {n_features} features"
+
+
+def faiss_version() -> str | None:
+    """Version of FAISS; None if it is not installed."""
+    try:
+        return str(import_faiss().__version__)
+    except ImportError:
+        return None
 
 
 def import_faiss() -> Any:

@@ -6,6 +6,7 @@ the metrics average over the orders of ties, by the same histogram as everywhere
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -102,7 +103,13 @@ class HasherIndex:
 
 
 def evaluate_method(
-    method: str, nbits: int, seed: int, vectors: Vectors, watcher: Any = None, **parameters: Any
+    method: str,
+    nbits: int,
+    seed: int,
+    vectors: Vectors,
+    watcher: Any = None,
+    keep: Callable[[Any], object] | None = None,
+    **parameters: Any,
 ) -> dict[str, Any]:
     """Recall of the nearest neighbors of a method that is fitted on the items.
 
@@ -118,6 +125,8 @@ def evaluate_method(
         Items, queries and truth.
     watcher : callback, default=None
         A callback of the fit of a hasher.
+    keep : callable, default=None
+        Called with the fitted hasher; not for a baseline.
     **parameters
         Further parameters of the hasher.
 
@@ -136,6 +145,8 @@ def evaluate_method(
     fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
     index.add(vectors.items)
+    if keep is not None and method not in BASELINES:
+        keep(index.hasher)
     values = {
         "fit_seconds": fit_seconds,
         "codes_per_second": len(vectors.items) / (time.perf_counter() - start),

@@ -3,9 +3,6 @@
 import math
 import time
 import traceback
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
@@ -14,9 +11,10 @@ from typing import Any, get_args
 import numpy as np
 
 from skhash import hashers
+from skhash._estimators import named_warnings
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
-from skhash.comparison._baselines import import_faiss, why_not
+from skhash.comparison._baselines import faiss_version, why_not
 from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method, with_truth
 from skhash.comparison._settings import Settings, Tuning, versions
 from skhash.comparison.evaluation import evaluate_hasher
@@ -25,7 +23,7 @@ from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tuning import best_candidate, tune
 from skhash.datasets import Protocol, load_dataset, split
-from skhash.registry import FOR_NEIGHBORS, VARIANTS
+from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,8 @@ class Task:
         Seed of the split and of the method.
     tuning : Tuning, default=None
         How parameters are chosen. None takes the defaults.
+    keep_models : bool, default=False
+        Whether to save the fitted hasher.
     command : str, default=None
         The command line, which is stored with the result.
     """
@@ -82,7 +82,13 @@ class Task:
     nbits: int
     seed: int
     tuning: Tuning | None = None
+    keep_models: bool = False
     command: str | None = None
+
+    @property
+    def keeps_model(self) -> bool:
+        """Whether there is a hasher to save."""
+        return self.keep_models and self.method not in BASELINES
 
     @property
     def n_fits(self) -> int:
@@ -105,7 +111,7 @@ class Task:
         variant = variant_of(self.method)
         parameters = dict(variant.parameters)
         if variant.method.class_name.startswith("Faiss"):
-            parameters["faiss"] = import_faiss().__version__
+            parameters["faiss"] = faiss_version()
         return Settings(
             dataset=self.data.dataset,
             protocol=self.data.protocol_name,
@@ -190,7 +196,7 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
         parameters=dict(variant_of(task.method).parameters),
     )
     try:
-        with _named_warnings(task):
+        with named_warnings(task.full_label):
             result = _measure(task, store, result, watcher)
     except Exception as error:
         result = replace(result, error=f"{type(error).__name__}: {error}")
@@ -200,22 +206,6 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
     return result
 
 
-@contextmanager
-def _named_warnings(task: Task) -> Iterator[None]:
-    """Context manager that begins each warning with the task, which the place in the code does not tell.
-
-    A warning that an earlier task has shown is shown again.
-    """
-    with warnings.catch_warnings():
-        show = warnings.showwarning
-
-        def show_with_name(message: Any, *place: Any, **options: Any) -> None:
-            show(f"{task.full_label}: {message}", *place, **options)
-
-        warnings.showwarning = show_with_name
-        yield
-
-
 def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:
     """The result with what was measured, or with the reason why the method does not apply."""
     data = load(task.data.source, task.data.protocol, task.seed)
@@ -223,9 +213,9 @@ def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:
     if reason is not None:
         return replace(result, not_applicable=reason)
     if task.data.task == "neighbors":
-        return replace(result, **_evaluate_neighbors(task, watcher))
+        return replace(result, **_evaluate_neighbors(task, store, watcher))
     chosen, result = _tune(task, data, store, result, watcher)
-    return replace(result, **_evaluate(task, data, chosen, watcher))
+    return replace(result, **_evaluate(task, data, store, chosen, watcher))
 
 
 def _why_not(task: Task, data: Any) -> str | None:
@@ -275,13 +265,21 @@ def _make_watched(task: Task, data: Any, watcher: Any, **parameters: Any) -> Bas
     return hasher if watcher is None else hasher.set_callbacks(watcher)
 
 
-def _evaluate_neighbors(task: Task, watcher: Any) -> dict[str, Any]:
+def _evaluate_neighbors(task: Task, store: Store, watcher: Any) -> dict[str, Any]:
     vectors = load_vectors(task.data.source, task.data.protocol, task.seed)
-    return evaluate_method(task.method, task.nbits, task.seed, vectors, watcher)
+    models: list[Any] = []
+    values = evaluate_method(task.method, task.nbits, task.seed, vectors, watcher, models.append)
+    return values | _keep(task, store, *models)
 
 
-def _evaluate(task: Task, data: Any, chosen: dict[str, Any], watcher: Any) -> dict[str, Any]:
-    values = evaluate_hasher(_make_watched(task, data, watcher, **chosen), data, details=True)
+def _evaluate(task: Task, data: Any, store: Store, chosen: dict[str, Any], watcher: Any) -> dict[str, Any]:
+    hasher = _make_watched(task, data, watcher, **chosen)
+    values = evaluate_hasher(hasher, data, details=True)
     if math.isnan(values["ap"]):
         raise ValueError("No query has a relevant sample in the database.")
-    return values
+    return values | _keep(task, store, hasher)
+
+
+def _keep(task: Task, store: Store, *models: Any) -> dict[str, Any]:
+    """Save the fitted hasher, if it is to be kept, and return the field of the result."""
+    return {"model": store.write_model(task.settings, models[0])} if task.keeps_model else {}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skhash._estimators import find_hasher, packed_codes
+from skhash._estimators import find_hasher, named_warnings, packed_codes
 from skhash.metrics import Ranking, evaluate_ranking, evaluate_with_curve
 
 #: metrics of every result
@@ -46,7 +46,8 @@ def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[st
     (1.0, 64)
     """
     start = time.perf_counter()
-    hasher.fit(data.X_train, data.y_train)
+    with named_warnings(hasher):
+        hasher.fit(data.X_train, data.y_train)
     fit_seconds = time.perf_counter() - start
     queries, nbits = packed_codes(hasher, data.X_query)
     start = time.perf_counter()

@@ -195,8 +195,9 @@ def _newest(records: Sequence[Record]) -> list[Record]:
     order = {method: i for i, method in enumerate((*VARIANTS, *FOR_NEIGHBORS))}
     chosen = []
     for group in groups.values():
-        latest = [record for record in group if record.settings.shared == group[-1].settings.shared]
-        chosen += sorted(latest, key=lambda record: _place(record, order))
+        shared = group[-1].settings.shared
+        latest = {_key(record.result): record for record in group if record.settings.shared == shared}
+        chosen += sorted(latest.values(), key=lambda record: _place(record, order))
     return chosen
 
 

@@ -15,7 +15,7 @@ class Result(Mapping[str, Any]):
 
     It can be read like an entry of ``results.json``, too: ``result["ap"]``, ``dict(result)``.
     The metrics and what follows them up to `curves` are None if the fit failed or the method does
-    not apply. As a dict it has only the metrics of its task.
+    not apply. As a dict it has only the metrics of its task, and `model` only if it was kept.
 
     Parameters
     ----------
@@ -54,6 +54,8 @@ class Result(Mapping[str, Any]):
         Number of candidates that tuning compared.
     tuning_seconds : float, default=0.0
         Time of tuning.
+    model : str, default=None
+        File of the fitted hasher, relative to the folder of the results, if it was kept.
     not_applicable, error : str, default=None
         Why there are no metrics.
     seconds : float, default=0.0
@@ -97,6 +99,7 @@ class Result(Mapping[str, Any]):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     n_candidates: int = 1
     tuning_seconds: float = 0.0
+    model: str | None = None
     not_applicable: str | None = None
     error: str | None = None
     seconds: float = 0.0
@@ -109,6 +112,7 @@ class Result(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         own = LAYOUTS[self.task].fields if self.task in LAYOUTS else frozenset()
         others = frozenset().union(*(layout.fields for layout in LAYOUTS.values())) - own
+        others |= {"model"} if self.model is None else frozenset()
         return (field.name for field in fields(self) if field.name not in others)
 
     def __len__(self) -> int:

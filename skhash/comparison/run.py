@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from skhash._validation.numeric import is_count
 from skhash.codes import MAX_NBITS
-from skhash.comparison._baselines import import_faiss
 from skhash.comparison._layouts import LAYOUTS
 from skhash.comparison._settings import Tuning
 from skhash.comparison._tasks import Task, identify, load, load_vectors, run_task, task_of
 from skhash.comparison._watching import Channel, FitWatcher, open_channel
-from skhash.comparison.methods import expand_methods, variant_of
+from skhash.comparison.methods import expand_methods
 from skhash.comparison.progress import Progress, estimate_seconds_left
 from skhash.comparison.report import check_own_results, write_results
 from skhash.comparison.results import Result
@@ -40,6 +39,7 @@ def compare(
     n_jobs: int = 1,
     folder: str | os.PathLike[str] | None = None,
     fresh: bool = False,
+    keep_models: bool = False,
     command: str | None = None,
 ) -> tuple[list[Result], str]:
     """Results of every method on every split of one or several data sets.
@@ -79,6 +79,9 @@ def compare(
         A damaged file is named in a warning, and its result is computed again.
     fresh : bool, default=False
         Discard stored results of the same settings.
+    keep_models : bool, default=False
+        Save each fitted hasher in the folder ``models`` of `folder` by :func:`skhash.persistence.save`; `model` of
+        its result names the file. Stored results without one are computed again.
     command : str, default=None
         The command line, which is stored with the results.
 
@@ -106,11 +109,13 @@ def compare(
     """
     if not is_count(n_jobs):
         raise ValueError(f"`n_jobs` must be an int >= 1. Got {n_jobs!r} instead.")
+    if keep_models and folder is None:
+        raise ValueError("`keep_models` must be False without a folder. Got True: pass `folder`.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
     if folder is not None:
         check_own_results(folder, "would be lost. Choose another folder.")
     tuning = None if tune is None else Tuning(tune, tune_metric)
-    tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, tuning, command)
+    tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, tuning, keep_models, command)
     results: dict[int, Result] = {}
     steps: dict[int, Step] = {}
 
@@ -143,6 +148,7 @@ def _plan(
     nbits: Iterable[int],
     n_seeds: int,
     tuning: Tuning | None,
+    keep_models: bool,
     command: str | None,
 ) -> list[Task]:
     """Tasks of a comparison by data set, seed, number of bits and method, after a look at every data set."""
@@ -159,8 +165,6 @@ def _plan(
         raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds!r} instead.")
     if tuning is not None and task == "neighbors":
         raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {tuning.budget} instead.")
-    if any(variant_of(method).method.class_name.startswith("Faiss") for method in methods):
-        import_faiss()
     if tuning is not None:
         Metric.parse(tuning.metric)
         if not is_count(tuning.budget) or tuning.budget < 2:
@@ -177,7 +181,7 @@ def _plan(
     if len({source.dataset for source in sources}) < len(sources):
         raise ValueError(f"`dataset` must have data sets with different names. Got {names} instead.")
     return [
-        Task(source, method, bits, seed, tuning, command)
+        Task(source, method, bits, seed, tuning, keep_models, command)
         for source in sources
         for seed in range(n_seeds)
         for bits in nbits
@@ -209,7 +213,7 @@ def _run_tasks(
         if fresh:
             store.discard(task.settings)
         stored = store.read_result(task.settings)
-        if stored is None or stored.error is not None:
+        if stored is None or stored.error is not None or _lacks_model(task, stored, store):
             waiting.append(position)
         else:
             yield position, stored, True
@@ -227,6 +231,11 @@ def _run_tasks(
     finally:
         load.cache_clear()
         load_vectors.cache_clear()
+
+
+def _lacks_model(task: Task, stored: Result, store: Store) -> bool:
+    """Whether the fitted hasher of a stored result is to be kept, and was not."""
+    return task.keeps_model and stored.not_applicable is None and not store.has_model(task.settings)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
     FOLDER/rows/<data set>_<protocol>_<method>_<nbits>_<seed>_<hash>.json     one per finished fit
     FOLDER/tuning/<...>.json                                                 the candidates of one tuning
+    FOLDER/models/<...>.safetensors                                          the fitted hasher, if it is kept
 
 Each write is atomic, and each file has a checksum. The hash is that of the settings, which are in
 the file, too: everything that decides the metrics. A file is reused only for the same data, method,
@@ -173,6 +174,46 @@ class Store:
         if path is not None:
             write_sealed(path, record.to_dict())
 
+    def write_model(self, settings: Settings, hasher: Any) -> str | None:
+        """Save the fitted hasher of a result, and return its path in the folder.
+
+        Parameters
+        ----------
+        settings : Settings
+            The settings of the result.
+        hasher : BaseHasher
+            The hasher.
+
+        Returns
+        -------
+        str or None
+            The path, with slashes. None without a folder.
+        """
+        from skhash.persistence import save  # imports safetensors
+
+        path = self._path("models", settings.to_dict(), "safetensors")
+        if self.folder is None or path is None:
+            return None
+        path.parent.mkdir(exist_ok=True)
+        save(hasher, path)
+        return path.relative_to(self.folder).as_posix()
+
+    def has_model(self, settings: Settings) -> bool:
+        """Whether the fitted hasher of these settings is kept.
+
+        Parameters
+        ----------
+        settings : Settings
+            The settings.
+
+        Returns
+        -------
+        bool
+            Whether the file exists.
+        """
+        path = self._path("models", settings.to_dict(), "safetensors")
+        return path is not None and path.is_file()
+
     def read_candidates(self, settings: Settings) -> list[Candidate]:
         """Stored candidates of these settings, whatever their budget.
 
@@ -208,25 +249,26 @@ class Store:
             write_sealed(path, {"settings": values, "candidates": [candidate.to_dict() for candidate in candidates]})
 
     def discard(self, settings: Settings) -> None:
-        """Remove the result and the candidates of these settings, if there are any.
+        """Remove the result, the candidates and the hasher of these settings, if there are any.
 
         Parameters
         ----------
         settings : Settings
             The settings.
         """
-        for kind, values in (("rows", settings.to_dict()), ("tuning", settings.to_tuning_dict())):
-            path = self._path(kind, values)
+        own = settings.to_dict()
+        paths = self._path("rows", own), self._path("tuning", settings.to_tuning_dict())
+        for path in (*paths, self._path("models", own, "safetensors")):
             if path is not None:
                 path.unlink(missing_ok=True)
 
-    def _path(self, kind: str, settings: Mapping[str, Any]) -> Path | None:
+    def _path(self, kind: str, settings: Mapping[str, Any], ending: str = "json") -> Path | None:
         if self.folder is None:
             return None
         name = "_".join(str(settings[key]) for key in ("dataset", "protocol", "method", "nbits", "seed"))
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
         stem = re.sub(r"[^\w.-]", "-", name)
-        return self.folder / kind / f"{stem}_{digest}.json"
+        return self.folder / kind / f"{stem}_{digest}.{ending}"
 
 
 def read_record(path: str | os.PathLike[str]) -> Record:

@@ -27,7 +27,7 @@ def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> 
     -------
     list of list of str
         A mean, and after ± the standard deviation over the seeds. A method without results
-        has "not applicable" or "failed" instead.
+        has "not applicable", "failed" or what it needs, such as "needs faiss-cpu", instead.
 
     Examples
     --------
@@ -48,6 +48,8 @@ def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> 
                     cells[place] = mark(cells[place])
         else:
             why = "failed" if any(result.get("error") for result in group) else "not applicable"
+            reason = group[0].get("not_applicable") or ""
+            why = reason if reason.startswith("needs ") else why
             cells = [why, *[""] * (len(layout.columns) - 1)]
         lines.append([method, layout.size(bits), *cells])
     return lines

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._estimators import named_warnings
 from skhash._files import with_current_names
 from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity
@@ -119,7 +120,7 @@ def tune(
     >>> best_candidate(candidates).score >= candidates[0].score
     True
     """
-    division = _divide_training_samples(data, seed)
+    division = divide_samples(len(data.X_train), data.y_train, data.affinity, _HELD_OUT, seed)
     found = {json.dumps(dict(candidate.parameters)): candidate for candidate in known if candidate.error is None}
     candidates: list[Candidate] = []
     for draw in ({}, *_draw_parameters(space, budget - 1, seed)):
@@ -127,7 +128,7 @@ def tune(
         parameters = {name: _scale(centers[name], value) if name in centers else value for name, value in draw.items()}
         key = json.dumps(parameters)
         if key not in found:
-            found[key] = _evaluate(make, parameters, space, data, division, metric)
+            found[key] = _evaluate(make, parameters, space, data, division, metric, len(candidates) + 1)
             if save is not None:
                 save(list(found.values()))
         candidates.append(found[key])
@@ -153,17 +154,16 @@ def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
 _Division = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-def _divide_training_samples(data: Any, seed: int) -> _Division:
-    """Indices of training samples to learn from, and of those that act as queries, with the same share per class."""
+def divide_samples(n: int, y: Any, affinity: Any, share: float, seed: int) -> _Division:
+    """Indices of samples to learn from, and of a share that acts as queries, the same of each class."""
     from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
-    n = len(data.X_train)
     groups: npt.NDArray[Any] = np.zeros(n)
-    splitter = ShuffleSplit(1, test_size=_HELD_OUT, random_state=seed)
-    if isinstance(data.affinity, ClassAffinity):
-        _, groups, sizes = np.unique(np.ravel(data.y_train), return_inverse=True, return_counts=True)
-        if sizes.min() > 1 and len(sizes) <= _HELD_OUT * n:
-            splitter = StratifiedShuffleSplit(1, test_size=_HELD_OUT, random_state=seed)
+    splitter = ShuffleSplit(1, test_size=share, random_state=seed)
+    if isinstance(affinity, ClassAffinity):
+        _, groups, sizes = np.unique(np.ravel(y), return_inverse=True, return_counts=True)
+        if sizes.min() > 1 and len(sizes) <= share * n:
+            splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
     learned, held_out = next(splitter.split(np.zeros(n), groups))
     return learned, held_out
 
@@ -190,15 +190,26 @@ def _draw_parameters(space: Space, n: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _evaluate(
-    make: Callable[..., Any], parameters: dict[str, Any], space: Space, data: Any, division: _Division, metric: str
+    make: Callable[..., Any],
+    parameters: dict[str, Any],
+    space: Space,
+    data: Any,
+    division: _Division,
+    metric: str,
+    number: int,
 ) -> Candidate:
-    """Fit a candidate and rank the held-out samples. An error of the default (no parameters) is raised."""
+    """Fit a candidate, whose number is for warnings, and rank the held-out samples.
+
+    An error of the default (no parameters) is raised.
+    """
     start = time.perf_counter()
     X, y = data.X_train, data.y_train
     learned, held_out = division
     try:
-        hasher = make(store_database=True, **parameters).fit(X[learned], take_targets(y, learned))
-        score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], take_targets(y, held_out))
+        hasher = make(store_database=True, **parameters)
+        with named_warnings(hasher, f", candidate {number}"):
+            hasher.fit(X[learned], take_targets(y, learned))
+            score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], take_targets(y, held_out))
         if not math.isfinite(score):
             raise ValueError("No held-out training sample has a relevant training sample.")
         centers = {} if parameters else _centers(hasher, space)

@@ -46,7 +46,7 @@ class Step:
     fit, n_fits : int, default=1
         Which fit it is, and how many the result takes: each candidate of its tuning, and the last.
     n_tasks : int, default=0
-        Number of results.
+        Number of results; 0 for a fit that is no part of a comparison.
     total_seconds_left : float, default=0.0
         Estimated time until the end of the comparison.
     """
@@ -65,7 +65,7 @@ class Step:
     total_seconds_left: float = 0.0
 
     def __str__(self) -> str:
-        text = f"[{self.position + 1}/{self.n_tasks}] {self.label}"
+        text = f"[{self.position + 1}/{self.n_tasks}] {self.label}" if self.n_tasks else self.label
         text += f", candidate {self.fit} of {self.n_fits - 1}" if self.fit < self.n_fits else ""
         text += f": {self.unit} {self.n_done} of {self.n_steps}"
         text += "" if self.loss is None else f", loss {self.loss:.3g}"
@@ -73,7 +73,7 @@ class Step:
             return text
         times = (self.seconds_left, self.total_seconds_left)  # in few words, so that 80 columns are enough
         left, total = (format_seconds(seconds).removeprefix("about ") for seconds in times)
-        return f"{text}; {left} left, {total} in all"
+        return f"{text}; {left} left, {total} in all" if self.n_tasks else f"{text}; {left} left"
 
 
 def format_seconds(seconds: float) -> str:

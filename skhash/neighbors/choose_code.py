@@ -1,5 +1,6 @@
 """The shortest code that finds the nearest vectors of new queries, with confidence."""
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
-from skhash._estimators import find_hasher, item_factors
+from skhash._estimators import find_hasher, item_factors, named_warnings
 from skhash._validation.numeric import is_count
 from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
 from skhash.codes import MAX_NBITS
@@ -35,6 +36,7 @@ def choose_code(
     n_queries: int | None = None,
     confidence: float = 0.95,
     random_state: Any = None,
+    verbose: int = 0,
 ) -> ChosenCode:
     """Choose the fewest bytes, and then the fewest candidates, that find the nearest vectors of new queries.
 
@@ -74,6 +76,9 @@ def choose_code(
         Minimum probability that the choice reaches the target for new queries like these.
     random_state : int, RandomState instance or None, default=None
         Draws the samples that are queries. The hasher has a `random_state` of its own.
+    verbose : int, default=0
+        Whether to print a line before each fit and one after it. Callbacks of the hasher, such as the ``ProgressBar``
+        of scikit-learn, show the epochs of each fit.
 
     Returns
     -------
@@ -126,9 +131,19 @@ def choose_code(
     learned_from = held_out.items, None if y is None else _targets(X, y, held_out.item_indices)
     measure = HeldOutRecall(held_out, k, near)
     hashers, recalls, sizes = {}, {}, {}
-    for length in lengths:
-        hashers[length] = clone(hasher).set_params(**{name: length}).fit(*learned_from)
+    for place, length in enumerate(lengths, 1):
+        head = f"[choose_code {place}/{len(lengths)}] {length} bits"
+        if verbose:
+            print(f"{head}: fit on {len(held_out.item_vectors):,} items", flush=True)
+        start = time.perf_counter()
+        hashers[length] = clone(hasher).set_params(**{name: length})
+        with named_warnings(hashers[length]):
+            hashers[length].fit(*learned_from)
+        seconds = time.perf_counter() - start
         recalls[length] = measure(hashers[length], numbers, query)
+        if verbose:
+            recall = f"{recalls[length][-1].mean():.3f} with {numbers[-1]} candidates"
+            print(f"{head}: fitted in {seconds:.1f} s, recall {recall}", flush=True)
         sizes[length] = _bytes_per_item(hashers[length], held_out, length, rerank)
     table = measured_table(recalls, numbers, sizes, confidence)
     best = smallest_code(table, target_recall)

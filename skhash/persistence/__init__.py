@@ -6,6 +6,9 @@ metadata under the key "skhash":
     {"format": 1, "version": "0.1.0", "class": "ITQHasher", "nbits": 32, "bit_order": "big",
      "params": {name: value}, "fitted": {name: value}, "sha256": checksum}
 
+A Pipeline of a StandardScaler and a hasher has the JSON of the hasher, and "scaler" with "params" and
+"fitted" of the scaler, and "names" of the two steps.
+
 What JSON lacks is an object with a key that begins with "$":
 
     {"$array": tensor, "order": "C" or "F"}    "F": the array is the transpose of the tensor

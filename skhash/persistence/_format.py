@@ -16,6 +16,8 @@ FORMAT = 1
 HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted"})
 #: keys that the JSON of an index has, too
 INDEX_HEADER = frozenset({"hasher", "frozen", "mapped"})
+#: key that the JSON of a hasher has if a scaler is in front of it
+SCALER = "scaler"
 #: key of the JSON in the metadata, and of the checksum in the JSON; files of the first versions have none
 TEXT, CHECKSUM = "skhash", "sha256"
 #: bytes of the JSON, and columns of a sparse matrix

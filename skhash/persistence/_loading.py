@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from skhash import __version__
+from skhash._estimators import find_hasher
 from skhash._files import qualified_name
 from skhash.persistence._decoding import Decoder
 from skhash.persistence._format import INDEXES
@@ -55,10 +56,10 @@ def load(
 
     Returns
     -------
-    BaseHasher or HammingNeighbors
-        The fitted hasher or index. Functions that served training are reset to the default of
-        their parameter, and `checkpoint` to None, so that a fit writes nowhere; both with a
-        warning.
+    BaseHasher, Pipeline or HammingNeighbors
+        The fitted hasher, Pipeline of a scaler and a hasher, or index. Functions that served
+        training are reset to the default of their parameter, and `checkpoint` to None, so that a
+        fit writes nowhere; both with a warning.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def load(
                 f"`{name}` must be None: the {'index' if is_index else 'hasher'} in {path} needs none. "
                 f"Got {qualified_name(value)} instead."
             )
-    inner, saved = (inner_hasher(loaded), header["hasher"]) if is_index else (loaded, header)
+    inner, saved = (inner_hasher(loaded), header["hasher"]) if is_index else (find_hasher(loaded), header)
     if backbone is not None:
         try:
             inner._module()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from skhash import __version__, hashers
 from skhash._validation.limits import check_nesting
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._format import CHECKSUM, FORMAT, HEADER, INDEX_HEADER, INDEXES, MAX_TEXT, TEXT, checksum
+from skhash.persistence._format import CHECKSUM, FORMAT, HEADER, INDEX_HEADER, INDEXES, MAX_TEXT, SCALER, TEXT, checksum
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -104,10 +104,11 @@ def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> None:
         raise InvalidFileError(
             path, f"must hold one of {', '.join(kinds)}. Got {short(repr(header.get('class')))} instead."
         )
-    expected = HEADER | INDEX_HEADER if header["class"] in INDEXES else HEADER
+    is_index = header["class"] in INDEXES
+    expected = HEADER | INDEX_HEADER if is_index else HEADER
     if missing := expected - header.keys():
         raise InvalidFileError(path, f"lacks {sorted(missing)}, which every file of skhash.persistence.save has.")
-    if unknown := header.keys() - expected - {CHECKSUM}:
+    if unknown := header.keys() - expected - {CHECKSUM} - (set() if is_index else {SCALER}):
         raise InvalidFileError(path, f"has {short(sorted(unknown))}, which no file of skhash.persistence.save has.")
     if header["bit_order"] != "big":
         raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

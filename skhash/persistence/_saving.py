@@ -2,23 +2,28 @@
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__, hashers
+from skhash._estimators import find_hasher
 from skhash._files import atomic_write, qualified_name
 from skhash.base import BaseHasher
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence._checking import check_hasher
 from skhash.persistence._encoding import Encoder
 from skhash.persistence._format import CHECKSUM, FORMAT, INDEXES, TEXT, checksum
-from skhash.persistence._hashers import encode_hasher, is_hasher
+from skhash.persistence._hashers import encode_hasher, encode_scaled, is_hasher, is_scaled
 from skhash.persistence._indexes import check_index, encode_index, mapped_arrays
 from skhash.persistence._reading import parse
 
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
-def save(hasher: BaseHasher | HammingNeighbors, path: str | os.PathLike[str]) -> None:
+
+def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.PathLike[str]) -> None:
     """Save a fitted hasher or an index: its parameters and all fitted attributes, with a checksum.
 
     The write is atomic. Callbacks are left out, and `checkpoint`, a folder of this machine. Of
@@ -31,12 +36,13 @@ def save(hasher: BaseHasher | HammingNeighbors, path: str | os.PathLike[str]) ->
     not saved, because they are kept by reference, and neither is a pipeline: pass both to
     :func:`load` again.
 
-    For hasher classes of your own, and for pipelines, use skops or joblib.
+    A Pipeline of a StandardScaler and a hasher is saved, too. For other pipelines, and for hasher
+    classes of your own, use skops or joblib.
 
     Parameters
     ----------
-    hasher : BaseHasher or HammingNeighbors
-        A fitted hasher or index of skhash.
+    hasher : BaseHasher, Pipeline or HammingNeighbors
+        A fitted hasher or index of skhash, or a Pipeline of a StandardScaler and such a hasher.
     path : path-like
         The file, usually ``*.safetensors``. An existing file is replaced.
 
@@ -70,26 +76,28 @@ def save(hasher: BaseHasher | HammingNeighbors, path: str | os.PathLike[str]) ->
     from safetensors.numpy import save as to_bytes
 
     is_index = INDEXES.get(type(hasher).__name__) is type(hasher)
-    if not is_index and not is_hasher(hasher):
-        is_frozen = isinstance(hasher, FrozenEstimator)
-        remedy = "save its `estimator`" if is_frozen else "use skops or joblib for other classes and for pipelines"
+    inner = find_hasher(hasher) if is_scaled(hasher) else hasher
+    if not is_index and not is_hasher(inner):
+        remedy = "use skops or joblib for other classes, and for pipelines other than a StandardScaler and a hasher"
+        remedy = "save its `estimator`" if isinstance(hasher, FrozenEstimator) else remedy
         raise TypeError(
             f"`hasher` must be one of {', '.join((*hashers.__all__, *INDEXES))} to be saved in {path}. Got a "
             f"{qualified_name(hasher)} instead; {remedy}."
         )
     check_is_fitted(hasher)
     encoder = Encoder(path)
+    encode = encode_index if is_index else encode_hasher if inner is hasher else encode_scaled
     header = {
         "format": FORMAT,
         "version": __version__,
-        "class": type(hasher).__name__,
-        "nbits": hasher._nbits,
+        "class": type(inner).__name__,
+        "nbits": inner._nbits,
         "bit_order": "big",
-        **(encode_index(hasher, encoder) if is_index else encode_hasher(hasher, encoder)),
+        **encode(hasher, encoder),
     }
     text = json.dumps(header | {CHECKSUM: checksum(header, encoder.tensors)})
     try:  # what `load` would refuse
-        (check_index if is_index else check_hasher)(hasher)
+        (check_index if is_index else check_hasher)(inner)
         parse(text)
     except ValueError as error:
         raise ValueError(f"`hasher` cannot be saved in {path}: {error}") from error

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils import Bunch
 
 from skhash.comparison import METRICS, evaluate_hasher, make_hasher
 from skhash.datasets import load_dataset
+from skhash.exceptions import DegenerateCodesWarning
 from skhash.metrics import precision, recall, relevance_histogram
 
 
@@ -26,6 +28,13 @@ def test_curves_are_means_of_precision_and_recall(data):
     np.testing.assert_allclose(curves["radius_recall"], [recall(H, radius=r) for r in range(9)], atol=1e-6)
     np.testing.assert_allclose(curves["rank_precision"], [precision(H, k=k) for k in curves["ranks"]], atol=1e-6)
     assert values["precision_at_100"] == precision(H, k=100)
+
+
+def test_a_warning_names_the_fit(data):
+    flat = Bunch(**data | {"X_train": np.zeros_like(data.X_train)})
+    for hasher in (make_hasher("lsh", 8, 0, "auto"), make_pipeline(MaxAbsScaler(), make_hasher("lsh", 8, 0, "auto"))):
+        with pytest.warns(DegenerateCodesWarning, match="^LSHHasher, 8 bits: "):
+            evaluate_hasher(hasher, flat)
 
 
 def test_details_change_no_metric(data):

@@ -1,6 +1,7 @@
 """The comparison of neighbors: recalls, baselines, and whole runs."""
 
 import json
+import sys
 from dataclasses import replace
 
 import faiss
@@ -299,7 +300,27 @@ def test_baselines_need_the_task(capsys):
         compare(task="relevance", protocol=replace(PROTOCOLS["neighbors"], name="own"))
 
 
-def test_a_missing_faiss_is_said_before_any_work(monkeypatch, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    assert main(["compare", "--task", "neighbors", "--methods", "int8,pq"]) == 1
-    assert capsys.readouterr().err.endswith("must be installed for pq, opq and faiss-lsh: pip install faiss-cpu\n")
+def test_without_faiss_its_rows_say_so_and_the_rest_runs(monkeypatch, capsys, tmp_path):
+    command = ["compare", "--task", "neighbors", "--methods", "int8,pq,opq,faiss-lsh", "--bytes", "8", "--seeds", "1"]
+    command += ["--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "faiss", None)
+        assert main(command) == 0
+        output = capsys.readouterr()
+        assert [output.out.count(f"| {name} | 8 ") for name in ("int8     ", "pq       ")] == [1, 1]
+        assert output.out.count(" | needs faiss-cpu | ") == 3
+        assert "\npq: not applicable: needs faiss-cpu.\n" in output.out
+        entries = json.loads((tmp_path / "results.json").read_text())
+        assert [entry["not_applicable"] for entry in entries] == [None, *3 * ["needs faiss-cpu"]]
+        assert entries[0]["real_neighbor_recall_at_10"] > 0.5
+        assert "needs faiss-cpu" in (tmp_path / "results.md").read_text(encoding="utf-8")
+        assert main(command) == 0
+        assert capsys.readouterr().err.count("; reused") == 4
+        rebuild_page(tmp_path)
+        assert "needs faiss-cpu" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert main(command) == 0  # now it is installed
+    output = capsys.readouterr()
+    assert output.err.count("; reused") == 1
+    assert "needs" not in output.out
+    rebuild_page(tmp_path)
+    assert "needs faiss-cpu" not in (tmp_path / "report.html").read_text(encoding="utf-8")

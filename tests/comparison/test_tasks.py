@@ -59,3 +59,7 @@ def test_a_warning_names_its_task(tmp_path):
         compare(str(tmp_path / "equal.npz"), methods=["lsh", "pca"], nbits=[8], n_seeds=2)
     tasks = [f"{method}, 8 bits, seed {seed} of equal" for seed in (0, 1) for method in ("lsh", "pca")]
     assert [str(warning.message).partition(": ")[0] for warning in seen] == tasks
+    with pytest.warns(DegenerateCodesWarning) as seen:
+        compare(str(tmp_path / "equal.npz"), methods=["itq-cca"], nbits=[8], n_seeds=1, tune=2)
+    tasks = [f"itq-cca, 8 bits, seed 0 of equal{candidate}" for candidate in (", candidate 1", ", candidate 2", "")]
+    assert [str(warning.message).partition(": ")[0] for warning in seen] == tasks

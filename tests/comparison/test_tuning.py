@@ -10,8 +10,9 @@ from sklearn.utils import Bunch
 from skhash import PCAHasher
 from skhash.affinity import ClassAffinity
 from skhash.comparison import evaluate_hasher, make_hasher
-from skhash.comparison.tuning import Candidate, _divide_training_samples, best_candidate, tune
+from skhash.comparison.tuning import Candidate, best_candidate, divide_samples, tune
 from skhash.datasets import load_dataset
+from skhash.exceptions import DegenerateCodesWarning
 from skhash.registry import METHODS
 
 
@@ -53,10 +54,18 @@ def test_tuning_uses_training_samples_only(misleading):
         assert other.score < candidates[0].score - 0.2
 
 
+def test_warnings_name_the_candidate(misleading):
+    misleading.X_train[:] = 0
+    with pytest.warns(DegenerateCodesWarning) as seen:
+        tune(partial(ColumnHasher, 1), {"column": [0, 1]}, misleading, 3)
+    names = [str(warning.message).partition(": ")[0] for warning in seen]
+    assert names == [f"ColumnHasher, 1 bits, candidate {number}" for number in (1, 2, 3)]
+
+
 def test_training_samples_are_divided_evenly_over_the_classes():
     y = np.arange(100) % 20
     data = Bunch(X_train=np.zeros((100, 1)), y_train=y, affinity=ClassAffinity())
-    learned, held_out = _divide_training_samples(data, 0)
+    learned, held_out = divide_samples(len(data.X_train), data.y_train, data.affinity, 0.2, 0)
     assert_array_equal(np.bincount(y[learned]), [4] * 20)
     assert_array_equal(np.bincount(y[held_out]), [1] * 20)
 

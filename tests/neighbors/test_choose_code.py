@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher
 from skhash.codes import hamming_distances, signs
+from skhash.exceptions import DegenerateCodesWarning
 from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, MeasuredCode, choose_code
 from skhash.neighbors._chosen_code import measured_table, smallest_code
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
@@ -234,3 +235,42 @@ def test_the_target_is_met_on_further_queries():
         met, met_by_means = met + (on_test[0] >= 0.9), met_by_means + (on_test[1] >= 0.9)
     assert met >= 95
     assert met_by_means < 95  # so the splits tell a bound from a mean
+
+
+def test_verbose_prints_a_line_before_and_after_each_fit(capsys):
+    silent = choose()
+    assert capsys.readouterr().out == ""
+    assert choose(verbose=1).table == silent.table
+    lines = re.sub(r"in \d+\.\d s", "in 0.0 s", capsys.readouterr().out).splitlines()
+    recalls = [f"{code.recall:.3f}" for code in silent.table if code.candidates == 200]
+    assert lines == [
+        "[choose_code 1/2] 16 bits: fit on 600 items",
+        f"[choose_code 1/2] 16 bits: fitted in 0.0 s, recall {recalls[0]} with 200 candidates",
+        "[choose_code 2/2] 32 bits: fit on 600 items",
+        f"[choose_code 2/2] 32 bits: fitted in 0.0 s, recall {recalls[1]} with 200 candidates",
+    ]
+
+
+def test_callbacks_of_the_hasher_see_each_fit():
+    class Seen:
+        fits = []
+
+        def setup(self, estimator, context):
+            self.fits.append(estimator.nbits)
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        on_fit_task_end = on_fit_task_begin
+
+    choose(LSHHasher(random_state=0).set_callbacks(Seen()))
+    assert Seen.fits == [16, 32]
+
+
+def test_a_warning_names_its_fit():
+    with pytest.warns(DegenerateCodesWarning) as seen:
+        choose(LSHHasher(random_state=0), np.zeros((300, 64)), target_recall=0.1)
+    assert [str(warning.message).partition(": ")[0] for warning in seen] == ["LSHHasher, 16 bits", "LSHHasher, 32 bits"]

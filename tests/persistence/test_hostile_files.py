@@ -56,6 +56,10 @@ def param(name, value):
     return lambda header, tensors: header["params"].update({name: value})
 
 
+def scaler(name, value):
+    return lambda header, tensors: header["scaler"]["fitted"].update({name: value})
+
+
 def architecture(changes):
     return lambda header, tensors: header["fitted"]["_architecture"].update(changes)
 
@@ -153,6 +157,21 @@ ATTACKS = {
     "bits without cuts": ("structhash", fitted("history_", [{"bit": 1}]), "n_iter"),
     "a network without weights": ("talr", fitted("weights_", {}), "weights_"),
     "an affinity of NaN": ("ksh", fitted("affinity_", NAN_AFFINITY), "finite"),
+    "a method of the scaler": (
+        "scaled",
+        scaler("transform", 1),
+        "'transform' is not an attribute of a fitted Standard",
+    ),
+    "missing scales": ("scaled", tensor("scaler.scale_", lambda a: a[1:]), "`scale_` must have shape"),
+    "no scales": ("scaled", scaler("scale_", None), "`scale_` must be an array without 0"),
+    "scales of zero": ("scaled", tensor("scaler.scale_", np.zeros_like), "`scale_` must be an array without 0"),
+    "means of NaN": ("scaled", tensor("scaler.mean_", with_nan), "`mean_` must be finite"),
+    "a scaler of fewer features": (
+        "scaled",
+        scaler("n_features_in_", 1),
+        "`n_features_in_` must be that of the hasher",
+    ),
+    "a scaler without content": ("scaled", lambda header, tensors: header.update(scaler=[]), "is damaged"),
     "a long value": ("itq", param("store_database", "x" * 10**6), "store_database"),
 }
 

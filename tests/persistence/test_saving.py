@@ -4,17 +4,20 @@ import collections
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from torch import nn
 
-from skhash import ITQHasher, LSHHasher, PCAHasher
+from skhash import ITQHasher, LSHHasher, PCAHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
@@ -63,15 +66,38 @@ class OwnHasher(LSHHasher):
     [
         OwnHasher,
         type("LSHHasher", (LSHHasher,), {}),
-        lambda: make_pipeline(StandardScaler(), LSHHasher()),
+        lambda: make_pipeline(MinMaxScaler(), LSHHasher()),
+        lambda: make_pipeline(StandardScaler(), PCA(), LSHHasher()),
         StandardScaler,
         lambda: LSHHasher,
     ],
-    ids=["subclass", "subclass of the same name", "pipeline", "scaler", "class"],
+    ids=["subclass", "subclass of the same name", "pipeline", "longer pipeline", "scaler", "class"],
 )
 def test_other_estimators_are_refused(make, tmp_path):
     with pytest.raises(TypeError, match=r"must be one of .*LSHHasher.* Got a .*use skops or joblib"):
         save(make(), tmp_path / "hasher")
+
+
+@pytest.mark.parametrize("options", [{}, {"with_mean": False}, {"with_std": False}], ids=str)
+@pytest.mark.parametrize("hasher", [LSHHasher(9, random_state=0), TALRHasher(9, n_epochs=1, random_state=0)], ids=repr)
+def test_a_scaler_in_front_of_a_hasher_is_saved(options, hasher, digits, tmp_path):
+    frame = pd.DataFrame(digits.X, columns=[f"pixel {i}" for i in range(64)])
+    pipeline = Pipeline([("scale", StandardScaler(**options)), ("hash", clone(hasher))]).set_output(transform="pandas")
+    pipeline.fit(frame, digits.y)
+    save(pipeline, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert list(again.named_steps) == ["scale", "hash"]
+    assert again.named_steps["scale"].get_params() == pipeline.named_steps["scale"].get_params()
+    pd.testing.assert_frame_equal(again.transform(frame), pipeline.transform(frame))
+    assert again.score(frame, digits.y) == pipeline.score(frame, digits.y)
+    with pytest.raises(ValueError, match="feature names"):
+        again.transform(frame.rename(columns={"pixel 0": "other"}))
+    again.named_steps["scale"].partial_fit(frame)
+
+
+def test_an_unfitted_scaler_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        save(make_pipeline(StandardScaler(), LSHHasher()), tmp_path / "model")
 
 
 def test_a_frozen_hasher_has_one_that_can_be_saved(digits, tmp_path):

@@ -130,6 +130,9 @@ between {fewest} and {most} epochs. With ``optimizer="sgd"`` the learning rate i
 column, and the weight decay is 5e-4.
 
 {table}
+
+To see the epochs of a long fit, ``set_callbacks(ProgressBar())`` with ``sklearn.callback.ProgressBar``, which
+needs rich.
 """.strip()
 
 

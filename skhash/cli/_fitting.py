@@ -1,0 +1,122 @@
+"""The command ``skhash fit``."""
+
+import argparse
+import ast
+import json
+import math
+import sys
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skhash._estimators import hasher_input, named_warnings
+from skhash._files._resumable import check_writable
+from skhash._targets import take_targets
+from skhash._validation.names import with_nearest
+from skhash.affinity import resolve_affinity
+from skhash.base import BaseHasher
+from skhash.cli._samples import errors_of, open_samples
+from skhash.comparison import make_hasher
+from skhash.comparison._watching import FitWatcher
+from skhash.comparison.tuning import divide_samples
+from skhash.metrics import RetrievalScorer
+from skhash.persistence import save
+
+_N_NEIGHBORS, _MAX_QUERIES = 10, 1000  # of the score without labels
+
+
+def run(options: argparse.Namespace) -> int:
+    """Fit a hasher to the samples of a file, score it, and save it."""
+    hasher = make_hasher(options.method, options.bits, options.seed, "auto")
+    hasher.set_params(**_parameters(options, hasher))._validate_params()
+    check_writable(options.out)
+    samples = open_samples(options.data, options.column, options.labels)
+    X, y = samples.array(), samples.targets()
+    if y is None and hasher.__sklearn_tags__().target_tags.required:
+        raise ValueError(
+            f"--method {options.method} must have labels to learn from. Got none in {options.data}: write X and y into "
+            "an .npz file, or name a column of a Parquet file by --labels."
+        )
+    name = f"{options.method}, {options.bits} bits"
+    with errors_of(options.data):
+        learned, held_out = np.arange(len(X)), np.arange(0)
+        if options.held_out:
+            affinity = None if y is None else resolve_affinity("auto", y)
+            learned, held_out = divide_samples(len(X), y, affinity, options.held_out, options.seed)
+        X_learned = X[learned] if options.held_out else X  # which may be mapped
+        y_learned, y_held_out = (None if y is None else take_targets(y, part) for part in (learned, held_out))
+        print(f"{name}: {len(learned):,} samples, {len(held_out):,} held out", file=sys.stderr)
+        start = time.perf_counter()
+        model = _fit(hasher, X_learned, y_learned, options.scale, name)
+        seconds = time.perf_counter() - start
+        save(model, options.out)
+        print(f"{name}, fitted to {len(learned):,} samples in {seconds:.1f} s: {options.out}")
+        if options.held_out:
+            print(_score(model, X_learned, y_learned, X[held_out], y_held_out))
+    return 0
+
+
+def _parameters(options: argparse.Namespace, hasher: BaseHasher) -> dict[str, Any]:
+    """Parameters of --set: literals of Python or JSON, or else text."""
+    # nbits and random_state have options of their own
+    known = sorted(hasher.get_params(deep=False).keys() - {"nbits", "random_state"})
+    parameters = {}
+    for text in options.set:
+        name, equals, value = text.partition("=")
+        if not equals or name not in known:
+            raise ValueError(
+                f"--set must be name=value with a parameter of {options.method}: {', '.join(known)}. "
+                f"Got {with_nearest([name], known) if equals else repr(text)} instead."
+            )
+        parameters[name] = _value(value)
+    return parameters
+
+
+def _value(text: str) -> Any:
+    """Value of a text."""
+    for parse in (ast.literal_eval, json.loads):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError):  # it is not of this kind
+            continue
+    return text
+
+
+class _EveryStep(FitWatcher):
+    """A watcher that prints a line after each epoch or bit."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(partial(print, file=sys.stderr, flush=True), 0, name)
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Print a step, however recent the last one is."""
+        self._told = -math.inf
+        super().on_fit_task_end(estimator, context)
+
+
+def _fit(hasher: BaseHasher, X: Any, y: Any, scale: bool, name: str) -> BaseHasher | Pipeline:
+    """Fitted hasher, or with `scale` a Pipeline that begins with a fitted scaler."""
+    model = make_pipeline(StandardScaler().fit(X), hasher) if scale else hasher
+    with named_warnings(name):  # the steps of a Pipeline would be told, too
+        hasher.set_callbacks(_EveryStep(name)).fit(hasher_input(model, X), y)
+    return model
+
+
+def _score(model: Any, X: Any, y: Any, X_held_out: Any, y_held_out: Any) -> str:
+    """A line with the score of held-out queries against the training samples."""
+    affinity: Any = "auto"
+    if y is None:
+        k = min(_N_NEIGHBORS, len(X))
+        X_held_out, head, metric = X_held_out[:_MAX_QUERIES], f"R@{k}", f"neighbor_recall_at_{k}"
+        y, y_held_out = X, X_held_out
+    else:
+        head, metric, affinity = "AP_T", "ap", resolve_affinity("auto", y)
+    names = [metric, f"{metric}_worst", f"{metric}_best"]
+    values = RetrievalScorer(names, (X, y), affinity=affinity)(model, X_held_out, y_held_out)
+    score, worst, best = (values[name] for name in names)
+    size = f"{len(X_held_out):,} held-out queries against the {len(X):,} training samples"
+    return f"{head} {score:.3f}, tie range [{worst:.3f}, {best:.3f}]: {size}"
