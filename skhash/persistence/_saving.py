@@ -29,7 +29,7 @@ def save(hasher: BaseHasher | HammingNeighbors, path: str | os.PathLike[str]) ->
 
     An index is saved with its codes, its identifiers, and its hasher. Its original vectors are
     not saved, because they are kept by reference, and neither is a pipeline: pass both to
-    :func:`load` again.
+    :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors.
 
     For hasher classes of your own, and for pipelines, use skops or joblib.
 
