@@ -1,4 +1,4 @@
-"""Cost of codes, histograms and neighbors against the number of items, and the arithmetic to 1e9 items.
+"""Cost of codes, histograms, neighbors and of one item added or removed against the number of items; that of 1e9 items.
 
     python benchmarks/items.py                       # up to 1,000,000 items of 128 features
     python benchmarks/items.py --items 8000000       # 4 GB on disk
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from skhash import ITQHasher
@@ -55,11 +56,20 @@ def make_jobs(folder, n):
     X.flush()
     hasher = ITQHasher(NBITS, random_state=0, store_database=False).fit(np.array(X[:5000]))
     codes, y = hasher.encode(X), rng.integers(0, 10, n)
+    indexes = {}  # made in the first of the runs
+
+    def index(n):
+        if n not in indexes:
+            indexes[n] = HammingNeighbors(FrozenEstimator(hasher), rerank="cosine", candidates=100).fit(X[:n])
+        return indexes[n]
+
     queries, query_y = hasher.encode(rng.standard_normal((N_QUERIES, N_FEATURES), dtype=np.float32)), y[:N_QUERIES]
     return {
         "encode": lambda n: hasher.encode(X[:n], out=folder / "codes.npy"),
         "histogram": lambda n: relevance_histogram(queries, codes[:n], query_y, y[:n], nbits=NBITS),
         "neighbors": lambda n: HammingNeighbors(nbits=NBITS).fit(codes[:n]).kneighbors(queries, 10),
+        "add": lambda n: index(n).add(X[:1]),
+        "remove": lambda n: index(n).remove(index(n).ids_[:1]),
     }
 
 

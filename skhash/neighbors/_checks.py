@@ -57,19 +57,20 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
     if checked.size and checked.max() > MAX_ID:
         raise ValueError(f"`ids` must be at most {MAX_ID}. Got {checked.max()} instead.")
     checked = checked.astype(np.int64)
-    if len(np.union1d(checked, taken)) < n + len(taken):
+    if len(np.unique(checked)) < n or np.isin(taken, checked).any():
         raise ValueError("`ids` must differ from each other and from those in the index. Got repeated ones.")
     return checked
 
 
-def item_ids(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Identifiers of items of the index."""
+def which_have(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which items of the index have one of some identifiers, all of which must be in it."""
     checked = np.atleast_1d(as_array(ids, "ids"))
     if checked.ndim > 1 or (checked.dtype.kind not in "iu" and checked.size > 0):
         raise ValueError(f"`ids` must be ints, shape (n_ids,). Got {ids!r} instead.")
-    if unknown := sorted(set(checked.tolist()) - set(known.tolist())):
+    found = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy compares unsigned ones as floats
+    if unknown := sorted(set(checked.tolist()) - set(known[found].tolist())):
         raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
-    return checked.astype(np.int64)  # numpy compares unsigned ones with these as floats
+    return found
 
 
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors") -> Any:

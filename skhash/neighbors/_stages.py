@@ -30,14 +30,14 @@ class Stages:
     ----------
     items : uint64 ndarray of shape (n_items, n_words)
         Codes of the items.
-    item_vectors : array of shape (n_items, n_dimensions) or None
+    item_vectors : ItemVectors of n_items or None
         Their original vectors.
     codes : uint64 ndarray of shape (n_queries, n_words)
         Codes of the queries.
     activations : ndarray of shape (n_queries, nbits) or None
         Real queries.
     vectors : array of shape (n_queries, n_dimensions) or None
-        Original vectors of the queries.
+        Original vectors of the queries, unless these are the items.
     bit_weights : ndarray of shape (nbits,) or None
         Weights of the bits.
     nbits : int
@@ -123,7 +123,8 @@ class Stages:
         distances = np.empty(shortlist.shape)
         if self.metric is not None:
             for query, chosen in enumerate(shortlist):  # one at a time, so that a memmap is read in small pieces
-                distances[query] = _vector_distances(self.vectors[query], self.item_vectors[chosen], self.metric)
+                vector = self.item_vectors.at(np.array([query]))[0] if self.excludes_self else self.vectors[query]
+                distances[query] = _vector_distances(vector, self.item_vectors.at(chosen), self.metric)
                 if np.isnan(distances[query]).any():
                     position = chosen[np.isnan(distances[query])][0]
                     raise ValueError(

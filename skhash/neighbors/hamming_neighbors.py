@@ -40,11 +40,11 @@ from skhash.neighbors._checks import (
     checked_ids,
     checked_vectors,
     graph,
-    item_ids,
     n_columns,
     n_threads,
+    which_have,
 )
-from skhash.neighbors._items import copy_of, replace_items, with_items_of_now
+from skhash.neighbors._items import ItemVectors, copy_of, replace_items, whole_vectors, with_items_of_now
 from skhash.neighbors._radius import RadiusMixin
 from skhash.neighbors._stages import Stages
 
@@ -88,7 +88,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
     factors_ : float32 ndarray of shape (n_samples, 2) or None
         Factors of the items, of a hasher that has them, for "real" queries.
     vectors_ : array of shape (n_samples, n_features) or None
-        Original vectors for `rerank`, not copied.
+        Original vectors for `rerank`: those of ``fit``, not copied. After :meth:`add` or :meth:`remove` they are
+        copied into one array when they are read here.
     n_samples_fit_ : int
         Number of items.
     n_features_in_ : int
@@ -121,6 +122,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         "backend": [StrOptions(set(BACKENDS))],
         "n_jobs": [Integral, None],
     }
+
+    _vectors: ItemVectors | None
 
     def __init__(
         self,
@@ -206,7 +209,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Items, as in :meth:`fit`. The hasher does not change.
         vectors : array-like of shape (n_samples, n_features), default=None
-            Their original vectors for `rerank`; None takes X. All vectors are copied into one array.
+            Their original vectors for `rerank`; None takes X. They are copied.
         ids : array-like of shape (n_samples,), dtype int, default=None
             Their identifiers, different from all others. None continues after the largest one.
 
@@ -230,10 +233,9 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         packed = self._encode_more(X)
         new_ids = checked_ids(ids, len(packed), self.ids_)
         factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
-        kept = self.vectors_
+        kept = self._vectors
         if kept is not None:
-            more = checked_vectors(X if vectors is None else vectors, len(packed), kept.shape[1])
-            kept = np.concatenate([kept, more])
+            kept = kept.with_more(checked_vectors(X if vectors is None else vectors, len(packed), kept.given.shape[1]))
         codes, all_ids = np.concatenate([self.codes_, item_words(packed)]), np.concatenate([self.ids_, new_ids])
         replace_items(self, codes, all_ids, kept, factors)
         return self
@@ -263,10 +265,10 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         array([1])
         """
         check_is_fitted(self)
-        kept = ~np.isin(self.ids_, item_ids(ids, self.ids_))
+        kept = ~which_have(ids, self.ids_)
         if not kept.any():
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
-        vectors = None if self.vectors_ is None else self.vectors_[kept]
+        vectors = None if self._vectors is None else self._vectors.kept(kept)
         factors = None if self.factors_ is None else self.factors_[kept]
         replace_items(self, self.codes_[kept], self.ids_[kept], vectors, factors)
         return self
@@ -361,6 +363,15 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         indptr = np.arange(len(positions) + 1) * positions.shape[1]
         return graph(distances.ravel(), positions.ravel(), indptr, mode, index.n_samples_fit_)
 
+    @property
+    def vectors_(self) -> Any:
+        """Original vectors in one array."""
+        return whole_vectors(self)
+
+    @vectors_.setter
+    def vectors_(self, vectors: Any) -> None:
+        self._vectors = None if vectors is None else ItemVectors(vectors)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.hasher is not None:
@@ -405,8 +416,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     def _stages(self, X: Any) -> Stages:
         """The stages of the search for queries."""
-        codes, activations, estimates, vectors = self.codes_, None, None, self.vectors_
-        if self.rerank is not None and vectors is None:
+        codes, activations, estimates, vectors = self.codes_, None, None, None
+        if self.rerank is not None and self._vectors is None:
             raise ValueError(
                 f"`rerank` must be None unless `fit` has kept the vectors. Got {self.rerank!r}, which was set later: "
                 "fit again. With FrozenEstimator(index.hasher_) as the hasher nothing is trained again."
@@ -417,12 +428,12 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             codes = item_words(self._encode_more(X))
             if self.query == "real":
                 activations, estimates = real_queries(self.hasher_, X, self.factors_)
-            if self.vectors_ is not None:
-                vectors = checked_vectors(X, len(codes), self.vectors_.shape[1], "X")
+            if self._vectors is not None:
+                vectors = checked_vectors(X, len(codes), self._vectors.given.shape[1], "X")
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
         return Stages(
             self.codes_,
-            self.vectors_,
+            self._vectors,
             codes,
             activations,
             vectors,

@@ -145,15 +145,19 @@ def _take_vectors(index: HammingNeighbors, decoder: Decoder) -> Any:
     """The original vectors that were passed to `load`."""
     decoder.used.add("vectors")
     vectors = decoder.given["vectors"]
+    remedy = (
+        "Pass those of its items in their order, with what `add` and `remove` have changed: "
+        "numpy.save(file, index.vectors_) stores them beside the index."
+    )
     if vectors is None:
         raise ArgumentError(
             f"`vectors` must be given, as load(path, vectors=...): the index in {decoder.path} has "
-            f"rerank={index.rerank!r}, and original vectors are not saved. Got None."
+            f"rerank={index.rerank!r}, and original vectors are not saved. Got None. {remedy}"
         )
     try:
         return checked_vectors(vectors, index.n_samples_fit_, index.n_features_in_)
     except ValueError as error:
-        raise ArgumentError(str(error)) from error
+        raise ArgumentError(f"{error} {remedy}") from error
 
 
 def _map_arrays(index: HammingNeighbors, header: dict[str, Any], decoder: Decoder) -> dict[str, npt.NDArray[Any]]:

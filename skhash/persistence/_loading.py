@@ -48,8 +48,8 @@ def load(
     hasher : estimator, default=None
         The fitted Pipeline or search that an index was fitted with: neither is saved.
     vectors : array of shape (n_samples, n_features), default=None
-        The original vectors that an index with `rerank` reads, in the order of its items. They
-        are kept by reference.
+        The original vectors that an index with `rerank` reads, in the order of its items: those of
+        fit, or ``index.vectors_`` after ``add`` or ``remove``. They are kept by reference.
     check_codes : bool, default=None
         Whether to compare the codes and identifiers of an index with their checksums. This reads
         them all. None does it up to 16 MiB.

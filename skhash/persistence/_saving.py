@@ -34,7 +34,7 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
 
     An index is saved with its codes, its identifiers, and its hasher. Its original vectors are
     not saved, because they are kept by reference, and neither is a pipeline: pass both to
-    :func:`load` again.
+    :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors.
 
     A Pipeline of a StandardScaler and a hasher is saved, too. For other pipelines, and for hasher
     classes of your own, use skops or joblib.

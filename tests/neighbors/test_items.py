@@ -1,18 +1,26 @@
-"""A search while another thread changes the items of the index."""
+"""Items that are added and removed: the cost, the results, and a search in another thread at the same time."""
 
+import copy
 import inspect
+import pickle
 import sys
 import threading
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.frozen import FrozenEstimator
 
+from skhash import LSHHasher, neighbors
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._stages import Stages
 
 ITEMS = np.random.default_rng(0).integers(0, 2, (400, 24), dtype=np.uint8)
 QUERIES = ITEMS[-5:]
+VECTORS = np.random.default_rng(1).integers(-9, 9, (600, 12)) / 7.0
+LSH = FrozenEstimator(LSHHasher(8, random_state=0).fit(VECTORS))
 
 SEARCHES = {
     "kneighbors": lambda index: index.kneighbors(QUERIES, 7),
@@ -104,4 +112,124 @@ def test_an_interrupted_fit_leaves_the_earlier_one_whole():
             assert index.kneighbors(QUERIES, 1)[1].ravel().tolist() == list(range(395, 400))
         else:
             assert (len(index.codes_), index.ids_[0], index.n_features_in_) == (20, 100, 8)
+    assert n_lines > 10
+
+
+def peak_memory(function):
+    """Bytes that a call takes at most, and those that are left."""
+    tracemalloc.start()
+    function()
+    left, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak, left
+
+
+def test_no_change_copies_all_vectors():
+    X = np.random.default_rng(0).standard_normal((5000, 384), dtype=np.float32)
+    index = HammingNeighbors(LSHHasher(8, random_state=0), rerank="cosine").fit(X)
+    index.add(X[:1]).remove([0])  # imports
+    for round_ in range(1, 100):
+        for change in (lambda: index.add(X[:1]), lambda removed=round_: index.remove([removed])):
+            assert peak_memory(change)[0] < 0.1 * X.nbytes
+    assert index.n_samples_fit_ == len(index.vectors_) == 5000
+
+
+def test_vectors_of_removed_items_are_freed():
+    n, index = 2000, HammingNeighbors(LSHHasher(8, random_state=0), rerank="cosine")
+    X = np.random.default_rng(0).standard_normal((n, 100), dtype=np.float32)
+
+    def roll():
+        index.fit(X)
+        for _ in range(60):
+            index.add(X[:100]).remove(index.ids_[:100])
+
+    assert peak_memory(roll)[1] < 4 * X.nbytes
+    assert peak_memory(lambda: index.remove(index.ids_[:-10]))[1] < 0.1 * X.nbytes
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "int16", "big-endian", "columns", "memmap"])
+def test_a_changed_index_is_that_of_its_items(kind, tmp_path):
+    dtype = {"int16": np.int16, "float32": np.float32, "big-endian": ">f4"}.get(kind, np.float64)
+    vectors = VECTORS.astype(dtype, order="F" if kind == "columns" else "C")
+    np.save(tmp_path / "vectors.npy", vectors[:60])
+    given = np.load(tmp_path / "vectors.npy", mmap_mode="r") if kind == "memmap" else vectors[:60]
+    index, rows, rng = (
+        HammingNeighbors(LSH, rerank="euclidean", candidates=20, n_neighbors=6),
+        np.arange(60),
+        np.random.default_rng(0),
+    )
+    index.fit(VECTORS[:60], vectors=given)
+    expected = index.vectors_
+    assert expected is given
+    forms = (lambda index: index, copy.copy, copy.deepcopy, lambda index: pickle.loads(pickle.dumps(index)))
+    for step in range(24):
+        more = np.arange(60 + 20 * step, 60 + 20 * step + rng.integers(1, 20))
+        part = vectors if step != 5 else VECTORS  # of another dtype
+        other = forms[step % 4](index)
+        other.add(VECTORS[more], vectors=part[more])
+        index.add(VECTORS[:3], vectors=part[:3])  # into the same free rows, if there were such
+        index.remove(index.ids_[-3:])
+        index, rows, expected = other, np.concatenate([rows, more]), np.concatenate([expected, part[more]])
+        is_kept = rng.random(len(rows)) > (0.7 if step == 12 else 0.15)
+        index.remove(index.ids_[~is_kept])
+        rows, expected = rows[is_kept], expected[is_kept]
+        fresh = HammingNeighbors(LSH, rerank="euclidean", candidates=20, n_neighbors=6)
+        fresh.fit(VECTORS[rows], vectors=expected, ids=index.ids_)
+        for queries in (VECTORS[:9], None):
+            for found, right in zip(index.kneighbors(queries), fresh.kneighbors(queries), strict=True):
+                np.testing.assert_array_equal(found, right)
+        if step % 3 == 2:
+            np.testing.assert_array_equal(index.vectors_, expected, strict=True)
+            assert index.vectors_ is index.vectors_
+        index.set_params(rerank=("cosine", "inner", "euclidean")[step % 3])
+        fresh.set_params(rerank=index.rerank)
+        np.testing.assert_array_equal(index.kneighbors(VECTORS[:9])[1], fresh.kneighbors(VECTORS[:9])[1])
+        index.set_params(rerank="euclidean")
+
+
+def test_a_search_has_the_vectors_of_its_start(monkeypatch):
+    index = HammingNeighbors(LSH, rerank="cosine", candidates=50).fit(VECTORS[:300]).add(VECTORS[300:310]).remove([7])
+    expected, nearest = index.kneighbors(VECTORS[:9]), Stages.nearest
+
+    def change_and_search(*args):
+        index.add(VECTORS[400:]).remove(index.ids_[:250]).add(VECTORS[:9])
+        assert len(index.vectors_) == 309 + 200 - 250 + 9
+        return nearest(*args)
+
+    monkeypatch.setattr(Stages, "nearest", change_and_search)
+    for found, right in zip(index.kneighbors(VECTORS[:9]), expected, strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("n_removed", [0, 3, 40])
+def test_an_interrupted_change_leaves_an_index_whole(n_removed):
+    folder, n_lines, n_left = Path(neighbors.__file__).parent, 0, 0
+
+    def interrupt(frame, event, _):
+        nonlocal n_left
+        if folder not in Path(frame.f_code.co_filename).parents:
+            return None
+        n_left -= event == "line"
+        if n_left == 0:
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    while n_left <= 0:  # one line of the change after the other
+        index = HammingNeighbors(LSH, rerank="cosine", candidates=30, n_neighbors=5).fit(VECTORS[:60])
+        index.add(VECTORS[60:63]).remove([61])
+        n_lines += 1
+        n_left = n_lines
+        sys.settrace(interrupt)
+        try:
+            index.remove(range(n_removed)) if n_removed else index.add(VECTORS[63:64])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        index.add(VECTORS[70:72], ids=[70, 71])
+        fresh = HammingNeighbors(LSH, rerank="cosine", candidates=30, n_neighbors=5)
+        fresh.fit(VECTORS[index.ids_], ids=index.ids_)
+        for found, right in zip(index.kneighbors(VECTORS[:9]), fresh.kneighbors(VECTORS[:9]), strict=True):
+            np.testing.assert_array_equal(found, right)
     assert n_lines > 10

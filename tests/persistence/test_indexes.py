@@ -69,8 +69,14 @@ def test_vectors_and_pipelines_are_passed_again(few, tmp_path):
     for options, message in [
         ({}, r"`hasher` must be given, as load\(path, hasher=.*Pipeline of 20 bits"),
         ({"hasher": other}, "of 20 bits.* of 8 bits"),
-        ({"hasher": index.hasher_}, r"`vectors` must be given, as load\(path, vectors="),
-        ({"hasher": index.hasher_, "vectors": few.X[:9]}, r"`vectors` must be numbers of shape \(120, 64\)"),
+        (
+            {"hasher": index.hasher_},
+            r"`vectors` must be given, as load\(path, vectors=.*numpy\.save\(file, index\.vectors_\)",
+        ),
+        (
+            {"hasher": index.hasher_, "vectors": few.X[:9]},
+            r"of shape \(120, 64\).*numpy\.save\(file, index\.vectors_\)",
+        ),
         ({"hasher": index.hasher_, "vectors": few.X, "device": "cpu"}, "`device` must be None"),
     ]:
         with pytest.raises(ValueError, match=message) as caught:
@@ -82,6 +88,15 @@ def test_vectors_and_pipelines_are_passed_again(few, tmp_path):
     save(clone(ITQ).fit(few.X), path)
     with pytest.raises(ValueError, match=r"`check_codes` must be None: the hasher in .* needs none"):
         load(path, check_codes=True)
+
+
+def test_vectors_of_a_changed_index_are_stored_beside_it(few, tmp_path):
+    index = HammingNeighbors(ITQ, rerank="cosine", candidates=20).fit(few.X[:100]).add(few.X[100:]).remove([3, 104])
+    save(index, tmp_path / "index")
+    np.save(tmp_path / "vectors.npy", index.vectors_)
+    loaded = load(tmp_path / "index", vectors=np.load(tmp_path / "vectors.npy", mmap_mode="r"))
+    assert_same_neighbors(loaded, index, few.X_query)
+    assert_same_neighbors(loaded.add(few.X[:2]).remove([5]), index.add(few.X[:2]).remove([5]), few.X_query)
 
 
 def is_open(path):
