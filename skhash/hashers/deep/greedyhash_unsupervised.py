@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import normalize
 
-from skhash.engine import Encoder, Objective
+from skhash.engine import Encoder, Objective, unit_of
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
@@ -34,7 +34,8 @@ class _CosineObjective(Objective):
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = encoder(X)
-        return self.cosine_loss(u, X.flatten(1)) + self.quantization_weight * self.penalty(u)
+        samples = X.flatten(1) / unit_of(encoder.scale)
+        return self.cosine_loss(u, samples) + self.quantization_weight * self.penalty(u)
 
     def cosine_loss(self, u: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
         """Mean squared difference of the cosines of all pairs of different samples."""
