@@ -34,12 +34,12 @@ class _CosineObjective(Objective):
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = encoder(X)
-        samples = X.flatten(1) / unit_of(encoder.scale)
-        return self.cosine_loss(u, samples) + self.quantization_weight * self.penalty(u)
+        return self.cosine_loss(u, X.flatten(1)) + self.quantization_weight * self.penalty(u)
 
     def cosine_loss(self, u: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
         """Mean squared difference of the cosines of all pairs of different samples."""
-        codes, centered = sign(u), normalize(samples - samples.mean(0))
+        codes, centered = sign(u), samples - samples.mean(0)
+        centered = normalize(centered / unit_of(centered))
         squares = torch.square(codes @ codes.T / codes.shape[1] - (centered @ centered.T).to(codes))
         return (squares.sum() - squares.diagonal().sum()) / max(len(u) * (len(u) - 1), 1)
 
