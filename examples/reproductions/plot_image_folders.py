@@ -130,7 +130,7 @@ def split(dataset, seed):
     if name == "imagenet100" and not study.full:
         # 40 training samples of 100 classes have no pairs
         options["classes"] = sorted(
-            path.name for path in Path(FOLDERS[name], "train").iterdir()
+            path.name for path in Path(FOLDERS[name], "train").glob("[!.]*/")
         )[:10]
     data = READERS[name](FOLDERS[name], **options)
     data = as_vectors(data if study.full else shorten(data), network)

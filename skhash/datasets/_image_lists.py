@@ -21,12 +21,12 @@ def missing_file(folder: str | os.PathLike[str], name: str) -> FileNotFoundError
     )
 
 
-def folder_in(folder: str | os.PathLike[str], name: str) -> Path:
-    """Path of a folder in a folder."""
+def visible_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
+    """Paths in a folder of a folder, without those that Jupyter and macOS add, whose names begin with a dot."""
     path = Path(folder, name)
     if not path.is_dir():
         raise missing_file(folder, f"the folder {name}")
-    return path
+    return [entry for entry in path.iterdir() if not entry.name.startswith(".")]
 
 
 def _file(folder: str | os.PathLike[str], name: str) -> Path:
@@ -38,8 +38,7 @@ def _file(folder: str | os.PathLike[str], name: str) -> Path:
 
 def images_in(folder: str | os.PathLike[str], name: str) -> list[str]:
     """Sorted paths of the images in a folder, relative to `folder`."""
-    paths = folder_in(folder, name).iterdir()
-    names = sorted(f"{name}/{path.name}" for path in paths if path.suffix.lower() in _ENDINGS)
+    names = sorted(f"{name}/{path.name}" for path in visible_in(folder, name) if path.suffix.lower() in _ENDINGS)
     if not names:
         raise missing_file(folder, f"images (.jpg, .jpeg, .png) in {name}")
     return names

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from skhash._validation.numeric import is_count
 from skhash.datasets._image_lists import (
     Labels,
-    folder_in,
     images_in,
     missing_file,
     read_bits,
     read_coco,
     read_lines,
+    visible_in,
     with_label,
 )
 from skhash.datasets._parts import draw
@@ -265,8 +265,8 @@ def load_imagenet100(
     """
     protocol = _check_options(protocol, size)
     if classes is None:
-        parts = [folder_in(folder, part) for part in ("train", "val")]
-        classes = sorted({entry.name for part in parts for entry in part.iterdir() if entry.is_dir()})
+        entries = visible_in(folder, "train") + visible_in(folder, "val")
+        classes = sorted({entry.name for entry in entries if entry.is_dir()})
         if not classes:
             raise missing_file(folder, "a folder for each class in train and val")
     elif isinstance(classes, str) or not 0 < len(classes) == len(set(classes)):

@@ -4,12 +4,12 @@ from skhash._validation.subsets import evenly_spaced
 from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.checkpoint import Checkpoint
-from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor
+from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, unit_of
 from skhash.engine.encoder import Encoder
 from skhash.engine.few import FewEncoder
 from skhash.engine.identity import Identity, fingerprint
 from skhash.engine.objective import Objective
-from skhash.engine.runtime import full_precision, resolve_device, seeded
+from skhash.engine.runtime import full_precision, own_settings, resolve_device, seeded
 from skhash.engine.smoothing import Smoothing, are_tags
 from skhash.engine.states import as_arrays, as_tensors
 from skhash.engine.training import Schedule, Trainer, count_batches
@@ -38,7 +38,9 @@ __all__ = [
     "full_precision",
     "moco_v2",
     "output_width",
+    "own_settings",
     "resolve_device",
     "seeded",
     "two_views",
+    "unit_of",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from skhash._libraries import library
+from skhash.engine.data import unit_of
 
 
 def augmented(augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
@@ -95,8 +96,7 @@ def corrupt(batch: torch.Tensor, share: float = 0.1, noise: float = 0.1) -> torc
     others = batch[torch.randperm(len(batch), device=batch.device)]
     batch = torch.where(torch.rand_like(batch) < share, others, batch)
     deviations = batch - batch.mean(0)
-    # a power of two, which rounds nothing, keeps the squares of small and large values within float32
-    unit = torch.exp2(torch.floor(torch.log2(deviations.abs().max().clamp_min(1e-37))))
+    unit = unit_of(deviations)
     scale = torch.sqrt(torch.mean((deviations / unit) ** 2)) * unit
     return batch + noise * scale * torch.randn_like(batch)
 

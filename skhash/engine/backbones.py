@@ -24,7 +24,7 @@ def build_backbone(
     ----------
     backbone : None, "mlp", "conv" or torch.nn.Module
         Nothing, two hidden layers, a small network for images of about 32 x 32
-        pixels, or a module, which is copied.
+        pixels, or a module, which is copied in float32.
     shape : tuple of int
         Shape of one sample.
     input_dropout : float
@@ -52,7 +52,7 @@ def build_backbone(
     Flatten(start_dim=1, end_dim=-1)
     """
     if isinstance(backbone, nn.Module):
-        return copy.deepcopy(backbone).cpu()
+        return copy.deepcopy(backbone).cpu().float()
     if backbone is None:
         return nn.Identity() if len(shape) == 1 else nn.Flatten()
     if backbone == "conv":

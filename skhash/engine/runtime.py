@@ -142,6 +142,37 @@ def restore_generators(states: dict[str, Any], device: torch.device) -> None:
         torch.cuda.set_rng_state(states["cuda"], device)
 
 
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Context manager in which torch computes as it does by default, whatever the caller has set.
+
+    Autocast, inference mode, no_grad, a default device and a default dtype have no effect in the body, and float32 is
+    multiplied as float32. Deterministic algorithms stay: they give the same codes.
+
+    Yields
+    ------
+    None
+        Nothing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.engine import own_settings
+    >>> with torch.autocast("cpu"), own_settings():
+    ...     (torch.eye(2) @ torch.eye(2)).dtype
+    torch.float32
+    """
+    is_cpu = torch.get_default_device().type == "cpu"
+    with (
+        nullcontext() if is_cpu else torch.device("cpu"),  # every call of torch takes longer inside of a device
+        torch.autocast("cpu", enabled=False),
+        torch.autocast("cuda", enabled=False),
+        torch.inference_mode(False),  # with gradients, too
+        _DEFAULTS(),
+    ):
+        yield
+
+
 def full_precision(device: torch.device) -> AbstractContextManager[None]:
     """Context manager that multiplies float32 as float32, and not as the TF32 of a GPU, which changes bits.
 
@@ -166,16 +197,21 @@ def full_precision(device: torch.device) -> AbstractContextManager[None]:
     return _NO_TF32() if device.type == "cuda" else nullcontext()
 
 
-def _forbid_tf32() -> Callable[[], None]:
-    before = [part.fp32_precision for part in _MULTIPLIERS]
-    _set_precision(["ieee"] * len(_MULTIPLIERS))
-    return functools.partial(_set_precision, before)
+def _in_float32(*parts: Any) -> Callable[[], None]:
+    """Let parts of torch multiply float32 as float32, and new tensors have this dtype. Returns what restores both."""
+    changed = [part for part in parts if part.fp32_precision not in ("none", "ieee")]
+    before = [part.fp32_precision for part in changed], torch.get_default_dtype()
+    _set_precision(changed, ["ieee"] * len(changed), torch.float32)
+    return functools.partial(_set_precision, changed, *before)
 
 
-def _set_precision(values: list[str]) -> None:
-    for part, value in zip(_MULTIPLIERS, values, strict=True):
+def _set_precision(parts: list[Any], values: list[str], dtype: torch.dtype) -> None:
+    for part, value in zip(parts, values, strict=True):
         part.fp32_precision = value
+    torch.set_default_dtype(dtype)
 
 
-_MULTIPLIERS: Any = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
-_NO_TF32 = SharedSetting(_forbid_tf32)
+_BACKENDS: Any = torch.backends
+_MULTIPLIERS = _BACKENDS.cuda.matmul, _BACKENDS.mkldnn.matmul, _BACKENDS.mkldnn.conv
+_DEFAULTS = SharedSetting(functools.partial(_in_float32, *_MULTIPLIERS))
+_NO_TF32 = SharedSetting(functools.partial(_in_float32, *_MULTIPLIERS, _BACKENDS.cudnn.conv))

@@ -150,6 +150,110 @@ def test_an_image_is_resized_and_cropped_in_the_middle(imagenet):
     assert (second == 77).all()
 
 
+def query_image(folder, image, size=4, **options):
+    """Save an image as the first query, and return its pixels as they are read, with the channels last."""
+    image.save(folder / "val/n01/n01_0.png", **({"format": "PNG"} | options))
+    data = load_imagenet100(folder, protocol=IMAGENET, size=size)
+    return data.X_query[np.flatnonzero(data.y_query == 0)[0]].transpose(1, 2, 0)
+
+
+GRAY = np.arange(0, 256, 17, dtype=np.uint8).reshape(4, 4)
+COLORS = np.stack([GRAY, GRAY.T, 255 - GRAY], axis=2)
+
+
+@pytest.mark.parametrize(("file_format", "dtype"), [("PNG", "<u2"), ("TIFF", "<u2"), ("TIFF", ">u2")])
+def test_16_bits_of_gray_become_8(imagenet, file_format, dtype):
+    deep = Image.fromarray((GRAY.astype(np.uint16) * 257 + (GRAY == 17) * 128).astype(dtype))
+    found = query_image(imagenet, deep, format=file_format)
+    np.testing.assert_array_equal(found, np.dstack([GRAY] * 3))
+
+
+@pytest.mark.parametrize("mode", ["I", "F"])
+def test_an_image_whose_range_is_not_known_is_refused(imagenet, mode):
+    with pytest.raises(InvalidFileError, match=f"n01_0.png must have at most 16 bits .* mode {mode}. Save it with 8"):
+        query_image(imagenet, Image.fromarray(COLORS).convert(mode), format="TIFF")
+
+
+@pytest.mark.parametrize("pixels", [GRAY, COLORS])
+def test_alpha_is_laid_over_white(imagenet, pixels):
+    image = Image.fromarray(pixels)
+    image.putalpha(Image.fromarray(np.repeat(np.array([[0, 0, 255, 255]], np.uint8), 4, axis=0)))
+    expected = np.array(Image.fromarray(pixels).convert("RGB"))
+    expected[:, :2] = 255
+    np.testing.assert_array_equal(query_image(imagenet, image), expected)
+    half = Image.new("RGBA", (4, 4), (200, 100, 0, 51))
+    assert (query_image(imagenet, half) == [244, 224, 204]).all()
+
+
+@pytest.mark.parametrize("bits", [1, 8, 16, "RGB", "P", "P with alpha"])
+def test_a_transparent_color_is_white(imagenet, bits):
+    if bits == 1:
+        image, color, expected = Image.fromarray(GRAY > 99), 0, np.full((4, 4, 3), 255)
+    elif bits == "RGB":
+        image, color, expected = Image.fromarray(COLORS), tuple(COLORS[1, 2].tolist()), COLORS.copy()
+        expected[1, 2] = 255
+    elif bits in (8, 16):
+        scale = 257 if bits == 16 else 1
+        image, color = Image.fromarray(GRAY.astype(f"u{bits // 8}") * scale), int(GRAY[1, 2]) * scale
+        expected = np.dstack([np.where(GRAY[1, 2] == GRAY, 255, GRAY)] * 3)
+    else:
+        image, color = Image.fromarray(COLORS).quantize(16), 3
+        indices = np.asarray(image)
+        expected = np.asarray(image.convert("RGB")).copy()
+        expected[indices == 3] = 255
+        color = color if bits == "P" else bytes(0 if i == 3 else 255 for i in range(16))
+    np.testing.assert_array_equal(query_image(imagenet, image, transparency=color), expected)
+
+
+def test_other_modes_are_converted_by_pillow(imagenet):
+    for mode in ("1", "P"):
+        image = Image.fromarray(COLORS).convert(mode)
+        np.testing.assert_array_equal(query_image(imagenet, image), np.asarray(image.convert("RGB")))
+    query_image(imagenet, Image.fromarray(COLORS).convert("CMYK"), format="JPEG")
+    with Image.open(imagenet / "val/n01/n01_0.png") as image:
+        assert image.mode == "CMYK"
+        expected = np.asarray(image.convert("RGB"))
+    data = load_imagenet100(imagenet, protocol=IMAGENET, size=4)
+    assert any((image.transpose(1, 2, 0) == expected).all() for image in data.X_query)
+
+
+def test_of_an_animation_the_first_image_is_read(imagenet):
+    image = Image.fromarray(COLORS).quantize(16)
+    found = query_image(imagenet, image, format="GIF", save_all=True, append_images=[Image.new("P", (4, 4))])
+    np.testing.assert_array_equal(found, np.asarray(image.convert("RGB")))
+
+
+@pytest.mark.parametrize("orientation", range(10))
+@pytest.mark.parametrize("deep", [False, True])
+def test_an_image_is_turned_upright_before_it_is_cropped(imagenet, orientation, deep):
+    wide = np.arange(28, dtype=np.uint8).reshape(4, 7)
+    shown = {2: wide[:, ::-1], 3: wide[::-1, ::-1], 4: wide[::-1], 5: wide.T, 6: wide[::-1].T}
+    shown |= {7: wide[::-1, ::-1].T, 8: wide.T[::-1]}
+    expected = shown.get(orientation, wide)
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = orientation, "a maker"
+    image = Image.fromarray(wide.astype(np.uint16) * 257 if deep else wide)
+    found = query_image(imagenet, image, exif=exif)
+    upright = query_image(imagenet, Image.fromarray(expected))
+    np.testing.assert_array_equal(found, upright)
+    assert orientation in (0, 1, 9) or (found != query_image(imagenet, Image.fromarray(wide))).any()
+
+
+def test_names_that_begin_with_a_dot_are_no_classes_and_no_images(imagenet):
+    before = load_imagenet100(imagenet, protocol=IMAGENET)
+    write_image(imagenet / "train/.ipynb_checkpoints/n01_0-checkpoint.png", 0)
+    (imagenet / "val/.ipynb_checkpoints").mkdir()
+    (imagenet / "train/.DS_Store").write_bytes(b"\0\0\0\1Bud1")
+    (imagenet / "train/n01/._n01_2.PNG").write_bytes(b"\0\5\x16\7")
+    data = load_imagenet100(imagenet, protocol=IMAGENET)
+    assert (data.label_names, data.checksum) == (before.label_names, before.checksum)
+    for part in ("train", "val"):
+        for path in (imagenet / part / "n01").glob("*n*"):
+            path.rename(path.with_name(f".{path.name}"))
+    with pytest.raises(FileNotFoundError, match=r"must hold images \(.jpg, .jpeg, .png\) in train/n01"):
+        load_imagenet100(imagenet, protocol=IMAGENET)
+
+
 @pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
 def test_deep_hashers_learn_from_the_images(imagenet):
     data = load_imagenet100(imagenet, protocol=IMAGENET, size=8)

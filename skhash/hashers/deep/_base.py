@@ -2,8 +2,8 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +34,7 @@ from skhash.engine import (
     crop_and_flip,
     evenly_spaced,
     output_width,
+    own_settings,
     resolve_device,
     seeded,
 )
@@ -403,10 +404,15 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         few = self._cache[3] if isinstance(X, np.ndarray) else None
         return few(X) if few is not None and len(X) * few.n_products <= N_MAX_PRODUCTS else None
 
-    def _thread_limits(self) -> AbstractContextManager[None]:
-        """Limit torch as well. A given backbone may use all threads, unless `deterministic` or in a forked process."""
+    @contextmanager
+    def _thread_limits(self) -> Iterator[None]:
+        """Limit torch as well, and take none of its settings from the caller.
+
+        A given backbone may use all threads, unless `deterministic` or in a forked process.
+        """
         is_limited = self.deterministic or not isinstance(self.backbone, nn.Module) or is_forked()
-        return one_thread() if is_limited else nullcontext()
+        with own_settings(), one_thread() if is_limited else nullcontext():
+            yield
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__().copy()

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from skhash.engine.augment import augmented, two_views
+from skhash.engine import two_views, unit_of
+from skhash.engine.augment import augmented
 from skhash.hashers.deep._parameters import Augmentation
 
 _MIN_SHARE = 0.3  # of own views that are found; below it `fit` warns
@@ -43,7 +44,8 @@ def _nearest_draw(augment: Augmentation, n_draws: int, batch: torch.Tensor) -> t
         if draws.shape != copies.shape:
             return draws[: len(batch)]
         draws = torch.cat([nearest, draws]).view(-1, *batch.shape)
-        distances = (draws - batch).flatten(2).square().sum(2)
+        changes = draws - batch
+        distances = (changes / unit_of(changes)).flatten(2).square().sum(2)
         nearest = draws[distances.argmin(0), torch.arange(len(batch), device=batch.device)]
     return nearest
 

@@ -88,7 +88,7 @@ class PartialFitMixin:
             check_same_training(self, X, targets)
             device = resolve_device(self.device)
             rng, seed = self._draw_seed()
-            with seeded(seed, device, self.deterministic), self._thread_limits():
+            with self._thread_limits(), seeded(seed, device, self.deterministic):
                 encoder = self._build_encoder(X, rng) if is_first else self._rebuild_encoder(device, training=True)
                 order = np.random.default_rng(seed)
                 constant = {"n_epochs": 1, "n_stages": 1, "lr_schedule": "constant"}

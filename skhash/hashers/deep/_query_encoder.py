@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import linear
 
-from skhash.engine import Encoder
+from skhash.engine import Encoder, unit_of
 from skhash.engine.smoothing import Smoothing
 from skhash.hashers.deep._reconstruction import Reconstruction
 
@@ -149,8 +149,8 @@ class QueryEncoder(Encoder):
         queries, items : tensor of shape (n, ...), float32
             Samples, as :meth:`read` returns them.
         metric : "cosine", "inner" or "euclidean"
-            "cosine" is "inner" on vectors of norm 1. "euclidean" is minus the squared distance,
-            without the squared norm of the query, in units of the scale.
+            "cosine" is the inner product of vectors of norm 1. "inner" is in units of about the squared scale.
+            "euclidean" is minus the squared distance, without the squared norm of the query, in such units.
 
         Returns
         -------
@@ -160,7 +160,9 @@ class QueryEncoder(Encoder):
         if metric == "euclidean":  # centered, because distances of far vectors lose digits
             queries, items = (((X - self.mean) / self.scale).flatten(1) for X in (queries, items))
             return 2 * queries @ items.T - (items**2).sum(1)
-        return self._given(queries).flatten(1) @ self._given(items).flatten(1).T
+        unit = unit_of(self.scale) if metric == "inner" else 1.0
+        queries, items = ((self._given(X) / unit).flatten(1) for X in (queries, items))
+        return queries @ items.T
 
     def center(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Mean that centering subtracts, of samples of a shape as they are given; flat, in units of the scale."""

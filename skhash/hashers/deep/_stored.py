@@ -8,7 +8,6 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash._threads import one_thread
 from skhash._validation.limits import check_generator
 from skhash._validation.numeric import is_count
 from skhash._validation.schema import OPTIONAL, Array
@@ -26,6 +25,7 @@ class StoredMixin:
 
     _batch_norm: bool
     _new_encoder: Callable[..., Encoder]
+    _thread_limits: Any
     _nbits: int
     settings_: dict[str, Any]
     weights_: dict[str, npt.NDArray[Any]]
@@ -70,7 +70,7 @@ class StoredMixin:
         first = {None: self._nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape), "conv": shape[0]}[backbone]
         if first > sum(weight.size for weight in self.weights_.values()):  # before they take memory
             raise ValueError(f"`weights_` must suit samples of shape {self.input_shape_}.")
-        with one_thread(), seeded(0, torch.device("cpu")):  # the global generators stay untouched
+        with self._thread_limits(), seeded(0, torch.device("cpu")):  # the global generators stay untouched
             weights = self._new_encoder(**(architecture | {"shape": shape})).state_dict()
         if weights.keys() != self.weights_.keys():
             raise ValueError(f"`weights_` must have {sorted(weights)}. Got {sorted(self.weights_)} instead.")

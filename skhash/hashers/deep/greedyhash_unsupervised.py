@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import normalize
 
-from skhash.engine import Encoder, Objective
+from skhash.engine import Encoder, Objective, unit_of
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
@@ -38,7 +38,8 @@ class _CosineObjective(Objective):
 
     def cosine_loss(self, u: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
         """Mean squared difference of the cosines of all pairs of different samples."""
-        codes, centered = sign(u), normalize(samples - samples.mean(0))
+        codes, centered = sign(u), samples - samples.mean(0)
+        centered = normalize(centered / unit_of(centered))
         squares = torch.square(codes @ codes.T / codes.shape[1] - (centered @ centered.T).to(codes))
         return (squares.sum() - squares.diagonal().sum()) / max(len(u) * (len(u) - 1), 1)
 

@@ -296,3 +296,18 @@ def test_cosines_of_other_samples_are_their_own(digits, offset):
     assert_allclose(read.norm(dim=1).numpy(), 1, rtol=1e-6)
     cosines = encoder.similarities(read, read, "cosine")
     assert_allclose(cosines.numpy(), cosine_similarity(samples), atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"nbits": 16}, {"nbits": 32, "factors": True}, {"nbits": 40, "backbone": "mlp"}])
+def test_a_power_of_two_changes_no_inner_product(digits, options):
+    def results(scale):
+        X = digits.X[:300] * np.float32(scale)
+        hasher = EmbeddingHasher(metric="inner", n_epochs=2, random_state=0, **options).fit(X)
+        factors = [hasher.encode_factors(X)[:, 0] / scale] if "factors" in options else []
+        losses = [entry["loss"] for entry in hasher.history_]
+        return [losses, hasher.encode(X), hasher.project_queries(X), *factors]
+
+    usual = results(1.0)
+    for exponent in (30, -30, 60, -60):
+        for found, value in zip(results(2.0**exponent), usual, strict=True):
+            assert_array_equal(found, value)

@@ -139,18 +139,19 @@ def test_weakened_views_lie_between_the_samples_and_their_views():
 
 @pytest.mark.parametrize("n_draws", [1, 4, 11])
 @pytest.mark.parametrize("shape", [(WIDTH,), (2, 3, 4)])
-def test_nearest_draw_of_each_sample_is_that_of_a_double_loop(shape, n_draws):
-    X, drawn = torch.rand(5, *shape), []
+@pytest.mark.parametrize("scale", [2.0**90, 1.0, 2.0**-90])
+def test_nearest_draw_of_each_sample_is_that_of_a_double_loop(shape, n_draws, scale):
+    X, drawn = scale * torch.rand(5, *shape), []
 
     def augment(copies):
-        versions = copies + torch.randn_like(copies)
+        versions = copies + scale * torch.randn_like(copies)
         drawn.extend(versions.split(5))
         return versions
 
     views = _nearest_draw(augment, n_draws, X)
     assert len(drawn) == n_draws
     for i in range(5):
-        expected = min((draw[i] for draw in drawn), key=lambda view: (view - X[i]).square().sum().item())
+        expected = min((draw[i] for draw in drawn), key=lambda view: (view - X[i]).double().square().sum().item())
         assert torch.equal(views[i], expected)
 
 
