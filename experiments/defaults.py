@@ -6,9 +6,10 @@
     python experiments/defaults.py table                       # tables of the stored results
 
 All hashers have two hidden layers and 32 bits. Only training samples are used, of protocol "5k" ("holdout" for digits,
-"mirflickr" for MIRFlickr): 1,000 to learn from, and at most 1,000 others that are ranked for each other. The first
-candidate of a method is its defaults. For each set, the candidate with the best mean AP_T on the other sets is chosen,
-so that no set chooses the settings that are measured on it.
+"mirflickr" for MIRFlickr): 1,000 to learn from, and at most 1,000 others that are ranked for each other. Three sets
+have few samples per class; in "digit_pairs" a sample is two digits side by side, of 100 classes. The first candidate of
+a method is its defaults. For each set, the candidate with the best mean AP_T on the other sets is chosen, so that no
+set chooses the settings that are measured on it.
 
 The results are in experiments/results/defaults.json, the tables in defaults.md.
 """
@@ -18,7 +19,7 @@ import time
 
 import numpy as np
 from _results import RESULTS, as_markdown, rank, read, store
-from _splits import rank_held_out
+from _splits import join_digits, rank_held_out
 from sklearn.model_selection import train_test_split
 
 from skhash.comparison import make_hasher
@@ -27,7 +28,7 @@ from skhash.datasets import load_dataset
 NBITS, N_TRAIN, N_RANKED = 32, 1000, 1000
 PATH = RESULTS / "defaults.json"
 #: set to its name and its protocol
-SETS = {
+LARGE_SETS = {
     "digits": ("digits", "holdout"),
     "usps": ("USPS", "5k"),
     "mnist": ("MNIST", "5k"),
@@ -35,6 +36,14 @@ SETS = {
     "fashion_mnist": ("Fashion-MNIST", "5k"),
     "mirflickr": ("MIRFlickr", "mirflickr"),
 }
+#: set of few samples to its name, the set it is taken from, and its number of samples to learn from
+SMALL_SETS = {
+    "usps_few": ("USPS, 20 per class", "usps", 200),
+    "fashion_few": ("Fashion-MNIST, 50 per class", "fashion_mnist", 500),
+    "digit_pairs": ("pairs of digits", "digits", 2000),
+}
+SETS = LARGE_SETS | SMALL_SETS
+TITLES = {name: values[0] for name, values in SETS.items()}
 SHARED = [{}, {"weight_decay": 1.0}]
 #: candidates of each method, the defaults first
 CANDIDATES = {
@@ -54,15 +63,22 @@ CANDIDATES = {
 def make_cell(name, method, parameters, seed):
     """What identifies a measurement."""
     candidate = ", ".join(f"{key}={value}" for key, value in parameters.items()) or "defaults"
-    return {"set": name, "method": method, "candidate": candidate, "n_train": N_TRAIN, "seed": seed}
+    n_train = SMALL_SETS[name][2] if name in SMALL_SETS else N_TRAIN
+    return {"set": name, "method": method, "candidate": candidate, "n_train": n_train, "seed": seed}
 
 
 def load(name, seed):
     """Split of the training samples alone."""
-    data = load_dataset(name, protocol=SETS[name][1], random_state=seed)
+    source, n_train = SMALL_SETS[name][1:] if name in SMALL_SETS else (name, N_TRAIN)
+    data = load_dataset(source, protocol=LARGE_SETS[source][1], random_state=seed)
     options = {"random_state": seed, "stratify": data.y_train if data.y_train.ndim == 1 else None}
-    learned, rest = train_test_split(np.arange(len(data.X_train)), train_size=N_TRAIN, **options)
-    return rank_held_out(data.X_train, data.y_train, learned, rest[:N_RANKED], data.affinity)
+    n_images = len(data.X_train) // 2 if name == "digit_pairs" else n_train
+    learned, rest = train_test_split(np.arange(len(data.X_train)), train_size=n_images, **options)
+    data = rank_held_out(data.X_train, data.y_train, learned, rest[:N_RANKED], data.affinity)
+    if name == "digit_pairs":  # of other images for each part
+        join_digits(data, np.random.default_rng(seed), N_RANKED, N_RANKED, n_train)
+        data.X_query, data.y_query = data.X_database, data.y_database
+    return data
 
 
 def measure(name, method, parameters, seed):
@@ -113,7 +129,7 @@ def make_tables(results):
 
 def candidate_table(measured):
     """AP_T of all candidates."""
-    rows = [["method", "settings", *(name for name, _ in SETS.values()), "mean"]]
+    rows = [["method", "settings", *TITLES.values(), "mean"]]
     for method, aps in measured.items():
         for candidate, by_set in aps.items():
             values = [*by_set.values(), np.mean(list(by_set.values()))]
@@ -123,7 +139,7 @@ def candidate_table(measured):
 
 def left_out_table(measured):
     """AP_T on each left-out set of the candidate that the others choose, and its difference from the defaults."""
-    rows = [["method", *(title for title, _ in SETS.values()), "mean minus the defaults", "settings chosen"]]
+    rows = [["method", *TITLES.values(), "mean minus the defaults", "settings chosen"]]
     for method, aps in measured.items():
         chosen = {name: left_out(aps, name)[0] for name in SETS}
         gains = {name: aps[chosen[name]][name] - aps["defaults"][name] for name in SETS}
@@ -140,7 +156,7 @@ def left_out_table(measured):
 def lead_table(measured):
     """Lead of TALR over HashNet on each left-out set and on the sets that choose."""
     rows = [["left out", "TALR minus HashNet", "mean on the other sets", "larger by"]]
-    for name, (title, _) in SETS.items():
+    for name, title in TITLES.items():
         (_, talr, talr_elsewhere), (_, hashnet, hashnet_elsewhere) = (
             left_out(measured[method], name) for method in ("talr", "hashnet")
         )

@@ -22,7 +22,7 @@ import time
 import numpy as np
 from _results import RESULTS, as_markdown, rank, read, store
 from _splits import rank_held_out
-from defaults import SETS
+from defaults import LARGE_SETS
 from sklearn.model_selection import train_test_split
 from torch.optim.swa_utils import AveragedModel
 
@@ -65,7 +65,7 @@ HASHERS = {"default": TALRHasher, "short": ShortTALRHasher}
 
 def load(name, seed):
     """Split of the training samples alone."""
-    data = load_dataset(name, protocol=SETS[name][1], random_state=seed)
+    data = load_dataset(name, protocol=LARGE_SETS[name][1], random_state=seed)
     options = {"test_size": 0.2, "stratify": data.y_train if data.y_train.ndim == 1 else None, "random_state": seed}
     learned, rest = train_test_split(np.arange(len(data.X_train)), **options)
     return rank_held_out(data.X_train, data.y_train, learned, rest[:N_RANKED], data.affinity)
@@ -87,7 +87,7 @@ def measure(name, seed):
 def make_table(results):
     """Markdown of the table: means over the seeds."""
     rows = [["data", "seeds", "AP_T default", "AP_T short", "difference", "CPU s default", "CPU s short", "ratio"]]
-    for name, (title, _) in SETS.items():
+    for name, (title, _) in LARGE_SETS.items():
         of_set = [
             [result for result in results if (result["set"], result["hasher"]) == (name, kind)] for kind in HASHERS
         ]
@@ -102,7 +102,7 @@ def make_table(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", nargs="?", choices=["measure", "table"], default="measure")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--sets", nargs="+", default=list(LARGE_SETS), choices=list(LARGE_SETS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     options = parser.parse_args()
     if options.command == "measure":
