@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import with_current_names
-from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity
+from skhash.affinity._classes import one_per_sample
+from skhash.affinity._targets import as_targets
 from skhash.comparison._checks import check_fields
 from skhash.metrics import RetrievalScorer
 from skhash.registry import Around, Space
@@ -161,7 +162,7 @@ def _divide_training_samples(data: Any, seed: int) -> _Division:
     groups: npt.NDArray[Any] = np.zeros(n)
     splitter = ShuffleSplit(1, test_size=_HELD_OUT, random_state=seed)
     if isinstance(data.affinity, ClassAffinity):
-        _, groups, sizes = np.unique(np.ravel(data.y_train), return_inverse=True, return_counts=True)
+        _, groups, sizes = np.unique(one_per_sample(data.y_train), return_inverse=True, return_counts=True)
         if sizes.min() > 1 and len(sizes) <= _HELD_OUT * n:
             splitter = StratifiedShuffleSplit(1, test_size=_HELD_OUT, random_state=seed)
     learned, held_out = next(splitter.split(np.zeros(n), groups))
@@ -194,11 +195,11 @@ def _evaluate(
 ) -> Candidate:
     """Fit a candidate and rank the held-out samples. An error of the default (no parameters) is raised."""
     start = time.perf_counter()
-    X, y = data.X_train, data.y_train
+    X, y = data.X_train, as_targets(data.y_train)
     learned, held_out = division
     try:
-        hasher = make(store_database=True, **parameters).fit(X[learned], take_targets(y, learned))
-        score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], take_targets(y, held_out))
+        hasher = make(store_database=True, **parameters).fit(X[learned], y[learned])
+        score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], y[held_out])
         if not math.isfinite(score):
             raise ValueError("No held-out training sample has a relevant training sample.")
         centers = {} if parameters else _centers(hasher, space)
