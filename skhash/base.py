@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
@@ -22,10 +22,11 @@ from skhash._validation.plain import is_plain
 from skhash._validation.samples import check_kind
 from skhash._validation.schema import OPTIONAL, Array
 from skhash._validation.subsets import evenly_spaced
-from skhash._validation.targets import labels_for_affinity, missing_targets
+from skhash._validation.targets import missing_targets
 from skhash._validation.values import check_values
 from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._pairs import check_pairs
+from skhash.affinity._targets import as_labels, as_targets
 from skhash.codes import MAX_NBITS, threshold
 
 
@@ -368,7 +369,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""
-        given = callable(self.affinity)
         if y is None and get_tags(self).target_tags.required:
             y = self._own_targets(X)
         X = self._check_input(X, y=None if y is None else "no_validation", reset=reset, ensure_min_samples=2)
@@ -376,16 +376,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         if y is None:
             targets = None if getattr(self.affinity, "requires_y", True) else X[:]  # which reads a Dataset
         else:
-            targets = check_array(
-                y if given else labels_for_affinity(y),
-                accept_sparse="csr",
-                dtype=None,
-                ensure_2d=False,
-                allow_nd=given,
-                ensure_all_finite=not given,
-                input_name="y",
-                estimator=self,
-            )
+            targets = as_targets(y) if callable(self.affinity) else as_labels(y)
         if targets is not None and targets.shape[0] != X.shape[0]:
             raise ValueError(
                 f"`y` must have one target per sample. Got {targets.shape[0]} targets for {X.shape[0]} samples instead."

@@ -9,7 +9,6 @@ from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
 
-from skhash._targets import distinct_targets, take_targets
 from skhash.affinity import (
     ClassAffinity,
     DistanceAffinity,
@@ -21,6 +20,7 @@ from skhash.affinity import (
     resolve_affinity,
 )
 from skhash.affinity._classes import class_codes
+from skhash.affinity._targets import as_targets, distinct_targets
 from skhash.metrics import relevance_histogram
 
 
@@ -146,8 +146,9 @@ def test_many_classes_neither_warn_nor_change_the_filters_that_all_threads_share
 
 @pytest.mark.parametrize("y", [list("baab"), [3.5, 1, 3.5], [[0, 1], [1, 1], [0, 1]], sparse.eye_array(3)], ids=str)
 def test_distinct_targets_rebuild_the_targets(y):
+    y = as_targets(y)
     first, group = distinct_targets(y)
-    rebuilt = take_targets(take_targets(y, first), group)
+    rebuilt = y[first][group]
     assert_array_equal(*(rows.toarray() if sparse.issparse(rows) else rows for rows in (rebuilt, y)))
 
 
@@ -164,7 +165,7 @@ def test_distinct_targets_rebuild_the_targets(y):
 )
 def test_distinct_integers_are_in_order_and_named_by_their_first_sample(y):
     for found, expected in zip(
-        distinct_targets(y), np.unique(y, return_index=True, return_inverse=True)[1:], strict=True
+        distinct_targets(np.array(y)), np.unique(y, return_index=True, return_inverse=True)[1:], strict=True
     ):
         assert_array_equal(found, expected)
 
@@ -192,7 +193,7 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
         (lambda: ClassAffinity()([[0, 1]], [0]), r"`y` must hold one value per sample.* Got shape \(1, 2\)"),
         (lambda: DistanceAffinity()([[0.0]], [[0.0]]), "`thresholds` is None: call `fit` of DistanceAffinity"),
         (lambda: DistanceAffinity().fit([[0.0]]), "`y` must have at least 2 samples for DistanceAffinity. Got 1"),
-        (lambda: DistanceAffinity().fit([[0.0], [np.nan]]), "`y` must hold finite vectors.* for DistanceAffinity"),
+        (lambda: DistanceAffinity().fit([[0.0], [np.inf]]), "`y` must hold finite vectors.* for DistanceAffinity"),
         (lambda: DistanceAffinity(percentiles=(1, 5), levels=(1, 2)), "`percentiles` must descend"),
         (lambda: DistanceAffinity(levels=(-1, 0, 1, 2)), "`levels` must ascend above 0"),
         (lambda: DistanceAffinity(levels=(1, 2)), "must have one value per level"),
@@ -206,12 +207,10 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
             "`thresholds` .* None or 2 finite distances",
         ),
         (lambda: DistanceAffinity((5, 1), (1, 2), thresholds=[1]), "`thresholds` .* 2 finite distances, one per level"),
-        (lambda: ClassAffinity()([np.nan], [1.0]), "`y` must hold a class for each sample. Got None, NaN or infinity"),
-        (lambda: ClassAffinity()(["a"], np.array(["a", None], object)), "`y` must hold a class for each sample"),
-        (lambda: ClassAffinity()(["a"], np.array(["a", np.nan], object)), "`y` must hold a class for each sample"),
+        (lambda: ClassAffinity()([np.inf], [1.0]), "`y` must hold finite values. Got infinity"),
         (
             lambda: ClassAffinity()(["a"], np.array(["a", 1], object)),
-            "classes of one kind. Got numbers and text",
+            "values of one type. Got numbers and text",
         ),
         (lambda: PrecomputedAffinity(np.eye(3)[:2]), r"`matrix` must be square. Got shape \(2, 3\)"),
         (lambda: PrecomputedAffinity([[0, -1], [1, 0]]), "`matrix` .* finite levels >= 0. Got levels from -1 to 1"),
@@ -261,7 +260,7 @@ def test_distance_levels_do_not_depend_on_the_block():
 
 @pytest.mark.parametrize("dtype", [object, float, str])
 def test_class_labels_of_any_kind_are_grouped(dtype):
-    first, group = distinct_targets(np.array([3, 1, 3, 1, 2]).astype(str).astype(dtype))
+    first, group = distinct_targets(as_targets(np.array([3, 1, 3, 1, 2]).astype(str).astype(dtype)))
     assert_array_equal(group, [2, 0, 2, 0, 1])
     assert_array_equal(first, [1, 4, 0])
 
@@ -282,7 +281,7 @@ def test_no_code_of_classes_that_are_missing_or_of_two_kinds(y):
 
 
 def test_classes_of_two_kinds_are_refused():
-    for other in ([1, 2], np.array([1, 2], dtype=object), np.array([b"1", b"2"])):
+    for other in ([1, 2], np.array([1, 2], dtype=object), np.array([1, 2], dtype="M8[D]")):
         for text in (["1", "2"], np.array(["1", "2"], dtype=object)):  # pandas makes arrays of objects
             with pytest.raises(ValueError, match="classes of one kind"):
                 ClassAffinity()(text, other)

@@ -32,7 +32,6 @@ PARTS = [
         "_kernels",
         "_scan_kernels",
         "_validation",
-        "_targets",
         "codes",
         "_distances",
         "_estimators",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from skhash._encoding._packing import range_terms
+from skhash._validation.numeric import as_array
 from skhash._validation.values import MAX_VALUE
 from skhash._views import read_only
 
@@ -50,7 +51,8 @@ def is_sliced(X: Any) -> bool:
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     is_lazy = hasattr(X, "__dask_graph__")  # its slices are not read, but computed
     is_array = isinstance(X, np.ndarray) or (hasattr(X, "__array__") and hasattr(X, "__getitem__") and not is_lazy)
-    return is_array and kind in tuple("biuf") and len(getattr(X, "shape", ())) > 1 and not sparse.issparse(X)
+    is_other = sparse.issparse(X) or np.ma.is_masked(X)  # a slice would lose the mask, which validation refuses
+    return is_array and kind in tuple("biuf") and len(getattr(X, "shape", ())) > 1 and not is_other
 
 
 def array_source(X: Any) -> Source:
@@ -170,7 +172,7 @@ def _checked_block(block: Any) -> npt.NDArray[Any]:
         raise ValueError(
             "`X` must yield dense blocks. Got a sparse one instead. Give the sparse matrix itself, or block.toarray()."
         )
-    values = np.asarray(block)
+    values = as_array(block, "X")
     if values.ndim < 2 or values.dtype.kind not in "biuf":
         raise ValueError(
             "`X` must yield blocks of samples, arrays of numbers of shape (n, n_features). Got "

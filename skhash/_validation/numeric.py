@@ -65,7 +65,7 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If the values are lists of different lengths.
+        If values are masked, or lists of different lengths.
     TypeError
         If numpy cannot read them, such as a tensor on a GPU or with gradients.
 
@@ -75,6 +75,7 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
     >>> as_array(["cat", "dog"], "y")
     array(['cat', 'dog'], dtype='<U3')
     """
+    check_not_masked(values, name)
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -85,6 +86,15 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
         raise TypeError(
             f"`{name}` must be an array. Got a {type(values).__name__}, which numpy cannot read: {error}"
         ) from error
+
+
+def check_not_masked(values: Any, name: str) -> None:
+    """Raise ValueError for an array with masked values: numpy would use what lies under the mask."""
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"`{name}` must have no missing values. Got {np.count_nonzero(np.ma.getmaskarray(values))} masked ones "
+            f"instead. Fill them, as {name}.filled(0) does, or leave their samples out."
+        )
 
 
 def sum_of_squares(values: Any) -> float | None:

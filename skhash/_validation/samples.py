@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skhash._validation.numeric import check_not_masked
+
 _ARRAYS = ("__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__", "__dlpack__")
 _DATASET = "torch.utils.data.dataset.Dataset"
 _SVD = (
@@ -38,7 +40,7 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         For a sparse array, a Dataset, a DataLoader, images of PIL, a dict, an iterator, or
         anything else that is not an array.
     ValueError
-        If `X` holds complex numbers or dates, is a list of samples of different lengths, or has
+        If `X` holds complex numbers, dates or masked values, is a list of samples of different lengths, or has
         more axes than the hasher takes.
 
     Examples
@@ -60,6 +62,7 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         kind = "an array, or a torch Dataset," if takes_datasets else "an array of shape (n_samples, n_features)"
         given, remedy = found
         raise TypeError(f"`X` must be {kind} for {type(hasher).__name__}. Got {given} instead. {remedy}".strip())
+    check_not_masked(X, "X")
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     if kind in ("c", "m", "M"):  # in the words of scikit-learn; it would take dates for numbers
         what = "Complex data" if kind == "c" else "Dates"

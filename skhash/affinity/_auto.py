@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._validation.targets import labels_for_affinity
 from skhash.affinity._classes import ClassAffinity, one_per_sample
 from skhash.affinity._labels import SharedLabelsAffinity, label_indicator
+from skhash.affinity._targets import as_labels
 
 
 def resolve_affinity(affinity: str | Callable[[Any, Any], Any], y: Any) -> Callable[[Any, Any], Any]:
@@ -49,8 +49,7 @@ def resolve_affinity(affinity: str | Callable[[Any, Any], Any], y: Any) -> Calla
         )
     if y is None:
         raise ValueError("`y` must hold class labels or a 0/1 matrix of labels for affinity='auto'. Got None instead.")
-    y = labels_for_affinity(y)
-    y = y if sparse.issparse(y) else np.asarray(y)
+    y = as_labels(y)
     _check_not_continuous(y)
     if y.ndim == 1 or y.shape[1] == 1:
         return ClassAffinity()
@@ -122,7 +121,7 @@ def label_matrix(affinity: Callable[[Any, Any], Any], y: Any) -> npt.NDArray[np.
            [0., 1.]])
     """
     if isinstance(affinity, ClassAffinity):
-        classes, group = np.unique(one_per_sample(labels_for_affinity(y)), return_inverse=True)
+        classes, group = np.unique(one_per_sample(y), return_inverse=True)
         return np.eye(len(classes))[group]
     if isinstance(affinity, SharedLabelsAffinity):
         labels = label_indicator(y)
@@ -135,7 +134,7 @@ def label_matrix(affinity: Callable[[Any, Any], Any], y: Any) -> npt.NDArray[np.
 
 def _check_not_continuous(y: Any) -> None:
     """Refuse real-valued targets, which have no labels to compare."""
-    if getattr(y, "dtype", np.dtype(object)).kind in "biuU":
+    if y.dtype.kind in "biuU":
         return
     from sklearn.utils.multiclass import type_of_target
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._validation.numeric import as_array
+from skhash.affinity._targets import as_labels
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class SharedLabelsAffinity:
     requires_y = True
 
     def fit(self, y: Any) -> "SharedLabelsAffinity":
-        """Affinity itself: it learns nothing."""
+        """Affinity itself: it learns nothing. ValueError for targets that are no labels."""
+        label_indicator(y)
         return self
 
     def possible_levels(self, y_a: Any, y_b: Any) -> npt.NDArray[np.int64]:
@@ -52,8 +53,8 @@ class SharedLabelsAffinity:
 
 
 def label_indicator(y: Any) -> Any:
-    """Checked 0/1 matrix of labels, dense or sparse."""
-    y = y if sparse.issparse(y) else as_array(y, "y")
+    """Checked 0/1 matrix of labels, dense or sparse; a label that a sparse matrix repeats counts once."""
+    y = as_labels(y)
     stored = y.data if sparse.issparse(y) else y
     if y.ndim != 2 or stored.dtype.kind not in "biuf" or not ((stored == 0) | (stored == 1)).all():
         found = f"shape {y.shape} of type {stored.dtype}"
@@ -63,4 +64,7 @@ def label_indicator(y: Any) -> Any:
             "`y` must be a 0/1 matrix of labels, shape (n, n_labels), for SharedLabelsAffinity. "
             f"Got {found} instead. For vectors pass affinity=DistanceAffinity()."
         )
-    return y.astype(np.int64) if stored.dtype.kind == "b" else y
+    if sparse.issparse(y) and not y.has_canonical_format:
+        y = y.astype(bool)
+        y.sum_duplicates()
+    return y.astype(np.int64) if y.dtype.kind == "b" else y

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._targets import n_targets
 from skhash._validation.numeric import numeric
+from skhash.affinity._targets import as_targets
 
 
 def level_indices(
@@ -53,8 +53,9 @@ def small_level_indices(
     """
     if not callable(affinity):
         raise TypeError(f"`affinity` must be callable, see skhash.affinity. Got {affinity!r} instead.")
+    y_a, y_b = as_targets(y_a, "y_a"), as_targets(y_b, "y_b")
     values = numeric(affinity(y_a, y_b), "affinity(y_a, y_b)")
-    shape = (n_targets(y_a), n_targets(y_b))
+    shape = (y_a.shape[0], y_b.shape[0])
     if values.shape != shape:
         raise ValueError(f"`affinity` must return levels of shape {shape}. Got shape {values.shape} instead.")
     if hasattr(affinity, "possible_levels"):

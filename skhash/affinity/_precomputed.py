@@ -9,6 +9,7 @@ from scipy import sparse
 from skhash._validation.numeric import numeric
 from skhash.affinity._classes import one_per_sample
 from skhash.affinity._levels import checked_levels
+from skhash.affinity._targets import as_targets
 
 
 class PrecomputedAffinity:
@@ -21,7 +22,7 @@ class PrecomputedAffinity:
     Parameters
     ----------
     matrix : array-like or sparse matrix of shape (n, n)
-        Levels >= 0.
+        Levels >= 0. Repeated entries of a sparse matrix add up.
 
     Examples
     --------
@@ -33,7 +34,11 @@ class PrecomputedAffinity:
     requires_y = True
 
     def __init__(self, matrix: Any) -> None:
-        self.matrix = matrix.tocsr() if sparse.issparse(matrix) else numeric(matrix, "matrix")
+        levels: Any = matrix.tocsr() if sparse.issparse(matrix) else numeric(as_targets(matrix, "matrix"), "matrix")
+        if sparse.issparse(levels) and not levels.has_canonical_format:
+            levels = levels.copy()  # the caller's matrix stays as it is
+            levels.sum_duplicates()
+        self.matrix = levels
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
             raise ValueError(f"`matrix` must be square. Got shape {self.matrix.shape} instead.")
         stored = np.asarray(self.matrix.data if sparse.issparse(matrix) else self.matrix)
@@ -49,7 +54,8 @@ class PrecomputedAffinity:
         return self
 
     def fit(self, y: npt.ArrayLike) -> "PrecomputedAffinity":
-        """Affinity itself: it learns nothing."""
+        """Affinity itself: it learns nothing. ValueError for targets that are no indices."""
+        self._indices(y)
         return self
 
     def possible_levels(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[Any]:

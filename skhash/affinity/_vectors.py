@@ -5,6 +5,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from skhash._validation.numeric import numeric
+from skhash.affinity._targets import as_targets, check_complete
 
 
 def checked_vectors(y: npt.ArrayLike, affinity: str) -> npt.NDArray[np.float64]:
@@ -14,6 +15,8 @@ def checked_vectors(y: npt.ArrayLike, affinity: str) -> npt.NDArray[np.float64]:
             f"`y` must hold dense vectors for {affinity}. Got a sparse array instead. Pass as y the vectors to "
             "compare, such as those of TruncatedSVD."
         )
+    y = as_targets(y)
+    check_complete(y)
     y = numeric(y, "y").astype(np.float64, copy=False)
     if y.ndim != 2 or not np.isfinite(y).all():
         raise ValueError(

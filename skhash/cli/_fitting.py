@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 from skhash._estimators import hasher_input, named_warnings
 from skhash._files._resumable import check_writable
-from skhash._targets import take_targets
 from skhash._validation.names import with_nearest
 from skhash.affinity import resolve_affinity
+from skhash.affinity._targets import as_targets
 from skhash.base import BaseHasher
 from skhash.cli._samples import errors_of, open_samples
 from skhash.comparison import make_hasher
@@ -48,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
             affinity = None if y is None else resolve_affinity("auto", y)
             learned, held_out = divide_samples(len(X), y, affinity, options.held_out, options.seed)
         X_learned = X[learned] if options.held_out else X  # which may be mapped
-        y_learned, y_held_out = (None if y is None else take_targets(y, part) for part in (learned, held_out))
+        y = None if y is None else as_targets(y)
+        y_learned, y_held_out = (None if y is None else y[part] for part in (learned, held_out))
         print(f"{name}: {len(learned):,} samples, {len(held_out):,} held out", file=sys.stderr)
         start = time.perf_counter()
         model = _fit(hasher, X_learned, y_learned, options.scale, name)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from skhash._estimators import named_warnings
 from skhash._files import with_current_names
-from skhash._targets import take_targets
 from skhash.affinity import ClassAffinity
+from skhash.affinity._classes import one_per_sample
+from skhash.affinity._targets import as_targets
 from skhash.comparison._checks import check_fields
 from skhash.metrics import RetrievalScorer
 from skhash.registry import Around, Space
@@ -161,7 +162,7 @@ def divide_samples(n: int, y: Any, affinity: Any, share: float, seed: int) -> _D
     groups: npt.NDArray[Any] = np.zeros(n)
     splitter = ShuffleSplit(1, test_size=share, random_state=seed)
     if isinstance(affinity, ClassAffinity):
-        _, groups, sizes = np.unique(np.ravel(y), return_inverse=True, return_counts=True)
+        _, groups, sizes = np.unique(one_per_sample(y), return_inverse=True, return_counts=True)
         if sizes.min() > 1 and len(sizes) <= share * n:
             splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
     learned, held_out = next(splitter.split(np.zeros(n), groups))
@@ -203,13 +204,13 @@ def _evaluate(
     An error of the default (no parameters) is raised.
     """
     start = time.perf_counter()
-    X, y = data.X_train, data.y_train
+    X, y = data.X_train, as_targets(data.y_train)
     learned, held_out = division
     try:
         hasher = make(store_database=True, **parameters)
         with named_warnings(hasher, f", candidate {number}"):
-            hasher.fit(X[learned], take_targets(y, learned))
-            score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], take_targets(y, held_out))
+            hasher.fit(X[learned], y[learned])
+            score = RetrievalScorer(metric, affinity=data.affinity)(hasher, X[held_out], y[held_out])
         if not math.isfinite(score):
             raise ValueError("No held-out training sample has a relevant training sample.")
         centers = {} if parameters else _centers(hasher, space)

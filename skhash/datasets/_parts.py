@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from skhash._validation.targets import labels_for_affinity
+from skhash.affinity._labels import label_indicator
+from skhash.affinity._targets import as_labels
 from skhash.datasets import _draws
 from skhash.datasets.protocols import Protocol
 
@@ -27,7 +28,7 @@ def draw(
     from sklearn.utils import check_random_state
 
     if protocol.requires_y and isinstance(protocol.affinity, str):
-        labels_for_affinity(y)
+        as_labels(y)
     marked = _marked(test, n, protocol) if protocol.n_query is None else None
     rng = check_random_state(random_state)
     if protocol.unseen:
@@ -87,7 +88,7 @@ def _marked(test: Any, n: int, protocol: Protocol) -> npt.NDArray[np.bool_]:
 
 
 def _label_matrix(y: Any, protocol: Protocol) -> npt.NDArray[Any]:
-    labels = y.toarray() if issparse(y) else np.asarray(y)
+    labels: npt.NDArray[Any] = label_indicator(y).toarray() if issparse(y) else y
     if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
         raise ValueError(
             f"`y` must be a 0/1 matrix of labels for protocol {protocol.name!r}. Got shape {labels.shape} instead."

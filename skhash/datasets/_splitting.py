@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from skhash._targets import take_targets
+from skhash._validation.numeric import check_not_masked
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity
+from skhash.affinity._targets import as_targets, check_complete
 from skhash.datasets import _draws
 from skhash.datasets._parts import Drawn, draw
 from skhash.datasets.protocols import Protocol
@@ -33,6 +34,7 @@ def split_arrays(
             f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' "
             "and 'neighbors' need no y."
         )
+    y = None if y is None else as_targets(y)
     drawn = draw(len(X), y, protocol, random_state, test)
     X_query, X_database = _real_values(X, drawn.query, factor), _real_values(X, drawn.database, factor)
     X_train = _real_values(X, drawn.train, factor) if len(drawn.train) > len(drawn.train_index) else None
@@ -56,7 +58,7 @@ def as_bunch(parts: tuple[Any, Any, Any], y: Any, drawn: Drawn, protocol: Protoc
 
     X_query, X_database, X_train = parts
     if protocol.requires_y:
-        y_query, y_database, y_train = (take_targets(y, indices) for indices in drawn[:3])
+        y_query, y_database, y_train = (y[indices] for indices in drawn[:3])
     else:
         y_query, y_database, y_train = parts
     affinity = fit_affinity(resolve_affinity(protocol.affinity, y), y_train)
@@ -92,12 +94,16 @@ def check_arrays(X: Any, y: Any, scale: Any) -> tuple[npt.NDArray[Any], npt.NDAr
 
     if np.ndim(X) < 2:
         raise ValueError(f"`X` must have shape (n_samples, n_features, ...). Got shape {np.shape(X)} instead.")
+    check_not_masked(X, "X")
     X = check_array(X, allow_nd=True, input_name="X")
-    if y is not None and np.shape(y)[:1] != (len(X),):
-        raise ValueError(
-            f"`y` must have one entry for each of the {len(X):,} samples of X. Got shape {np.shape(y)} instead."
-        )
-    _check_finite("y", y)
+    if y is not None:
+        y = as_targets(y)
+        if y.shape[0] != len(X):
+            raise ValueError(
+                f"`y` must have one entry for each of the {len(X):,} samples of X. Got shape {y.shape} instead."
+            )
+        check_complete(y)
+        _check_finite("y", y)
     scale = np.asarray(scale, dtype=np.float32)
     if scale.shape not in ((), X.shape[1:]):
         raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash._targets import n_targets
+from skhash.affinity._targets import as_labels
 from skhash.codes import as_packed, unpack
 from skhash.displays._base import color_and_marker, legend, one_axes, pyplot
 
@@ -189,13 +189,14 @@ class CodeMapDisplay:
         return self
 
 
-def _check_targets(y: ArrayLike | None, n: int) -> npt.NDArray[Any] | None:
+def _check_targets(given: ArrayLike | None, n: int) -> npt.NDArray[Any] | None:
     """Targets as an array: one per point, and at most 20 classes unless they are numbers."""
-    if y is None:
+    if given is None:
         return None
-    if np.ndim(y) != 1 or n_targets(y) != n:
-        raise ValueError(f"`y` must hold one value for each of the {n} codes. Got shape {np.shape(y)} instead.")
-    y = np.asarray(y)
+    y: npt.NDArray[Any] = as_labels(given)
+    y = y[:, 0] if y.shape[1:] == (1,) else y
+    if y.shape != (n,):
+        raise ValueError(f"`y` must hold one value for each of the {n} codes. Got shape {y.shape} instead.")
     if y.dtype.kind not in "biuf" and len(np.unique(y)) > _MAX_CLASSES:
         raise ValueError(
             f"`y` must hold at most {_MAX_CLASSES} classes, or numbers. Got {len(np.unique(y))} classes instead."

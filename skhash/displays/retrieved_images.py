@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash._targets import take_targets
 from skhash._validation.numeric import is_count
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances
@@ -231,6 +230,6 @@ def _nearest(ranking: Ranking, n: int) -> tuple[npt.NDArray[Any], npt.NDArray[np
 
 def _is_relevant(ranking: Ranking, query: int, items: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
     """Whether items are relevant to a query."""
-    targets = take_targets(ranking.query_y, [query]), take_targets(ranking.database_y, items)
+    targets = ranking.query_y[[query]], ranking.database_y[items]
     levels = level_indices(ranking.affinity, *targets)[0][0]
     return np.asarray(levels > 0)

@@ -59,13 +59,13 @@ class DatasetArray:
     def _sample(self, index: int) -> npt.NDArray[Any]:
         return sample_of(self.dataset[index])
 
-    def targets(self) -> npt.NDArray[Any]:
+    def targets(self) -> Any:
         """Targets of all samples: the attribute `targets` of the dataset, or those of its pairs.
 
         Returns
         -------
-        ndarray of shape (n_samples, ...)
-            Targets.
+        array-like of shape (n_samples, ...)
+            Targets; an array if they are those of pairs.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class DatasetArray:
             If the dataset has no targets.
         """
         if hasattr(self.dataset, "targets"):
-            return np.asarray(self.dataset.targets)
+            return self.dataset.targets
         if not len(self):
             return np.empty(0)  # what needs samples says so
         if not (isinstance(self.dataset[0], tuple | list) and len(self.dataset[0]) > 1):

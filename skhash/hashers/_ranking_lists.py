@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from skhash._targets import take_targets
 from skhash.affinity import level_indices
 
 
@@ -86,7 +85,7 @@ def draw_ranking_lists(
     chosen = np.arange(n) if n_queries >= n else np.sort(rng.choice(n, n_queries, replace=False))
     queries, drawn = [], []
     for batch in gen_batches(len(chosen), 256):
-        indices, _ = level_indices(affinity, take_targets(targets, chosen[batch]), targets)
+        indices, _ = level_indices(affinity, targets[chosen[batch]], targets)
         for query, levels in zip(chosen[batch], indices, strict=True):
             relevant, irrelevant = np.flatnonzero(levels > 0), np.flatnonzero(levels == 0)
             kinds = (relevant[relevant != query], n_relevant), (irrelevant[irrelevant != query], n_irrelevant)

@@ -1,11 +1,9 @@
 """Levels of query-item pairs, computed once for each pair of distinct targets."""
 
-from collections.abc import Sized
-
 import numpy as np
 
-from skhash._targets import distinct_targets, n_targets, take_targets
 from skhash.affinity import level_indices, resolve_affinity
+from skhash.affinity._targets import as_targets, distinct_targets
 
 
 class PairLevels:
@@ -24,8 +22,8 @@ class PairLevels:
     """
 
     def __init__(self, n_queries, n_items, query_y, database_y, affinity, exclude_self):
-        _check_targets("query_y", query_y, n_queries, "queries")
-        _check_targets("database_y", database_y, n_items, "database items")
+        query_y = _checked("query_y", query_y, n_queries, "queries")
+        database_y = _checked("database_y", database_y, n_items, "database items")
         if not n_queries or not n_items:
             raise ValueError(
                 "`query_codes` and `database_codes` must have at least one sample each. "
@@ -38,11 +36,11 @@ class PairLevels:
             )
         self.affinity = resolve_affinity(affinity, database_y)
         first, self.query_group = distinct_targets(query_y)
-        self.query_targets = take_targets(query_y, first)
+        self.query_targets = query_y[first]
         first, self.database_group = distinct_targets(database_y)
         if getattr(self.affinity, "depends_on_all_items", False):
             first = self.database_group = np.arange(n_items)
-        self.database_targets = take_targets(database_y, first)
+        self.database_targets = database_y[first]
         self.n_groups = len(first)
         self.exclude_self = exclude_self
 
@@ -64,12 +62,12 @@ class PairLevels:
             The levels.
         """
         groups, group = np.unique(self.query_group[queries], return_inverse=True)
-        indices, levels = level_indices(self.affinity, take_targets(self.query_targets, groups), self.database_targets)
+        indices, levels = level_indices(self.affinity, self.query_targets[groups], self.database_targets)
         return indices, group, levels
 
 
-def _check_targets(name, y, n, samples):
-    has_samples = y.shape != () if hasattr(y, "shape") else isinstance(y, Sized)
-    if not has_samples or n_targets(y) != n:
-        given = f"{n_targets(y)} targets" if has_samples else "None" if y is None else f"a {type(y).__name__}"
-        raise ValueError(f"`{name}` must have one target per sample. Got {given} for {n} {samples}.")
+def _checked(name, y, n, samples):
+    targets = as_targets(y, name)
+    if targets.shape[0] != n:
+        raise ValueError(f"`{name}` must have one target per sample. Got {targets.shape[0]} targets for {n} {samples}.")
+    return targets

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from skhash._encoding import encode_block
 from skhash._estimators import find_hasher, hasher_input
 from skhash.affinity import NeighborAffinity, resolve_affinity
+from skhash.affinity._targets import as_targets
 from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram
@@ -77,6 +78,7 @@ def count_blocks(
             "`affinity` must compare each item alone with a query. Got a NeighborAffinity, which ranks all items: "
             "their shards do not add."
         )
+    query_y = as_targets(query_y, "query_y")
     affinity = resolve_affinity(affinity, query_y)
     given = delayed((query_codes, query_y, affinity, bit_weights), pure=False)
     parts = [delayed(_count)(given, codes, y, nbits) for codes, y in pairs]
@@ -88,9 +90,7 @@ def _count(given: tuple[Any, ...], codes: Any, y: Any, nbits: int | None) -> Rel
     if not codes.shape[0]:
         return None
     query_codes, query_y, affinity, bit_weights = given
-    return relevance_histogram(
-        query_codes, codes, query_y, np.asarray(y), affinity, bit_weights=bit_weights, nbits=nbits
-    )
+    return relevance_histogram(query_codes, codes, query_y, y, affinity, bit_weights=bit_weights, nbits=nbits)
 
 
 def _add(histograms: list[RelevanceHistogram | None]) -> RelevanceHistogram | None:

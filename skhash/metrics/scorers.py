@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy import sparse
 
 from skhash._estimators import (
     find_hasher,
@@ -20,6 +19,7 @@ from skhash._validation.numeric import is_count
 from skhash._validation.options import check_option
 from skhash._validation.samples import is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
+from skhash.affinity._targets import as_targets
 from skhash.codes import check_same_nbits
 from skhash.metrics._queries import EMPTY, check_cutoff
 from skhash.metrics._shards import is_dask, sharded_ranking
@@ -290,19 +290,19 @@ class RetrievalScorer:
 
     def _targets(self, estimator: Any, hasher: Any, X: Any, y: Any) -> Any:
         if y is not None:
-            return y
+            return as_targets(y)
         if any(self._n_neighbors):
             raise ValueError(f"`y` must hold the original vectors for {self.metric!r}: pass y=X. Got None instead.")
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         requires_y, samples = getattr(affinity, "requires_y", True), hasher_input(estimator, X)
         if is_dataset(samples):
-            return hasher._targets_of(samples, are_samples=not requires_y)
+            return as_targets(hasher._targets_of(samples, are_samples=not requires_y))
         if requires_y:
             raise ValueError(
                 f"`y` must be given for the affinity {affinity or 'auto'!r}, which compares targets. Without labels, "
                 "RetrievalScorer('neighbor_recall_at_10') scores with y=X, for a hasher that was fitted with y=X."
             )
-        return samples if sparse.issparse(samples) else np.asarray(samples)
+        return as_targets(samples)
 
     def _accept_sample_weight(self) -> bool:
         return False

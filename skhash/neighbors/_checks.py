@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from skhash._estimators import find_hasher
 from skhash._threads import openmp_threads
-from skhash._validation.numeric import as_array, is_count
+from skhash._validation.numeric import as_array, check_not_masked, is_count
 from skhash._validation.options import VECTOR_METRICS, check_option
 from skhash._validation.samples import is_dataset
 
@@ -75,6 +75,7 @@ def which_have(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors") -> Any:
     """Original vectors as an array, not copied; a memmap is not read."""
+    check_not_masked(vectors, name)
     try:
         array = vectors if isinstance(vectors, np.ndarray) else as_array(vectors, name)
         found = f"{array.dtype} of shape {array.shape}"

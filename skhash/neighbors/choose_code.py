@@ -9,8 +9,9 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
 from skhash._estimators import find_hasher, item_factors, named_warnings
-from skhash._validation.numeric import is_count
+from skhash._validation.numeric import check_not_masked, is_count
 from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
+from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
 from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
@@ -128,7 +129,11 @@ def choose_code(
     near = metric or rerank or getattr(find_hasher(hasher), "metric", "euclidean")
     held_out = _hold_out(X, queries, n_queries, k, check_random_state(random_state))
     numbers = _checked_candidates(candidates, k, len(held_out.item_vectors))
-    learned_from = held_out.items, None if y is None else _targets(X, y, held_out.item_indices)
+    if y is not None:
+        y = as_targets(y)
+        check_complete(y)  # also those of the queries, which are drawn at random
+        check_consistent_length(X, y)
+    learned_from = held_out.items, None if y is None else y[held_out.item_indices]
     measure = HeldOutRecall(held_out, k, near)
     hashers, recalls, sizes = {}, {}, {}
     for place, length in enumerate(lengths, 1):
@@ -184,10 +189,12 @@ def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str
 
 def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> HeldOut:
     """Queries in random order, and items: the samples that are not queries."""
+    check_not_masked(X, "X")
     vectors = check_array(X, input_name="X")
     if queries is not None:
         if n_queries is not None:
             raise ValueError(f"`n_queries` must be None with given `queries`. Got {n_queries!r} instead.")
+        check_not_masked(queries, "queries")
         query_vectors = check_array(queries, input_name="queries")
         if query_vectors.shape[1] != vectors.shape[1]:
             raise ValueError(
@@ -208,12 +215,6 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
     if k > len(held_out.item_vectors):
         raise ValueError(f"`k` must be at most {len(held_out.item_vectors)}, the number of items. Got {k} instead.")
     return held_out
-
-
-def _targets(X: Any, y: Any, indices: Any) -> Any:
-    """Targets of the items."""
-    check_consistent_length(X, y)
-    return _safe_indexing(y, indices)
 
 
 # --- validate

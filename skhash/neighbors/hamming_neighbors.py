@@ -29,6 +29,7 @@ from skhash._estimators import (
     real_queries,
     without_database,
 )
+from skhash._validation.numeric import check_not_masked
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
@@ -385,6 +386,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         """Packed codes and number of bits of samples."""
         if hasher is not None:
             return packed_codes(hasher, X)
+        check_not_masked(X, "X")  # scikit-learn takes what lies under the mask
         return as_packed(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, "X")
 
     def _encode_more(self, X: Any) -> npt.NDArray[np.uint8]:

@@ -50,7 +50,7 @@ def test_arrays_are_read(save, path):
         ({"X": X, "y": np.array(["a", None] * 15)}, "must hold plain arrays. Got Python objects in y"),
         ({"X": np.where(X > 3, X, np.nan), "y": Y}, "cannot be used: Input X contains NaN."),
         ({"X": np.where(X > 3, X, np.inf), "y": Y}, "cannot be used: Input X contains infinity"),
-        ({"X": X, "y": np.where(Y, 1, np.nan)}, "cannot be used: `y` must be finite. Got nan instead."),
+        ({"X": X, "y": np.where(Y, 1, np.nan)}, "cannot be used: `y` must hold a target for each sample"),
         ({"X": X, "y": Y, "scale": np.nan}, "cannot be used: `scale` must be finite. Got nan instead."),
         ({"X": X, "y": Y, "scale": [1, 2, 3]}, "cannot be used: `scale` must be a number or an array of shape (2,)"),
         (

@@ -3,14 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
 import skhash
 from skhash import ITQCCAHasher, LSHHasher, TALRHasher, registry
-from skhash._validation.targets import labels_for_affinity
 
 X = np.random.default_rng(0).normal(size=(40, 6))
 y = np.arange(40) % 4
@@ -76,18 +74,6 @@ def test_the_remedy_for_lists_of_labels():
     scope = {"y": targets}
     exec(str(error.value).splitlines()[1], scope)
     assert TALRHasher(4, n_epochs=1).fit(X, scope["y"]).database_y_.shape == (40, 3)
-
-
-def test_objects_of_one_type_are_labels():
-    assert_array_equal(TALRHasher(4, n_epochs=1).fit(X, y.astype(object)).database_y_, y)
-    assert labels_for_affinity(y.astype(object)).dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    "targets", [y, y.tolist(), pd.Series(y), sparse.eye_array(4).tocsr(), list("ab"), [True, False]]
-)
-def test_good_targets_are_left_as_they_are(targets):
-    assert labels_for_affinity(targets) is targets
 
 
 # --- no targets

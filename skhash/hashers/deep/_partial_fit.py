@@ -8,7 +8,6 @@ import numpy as np
 
 from skhash._compat import fit_context
 from skhash._files import qualified_name
-from skhash._targets import take_targets
 from skhash.affinity._pairs import check_pairs
 from skhash.engine import Trainer, as_arrays, as_tensors, resolve_device, seeded
 from skhash.hashers.deep._processes import check_same_training
@@ -107,7 +106,7 @@ class PartialFitMixin:
         """Raise ValueError for targets of a stream that the affinity cannot compare with those of the last call."""
         before, one = self.database_y_, slice(0, 1)
         if self.affinity_ is not None and before is not None and targets is not None:
-            self.affinity_(take_targets(before, one), take_targets(targets, one))
+            self.affinity_(before[one], targets[one])
 
     def _check_next_targets(self, targets: Any) -> None:
         """Raise ValueError for targets of a stream that do not match those of its first samples."""

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from skhash._targets import take_targets
 from skhash.engine import evenly_spaced, fingerprint
 from skhash.engine.processes import gather, n_processes
 from skhash.hashers.deep._checkpoints import FREE
@@ -27,7 +26,7 @@ def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
     plain = {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | None)}
     chosen = evenly_spaced(len(X), N_COMPARED)
-    some = None if targets is None else take_targets(targets, chosen)
+    some = None if targets is None else targets[chosen]
     settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
     identity = fingerprint(settings, X[chosen], some)
     for rank, other in enumerate(gather(identity)):

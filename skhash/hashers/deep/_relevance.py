@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 
-from skhash._targets import n_targets, take_targets
 from skhash._validation.schema import OPTIONAL
 from skhash.affinity._pairs import check_pairs
 from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
@@ -48,10 +47,10 @@ class HeldOutRelevance(EarlyStopping):
     ) -> None:
         labeled = labeled_indices(affinity, targets)
         learned, held_out = (labeled[part] for part in split_indices(len(labeled), targets, fraction, rng))
-        items, queries = ((ArraySubset(X, part), take_targets(targets, part)) for part in (learned, held_out))
+        items, queries = ((ArraySubset(X, part), targets[part]) for part in (learned, held_out))
         super().__init__(*queries, *items, affinity, "ap", n_iter_no_change)
         others = np.setdiff1d(np.arange(len(X)), held_out)
-        self.train, self.train_targets = ArraySubset(X, others), take_targets(targets, others)
+        self.train, self.train_targets = ArraySubset(X, others), targets[others]
 
     def should_stop(self, n_epochs: int) -> bool:
         """Whether the last epochs brought no better value; False until an epoch is better than the start.
@@ -85,9 +84,9 @@ class RelevanceMixin:
         if self._supervised:
             labeled = labeled_indices(self.affinity_, targets)
             self.n_labeled_ = len(labeled)
-            if len(labeled) < n_targets(targets):
+            if len(labeled) < targets.shape[0]:
                 _check_count(len(labeled))
-                check_pairs(self.affinity_, take_targets(targets, labeled))
+                check_pairs(self.affinity_, targets[labeled])
 
     def _check_next_targets(self, targets: Any) -> None:
         super()._check_next_targets(targets)  # type: ignore[misc]
@@ -110,7 +109,7 @@ class RelevanceMixin:
     def _build_trainer(self, encoder: Any, X: Any, targets: Any, *others: Any, **changes: Any) -> Trainer:
         if self._supervised:
             labeled = labeled_indices(self.affinity_, targets)
-            X, targets = ArraySubset(X, labeled), take_targets(targets, labeled)
+            X, targets = ArraySubset(X, labeled), targets[labeled]
         trainer: Trainer = super()._build_trainer(encoder, X, targets, *others, **changes)  # type: ignore[misc]
         return trainer
 
@@ -155,7 +154,7 @@ def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutReleva
         compute_activations(encoder, samples[evenly_spaced(len(samples), n)], encoder.features).astype(np.float64)
         for samples, n in ((X, N_ROTATED), (trainer.X, N_PAIRED))
     )
-    targets = take_targets(trainer.targets, evenly_spaced(len(trainer.X), N_PAIRED))
+    targets = trainer.targets[evenly_spaced(len(trainer.X), N_PAIRED)]
     levels = levels_of(affinity, targets, targets)
 
     def start_from(weight: torch.Tensor) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._chunks import memory_chunks
-from skhash._targets import n_targets, take_targets
 from skhash.affinity import ClassAffinity, level_indices
 from skhash.hashers.deep._itq_start import rotated
 
@@ -50,14 +49,14 @@ def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
     >>> labeled_indices(SharedLabelsAffinity(), np.array([[0, 1], [0, 0], [1, 1]])).tolist()
     [0, 2]
     """
-    n = n_targets(targets)
+    n = targets.shape[0]
     if isinstance(affinity, ClassAffinity):
         is_number = np.asarray(targets).dtype.kind in "if"
         labeled = (np.asarray(targets).reshape(n) != UNLABELED) if is_number else np.ones(n, dtype=bool)
         return np.flatnonzero(labeled)
     labeled = np.zeros(n, dtype=bool)
     for chunk in memory_chunks(n, 32 * n):
-        labeled[chunk] = level_indices(affinity, take_targets(targets, chunk), targets)[0].any(axis=1)
+        labeled[chunk] = level_indices(affinity, targets[chunk], targets)[0].any(axis=1)
     return np.flatnonzero(labeled)
 
 

@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
-from skhash._targets import take_targets
 from skhash.codes import binarize
 from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
 from skhash.hashers.shallow._kernel_features import KernelFeatures
@@ -238,7 +237,7 @@ class BREHasher(KernelHasher):
         self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         labeled = draw_indices(features.shape[0], self.n_labeled, rng)
-        compared, sizes = take_targets(targets, labeled), (self.n_relevant, self.n_irrelevant)
+        compared, sizes = targets[labeled], (self.n_relevant, self.n_irrelevant)
         if self._supervised:
             pairs, distances = affinity_pairs(self.affinity_, compared, *sizes, rng)
         else:

@@ -25,7 +25,6 @@ from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import minimize
 
 from skhash._compat import Interval
-from skhash._targets import take_targets
 from skhash.affinity import level_indices
 from skhash.codes import binarize, signs
 from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
@@ -229,7 +228,7 @@ class KSHHasher(KernelHasher):
         # with L L' = K'K + penalty and a = L^-T c, the eigenproblem in c is an ordinary one
         factor = ridged_cholesky(K.T @ K, self.ridge)
         whitened = solve_triangular(factor, K.T, lower=True).T
-        residual = self.nbits * _pair_labels(self.affinity_, take_targets(targets, labeled))
+        residual = self.nbits * _pair_labels(self.affinity_, targets[labeled])
         weights, self.history_ = [], []
         for bit in range(self.nbits):
             c, h = _best_bit(whitened, residual, self.n_iter)

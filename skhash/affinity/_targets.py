@@ -1,0 +1,235 @@
+"""Targets of any kind, as what affinities compare: one function for every place that takes them."""
+
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from skhash._validation.numeric import as_array
+
+N_HEAD = 4096  # samples that are looked at first
+_BINARIZE = "from sklearn.preprocessing import MultiLabelBinarizer; y = MultiLabelBinarizer().fit_transform(y)"
+_BYTES = "values of type bytes"
+
+
+def as_targets(y: Any, name: str = "y") -> Any:
+    """Targets of any kind, as an array or a CSR matrix with one row per sample.
+
+    Objects that are all numbers become numbers, and text of every kind becomes text of numpy, so that targets
+    compare whatever they came in. A sparse column is dense then: it holds classes.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix of shape (n, ...)
+        Array, list, data frame, series, tensor or sparse matrix of any format; not changed.
+    name : str, default="y"
+        Name of the argument in messages.
+
+    Returns
+    -------
+    ndarray or CSR matrix of shape (n, ...)
+        The targets; `y` itself if it is one of these. Repeated entries of a sparse matrix are kept.
+
+    Raises
+    ------
+    TypeError
+        If `y` is not an array.
+    ValueError
+        If it has masked values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.affinity._targets import as_targets
+    >>> as_targets(np.array([[True, 0], [1, False]], dtype=object))
+    array([[1, 0],
+           [1, 0]])
+    """
+    if sparse.issparse(y):
+        return y.toarray() if y.ndim != 2 or y.shape[1] == 1 else _as_csr(y)
+    array = _of_list(y, name) if isinstance(y, list | tuple) else as_array(y, name)
+    if array.ndim == 0:
+        found = "None" if y is None else f"a value of type {type(y).__name__}"
+        raise TypeError(f"`{name}` must be an array with one target per sample. Got {found} instead.")
+    if array.dtype.kind in "OT":
+        array = _uniform(array.astype(object, copy=False))
+    # bytes that are no text stay different from each other
+    return np.char.decode(array, "utf-8", "backslashreplace") if array.dtype.kind == "S" else array
+
+
+def as_labels(y: Any) -> Any:
+    """Targets that hold labels: classes or a 0/1 matrix, of one kind and none missing.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix of shape (n,) or (n, n_labels)
+        Class labels, or a 0/1 matrix of labels.
+
+    Returns
+    -------
+    ndarray or CSR matrix of shape (n,) or (n, n_labels)
+        What :func:`as_targets` returns.
+
+    Raises
+    ------
+    TypeError
+        If `y` is not an array.
+    ValueError
+        If a target is missing or infinite, or the targets are of several types, or lists of labels, or without any
+        label.
+
+    Examples
+    --------
+    >>> from skhash.affinity._targets import as_labels
+    >>> as_labels(["cat", None])
+    Traceback (most recent call last):
+    ...
+    ValueError: `y` must hold a target for each sample. Got missing values such as NaT, None or NaN for 1 of 2 samples
+    instead. Leave these samples out: keep = pandas.notna(y); X, y = X[keep], y[keep]
+    """
+    y = as_targets(y)
+    if y.dtype.kind == "c":
+        raise ValueError("Complex data not supported: `y` must hold class labels or a 0/1 matrix of labels.")
+    if len(y.shape) > 2:  # scikit-learn's error does not tell y from X
+        raise ValueError(f"`y` must hold class labels or a 0/1 matrix of labels. Got shape {y.shape} instead.")
+    if y.shape[1:] == (0,):
+        raise ValueError(f"`y` must hold at least one label per sample. Got shape {y.shape} instead.")
+    check_complete(y)
+    if y.dtype.kind == "f" and not np.isfinite(y.data if sparse.issparse(y) else y).all():
+        raise ValueError("`y` must hold finite values. Got infinity.")
+    if y.dtype.kind == "O":
+        types = set(map(type, y.flat))
+        if any(issubclass(kind, list | set | frozenset | np.ndarray) for kind in types):
+            raise ValueError(
+                "`y` must hold one class per sample, or a 0/1 matrix of labels. Got lists of labels instead. "
+                f"Convert them first:\n{_BINARIZE}"
+            )
+        if len(kinds := {_kind(kind) for kind in types}) > 1:
+            raise ValueError(
+                f"`y` must hold values of one type. Got {' and '.join(sorted(kinds))} instead. Convert them first: "
+                "y = [str(target) for target in y]"
+            )
+    return y
+
+
+def check_complete(y: Any) -> None:
+    """Raise ValueError if what :func:`as_targets` returned has missing values: NaN, NaT, None or pandas.NA."""
+    values = y.data if sparse.issparse(y) else y
+    if values.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in values.flat], dtype=bool).reshape(values.shape)
+    elif values.dtype.kind in "fmM":
+        missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
+    else:
+        return
+    if n_missing := missing.any(axis=tuple(range(1, missing.ndim))).sum():
+        raise ValueError(
+            f"`y` must hold a target for each sample. Got missing values such as NaT, None or NaN for {n_missing} of "
+            f"{y.shape[0]} samples instead. Leave these samples out: keep = pandas.notna(y); X, y = X[keep], y[keep]"
+        )
+
+
+def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Indices of the distinct targets, so that each pair of levels is computed once.
+
+    Parameters
+    ----------
+    y : ndarray or CSR matrix of shape (n, ...)
+        Targets, as :func:`as_targets` returns them.
+
+    Returns
+    -------
+    first : ndarray of shape (n_distinct,)
+        Index of one sample of each distinct target.
+    group : ndarray of shape (n,)
+        Which distinct target each sample has. Targets of several real values all count as distinct.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.affinity._targets import distinct_targets
+    >>> distinct_targets(np.array(["b", "a", "b"]))
+    (array([1, 0]), array([1, 0, 1]))
+    """
+    if not sparse.issparse(y):
+        column = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if column.ndim == 1 and column.dtype.kind in "biufUmM":
+            return _distinct_integers(column) or np.unique(column, return_index=True, return_inverse=True)[1:]
+        if y.ndim == 2 and y.dtype.kind == "f" and ((y == 0) | (y == 1)).all():
+            y = y.astype(np.uint8)
+        if y.ndim == 2 and y.dtype.kind in "biu":
+            values = np.ascontiguousarray(y).view(f"V{y.dtype.itemsize * y.shape[1]}").ravel()
+            return np.unique(values, return_index=True, return_inverse=True)[1:]
+    all_samples = np.arange(y.shape[0])
+    return all_samples, all_samples
+
+
+def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None:
+    """`distinct_targets` of integers from a small range, without a sort; None for others."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return None
+    low, high = int(column.min()), int(column.max())
+    if high - low >= len(column) or not -(2**62) <= low <= high < 2**62:
+        return None
+    values = np.require(column, np.intp, ["C", "W"])  # what the kernels are compiled for
+    values = values - low if low else values
+    for some in (values[:N_HEAD], values):  # the first samples often have all values
+        first = np.full(high - low + 1, -1)
+        first[some[::-1]] = np.arange(len(some))[::-1]  # the last assignment, that of the first sample, stays
+        is_there = first >= 0
+        if is_there.all():
+            return first, values
+    return first[is_there], (np.cumsum(is_there) - 1)[values]
+
+
+def _as_csr(y: Any) -> Any:
+    """CSR matrix of a sparse one; entries that a COO matrix repeats are kept, as the other formats keep them."""
+    if y.format != "coo":
+        return y.tocsr()
+    order = np.argsort(y.row, kind="stable")
+    ends = np.cumsum(np.bincount(y.row, minlength=y.shape[0]))
+    return sparse.csr_array((y.data[order], y.col[order], np.append(0, ends)), shape=y.shape)
+
+
+def _of_list(y: Any, name: str) -> npt.NDArray[Any]:
+    """Array of a list; of objects if numpy would turn numbers and None into text, or if lists differ in length."""
+    try:
+        array = as_array(y, name)
+    except ValueError:
+        return np.array(y, dtype=object)
+    return np.array(y, dtype=object) if array.dtype.kind in "OUS" else array
+
+
+def _uniform(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Array of objects as one of numbers, text or bytes if they all are; lists of one length as rows."""
+    values = array.ravel().tolist()
+    types = set(map(type, values))
+    if array.ndim == 1 and types and types <= {list, np.ndarray} and len(set(map(len, values))) == 1:
+        rows = np.array(values, dtype=object)
+        return _uniform(rows) if rows.ndim > 1 else array
+    kinds = {_kind(kind) for kind in types}
+    if kinds in ({"text"}, {_BYTES}):
+        return array.astype(str if kinds == {"text"} else bytes)
+    # True is not the class 1, but in a matrix of labels it is 1
+    is_number = kinds in ({"numbers"}, {"booleans"}) or (array.ndim > 1 and kinds == {"numbers", "booleans"})
+    return np.array(values).reshape(array.shape) if is_number else array
+
+
+def _kind(kind: type) -> str:
+    """Kind of targets in words, by their Python type."""
+    for types, word in (
+        ((bool, np.bool_), "booleans"),
+        ((int, float, np.integer, np.floating), "numbers"),
+        (str, "text"),
+        (bytes, _BYTES),
+    ):
+        if issubclass(kind, types):
+            return word
+    return f"values of type {kind.__name__}"
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether an object stands for a missing target."""
+    is_nan = isinstance(value, Number | np.datetime64) and bool(value != value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
