@@ -47,7 +47,7 @@ TITLES = {name: values[0] for name, values in SETS.items()}
 SHARED = [{}, {"weight_decay": 1.0}]
 #: candidates of each method, the defaults first
 CANDIDATES = {
-    "hashnet": [*SHARED, {"last_beta": 5.0}, {"learning_rate": 1e-3}],
+    "hashnet": [*SHARED, {"weight_decay": 0.1, "scale": 10 / NBITS}, {"last_beta": 5.0}, {"learning_rate": 1e-3}],
     "talr": [*SHARED, {"learning_rate": 1e-3}],
     "dpsh": SHARED,
     "dtsh": SHARED,
