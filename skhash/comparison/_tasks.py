@@ -218,7 +218,9 @@ def _named_warnings(task: Task) -> Iterator[None]:
 
 def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:
     """The result with what was measured, or with the reason why the method does not apply."""
-    data = load(task.data.source, task.data.protocol, task.seed)
+    with warnings.catch_warnings():  # `identify` has shown those of the file
+        warnings.simplefilter("ignore")
+        data = load(task.data.source, task.data.protocol, task.seed)
     reason = _why_not(task, data)
     if reason is not None:
         return replace(result, not_applicable=reason)
