@@ -2,6 +2,7 @@
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -9,16 +10,17 @@ from sklearn.utils.validation import check_is_fitted
 from skhash import __version__, hashers
 from skhash._files import atomic_write, qualified_name
 from skhash.base import BaseHasher
-from skhash.neighbors import HammingNeighbors
 from skhash.persistence._checking import check_hasher
 from skhash.persistence._encoding import Encoder
 from skhash.persistence._format import CHECKSUM, FORMAT, INDEXES, TEXT, checksum
 from skhash.persistence._hashers import encode_hasher, is_hasher
-from skhash.persistence._indexes import check_index, encode_index, mapped_arrays
 from skhash.persistence._reading import parse
 
+if TYPE_CHECKING:  # slow to import
+    from skhash.neighbors import HammingNeighbors
 
-def save(hasher: BaseHasher | HammingNeighbors, path: str | os.PathLike[str]) -> None:
+
+def save(hasher: "BaseHasher | HammingNeighbors", path: str | os.PathLike[str]) -> None:
     """Save a fitted hasher or an index: its parameters and all fitted attributes, with a checksum.
 
     The write is atomic. Callbacks are left out, and `checkpoint`, a folder of this machine. Of
@@ -69,7 +71,9 @@ def save(hasher: BaseHasher | HammingNeighbors, path: str | os.PathLike[str]) ->
     """
     from safetensors.numpy import save as to_bytes
 
-    is_index = INDEXES.get(type(hasher).__name__) is type(hasher)
+    is_index = type(hasher).__name__ in INDEXES and type(hasher).__module__.startswith("skhash.neighbors.")
+    if is_index:
+        from skhash.persistence._indexes import check_index, encode_index, mapped_arrays
     if not is_index and not is_hasher(hasher):
         is_frozen = isinstance(hasher, FrozenEstimator)
         remedy = "save its `estimator`" if is_frozen else "use skops or joblib for other classes and for pipelines"
