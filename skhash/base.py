@@ -369,10 +369,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""
+        X = self._check_input(X, reset=reset, ensure_min_samples=2)  # first, since y may not be what is wrong
+        X = check_values(X, fit=True)
         if y is None and get_tags(self).target_tags.required:
             y = self._own_targets(X)
-        X = self._check_input(X, y=None if y is None else "no_validation", reset=reset, ensure_min_samples=2)
-        X = check_values(X, fit=True)
         if y is None:
             targets = None if getattr(self.affinity, "requires_y", True) else X[:]  # which reads a Dataset
         else:

@@ -6,6 +6,7 @@ scikit-learn's own callbacks work with every hasher: ``ProgressBar`` shows the e
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
@@ -85,5 +86,6 @@ class RetrievalMonitor:
             return False
         epoch = len(fitted_estimator.history_)  # not the length of the log, which begins again at a resume
         self.log_.append({"epoch": epoch, "score": self._scorer(fitted_estimator, self.X, self.y)})
-        best: int = max(self.log_, key=lambda entry: entry["score"])["epoch"]
+        scores = [entry["score"] for entry in self.log_]
+        best: int = self.log_[np.argmax(np.nan_to_num(scores, nan=-np.inf))]["epoch"]  # NaN is no score
         return self.patience is not None and epoch - best >= self.patience

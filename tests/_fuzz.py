@@ -109,7 +109,7 @@ class Runner:
         self._connection.send(None)
         self._process.join()
 
-    def run(self, target, number, data=None, patience=60):
+    def run(self, target, number, data=None, patience=600):
         """Outcome of one case, or of a file of these bytes; `patience` is in seconds."""
         self._connection.send((target, number, data))
         answer = self._connection.recv() if self._connection.poll(patience) else None

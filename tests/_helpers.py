@@ -176,7 +176,7 @@ def run_python(code, *arguments, n_threads=2, env=None, **options):
         env=os.environ | threads | (env or {}),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
         **options,
     )

@@ -17,10 +17,13 @@ os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it torch refuses de
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
 gc.set_threshold(50_000)
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

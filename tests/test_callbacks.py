@@ -41,6 +41,12 @@ def test_patience_counts_from_the_best_epoch(patience, n_epochs):
     assert fit_with(monitor).n_epochs_ == n_epochs
 
 
+def test_a_score_of_nan_is_no_best_one():
+    scores = iter([np.nan, 0.1, 0.5, np.nan])
+    monitor = RetrievalMonitor(X[:9], y[:9], scoring=lambda estimator, X, y: next(scores), patience=2)
+    assert fit_with(monitor).n_epochs_ == 4
+
+
 def test_a_resumed_fit_goes_on_with_the_numbers_of_the_epochs(tmp_path):
     hasher = TALRHasher(nbits=8, n_epochs=4, checkpoint=tmp_path, random_state=0)
     with pytest.raises(KeyboardInterrupt):

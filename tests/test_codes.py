@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -69,7 +69,6 @@ def test_weighted_distances_sum_the_weights_of_the_differing_bits(nbits):
     assert_array_equal(hamming_distances(a, b, bit_weights=np.full(nbits, 0.25)) * 4, hamming_distances(a, b))
 
 
-@settings(deadline=None)
 @given(weights=st.lists(st.floats(0, 1e100), min_size=1, max_size=60).filter(any))
 def test_quantized_weights_are_near_and_their_sums_exact_in_any_order(weights):
     integers, unit = quantize_weights(weights, len(weights))

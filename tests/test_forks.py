@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from skhash import ITQHasher
+from skhash import ITQHasher, _threads
 from skhash._threads import SharedSetting, run_in_slices
 from skhash.metrics import RetrievalScorer, evaluate_ranking
 
@@ -38,7 +38,7 @@ def count(weights=None):
     H = relevance_histogram(query, database, query_y, database_y, bit_weights=weights, nbits=64)
     return H.counts.sum()
 
-def forked(function, seconds=60):
+def forked(function, seconds=600):
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -247,25 +247,32 @@ def test_a_search_in_threads_gives_the_scores_of_one():
         assert_array_equal(search.fit(X, y).cv_results_["mean_test_score"], expected)
 
 
-def wait_for(condition, seconds=30):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def test_an_interrupted_kernel_leaves_the_pool_usable():
-    seen, begun = [], threading.Event()
+def test_an_interrupted_kernel_leaves_the_pool_usable(monkeypatch):
+    seen, begun, is_shut_down = [], threading.Event(), threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            is_shut_down.set()
+            super().shutdown(wait)
 
     def kernel(part):
         seen.append(part)
         begun.set()
-        time.sleep(0.05)
+        assert is_shut_down.wait(60)
 
     def interrupt():
         assert begun.wait(60)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
+    monkeypatch.setattr(_threads, "ThreadPoolExecutor", Pool)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     with threadpool_limits(2, user_api="openmp"):
         user = threading.Thread(target=interrupt)

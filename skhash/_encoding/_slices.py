@@ -193,7 +193,7 @@ class Converter:
 def _open(hasher: Any, X: Any) -> Source:
     if isinstance(X, Iterator):
         return iterator_source(X, hasher._validate_samples if hasattr(hasher, "feature_names_in_") else None)
-    if is_sliced(X):
+    if is_sliced(X) and X.shape[0]:
         return array_source(X)
     X = hasher._validate_samples(X)
     # slices of a data frame have lost its names, which a second validation would miss; those of a Dataset are not read

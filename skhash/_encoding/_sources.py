@@ -84,7 +84,9 @@ def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None
         part, n, kind = np.empty(0), 0, None
         for given in blocks:
             block = _checked_block(given)
-            if validate is not None and len(block):
+            if not len(block):
+                continue
+            if validate is not None:
                 block = validate(given)
             kind = kind or (block.dtype, block.shape[1:])
             if (block.dtype, block.shape[1:]) != kind:
@@ -103,7 +105,7 @@ def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None
                     yield part
                     n = 0
         if kind is None:
-            raise ValueError("`X` must yield at least one block of samples. Got an iterator without any.")
+            raise ValueError("`X` must yield at least one sample. Got an iterator without any.")
         if n:
             yield part[:n]
 

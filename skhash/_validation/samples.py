@@ -1,6 +1,7 @@
 """Which kinds of X hashers take: one clear error for the others, with a line that repairs it."""
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,8 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         For a sparse array, a Dataset, a DataLoader, images of PIL, a dict, an iterator, or
         anything else that is not an array.
     ValueError
-        If `X` holds complex numbers, dates or masked values, is a list of samples of different lengths, or has
-        more axes than the hasher takes.
+        If `X` holds text, complex numbers, dates or masked values, is a vector, a list of samples of different
+        lengths, or has more axes than the hasher takes.
 
     Examples
     --------
@@ -67,6 +68,7 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
     if kind in ("c", "m", "M"):  # in the words of scikit-learn; it would take dates for numbers
         what = "Complex data" if kind == "c" else "Dates"
         raise ValueError(f"{what} not supported: `X` must hold real numbers for {type(hasher).__name__}.")
+    check_not_1d(X)
     n_axes = getattr(X, "ndim", 2)
     if n_axes > 2 and not takes_datasets:
         raise ValueError(  # in the words of scikit-learn, and the remedy
@@ -79,6 +81,54 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
             raise ValueError(
                 f"`X` must have samples of one length. Got samples of {lengths[0]} and of {lengths[-1]} values instead."
             )
+
+
+def check_not_1d(X: Any, name: str = "X") -> None:
+    """Raise ValueError for a vector given as samples: in the words of scikit-learn, on one line, without its values.
+
+    Parameters
+    ----------
+    X : object
+        Samples.
+    name : str, default="X"
+        Name of the argument in the message.
+
+    Raises
+    ------
+    ValueError
+        If `X` has less than two axes, also as a list of numbers, or a column of a table.
+
+    Examples
+    --------
+    >>> from skhash._validation.samples import check_not_1d
+    >>> check_not_1d([[0.5, 1.5]])
+    >>> check_not_1d([0.5, 1.5])
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected 2D array, got 1D array of 2 values instead. Reshape your data:
+    numpy.array(X).reshape(1, -1) makes it a single sample.
+    """
+    is_list, has_numpy, has_reshape = isinstance(X, Sequence), hasattr(X, "to_numpy"), hasattr(X, "reshape")
+    if not is_list and not hasattr(X, "shape") and hasattr(X, "__array__"):  # a column of pyarrow
+        X = np.asarray(X)
+    shape = (len(X),) if is_list else getattr(X, "shape", None)
+    if shape is None or len(shape) > 1:
+        return
+    first: Any = next(iter(X), None) if len(shape) else X
+    if isinstance(first, str | bytes | os.PathLike):
+        remedy = "Read the files first, or turn text into features."
+        raise ValueError(f"`{name}` must be an array of numbers. Got text or paths instead. {remedy}")
+    has_rows = len(first.shape) > 0 if hasattr(first, "shape") else hasattr(first, "__len__")
+    if not has_rows:
+        array = name if has_reshape else f"numpy.array({name})"
+        found = f"1D array of {shape[0]} values" if len(shape) else "scalar"
+        raise ValueError(
+            f"Expected 2D array, got {found} instead. Reshape your data: {array}.reshape(1, -1) makes it a single "
+            "sample."
+        )
+    if not is_list:
+        array = f"{name}.to_numpy()" if has_numpy else name
+        raise ValueError(f"Expected 2D array, got 1D array of arrays instead. Pass numpy.stack({array}).")
 
 
 def describe_keys(mapping: Mapping[Any, Any]) -> str:
@@ -112,7 +162,7 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
             "encode it with skhash.dask.encode(hasher, X), which stays lazy; fit a sample, such as X[:100000].compute()"
         )
         return "a dask collection", f"Computing it would gather all of it: {remedy}."
-    first = X[0] if isinstance(X, list | tuple) and X else None
+    first: Any = X[0] if isinstance(X, list | tuple) and X else None
     if "torch.utils.data.dataloader.DataLoader" in names:
         if takes_datasets:
             return "a DataLoader", "Pass its Dataset, loader.dataset: the hasher draws batches of `batch_size` itself."
@@ -120,10 +170,16 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
     if _DATASET in names:
         deep = "or use a deep hasher, such as TALRHasher, which reads it batch by batch"
         return None if takes_datasets else ("a torch Dataset", f"Read it first, {_READ}, {deep}.")
-    if "torch.Tensor" in names:
-        if X.requires_grad or X.device.type != "cpu":
-            return f"a tensor on {X.device} with requires_grad={X.requires_grad}", "Pass X.detach().cpu()."
-        return ("a tensor of type torch.bfloat16", "Pass X.float().") if str(X.dtype) == "torch.bfloat16" else None
+    for tensor, what, code in ((X, "a tensor", "X"), (first, "a list of tensors", "torch.stack(X)")):
+        if "torch.Tensor" not in _class_names(tensor):
+            continue
+        if tensor.requires_grad or tensor.device.type != "cpu":
+            given = f"{what} on {tensor.device} with requires_grad={tensor.requires_grad}"
+            return given, f"Pass {code}.detach().cpu()."
+        if str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8")):  # numpy has no such types
+            return f"{what} of type {tensor.dtype}", f"Pass {code}.float()."
+        if str(tensor.layout) != "torch.strided":
+            return f"{what} of layout {tensor.layout}", f"Pass {code}.to_dense()."
     if "PIL.Image.Image" in names or "PIL.Image.Image" in _class_names(first):
         flat = "" if takes_datasets else ".reshape(len(images), -1)"
         return "images of PIL", f"Convert them first: {_STACK}{flat}"

@@ -2,8 +2,9 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the rest is imported inside of main, which is interrupted without a traceback
     import argparse
@@ -44,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from skhash.cli._interrupt import Interrupt
 
-        with Interrupt():
+        with Interrupt(), warnings.catch_warnings():
+            warnings.showwarning = _show_warning
             import shlex
             from importlib import import_module
 
@@ -81,6 +83,11 @@ def _check_out(options: "argparse.Namespace") -> None:
             raise ValueError(
                 f"--out must be another file than those that are read. Got {options.out}, which would be lost."
             )
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print one line about a warning, without the line of code that it comes from."""
+    print(f"skhash: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _report_error(error: Exception) -> int:

@@ -12,7 +12,10 @@ from skhash.registry import FOR_NEIGHBORS, GROUPS, METHODS
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
 EXPORTS = ("faiss", "usearch", "lancedb", "pgvector", "sqlite-vec", "duckdb", "parquet", "ubinary", "binary")
-_DATA = "name of a data set, or samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists"
+_DATA = (
+    "name of a data set, or samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists or "
+    "tensors"
+)
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
 
@@ -226,7 +229,7 @@ def _add_export(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _add_column(job: argparse.ArgumentParser) -> None:
-    job.add_argument("--column", metavar="NAME", help="column of a Parquet file that holds the samples as lists")
+    job.add_argument("--column", metavar="NAME", help="column of a Parquet file that holds the samples")
 
 
 def check(options: argparse.Namespace) -> None:

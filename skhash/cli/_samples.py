@@ -174,7 +174,7 @@ def _open_name(name: str) -> Samples:
 
 
 def _open_npz(path: str) -> Samples:
-    arrays, sliced = read_npz(path, unread=("X", "y")), npz_slices(path, "X")
+    arrays, sliced = read_npz(path, unread=("X", "y", "test")), npz_slices(path, "X")
     if sliced is None:
         X = read_npz(path)["X"]
         sliced = X.shape, X.dtype, array_source(X).slices
@@ -206,7 +206,7 @@ def _open_parquet(path: str, column: str | None, labels: str | None) -> Samples:
         raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
     if labels is not None and labels not in schema.names:
         raise ValueError(f"--labels must be a column of {path}, {_some(schema.names)}. Got {labels!r} instead.")
-    lists = [field.name for field in schema if hasattr(field.type, "value_type") and _is_number(field.type.value_type)]
+    lists = [field.name for field in schema if _has_numbers(field.type)]
     label = labels or ("y" if "y" in schema.names and "y" not in lists else None)
     lists = [name for name in lists if name != label]
     if not lists:
@@ -218,6 +218,12 @@ def _open_parquet(path: str, column: str | None, labels: str | None) -> Samples:
     if column is not None and column not in lists:
         raise ValueError(f"--column must be a column of lists of numbers, {', '.join(lists)}. Got {column!r} instead.")
     name = lists[0] if column is None else column
+    kind = schema.field(name).type  # a tensor has a shape, and is a list of its values
+    if (axes := getattr(kind, "permutation", None)) is not None and axes != sorted(axes):
+        how = "Write them with FixedShapeTensorArray.from_numpy_ndarray(numpy.ascontiguousarray(X))."
+        raise InvalidFileError(
+            path, f"must have tensors in {name} whose axes are in order. Got the order {axes}. {how}"
+        )
 
     def targets() -> Any:
         if label is None:
@@ -231,12 +237,14 @@ def _open_parquet(path: str, column: str | None, labels: str | None) -> Samples:
         width = None
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(size, columns=[name]):
-                values, flat = batch.column(0), batch.column(0).flatten()
+                column = batch.column(0)
+                values = getattr(column, "storage", column)
+                flat = values.flatten()
                 lengths = compute.list_value_length(values).unique().to_pylist()
                 width = lengths[0] if width is None else width
                 if flat.null_count or lengths != [width] or not width:
                     raise InvalidFileError(path, f"must have lists of one length without gaps in {name}.")
-                yield flat.to_numpy(zero_copy_only=False).reshape(len(values), width)
+                yield flat.to_numpy(zero_copy_only=False).reshape(len(values), *getattr(kind, "shape", (width,)))
 
     # batches are of this size in all row groups
     return Samples(n, lambda size: iterator_source(batches(size)).slices(size), targets=targets)
@@ -247,9 +255,12 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
 
 
-def _is_number(kind: Any) -> bool:
-    types = _arrow("pyarrow").types
-    return bool(types.is_floating(kind) or types.is_integer(kind))
+def _has_numbers(kind: Any) -> bool:
+    """Whether a column of a type has lists or tensors of numbers."""
+    types, value_type = _arrow("pyarrow").types, getattr(kind, "value_type", None)
+    if value_type is None or types.is_dictionary(kind):
+        return False
+    return bool(types.is_floating(value_type) or types.is_integer(value_type))
 
 
 def _arrow(module: str) -> Any:

@@ -14,7 +14,7 @@ from skhash._files import atomic_write
 from skhash._files._resumable import check_writable
 from skhash.cli._encoding import encode_batches
 from skhash.cli._progress import in_batches
-from skhash.cli._samples import Items, Samples, errors_of, is_codes, open_samples, read_codes
+from skhash.cli._samples import READ_BATCH, Items, Samples, errors_of, is_codes, open_samples, read_codes
 from skhash.codes import check_same_nbits
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -97,7 +97,11 @@ def _original_vectors(options: argparse.Namespace, has_codes: bool) -> npt.NDArr
     path = options.vectors if has_codes else options.vectors or options.data
     if path is None:
         raise ValueError(f"--vectors must be given to re-rank: {options.data or options.model} has only codes.")
-    return open_samples(path, options.column).array()
+    vectors = open_samples(path, options.column).array()
+    for start in range(0, len(vectors), READ_BATCH):
+        if not np.isfinite(vectors[start : start + READ_BATCH]).all():
+            raise InvalidFileError(path, "must have finite vectors. Got NaN or infinity. Replace them by numbers.")
+    return vectors
 
 
 def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:

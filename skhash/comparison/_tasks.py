@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -208,7 +209,9 @@ def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
 
 def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:
     """The result with what was measured, or with the reason why the method does not apply."""
-    data = load(task.data.source, task.data.protocol, task.seed)
+    with warnings.catch_warnings():  # `identify` has shown those of the file
+        warnings.simplefilter("ignore")
+        data = load(task.data.source, task.data.protocol, task.seed)
     reason = _why_not(task, data)
     if reason is not None:
         return replace(result, not_applicable=reason)

@@ -1,5 +1,6 @@
 """The steps of a fit: a callback that counts them, and a channel that sends them to another process."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ class FitWatcher:
     def setup(self, estimator: Any, context: Any) -> None:
         """Begin to measure."""
         self._first: tuple[int, float] | None = None
-        self._told = 0.0
+        self._told = -math.inf  # a clock may begin when the machine starts
         self._fit = min(self._fit + 1, self.n_fits)
 
     def teardown(self, estimator: Any, context: Any) -> None:

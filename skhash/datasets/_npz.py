@@ -5,6 +5,7 @@ import math
 import os
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ _DAMAGE = (
 
 def read_npz(
     path: str | os.PathLike[str],
-    known: Sequence[str] = ("X", "y", "scale"),
+    known: Sequence[str] = ("X", "y", "scale", "test"),
     content: str = _CONTENT,
     how: str = _HOW,
     *,
@@ -42,7 +43,7 @@ def read_npz(
     ----------
     path : path-like
         The file.
-    known : sequence of str, default=("X", "y", "scale")
+    known : sequence of str, default=("X", "y", "scale", "test")
         Names of the arrays to read. The file must have the first one.
     content, how : str
         What the file must hold and how to write it, for the message of an error.
@@ -58,6 +59,11 @@ def read_npz(
     ------
     InvalidFileError
         If the file is damaged, encrypted, holds Python objects, or lacks the first array.
+
+    Warns
+    -----
+    UserWarning
+        If the file has other arrays, such as labels under another name than y.
     """
     try:
         archive = zipfile.ZipFile(path)
@@ -79,6 +85,9 @@ def read_npz(
     if known[0] not in names:
         found = ", ".join(names) or "no array"
         raise InvalidFileError(path, f"must hold {content}. Got {found} instead. {how}")
+    if ignored := [name for name in names if name not in known]:
+        message = f"{path} has arrays that are ignored: {', '.join(ignored)}. Only {', '.join(known)} are read."
+        warnings.warn(message, UserWarning, stacklevel=4)  # the caller of load_dataset
     return arrays
 
 

@@ -35,8 +35,8 @@ def load_dataset(
         "digits", "mnist", "fashion_mnist", "usps", "isolet", "cifar10_gist512" (also "cifar_gist",
         "cifar10"), "mirflickr25k_tags1386" (also "mirflickr"); or an .npz file of
         your own, by path or by its name in one of the two folders. It holds X, and optionally
-        y, ``scale`` (real value = X * scale) and ``test`` (True for the test samples). An .npy
-        file holds X alone.
+        y, ``scale`` (real value = X * scale) and ``test`` (True for the test samples). Other
+        arrays are ignored, with a warning. An .npy file holds X alone.
     protocol : str or Protocol, default=None
         A name in `PROTOCOLS`. None takes the default of the data set: "5k" for mnist,
         fashion_mnist, usps and cifar10_gist512, "struct" for isolet, "mirflickr" for
@@ -100,4 +100,4 @@ def load_dataset(
 
 
 def _read(path: Path) -> Arrays:
-    return read_npy(path) if path.suffix == ".npy" else read_npz(path, ("X", "y", "scale", "test"))
+    return read_npy(path) if path.suffix == ".npy" else read_npz(path)

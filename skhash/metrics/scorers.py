@@ -227,6 +227,11 @@ class RetrievalScorer:
             check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
             database_y = self._targets(estimator, hasher, database_X, database_y)
         elif self.database == "fold":
+            if len(queries) < 2:
+                raise ValueError(
+                    '`X` must have at least 2 samples with database="fold", which ranks the others for each. Got 1 '
+                    'instead. Take fewer folds, or database="fit".'
+                )
             database, database_y = queries, query_y
         else:
             database, database_y = training_database(hasher)

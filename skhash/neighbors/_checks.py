@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from skhash._estimators import find_hasher
 from skhash._threads import openmp_threads
 from skhash._validation.numeric import as_array, check_not_masked, is_count
 from skhash._validation.options import VECTOR_METRICS, check_option
-from skhash._validation.samples import is_dataset
+from skhash._validation.samples import check_not_1d, is_dataset
 
 MAX_ID = int(np.iinfo(np.int64).max)
 
 
 def n_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Context manager in which the kernels take `n_jobs` threads; None and -1 change nothing."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
     return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(n_jobs))
 
 
@@ -76,6 +79,7 @@ def which_have(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors") -> Any:
     """Original vectors as an array, not copied; a memmap is not read."""
     check_not_masked(vectors, name)
+    check_not_1d(vectors, name)
     try:
         array = vectors if isinstance(vectors, np.ndarray) else as_array(vectors, name)
         found = f"{array.dtype} of shape {array.shape}"

@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing, check_array, check_consistent_length, 
 from skhash._estimators import find_hasher, item_factors, named_warnings
 from skhash._validation.numeric import check_not_masked, is_count
 from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
+from skhash._validation.samples import check_not_1d
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
 from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
@@ -190,11 +191,13 @@ def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str
 def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> HeldOut:
     """Queries in random order, and items: the samples that are not queries."""
     check_not_masked(X, "X")
+    check_not_1d(X)
     vectors = check_array(X, input_name="X")
     if queries is not None:
         if n_queries is not None:
             raise ValueError(f"`n_queries` must be None with given `queries`. Got {n_queries!r} instead.")
         check_not_masked(queries, "queries")
+        check_not_1d(queries, "queries")
         query_vectors = check_array(queries, input_name="queries")
         if query_vectors.shape[1] != vectors.shape[1]:
             raise ValueError(

@@ -31,6 +31,7 @@ from skhash._estimators import (
 )
 from skhash._validation.numeric import check_not_masked
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
+from skhash._validation.samples import check_not_1d
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
 from skhash.neighbors._checks import (
@@ -185,7 +186,8 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             check_has_real_queries(self.hasher)
         n = n_samples(X)
         new_ids = checked_ids(ids, n, np.empty(0, dtype=np.int64))
-        kept = checked_vectors(X if vectors is None else vectors, n, n_columns(X)) if self.rerank else None
+        given, name = (X, "X") if vectors is None else (vectors, "vectors")
+        kept = checked_vectors(given, n, n_columns(X), name) if self.rerank else None
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
@@ -387,10 +389,13 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         if hasher is not None:
             return packed_codes(hasher, X)
         check_not_masked(X, "X")  # scikit-learn takes what lies under the mask
+        check_not_1d(X)
         return as_packed(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, "X")
 
     def _encode_more(self, X: Any) -> npt.NDArray[np.uint8]:
         """Packed codes of samples that have the features and the number of bits of the items."""
+        if hasattr(self, "n_features_in_"):  # the items are no texts for a Pipeline
+            check_not_1d(X)
         packed, nbits = self._encode(self.hasher_, X)
         check_features(self, X, self.hasher_, reset=False)
         check_same_nbits(nbits, self._nbits, "X", "the items of the index")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash import affinity, neighbors
+from skhash import affinity
 
 FORMAT = 1
 #: keys of the JSON
@@ -38,9 +38,8 @@ AFFINITIES: dict[str, Any] = {
         affinity.PrecomputedAffinity,
     )
 }
-INDEXES: dict[str, Any] = {
-    kind.__name__: kind for kind in (neighbors.HammingNeighbors, neighbors.HammingNeighborsTransformer)
-}
+#: classes of `skhash.neighbors`, which is slow to import: a file of a hasher does without
+INDEXES = ("HammingNeighbors", "HammingNeighborsTransformer")
 #: bytes of codes and identifiers of an index that `load` always compares with their checksums
 MAX_CHECKED = 2**24
 SPARSE: dict[str, Any] = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.csr_array}

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from skhash import neighbors
 from skhash._estimators import find_hasher
 from skhash._files import qualified_name
 from skhash._validation.numeric import is_count
@@ -17,7 +18,7 @@ from skhash.neighbors._checks import check_parameters, checked_vectors
 from skhash.persistence._checking import MAX_FEATURES, check_hasher, check_names_and_output
 from skhash.persistence._decoding import Decoder
 from skhash.persistence._encoding import Encoder
-from skhash.persistence._format import INDEXES, MAX_CHECKED, OUTPUT
+from skhash.persistence._format import MAX_CHECKED, OUTPUT
 from skhash.persistence._hashers import decode_hasher, encode_hasher, is_hasher
 from skhash.persistence._mapping import digest, map_tensors
 from skhash.persistence._reading import ArgumentError, short
@@ -59,7 +60,7 @@ def inner_hasher(index: HammingNeighbors) -> Any:
 
 def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> HammingNeighbors:
     """Index of the JSON of a file, checked; `given` of the decoder has what the caller of `load` passed."""
-    kind = INDEXES[header["class"]]
+    kind: type[HammingNeighbors] = getattr(neighbors, header["class"])
     params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
     if unknown := set(params) - set(kind._get_param_names()) | ({"hasher"} & set(params)):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")

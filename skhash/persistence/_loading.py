@@ -9,7 +9,6 @@ from skhash._files import qualified_name
 from skhash.persistence._decoding import Decoder
 from skhash.persistence._format import INDEXES
 from skhash.persistence._hashers import decode_hasher, warn_of_resets
-from skhash.persistence._indexes import decode_index, inner_hasher
 from skhash.persistence._reading import errors_name, read, short
 
 _Path = str | os.PathLike[str]
@@ -98,7 +97,12 @@ def load(
     decoder = Decoder(path, tensors, given)
     versions = f"(written by skhash {short(header['version'])}) is damaged or does not suit skhash {__version__}"
     with errors_name(path, versions):
-        loaded = (decode_index if is_index else decode_hasher)(header, decoder, device)
+        if is_index:
+            from skhash.persistence._indexes import decode_index, inner_hasher
+
+            loaded: Any = decode_index(header, decoder, device)
+        else:
+            loaded = decode_hasher(header, decoder, device)
     for name, value in given.items():
         if value is not None and name not in decoder.used:
             raise ValueError(

@@ -11,16 +11,16 @@ from skhash import __version__, hashers
 from skhash._estimators import find_hasher
 from skhash._files import atomic_write, qualified_name
 from skhash.base import BaseHasher
-from skhash.neighbors import HammingNeighbors
 from skhash.persistence._checking import check_hasher
 from skhash.persistence._encoding import Encoder
 from skhash.persistence._format import CHECKSUM, FORMAT, INDEXES, TEXT, checksum
 from skhash.persistence._hashers import encode_hasher, encode_scaled, is_hasher, is_scaled
-from skhash.persistence._indexes import check_index, encode_index, mapped_arrays
 from skhash.persistence._reading import parse
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # slow to import
     from sklearn.pipeline import Pipeline
+
+    from skhash.neighbors import HammingNeighbors
 
 
 def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.PathLike[str]) -> None:
@@ -75,7 +75,9 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
     """
     from safetensors.numpy import save as to_bytes
 
-    is_index = INDEXES.get(type(hasher).__name__) is type(hasher)
+    is_index = type(hasher).__name__ in INDEXES and type(hasher).__module__.startswith("skhash.neighbors.")
+    if is_index:
+        from skhash.persistence._indexes import check_index, encode_index, mapped_arrays
     inner = find_hasher(hasher) if is_scaled(hasher) else hasher
     if not is_index and not is_hasher(inner):
         remedy = "use skops or joblib for other classes, and for pipelines other than a StandardScaler and a hasher"

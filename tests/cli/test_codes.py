@@ -12,6 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, StructHashHasher
 from skhash.cli import main
 from skhash.cli._progress import Part
+from skhash.cli._samples import open_samples
+from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
 from skhash.stores import from_duckdb, from_faiss, from_lancedb, from_parquet, from_sqlite_vec, from_usearch
@@ -59,6 +61,35 @@ def test_parquet_has_a_column_of_lists(files, itq, digits, tmp_path):
     parquet.write_table(arrow.table({"n": range(500), "a": list(digits.X)}), path)
     assert main(["encode", f"{files}/itq", path, "--out", out]) == 0
     assert_array_equal(np.load(out)["codes"], itq.encode(digits.X))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
+@pytest.mark.parametrize("kind", ["tensor", "list", "large_list", "fixed_size_list"])
+def test_a_column_of_parquet_may_be_of_any_lists_or_tensors(kind, dtype, files, itq, digits, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X = digits.X.astype(dtype)
+    value = arrow.from_numpy_dtype(dtype)
+    if kind == "tensor":
+        column = arrow.FixedShapeTensorArray.from_numpy_ndarray(X)
+    else:
+        types = {"list": arrow.list_(value), "large_list": arrow.large_list(value)}
+        column = arrow.array(list(X), types.get(kind, arrow.list_(value, 64)))
+    path, out = str(tmp_path / "items.parquet"), str(tmp_path / "codes.npz")
+    parquet.write_table(arrow.table({"id": range(500), "x": column}), path, row_group_size=90)
+    assert main(["encode", f"{files}/itq", path, "--out", out]) == 0
+    assert_array_equal(np.load(out)["codes"], itq.encode(X))
+    assert main(["search", f"{files}/itq", path, path, "--k", "1"]) == 0
+
+
+def test_tensors_of_parquet_keep_their_axes(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    images, path = np.arange(5 * 3 * 2 * 4).reshape(5, 3, 2, 4), str(tmp_path / "images.parquet")
+    make = arrow.FixedShapeTensorArray.from_numpy_ndarray
+    parquet.write_table(arrow.table({"x": make(images)}), path, row_group_size=2)
+    assert_array_equal(open_samples(path).array(), images)
+    parquet.write_table(arrow.table({"x": make(images.transpose(0, 3, 1, 2))}), path)  # pyarrow mixes up such ones
+    with pytest.raises(InvalidFileError, match=r"must have tensors in x whose axes are in order. .*ascontiguousarray"):
+        open_samples(path)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ sys.exit(skhash.cli.main())
         assert process.stdout.readline() == "ready\n"
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGINT)
-        error = process.communicate(timeout=60)[1]
+        error = process.communicate(timeout=600)[1]
     # Python itself ends by the signal, which a shell shows as 130, too, if the interrupt came inside of an exec
     assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in error
@@ -252,6 +253,19 @@ def test_an_invalid_file_gives_one_line_and_status_1(tmp_path, capsys):
     np.savez(path, X=np.full((30, 2), np.nan))
     assert main(["compare", str(path)]) == 1
     assert capsys.readouterr().err == f"skhash: error: {path} cannot be used: Input X contains NaN.\n"
+
+
+def test_arrays_that_are_ignored_are_named_on_one_line(tmp_path, capsys):
+    path = tmp_path / "mine.npz"
+    np.savez(path, X=np.eye(40), y=np.arange(40) % 2, ids=np.arange(40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main(["compare", str(path), *QUICK]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith(
+        f"skhash: warning: {path} has arrays that are ignored: ids. Only X, y, scale, test are read.\n"
+    )
+    assert error.count("ids") == 1
 
 
 def test_an_error_that_nobody_expects_gives_one_line(monkeypatch, capsys):

@@ -182,3 +182,15 @@ def test_errors_get_one_line(arguments, message, files, monkeypatch, capsys):
     assert message in error
     assert error.count("\n") == 1
     assert sorted(files.iterdir()) == before
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_vectors_that_are_not_finite_are_named(value, files, digits, tmp_path, capsys):
+    X = digits.X.copy()
+    X[499, 63] = value
+    path = tmp_path / "gaps.npy"
+    np.save(path, X)
+    command = ["search", f"{files}/itq", f"{files}/codes.npz", f"{files}/queries.npy", "--rerank", "cosine"]
+    assert main([*command, "--vectors", str(path)]) == 1
+    error = f"skhash: error: {path} must have finite vectors. Got NaN or infinity. Replace them by numbers.\n"
+    assert capsys.readouterr().err == error

@@ -33,9 +33,18 @@ def test_arrays_are_read(save, path):
     big = np.arange(4, dtype=">f8").reshape(2, 2).T  # another byte order, columns first
     save(path, X=big, y=np.array(["a", "b"]), scale=2.0, test=X)
     arrays = read_npz(path)
-    assert list(arrays) == ["X", "y", "scale"]
+    assert list(arrays) == ["X", "y", "scale", "test"]
     np.testing.assert_array_equal(arrays["X"], big)
     assert (arrays["X"].dtype, arrays["y"].tolist(), arrays["scale"].shape) == (big.dtype, ["a", "b"], ())
+
+
+def test_arrays_that_are_ignored_are_named(path):
+    np.savez(path, X=X, labels=Y, ids=Y)
+    with pytest.warns(
+        UserWarning, match="arrays that are ignored: labels, ids. Only X, y, scale, test are read."
+    ) as seen:
+        load_dataset(path)
+    assert [warning.filename for warning in seen] == [__file__]
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,16 @@ def test_samples_that_do_not_suit_leave_nothing_behind(hasher, X, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "make", [lambda X: X[:0], lambda X: iter([X[:0]]), lambda X: iter([X[:0]] * 2), lambda X: iter([])]
+)
+def test_no_samples_are_refused(make, hasher, X, tmp_path):
+    for options in ({}, {"batch_size": 3}, {"out": tmp_path / "a.npy"}, {"out": np.empty((0, 2), np.uint8)}):
+        with pytest.raises(ValueError, match=r"(`X` must yield at least one sample|Found array with 0 sample\(s\))"):
+            hasher.encode(make(X), **options)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["ITQHasher", "KSHHasher", "SphericalHasher", "TALRHasher", "StructHashHasher"])
 def test_a_loaded_hasher_is_the_same(name, digits, tmp_path):
     hasher = quick(name).fit(digits.X[:80], digits.y[:80])

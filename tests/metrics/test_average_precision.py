@@ -19,7 +19,7 @@ def soft(counts):
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=2), k=cutoffs)
 def test_average_over_ties_is_the_mean_over_all_orders(normalizer, items, k):
     expected = oracles.average_precision(oracles.all_rankings(items), k, normalizer).mean()
@@ -28,7 +28,7 @@ def test_average_over_ties_is_the_mean_over_all_orders(normalizer, items, k):
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=2), k=cutoffs)
 def test_best_and_worst_are_the_extremes_over_all_orders(normalizer, items, k):
     expected = oracles.average_precision(oracles.all_rankings(items), k, normalizer)

@@ -20,7 +20,7 @@ AT_RANK = {precision: oracles.precision, recall: oracles.recall}
 
 
 @pytest.mark.parametrize("metric", AT_RANK)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=2), k=st.integers(1, 10))
 def test_at_a_rank_equals_enumeration_of_all_orders(metric, items, k):
     expected = AT_RANK[metric](oracles.all_rankings(items), k)

@@ -19,7 +19,7 @@ def histogram_of(items):
     return RelevanceHistogram(oracles.histogram(items, [(0, 1)]).counts[:1], np.array([0, 1]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(oracles.tied_items(max_level=1))
 def test_it_is_at_least_the_worst_order_and_at_most_one(items):
     H = histogram_of(items)

@@ -15,7 +15,7 @@ from skhash.metrics.ndcg import _TABLE
 cutoffs = st.none() | st.integers(1, 10)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(items=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10)), min_size=2, max_size=40), k=cutoffs)
 def test_equals_sklearn_on_exponential_gains(items, k):
     distances, levels = np.transpose(items)
@@ -24,7 +24,7 @@ def test_equals_sklearn_on_exponential_gains(items, k):
 
 
 @pytest.mark.parametrize("discount", ["log2", "structhash"])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=3), k=cutoffs)
 def test_equals_enumeration_of_all_orders(discount, items, k):
     expected = oracles.ndcg(oracles.all_rankings(items), k, discount)

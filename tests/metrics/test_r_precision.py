@@ -7,7 +7,7 @@ from skhash.metrics import (
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=2))
 def test_r_precision_equals_enumeration_of_all_orders(items):
     expected = oracles.r_precision(oracles.all_rankings(items))

@@ -9,7 +9,7 @@ from skhash.metrics import (
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=2))
 def test_equals_enumeration_of_all_orders(items):
     expected = oracles.reciprocal_rank(oracles.all_rankings(items))

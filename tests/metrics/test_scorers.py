@@ -82,6 +82,11 @@ def test_database_may_be_of_fit_or_of_the_fold_or_given(itq, digits):
     assert given(itq, X, y) == RetrievalScorer(database="fit")(itq, X, y)
 
 
+def test_a_fold_of_one_sample_is_named(itq, digits):
+    with pytest.raises(ValueError, match=r'`X` must have at least 2 samples with database="fold".* Got 1 instead'):
+        RetrievalScorer(database="fold")(itq, digits.X_query[:1], digits.y_query[:1])
+
+
 def test_cutoff_and_empty_queries(itq, digits):
     H = relevance_histogram(itq.transform(digits.X_query), itq.transform(digits.X), digits.y_query, digits.y)
     for name, metric in (("ap", average_precision), ("ndcg", ndcg), ("precision", precision)):

@@ -356,6 +356,9 @@ def test_a_hasher_without_real_queries_is_refused_before_its_fit(digits, monkeyp
         ({"candidates": 20.0}, "`candidates` must be None or an int >= 1. Got 20.0 instead"),
         ({"rerank": "l2"}, "`rerank` must be one of None, 'euclidean', 'cosine', 'inner'. Got 'l2' instead"),
         ({"backend": "faiss"}, "`backend` must be one of 'exact', 'faiss-hnsw', .* Got 'faiss' instead"),
+        ({"n_jobs": "a"}, "`n_jobs` must be None or an int that is not 0. Got 'a' instead"),
+        ({"n_jobs": 1.5}, "`n_jobs` must be None or an int that is not 0. Got 1.5 instead"),
+        ({"n_jobs": 0}, "`n_jobs` must be None or an int that is not 0. Got 0 instead"),
     ],
 )
 def test_bad_parameters_that_are_set_after_fit_are_named_by_a_search(digits, parameters, message):
@@ -419,6 +422,29 @@ def test_a_dataset_and_its_samples_have_the_same_neighbors(backbone, shape, digi
         for same in (index, load(tmp_path / "index")):
             assert_same(same.kneighbors(queries)[1][:5], expected[1])
             assert_same(same.add(queries).kneighbors(items)[0][:5, 1], expected[0][:, 0])
+
+
+@pytest.mark.parametrize(
+    "hasher", [None, ITQ, make_pipeline(StandardScaler(), ITQ)], ids=["codes", "hasher", "pipeline"]
+)
+def test_a_vector_is_no_query(hasher, digits):
+    X = (digits.X[:50] > 8).astype(np.uint8)
+    index = HammingNeighbors(hasher, n_neighbors=3).fit(X)
+    for method in (index.kneighbors, index.radius_neighbors, index.kneighbors_graph, index.add):
+        with pytest.raises(
+            ValueError, match=r"^Expected 2D array, got 1D array of 64 values .*: X.reshape\(1, -1\) .*$"
+        ):
+            method(X[0])
+    assert len(index.ids_) == 50
+
+
+@pytest.mark.parametrize("rerank", [None, "cosine"])
+def test_a_vector_is_no_items(rerank, digits):
+    for hasher in (None, ITQ) if rerank is None else (ITQ,):
+        with pytest.raises(
+            ValueError, match=r"^Expected 2D array, got 1D array of 64 values .*: X.reshape\(1, -1\) .*$"
+        ):
+            HammingNeighbors(hasher, rerank=rerank).fit(digits.X[0])
 
 
 @pytest.mark.filterwarnings("ignore:.*constant")

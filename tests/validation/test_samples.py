@@ -1,19 +1,32 @@
 """Kinds of X: arrays pass, and everything else gets one error with a line that mends it."""
 
+from array import array
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from _helpers import Dataset
 from scipy import sparse
-from torch.utils.data import DataLoader, TensorDataset
+from sklearn.utils import get_tags
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
+import skhash
 from skhash import ITQHasher, TALRHasher
 from skhash._validation.samples import check_kind
+from skhash.registry import METHODS
 
 X = np.arange(12.0).reshape(6, 2)
 y = np.array([0, 0, 0, 1, 1, 1])
 SHALLOW, DEEP = ITQHasher(2), TALRHasher(2, n_epochs=1)
+
+
+class Stream(IterableDataset):
+    """A Dataset without a length."""
+
+    def __iter__(self):
+        return iter(X)
 
 
 def check(given, hasher):
@@ -23,7 +36,7 @@ def check(given, hasher):
 @pytest.mark.parametrize("hasher", [SHALLOW, DEEP], ids=["shallow", "deep"])
 @pytest.mark.parametrize(
     "given",
-    [X, X.tolist(), tuple(map(tuple, X)), list(X), pd.DataFrame(X), torch.tensor(X), range(3), np.array(1)],
+    [X, X.tolist(), tuple(map(tuple, X)), list(X), pd.DataFrame(X), torch.tensor(X), [torch.tensor(x) for x in X]],
     ids=type,
 )
 def test_what_numpy_converts_goes_on(given, hasher):
@@ -48,12 +61,82 @@ def test_what_numpy_converts_goes_on(given, hasher):
         (print, "a value of type builtin_function_or_method instead"),
         (torch.ones(2, 2, requires_grad=True), r"requires_grad=True instead. Pass X.detach\(\).cpu\(\)"),
         (torch.ones(2, 2, dtype=torch.bfloat16), r"bfloat16 instead. Pass X.float\(\)"),
+        ([torch.ones(2, dtype=torch.float8_e5m2)], r"float8_e5m2 instead. Pass torch.stack\(X\).float\(\)"),
+        ([torch.ones(2, requires_grad=True)], r"requires_grad=True instead. Pass torch.stack\(X\).detach\(\).cpu\(\)"),
+        (torch.eye(2).to_sparse(), r"layout torch.sparse_coo instead. Pass X.to_dense\(\)"),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_other_kinds_are_refused(given, message, hasher):
     with pytest.raises(TypeError, match=rf"`X` must be an array.* for {type(hasher).__name__}. .*{message}"):
         check(given, hasher)
+
+
+@pytest.mark.parametrize("hasher", [SHALLOW, DEEP], ids=["shallow", "deep"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (X[0], r"got 1D array of 2 values instead. Reshape your data: X.reshape\(1, -1\)"),
+        (np.array(1), r"got scalar instead. Reshape your data: X.reshape\(1, -1\)"),
+        (torch.tensor(X[0]), r"1D array of 2 values instead. .*: X.reshape\(1, -1\)"),
+        (X[0].tolist(), r"1D array of 2 values instead. .*: numpy.array\(X\).reshape\(1, -1\)"),
+        (range(3), r"1D array of 3 values instead. .*: numpy.array\(X\).reshape\(1, -1\)"),
+        (array("f", X[0]), r"1D array of 2 values instead. .*: numpy.array\(X\).reshape\(1, -1\)"),
+        (pd.Series(X[0]), r"1D array of 2 values instead. .*: numpy.array\(X\).reshape\(1, -1\)"),
+        (pd.Series(list(X)), r"got 1D array of arrays instead. Pass numpy.stack\(X.to_numpy\(\)\)"),
+        (pd.Series(list(X)).to_numpy(), r"got 1D array of arrays instead. Pass numpy.stack\(X\)"),
+        (["a.png", "b.png"], "must be an array of numbers. Got text or paths instead. Read the files first"),
+        ([Path("a.png")], "must be an array of numbers. Got text or paths instead"),
+        (np.array(["a.png", "b.png"]), "must be an array of numbers. Got text or paths instead"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_vectors_and_columns_are_refused_on_one_line(given, message, hasher):
+    with pytest.raises(ValueError, match=f"^(Expected 2D array, |`X` ).*{message}.*$"):
+        hasher.fit(given, y)
+
+
+@pytest.mark.parametrize("kind", ["array", "chunked_array"])
+def test_a_column_of_pyarrow_is_refused(kind):
+    arrow = pytest.importorskip("pyarrow")
+    column = getattr(arrow, kind)(X.tolist() if kind == "array" else [X.tolist()])
+    with pytest.raises(ValueError, match=r"got 1D array of arrays instead. Pass numpy.stack\(X.to_numpy\(\)\).$"):
+        SHALLOW.fit(column)
+
+
+def test_a_dataset_of_numbers_is_refused():
+    with pytest.raises(ValueError, match=r"must have samples that are arrays. Got a Dataset of numbers instead"):
+        DEEP.fit(TensorDataset(torch.tensor(X[:, 0])), y)
+
+
+SUPERVISED = [
+    method.class_name
+    for method in METHODS.values()
+    if get_tags(getattr(skhash, method.class_name)()).target_tags.required
+]
+KINDS = {
+    "loader": (lambda: DataLoader(TensorDataset(torch.tensor(X))), r"loader\.dataset"),
+    "dict": (lambda: {"image": X}, r"X\['image'\]"),
+    "iterator": (lambda: iter(X), r"numpy\.array\(list\(X\)\)"),
+    "sparse": (lambda: sparse.csr_array(X), "TruncatedSVD"),
+    "bfloat16": (lambda: torch.tensor(X).bfloat16(), r"X\.float\(\)"),
+    "stream": (Stream, "(must have a length|Read it first)"),
+    "path": (lambda: "images.npy", "Got 'images.npy' instead"),
+    "paths": (lambda: ["a.png", "b.png"], "Got text or paths instead"),
+    "vector": (lambda: X[0], r"X\.reshape\(1, -1\)"),
+    "NaN": (lambda: np.full((4, 2), np.nan), "Input X contains NaN"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_samples_are_checked_before_missing_targets(name, kind):
+    make, message = KINDS[kind]
+    hasher = getattr(skhash, name)(8)
+    for method in ("fit", "partial_fit", "fit_transform"):
+        if hasattr(hasher, method):
+            with pytest.raises((TypeError, ValueError), match=message):
+                getattr(hasher, method)(make())
 
 
 def test_a_loader_is_refused():

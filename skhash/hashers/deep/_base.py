@@ -167,7 +167,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     # --- validate
 
     def _own_targets(self, X: Any) -> Any:
-        return DatasetArray(X).targets() if isinstance(X, Dataset) else super()._own_targets(X)
+        return X.targets() if isinstance(X, DatasetArray) else super()._own_targets(X)
 
     def _targets_of(self, dataset: Dataset[Any], are_samples: bool) -> Any:
         """What an affinity compares of a Dataset: its targets, or the samples themselves."""
@@ -189,6 +189,8 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
             X = validate_data(self, X, ensure_2d=False, **options)
             if is_dataset and len(X) < n_min:
                 raise ValueError(f"`X` must have at least {n_min} samples. Got a Dataset of {len(X)} instead.")
+            if is_dataset and X.ndim == 1:
+                raise ValueError("`X` must have samples that are arrays. Got a Dataset of numbers instead.")
         shape = tuple(X.shape[1:])
         if not options.get("reset", True):
             check_same_shape(shape, self.input_shape_, is_dataset)

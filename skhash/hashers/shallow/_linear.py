@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky
 from scipy.sparse import issparse
-from sklearn.decomposition import PCA
 
 from skhash._validation.schema import Array
 from skhash._validation.values import far_offset
@@ -205,6 +204,8 @@ def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | 
     >>> np.abs(principal_map(X, 1, np.random.RandomState(0))).round(6).ravel()
     array([1., 0.])
     """
+    from sklearn.decomposition import PCA  # slow to import, and `load` does without
+
     n_components = min(nbits, *X.shape)
     tall = X.shape[0] >= X.shape[1] >= 100
     pca = PCA(n_components, svd_solver="covariance_eigh" if tall else "full")
