@@ -2,8 +2,8 @@
 
 import math
 import time
-import warnings
 import traceback
+import warnings
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
