@@ -350,8 +350,8 @@ def test_a_database_that_would_vanish_is_refused(store, place, files, capsys):
 
 def test_an_address_that_is_none_is_an_error_of_the_user(files, capsys):
     pytest.importorskip("psycopg")
-    assert main(["export", f"{files}/codes.npz", "--to", "pgvector", "--out", "nonsense"]) == 1
-    assert "error: the database of --out cannot be written: missing " in capsys.readouterr().err
+    assert main(["export", f"{files}/codes.npz", "--to", "pgvector", "--out", "nonsense"]) == 2
+    assert "error: --out must be the address of a database with --to pgvector" in capsys.readouterr().err
 
 
 # --- errors

@@ -90,6 +90,7 @@ def expected(name, folder):
     return results(name, folder / "expected.safetensors")
 
 
+@pytest.mark.filterwarnings("ignore:The codes find the other view")  # of NSH, in one epoch
 @every_setting
 @pytest.mark.parametrize("name", DEEP)
 def test_settings_of_the_caller_change_nothing(name, setting, tmp_path, tmp_path_factory):
