@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse, and refuse what is unknown here: the parser of a command would leave it to that of all commands."""
+        """Parse, and exit for unknown arguments, so that the usage is that of the command."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")

@@ -75,7 +75,7 @@ _CONNECTIONS: dict[Any, Connection] = {}  # of this process to the listeners
 
 @contextmanager
 def open_channel(tell: Callable[[Step], object]) -> Iterator[Channel]:
-    """Context manager of a channel for other processes, whose steps `tell` is called with, in threads."""
+    """Context manager of a channel for other processes; `tell` is called with their steps, in threads."""
     key = os.urandom(32)
     listener = Listener(authkey=key, backlog=128)
 

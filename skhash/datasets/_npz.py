@@ -1,4 +1,4 @@
-"""Read the arrays of a NumPy file, whole and without running code, or name the file and what is wrong with it."""
+"""Read the arrays of a NumPy file without running code, with errors that name the file and what is wrong."""
 
 import lzma
 import math

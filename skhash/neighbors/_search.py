@@ -13,9 +13,9 @@ from skhash._distances import Distance, Neighbors
 from skhash._threads import run_in_slices
 from skhash.neighbors.merging import merge_neighbors
 
-QUERY_GROUP = 64  # queries for which each block of the database is read once
+QUERY_GROUP = 64  # queries that share a reading of the database (benchmarks/search.py)
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
-MIN_SHARD = 2**16  # items that are worth a thread of their own when there are few queries
+MIN_SHARD = 2**16  # least items per thread when there are few queries (benchmarks/search.py)
 
 
 def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Neighbors:
