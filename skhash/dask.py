@@ -29,8 +29,8 @@ __all__ = ["encode", "kneighbors", "relevance_histogram"]
 def encode(hasher: Any, X: Any) -> Any:
     """Packed codes of a dask array or data frame.
 
-    Each block is encoded in batches of 4,096 samples, from its first sample on. The chunks of `X` change the
-    rounding of activations at most, and so bits whose activations are 0 except for rounding.
+    Each block is encoded in batches of 4,096 samples. The chunks of `X` can change the rounding of activations,
+    and so only bits whose activations are 0 up to rounding.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def relevance_histogram(
     _check_split(split_every)
     pairs = pairs_of_blocks(database_codes, database_y)
     packed, n_found = as_packed(query_codes, nbits, "query_codes")
-    # blocks of bits are packed as they are counted, but the queries once
+    # the queries are packed once here, and each block of bits when it is counted
     codes = packed if nbits is not None else np.unpackbits(packed, axis=1, count=n_found)
     return count_blocks(codes, pairs, query_y, affinity, bit_weights, nbits, split_every)
 
@@ -204,7 +204,7 @@ def kneighbors(
 
 
 def _search(queries: Any, block: Any, end: int, n_neighbors: int, nbits: int, is_bits: bool) -> Any:
-    """Distances and indices of the nearest items of a block that ends before item `end`."""
+    """Distances and indices of the nearest items of a block, whose last item has the index `end` - 1."""
     if not len(block):
         return np.empty((len(queries), 0)), np.empty((len(queries), 0), dtype=np.int64)
     packed, n_found = as_packed(block, None if is_bits else nbits, "database_codes")

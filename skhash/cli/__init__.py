@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the rest is imported inside of main, which is interrupted without a traceback
+if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import shows no traceback
     import argparse
 
 #: environment variable that shows where an error comes from
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_out(options: "argparse.Namespace") -> None:
-    """Raise ValueError if the file to write is one that is read, which would be lost."""
+    """Raise ValueError if the file to write is also a file to read, which would be lost."""
     for name in ("model", "data", "queries", "vectors", "codes"):
         path = getattr(options, name, None)
         if path and options.out and os.path.realpath(path) == os.path.realpath(options.out):
@@ -86,12 +86,12 @@ def _check_out(options: "argparse.Namespace") -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print one line about a warning, without the line of code that it comes from."""
+    """Print a warning as one line, without the line of code that it comes from."""
     print(f"skhash: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _report_error(error: Exception) -> int:
-    """Print one line about an error, and return the exit status."""
+    """Print an error as one line, and return the exit status."""
     from concurrent.futures.process import BrokenProcessPool
 
     from skhash.exceptions import InvalidFileError

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         if width > n_bytes:
             arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
         _write(options.out, arrays)
-        del content, arrays  # Windows removes no file that is mapped
+        del content, arrays  # Windows does not remove a mapped file
         records.discard()
     print(f"{samples.n:,} codes of {nbits} bits: {options.out}")
     return 0
@@ -76,7 +76,7 @@ def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
 def load_hasher(path: str) -> Any:
     """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
     header, _ = read(path)
-    if header["class"] in INDEXES:  # some are not loaded without vectors
+    if header["class"] in INDEXES:  # `load` may need vectors for an index
         raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}: save its hasher_.")
     return load(path)
 

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         if options.held_out:
             affinity = None if y is None else resolve_affinity("auto", y)
             learned, held_out = divide_samples(len(X), y, affinity, options.held_out, options.seed)
-        X_learned = X[learned] if options.held_out else X  # which may be mapped
+        X_learned = X[learned] if options.held_out else X  # no copy, because X may be mapped
         y = None if y is None else as_targets(y)
         y_learned, y_held_out = (None if y is None else y[part] for part in (learned, held_out))
         print(f"{name}: {len(learned):,} samples, {len(held_out):,} held out", file=sys.stderr)
@@ -78,7 +78,7 @@ def _parameters(options: argparse.Namespace, hasher: BaseHasher) -> dict[str, An
 
 
 def _value(text: str) -> Any:
-    """Value of a text."""
+    """Value of a text: a literal of Python or JSON, or the text itself."""
     for parse in (ast.literal_eval, json.loads):
         try:
             return parse(text)
@@ -102,7 +102,7 @@ class _EveryStep(FitWatcher):
 def _fit(hasher: BaseHasher, X: Any, y: Any, scale: bool, name: str) -> BaseHasher | Pipeline:
     """Fitted hasher, or with `scale` a Pipeline that begins with a fitted scaler."""
     model = make_pipeline(StandardScaler().fit(X), hasher) if scale else hasher
-    with named_warnings(name):  # the steps of a Pipeline would be told, too
+    with named_warnings(name):  # not model.fit, where the callback also gets the steps of the Pipeline
         hasher.set_callbacks(_EveryStep(name)).fit(hasher_input(model, X), y)
     return model
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that also stops a command where Python or a library would lose it."""
+"""Handling of Ctrl-C that also works where Python or a library would lose it."""
 
 import _thread
 import signal
@@ -8,18 +8,16 @@ import time
 from types import FrameType
 from typing import Any
 
-#: seconds until a Ctrl-C that came at a bad moment is tried again
+#: seconds until a Ctrl-C at an unsafe moment is repeated
 _PAUSE = 0.05
-#: modules that must not be interrupted, nor what they call: imports, and the loading of compiled kernels
+#: modules that are unsafe to interrupt, with all that they call: imports, and the loading of compiled kernels
 _UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")
 
 
 class Interrupt:
-    """Context manager that tries a Ctrl-C again if it came at a moment that loses it.
+    """Context manager that repeats a Ctrl-C where Python or a library would lose it.
 
-    A KeyboardInterrupt inside of an import becomes another error, or is caught by a library that tries an optional
-    import. Python ignores one in a function that C code calls. If numba is loading a kernel at that time, the process
-    crashes.
+    Imports and functions called by C code swallow a KeyboardInterrupt, and numba crashes if it is loading a kernel.
     """
 
     def __enter__(self) -> "Interrupt":

@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse, and refuse what is unknown here: the parser of a command would leave it to that of all commands."""
+        """Parse, and exit for unknown arguments, so that the usage is that of the command."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -233,15 +233,9 @@ def _add_column(job: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Split the lists of ``skhash compare``, and put defaults where nothing is given.
+    """Split the lists of ``skhash compare`` and set defaults; ValueError if options are wrong or do not fit each other.
 
-    A list takes all words up to the next option, so that a data set after it ends up in it.
-    Such a word goes back to the data sets. The names are checked by `compare`.
-
-    Raises
-    ------
-    ValueError
-        If numbers of bits are wrong, or an option lacks the one that it needs.
+    A list takes all words up to the next option, so data sets in it are moved back to the data sets.
     """
     from skhash.datasets._sources import is_dataset
 
@@ -265,7 +259,7 @@ def check(options: argparse.Namespace) -> None:
                 f"--{name} must be ints >= 1, such as {example}. Got {', '.join(map(repr, wrong))} instead."
             )
     options.bits = [int(text) for text in options.bits] + [8 * int(text) for text in options.bytes]
-    if options.out == "":  # of an empty variable of a script, whose results would be written nowhere
+    if options.out == "":  # from an empty variable of a script; nothing would be written
         raise ValueError("--out must be a folder. Got '' instead.")
     if options.fresh and options.out is None:
         raise ValueError("--fresh needs --out FOLDER, whose results it discards.")

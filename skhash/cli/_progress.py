@@ -17,26 +17,12 @@ from skhash.comparison.watching import format_seconds
 
 @dataclass(frozen=True)
 class Part:
-    """How many samples are done. Its string is a line to print.
-
-    Parameters
-    ----------
-    label : str
-        What is done with the samples.
-    n_done, n : int
-        Number of samples that are done, and of all.
-    started : float
-        When the work began, by ``time.monotonic``.
-    now : float
-        When they were done, by ``time.monotonic``; by default when this is made.
-    position : int, default=0
-        Its number among all that is in progress.
-    """
+    """Number of samples that are done, whose string is a line to print."""
 
     label: str
     n_done: int
     n: int
-    started: float
+    started: float  # by time.monotonic
     now: float = field(default_factory=time.monotonic)
     position: int = 0
 
@@ -60,7 +46,7 @@ def in_batches(samples: Samples, label: str) -> Iterator[npt.NDArray[Any]]:
 
 @contextmanager
 def progress(label: str, n: int) -> Iterator[Callable[[int], None]]:
-    """Context manager of a function that takes how many of n samples are done, and shows it on stderr."""
+    """Context manager of a function that takes the number of samples done, of n, and shows it on stderr."""
     started = time.monotonic()
     with LiveLine(sys.stderr) as line:
         yield lambda n_done: line.show(Part(label, n_done, n, started))

@@ -26,24 +26,12 @@ _KINDS = ".npy, .npz or .parquet"
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a file, read batch by batch.
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    batches : callable
-        Takes the size of a batch, and yields arrays of shape (n_batch, n_features, ...).
-    mapped : ndarray of shape (n, n_features, ...) or None
-        All samples, if they are mapped or in memory.
-    targets : callable
-        Returns the labels of all samples, or None if there are none.
-    """
+    """Samples of a file, read batch by batch."""
 
     n: int
-    batches: Callable[[int], Iterator[npt.NDArray[Any]]]
-    mapped: npt.NDArray[Any] | None = None
-    targets: Callable[[], Any] = lambda: None
+    batches: Callable[[int], Iterator[npt.NDArray[Any]]]  # by the size of a batch, of shape (n_batch, n_features, ...)
+    mapped: npt.NDArray[Any] | None = None  # all samples, if they are mapped or in memory
+    targets: Callable[[], Any] = lambda: None  # returns the labels of all samples, or None
 
     def array(self) -> npt.NDArray[Any]:
         """All samples: those of an .npy file are mapped, others are read."""
@@ -51,23 +39,15 @@ class Samples:
 
 
 class Items(NamedTuple):
-    """Codes of a file, and the factors that some hashers store beside them.
-
-    Parameters
-    ----------
-    stored : StoredCodes
-        The codes.
-    factors : float32 ndarray of shape (n, 2) or None
-        The factors.
-    """
+    """Codes of a file, and the factors that some hashers store with them."""
 
     stored: StoredCodes
-    factors: npt.NDArray[Any] | None
+    factors: npt.NDArray[Any] | None  # float32 of shape (n, 2)
 
 
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
-    """Context manager in which an error about samples begins with the file that they are from."""
+    """Context manager that puts the name of a file in front of an error about its samples."""
     try:
         yield
     except InvalidFileError:  # names it
@@ -77,22 +57,9 @@ def errors_of(path: str) -> Iterator[None]:
 
 
 def open_samples(path: str, column: str | None = None, labels: str | None = None) -> Samples:
-    """Open a file of samples, or a data set with a name.
+    """Samples of an .npy file, which is mapped, of an .npz or Parquet file, which are read in slices, or of a data set.
 
-    Parameters
-    ----------
-    path : str
-        An .npy file, which is mapped; an .npz file with X, or a Parquet file, which are read slice by slice. Or what
-        :func:`skhash.datasets.load_dataset` takes.
-    column : str, default=None
-        Column of the Parquet file; None takes the only one with lists of numbers.
-    labels : str, default=None
-        Column of the Parquet file that holds the labels; None takes ``y`` if there is one.
-
-    Returns
-    -------
-    Samples
-        The samples.
+    In a Parquet file, None as `column` takes the only column with lists of numbers, and None as `labels` takes ``y``.
     """
     samples = _open(path, column, labels)
     if not samples.n:
@@ -133,7 +100,7 @@ def is_codes(path: str) -> bool:
         return "code" in _arrow("pyarrow.parquet").read_schema(path).names
     names: list[str] = []
     if Path(path).suffix == ".npz":
-        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:  # the reader says what is wrong
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:  # the reader reports what is wrong
             names = archive.namelist()
     return "codes.npy" in names
 
@@ -159,7 +126,7 @@ def _open(path: str, column: str | None, labels: str | None) -> Samples:
 
 
 def _is_name(path: str) -> bool:
-    """Whether this is no file here, but the name of a data set, or of a file in the folder of data sets."""
+    """Whether this names a data set, or a file in the folder of data sets, and no file here."""
     is_known = path in DEFAULT_PROTOCOLS or path in ALIASES
     return not Path(path).is_file() and (is_known or find_file(path, None) is not None)
 
@@ -179,7 +146,7 @@ def _open_npz(path: str) -> Samples:
         X = read_npz(path)["X"]
         sliced = X.shape, X.dtype, array_source(X).slices
     shape, dtype, slices = sliced
-    try:  # one sample shows what does not depend on their values, which a hasher checks
+    try:  # one sample is enough for shapes and dtypes; a hasher checks the values
         _, scale = check_arrays(np.zeros((1, *shape[1:]), dtype), None, arrays.get("scale", 1.0))
     except (ValueError, TypeError) as error:
         raise InvalidFileError(path, f"cannot be used: {error}") from error
@@ -218,7 +185,7 @@ def _open_parquet(path: str, column: str | None, labels: str | None) -> Samples:
     if column is not None and column not in lists:
         raise ValueError(f"--column must be a column of lists of numbers, {', '.join(lists)}. Got {column!r} instead.")
     name = lists[0] if column is None else column
-    kind = schema.field(name).type  # a tensor has a shape, and is a list of its values
+    kind = schema.field(name).type  # Arrow stores a tensor as a list of its values, with a shape
     if (axes := getattr(kind, "permutation", None)) is not None and axes != sorted(axes):
         how = "Write them with FixedShapeTensorArray.from_numpy_ndarray(numpy.ascontiguousarray(X))."
         raise InvalidFileError(
@@ -246,7 +213,7 @@ def _open_parquet(path: str, column: str | None, labels: str | None) -> Samples:
                     raise InvalidFileError(path, f"must have lists of one length without gaps in {name}.")
                 yield flat.to_numpy(zero_copy_only=False).reshape(len(values), *getattr(kind, "shape", (width,)))
 
-    # batches are of this size in all row groups
+    # batches of Arrow end with their row group; the source makes slices of one size from them
     return Samples(n, lambda size: iterator_source(batches(size)).slices(size), targets=targets)
 
 

@@ -85,7 +85,7 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
 
 
 def _saved_index(path: str) -> tuple[bool, bool]:
-    """Whether a file has an index, and whether this re-ranks."""
+    """Whether a file holds an index, and whether this index re-ranks."""
     header, _ = read(path)
     params = header.get("params")
     is_index = header["class"] in INDEXES
@@ -113,14 +113,14 @@ def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
 
 
 def _check_stages(index: HammingNeighbors, options: argparse.Namespace, has_codes: bool) -> None:
-    """Raise ValueError for candidates that no stage puts in order, or too few of them."""
+    """Raise ValueError if no stage of the search orders the candidates, or if there are too few of them."""
     if index.query == "code" and index.rerank is None:
         if options.candidates is not None:
             raise ValueError(
                 "--candidates must be used with --query real or --rerank, which put them in order. "
                 f"Got {options.candidates}."
             )
-        index.set_params(candidates=None)  # those of a saved index belong to stages that are not searched now
+        index.set_params(candidates=None)  # a saved index has them for stages that this search does not use
     k = options.k or index.n_neighbors
     if options.k is None and index.candidates is not None and index.candidates < k:
         k = min(k, _n_items(index, options, has_codes))
@@ -144,7 +144,7 @@ def _fill(
     (codes, nbits, ids), factors = _items(hasher, options, has_codes)
     check_same_nbits(nbits, int(find_hasher(hasher)._n_features_out), options.data, options.model)
     with errors_of(options.queries):
-        index.fit(query)  # of the kind of the queries; the codes replace this item
+        index.fit(query)  # sets the features; the codes of DATA then replace this one item
     if index.factors_ is not None and factors is None and index.query == "real":
         raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
     if index.factors_ is None and factors is not None:
@@ -192,7 +192,7 @@ def _table(distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> st
 
 
 def _meaning(index: HammingNeighbors) -> str:
-    """What the distances of a search are."""
+    """Description of the distances that a search returns."""
     hasher = find_hasher(index.hasher_)
     if index.rerank is not None:
         return _OF_VECTORS[index.rerank]

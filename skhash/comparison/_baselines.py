@@ -1,10 +1,10 @@
-"""What people deploy without learning to hash: signs, fewer or shorter numbers, RaBitQ, and FAISS's PQ, OPQ and LSH.
+"""Baselines that do not learn to hash: signs, fewer or shorter numbers, RaBitQ, and FAISS's PQ, OPQ and LSH.
 
 Each baseline is built for a number of bits per item, factors included. It compares by the Euclidean distance, or by the
 inner product of the centered items with the query, which is not centered. This differs from the inner product of the
-items by a constant per query. Signs and FAISS's LSH have `encode` and `project_queries` as hashers have, and are
-searched as these are. The others learn by `fit`, store items by `add`, and find the k nearest of these by `search`, in
-any order. Names, parameters and meanings are in :data:`skhash.registry.BASELINES`.
+items by a constant per query, and ranks the items alike. Signs and FAISS's LSH have `encode` and `project_queries`, and
+are searched as hashers are. The others learn by `fit`, store items by `add`, and find the k nearest of these by
+`search`, in any order. Names, parameters and meanings are in :data:`skhash.registry.BASELINES`.
 """
 
 from typing import Any, Protocol, Self
@@ -27,39 +27,23 @@ FACTOR_BITS = 64  # of RaBitQ and of EmbeddingHasher: two numbers per item
 
 
 class Index(Protocol):
-    """Items that a method stores in its bytes, and the search for the nearest."""
+    """Protocol of a method that stores items in a number of bytes, and searches for the nearest ones."""
 
     def fit(self, items: Floats) -> Self:
         """Learn what does not depend on a single item."""
         ...
 
     def add(self, items: Floats) -> None:
-        """Store items."""
+        """Store items of shape (n_items, n_features)."""
         ...
 
     def search(self, queries: Floats, k: int) -> Found:
-        """Distances and indices of the k nearest items, in any order."""
+        """Distances and indices of the k nearest items, both of shape (n_queries, k), in any order."""
         ...
 
 
 class SignMap:
-    """Signs of the features, of their differences to the mean, or of a rotation of these.
-
-    Parameters
-    ----------
-    nbits : int
-        Number of bits, at most n_features: the first features, or a random map to as many directions.
-    random_state : int
-        Draws the rotation.
-    center : bool, default=True
-        Whether to subtract the mean.
-    rotate : bool, default=False
-        Whether to rotate.
-    axes : "features" or "components", default="features"
-        What has signs, or is rotated: the features, or as many principal components as there are bits.
-    metric : "euclidean" or "inner", default="euclidean"
-        What ranks the items.
-    """
+    """Codes from the signs of the first features or principal components, of which a random rotation is optional."""
 
     def __init__(
         self,
@@ -85,11 +69,11 @@ class SignMap:
         return self
 
     def project_queries(self, X: Floats) -> Floats:
-        """Real queries."""
+        """Real queries of shape (n_queries, nbits)."""
         return self._mapped(X if self.metric == "inner" else X - self.mean_)
 
     def encode(self, X: Floats) -> npt.NDArray[np.uint8]:
-        """Packed codes."""
+        """Packed codes of shape (n, ceil(nbits / 8))."""
         return pack(binarize(self._mapped(X - self.mean_)))
 
     def _mapped(self, X: Floats) -> Floats:
@@ -97,20 +81,9 @@ class SignMap:
 
 
 class Truncation:
-    """The first features, or the first principal components, as shorter numbers.
+    """The first features or principal components, stored as shorter numbers.
 
-    Parameters
-    ----------
-    nbits : int
-        Number of bits of an item.
-    random_state : int
-        Not used.
-    dtype : "float32", "float16" or "uint8"
-        Type of the numbers; "uint8" divides the range of each feature or component into 255 steps.
-    axes : "features" or "components", default="features"
-        Which numbers are stored.
-    metric : "euclidean" or "inner", default="euclidean"
-        What ranks the items.
+    "uint8" divides the range of each feature or component into 255 steps.
     """
 
     def __init__(
@@ -129,7 +102,7 @@ class Truncation:
         return self
 
     def add(self, items: Floats) -> None:
-        """Store the items as the search reads them: rounded to the type."""
+        """Store the items, rounded to the dtype."""
         values = self._values(items)
         if self.dtype == np.uint8:
             codes = np.rint((values - self.low_) / self.step_).clip(0, 255)
@@ -152,18 +125,8 @@ class Truncation:
 class RaBitQ:
     """Signs of randomly rotated differences to the mean, with two factors of 4 bytes for each item.
 
-    It estimates the squared Euclidean distance or the inner product without bias. If there are fewer bits than
-    features, the principal components are rotated. The estimate is that of FAISS's IndexRaBitQ with unrounded queries
-    (``qb=0``).
-
-    Parameters
-    ----------
-    nbits : int
-        Number of bits of an item: 64 for the factors, the others for signs.
-    random_state : int
-        Draws the rotation.
-    metric : "euclidean" or "inner", default="euclidean"
-        What is estimated, and ranks the items.
+    They estimate the squared Euclidean distance or the inner product without bias, as FAISS's IndexRaBitQ does with
+    ``qb=0`` (queries that are not rounded).
     """
 
     def __init__(self, nbits: int, random_state: int, metric: str = "euclidean") -> None:
@@ -192,20 +155,9 @@ class RaBitQ:
 
 
 class FaissPQ:
-    """FAISS's product quantization with 8 bits per part, behind its learned rotation (OPQ) if asked.
+    """FAISS's product quantization with 8 bits per part, optionally after a learned rotation (OPQ).
 
-    Zeros pad the features to a multiple of the number of parts. OPQ keeps up to eight dimensions per part.
-
-    Parameters
-    ----------
-    nbits : int
-        Number of bits of an item.
-    random_state : int
-        Seed of k-means.
-    rotate : bool, default=False
-        Whether to learn a rotation.
-    metric : "euclidean" or "inner", default="euclidean"
-        What ranks the items.
+    Zeros pad the features to a multiple of the number of parts. OPQ keeps at most eight dimensions per part.
     """
 
     def __init__(self, nbits: int, random_state: int, rotate: bool = False, metric: str = "euclidean") -> None:
@@ -255,17 +207,7 @@ class FaissPQ:
 
 
 class FaissLSH:
-    """FAISS's LSH: signs of a random rotation, each compared with its median over the items.
-
-    Parameters
-    ----------
-    nbits : int
-        Number of bits.
-    random_state : int
-        Draws the rotation.
-    metric : "euclidean" or "inner", default="euclidean"
-        What ranks the items.
-    """
+    """FAISS's LSH: signs of a random rotation, each compared with its median over the items."""
 
     def __init__(self, nbits: int, random_state: int, metric: str = "euclidean") -> None:
         self.nbits, self.random_state, self.metric = nbits, random_state, metric
@@ -279,12 +221,12 @@ class FaissLSH:
         return self
 
     def project_queries(self, X: Floats) -> Floats:
-        """Real queries."""
+        """Real queries of shape (n_queries, nbits)."""
         queries: Floats = self.index_.rrot.apply(X) if self.metric == "inner" else self._activations(X)
         return queries
 
     def encode(self, X: Floats) -> npt.NDArray[np.uint8]:
-        """Packed codes."""
+        """Packed codes of shape (n, ceil(nbits / 8))."""
         return pack(binarize(self._activations(X)))
 
     def _activations(self, X: Floats) -> Floats:
@@ -300,13 +242,13 @@ def make_baseline(name: str, nbits: int, seed: int, **parameters: Any) -> Any:
 
 
 def settings_of(name: str) -> list[dict[str, Any]]:
-    """Settings among which held-out items choose; a single one has nothing to choose."""
+    """Settings of a baseline, the best of which is chosen by the recall of held-out items."""
     has_axes = name in ("centered-sign", "rotated-sign", "float32", "float16", "int8")
     return [{"axes": axes} for axes in ("features", "components")] if has_axes else [{}]
 
 
 def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
-    """Reason why a method that only neighbors have cannot store items in a number of bits. None if it can."""
+    """Reason why a method of the task "neighbors" cannot store an item in `nbits` bits; None if it can."""
     if name not in BASELINES:
         return None if nbits > FACTOR_BITS else f"{nbits // 8} bytes leave no bits beside its 8 bytes of factors"
     if nbits % 8:
@@ -344,7 +286,7 @@ def import_faiss() -> Any:
 
 
 def subtract_mean(X: Floats, mean: Floats) -> Floats:
-    """Differences to the mean, as FAISS takes them."""
+    """Differences to the mean, contiguous and float32, as FAISS needs them."""
     return np.ascontiguousarray(X - mean, dtype=np.float32)
 
 

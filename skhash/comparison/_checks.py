@@ -23,30 +23,7 @@ _LARGEST = sys.float_info.max
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
-    """Raise an error unless values have the types of the fields of a dataclass. Numbers must be finite.
-
-    Parameters
-    ----------
-    kind : type
-        The dataclass.
-    values : dict
-        Values of some or all of its fields.
-
-    Raises
-    ------
-    ValueError
-        If a value has another type.
-
-    Examples
-    --------
-    >>> from skhash.comparison import Result
-    >>> from skhash.comparison._checks import check_fields
-    >>> check_fields(Result, {"ap": 0.5, "error": None})
-    >>> check_fields(Result, {"ap": float("nan")})
-    Traceback (most recent call last):
-    ...
-    ValueError: `ap` must be of type float | None. Got nan instead.
-    """
+    """Raise ValueError unless all values have the types of the fields of a dataclass, and numbers are finite."""
     for field in fields(kind):
         if field.name in values and not _is_of(values[field.name], field.type):
             name = getattr(field.type, "__name__", str(field.type)) if isinstance(field.type, type) else field.type
@@ -80,18 +57,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def check_record(record: "Record") -> None:
-    """Raise an error unless a record of a fit can be shown in a report.
-
-    Parameters
-    ----------
-    record : Record
-        A record whose fields have the right types.
-
-    Raises
-    ------
-    ValueError
-        If values are missing, out of range, or do not agree with each other.
-    """
+    """Raise ValueError if values of a record are missing, out of range, or do not agree with each other."""
     settings, result = record.settings, record.result
     for name in _KEYS:
         if getattr(settings, name) != getattr(result, name):

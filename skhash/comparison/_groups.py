@@ -26,20 +26,7 @@ def _group(results: Iterable[R], *names: str) -> dict[tuple[Any, ...], list[R]]:
 
 
 def ranked_methods(results: Sequence[Mapping[str, Any]], metric: str = "ap") -> list[str]:
-    """Methods by their mean of a metric over all results of one data set, the best first; those without any last.
-
-    Examples
-    --------
-    >>> from skhash.comparison._groups import ranked_methods
-    >>> ranked_methods(
-    ...     [
-    ...         {"method": "a", "ap": None},
-    ...         {"method": "b", "ap": 0.1},
-    ...         {"method": "c", "ap": 0.2},
-    ...     ]
-    ... )
-    ['c', 'b', 'a']
-    """
+    """Methods by their mean of a metric over all results of one data set, the best first; those without any last."""
     values: dict[str, list[float]] = {}
     for result in results:
         values.setdefault(result["method"], []).extend([] if result[metric] is None else [result[metric]])

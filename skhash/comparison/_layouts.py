@@ -81,19 +81,7 @@ def _number(form: str) -> Callable[[Results, str], str]:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Parameters
-    ----------
-    head : str
-        Its head.
-    metric : str
-        Field of the results.
-    show : callable
-        ``show(results, metric)`` returns the text of a cell.
-    has_leaders : bool, default=True
-        Whether the best values are marked.
-    """
+    """A column of a table, whose ``show(results, metric)`` returns the text of a cell."""
 
     head: str
     metric: str
@@ -113,36 +101,16 @@ _SPEED = (
 
 @dataclass(frozen=True)
 class Layout:
-    """What is shown of the results of a task.
+    """What tables and pictures show of the results of a task."""
 
-    Parameters
-    ----------
-    headline : str
-        The metric that orders methods. Every finished result has it.
-    metrics : tuple of str
-        All metrics, from 0 to 1.
-    optional : tuple of str
-        Metrics that some methods do not have.
-    columns : tuple of Column
-        Columns of tables after the method and the size.
-    matrices : dict of str to tuple of str
-        Metrics that have a table of methods by sizes, to its title; True if the tie range is shown.
-    unit : str
-        Unit of the size.
-    bits_per_unit : int
-        Bits of a unit.
-    note : str
-        What the tie range means.
-    """
-
-    headline: str
-    metrics: tuple[str, ...]
-    columns: tuple[Column, ...]
-    matrices: Mapping[str, bool]
+    headline: str  # the metric that orders methods; every finished result has it
+    metrics: tuple[str, ...]  # all metrics, from 0 to 1
+    columns: tuple[Column, ...]  # after the method and the size
+    matrices: Mapping[str, bool]  # metrics with a table of methods by sizes, to whether it shows the tie range
     unit: str
     bits_per_unit: int
-    note: str
-    optional: tuple[str, ...] = ()
+    note: str  # what the tie range means
+    optional: tuple[str, ...] = ()  # metrics that some methods do not have
 
     @property
     def fields(self) -> frozenset[str]:

@@ -13,24 +13,16 @@ _SECONDS = 60.0
 
 
 class Shown(Protocol):
-    """What is in progress; its string is a line."""
+    """Work in progress, whose string is a line to print."""
 
     @property
     def position(self) -> int:
-        """Its number among all that is in progress."""
+        """Its number among all work in progress."""
         ...
 
 
 class LiveLine:
-    """A line that is written over on a terminal; elsewhere a line per minute.
-
-    Use it in a with statement, which removes the line at the end.
-
-    Parameters
-    ----------
-    file : text file
-        Where to write, such as stderr.
-    """
+    """Context manager of a line that each step replaces on a terminal; elsewhere one line per minute is written."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -38,7 +30,7 @@ class LiveLine:
         self._shown = ""
         self._steps: dict[int, Shown] = {}
         self._written = time.monotonic()
-        self._lock = RLock()  # steps from other processes come in threads
+        self._lock = RLock()  # steps of other processes arrive in other threads
 
     def __enter__(self) -> "LiveLine":
         return self
@@ -68,12 +60,12 @@ class LiveLine:
 
     def _print(self, text: str) -> None:
         self._replace("")
-        self.file.write(f"{text}\n")  # at once, since print writes the end of the line after Ctrl-C has come
+        self.file.write(f"{text}\n")  # one write: print writes the newline separately, and Ctrl-C may come before it
         self.file.flush()
         self._written = time.monotonic()
 
     def _replace(self, text: str) -> None:
-        """Write a text over the one that is shown."""
+        """Replace the line that is shown by another text."""
         if text or self._shown:
             blank = " " * len(self._shown)
             print(f"\r{blank}\r{text}", end="", file=self.file, flush=True)

@@ -1,7 +1,7 @@
 """Which method keeps the nearest neighbors: one method, fitted on the database of a split, and its recall.
 
-Every search is exact for what the method stores. It returns all items that are tied at the last place that counts, and
-the metrics average over the orders of ties, by the same histogram as everywhere.
+Every search is exact for what the method stores. It also returns all items that tie with the last one that a metric
+counts, so that the metrics average over the orders of ties, by histograms.
 """
 
 import hashlib
@@ -28,34 +28,22 @@ from skhash.registry import BASELINES
 SearchMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
 
 N_NEIGHBORS, N_CANDIDATES = 10, 50
-_N_HELD_OUT = 200  # items that choose a setting of a baseline
-_BATCH = 50  # queries; all items may be tied, and are returned then
+_N_HELD_OUT = 200  # items that act as queries to choose the setting of a baseline
+_BATCH = 50  # queries at a time: if all items tie, a search returns them all
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Items, queries, and the indices of the nearest items of each query.
-
-    Parameters
-    ----------
-    items : float32 ndarray of shape (n_items, n_features)
-        Items.
-    queries : float32 ndarray of shape (n_queries, n_features)
-        Queries.
-    truth : int64 ndarray of shape (n_queries, n_neighbors)
-        Their nearest items.
-    metric : "euclidean" or "inner", default="euclidean"
-        Whether those have the smallest Euclidean distance or the largest inner product.
-    """
+    """Items, queries, and indices of the nearest items of each query."""
 
     items: Floats
     queries: Floats
-    truth: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.int64]  # of shape (n_queries, n_neighbors), by `metric`
     metric: SearchMetric = "euclidean"
 
     @cached_property
     def held_out(self) -> "Vectors":
-        """Some items as queries, and the other items: they choose the setting of a baseline."""
+        """Vectors with some of the items as queries, by which the setting of a baseline is chosen."""
         order = np.random.default_rng(0).permutation(len(self.items))
         n_queries = min(_N_HELD_OUT, len(order) // 5)
         return with_truth(self.items[order[n_queries:]], self.items[order[:n_queries]], self.metric)
@@ -70,13 +58,7 @@ def with_truth(items: Floats, queries: Floats, metric: SearchMetric = "euclidean
 
 
 class HasherIndex:
-    """Codes of a hasher, or of anything that encodes and has real queries.
-
-    Parameters
-    ----------
-    hasher : object
-        With `fit`, `encode` and `project_queries`.
-    """
+    """Search of the codes of a hasher, or of any object with `fit`, `encode` and `project_queries`."""
 
     def __init__(self, hasher: Any) -> None:
         self.hasher = hasher
@@ -92,7 +74,7 @@ class HasherIndex:
         self._words, self._factors = item_words(self.codes), item_factors(self.hasher, items)
 
     def search(self, queries: Floats, k: int) -> Found:
-        """Nearest items of real queries, by the distances that factors estimate if there are any."""
+        """Nearest items of real queries, by estimated distances if the hasher has factors."""
         found = nearest(real_distance(*real_queries(self.hasher, queries, self._factors)), self._words, k)
         return found.distances, found.indices
 
@@ -111,29 +93,9 @@ def evaluate_method(
     keep: Callable[[Any], object] | None = None,
     **parameters: Any,
 ) -> dict[str, Any]:
-    """Recall of the nearest neighbors of a method that is fitted on the items.
+    """Fields of a :class:`~skhash.comparison.Result`: the recall of a hasher or a baseline that is fitted on the items.
 
-    Parameters
-    ----------
-    method : str
-        A hasher that needs no labels, or a baseline.
-    nbits : int
-        Number of bits of an item.
-    seed : int
-        Seed of the method.
-    vectors : Vectors
-        Items, queries and truth.
-    watcher : callback, default=None
-        A callback of the fit of a hasher.
-    keep : callable, default=None
-        Called with the fitted hasher; not for a baseline.
-    **parameters
-        Further parameters of the hasher.
-
-    Returns
-    -------
-    dict
-        Fields of a :class:`~skhash.comparison.Result`.
+    `keep` is called with the fitted hasher, and not with a baseline.
     """
     if method in BASELINES:
         parameters = _choose_setting(method, nbits, seed, vectors)
@@ -161,20 +123,7 @@ def evaluate_method(
 
 
 def search_recalls(search: Any, vectors: Vectors) -> tuple[float, float, float, float]:
-    """Recall among the first 10 in the mean, worst and best order of ties, and in the mean among the first 50.
-
-    Parameters
-    ----------
-    search : callable
-        ``search(queries, k)`` returns distances and indices of the k nearest items, in any order.
-    vectors : Vectors
-        Items, queries and truth.
-
-    Returns
-    -------
-    tuple of four floats
-        Means over the queries.
-    """
+    """Recall in the mean, worst and best order of ties among the first 10, and in the mean among the first 50."""
     n_items, parts = len(vectors.items), []
     for part in gen_batches(len(vectors.queries), _BATCH):
         distances, items = _with_ties(search, vectors.queries[part], n_items)
@@ -184,7 +133,7 @@ def search_recalls(search: Any, vectors: Vectors) -> tuple[float, float, float, 
 
 
 def _with_ties(search: Any, queries: Floats, n_items: int) -> Found:
-    """The nearest items of each query, and at least those that are tied with the last that counts."""
+    """Distances and indices of the nearest items, among them all that tie with the last one that a metric counts."""
     place, k = min(N_CANDIDATES, n_items), min(N_CANDIDATES + 14, n_items)
     while True:
         distances, items = search(queries, k)
@@ -197,7 +146,7 @@ def _with_ties(search: Any, queries: Floats, n_items: int) -> Found:
 def _recalls(
     distances: npt.NDArray[Any], items: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """The four recalls of each query, from its nearest items with all ties."""
+    """The four recalls of each query, of shape (4, n_queries), from its nearest items with all ties."""
     n_queries, n_found = items.shape
     is_true = (items[:, :, None] == truth[:, None]).any(axis=2)
     n_missing = truth.shape[1] - is_true.sum(axis=1, keepdims=True)

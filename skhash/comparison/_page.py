@@ -150,7 +150,7 @@ def _fit(result: Result, layout: Layout) -> dict[str, Any]:
 
 
 def _snippet(results: Sequence[Result]) -> str | None:
-    """Code that computes the codes of the first result again that has a hash and a named protocol."""
+    """Code that computes the codes of the first result with a hash and a named protocol; None if there is none."""
     known = (result for result in results if result.method in VARIANTS and result.protocol in PROTOCOLS)
     result = next((result for result in known if result.codes_sha256), None)
     if result is None or result.codes_sha256 is None:

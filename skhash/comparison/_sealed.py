@@ -15,40 +15,16 @@ MAX_BYTES = 1 << 23  # of a file that is read; the results of one fit take less 
 
 
 def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object as JSON, atomically, with its checksum.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Its folder must exist.
-    content : dict
-        Anything that JSON can hold.
-    """
+    """Write an object as JSON, atomically, with its checksum."""
     plain = json.loads(json.dumps(dict(content)))  # as it will be read: tuples are lists
     write_json(path, plain | {"sha256": _checksum(plain)})
 
 
 def read_sealed(path: Path, known: frozenset[str]) -> dict[str, Any]:
-    """Content of a file of :func:`write_sealed`, or of an earlier version, which has no checksum.
+    """Content of a file of :func:`write_sealed` without its checksum; ValueError says why it is damaged.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    known : frozenset of str
-        Keys that a file without a checksum may have, so that a damaged checksum is noticed.
-
-    Returns
-    -------
-    dict
-        The content without the checksum.
-
-    Raises
-    ------
-    InvalidFileError
-        If the path is not a regular file, which cannot be replaced.
-    ValueError
-        If the content is damaged; it says why, without the path.
+    A file of an earlier version has no checksum. Such a file may have `known` keys only, so that a damaged checksum is
+    noticed.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InvalidFileError(path, "must be a regular file. Move what is there to another place.")
@@ -72,4 +48,4 @@ def read_sealed(path: Path, known: frozenset[str]) -> dict[str, Any]:
 
 def _checksum(content: Mapping[str, Any]) -> str:
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()  # half of a surrogate pair is an error here
+    return hashlib.sha256(text.encode()).hexdigest()  # raises for half of a surrogate pair

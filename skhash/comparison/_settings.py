@@ -1,4 +1,4 @@
-"""Everything that decides the metrics of a fit, as code and files hold it."""
+"""The settings that decide the metrics of a fit, in code and in files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,15 +13,7 @@ from skhash.comparison._checks import check_fields
 
 @dataclass(frozen=True)
 class Tuning:
-    """How parameters are chosen.
-
-    Parameters
-    ----------
-    budget : int
-        Number of candidates per method.
-    metric : str, default="ap"
-        Metric that compares them on held-out training samples.
-    """
+    """Number of candidates per method, and the metric that compares them on held-out training samples."""
 
     budget: int
     metric: str = "ap"
@@ -31,24 +23,7 @@ class Tuning:
 class Settings:
     """Everything that decides the metrics of a fit.
 
-    A stored result is found by the hash of these settings: the keys of `to_dict` do not change.
-
-    Parameters
-    ----------
-    dataset, protocol, description, data : str
-        Names of data set and protocol, the split in a sentence, and a hash of the arrays.
-    method : str
-        A key of ``VARIANTS``.
-    nbits, seed : int
-        Number of bits and seed.
-    class_name : str
-        Class of the hasher.
-    method_parameters : dict
-        Parameters that select the method.
-    tuning : Tuning, default=None
-        How other parameters are chosen; None takes the defaults.
-    versions : dict
-        Versions of Python, skhash and the libraries below it.
+    A stored result is found by the hash of `to_dict`: do not change its keys.
     """
 
     dataset: str

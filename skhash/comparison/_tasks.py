@@ -29,23 +29,7 @@ from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS
 
 @dataclass(frozen=True)
 class DataSource:
-    """A data set under a protocol, and the facts that identify it.
-
-    Parameters
-    ----------
-    source : str
-        Name or file, for :func:`skhash.datasets.load_dataset`.
-    protocol : str or Protocol
-        Protocol, for :func:`skhash.datasets.load_dataset`.
-    dataset, protocol_name : str
-        Names of data set and protocol.
-    description : str
-        The split in a sentence.
-    digest : str
-        Hash of the arrays of the split of seed 0.
-    task : "relevance" or "neighbors", default="relevance"
-        What is compared.
-    """
+    """A data set under a protocol; `digest` is a hash of the arrays of the split of seed 0."""
 
     source: str
     protocol: str | Protocol | None
@@ -58,25 +42,7 @@ class DataSource:
 
 @dataclass(frozen=True)
 class Task:
-    """A method, a number of bits and a seed on a data set.
-
-    Parameters
-    ----------
-    data : DataSource
-        The data set.
-    method : str
-        A key of `VARIANTS`.
-    nbits : int
-        Number of bits.
-    seed : int
-        Seed of the split and of the method.
-    tuning : Tuning, default=None
-        How parameters are chosen. None takes the defaults.
-    keep_models : bool, default=False
-        Whether to save the fitted hasher.
-    command : str, default=None
-        The command line, which is stored with the result.
-    """
+    """A method, a number of bits and a seed on a data set."""
 
     data: DataSource
     method: str
@@ -130,25 +96,19 @@ class Task:
 
 @lru_cache(maxsize=1)
 def load(source: str, protocol: str | Protocol | None, seed: int) -> Any:
-    """Split of a data set. Each process caches the last one."""
+    """Split of a data set, of which each process caches the last one."""
     return load_dataset(source, protocol=protocol, random_state=seed)
 
 
 @lru_cache(maxsize=1)
 def load_vectors(source: str, protocol: str | Protocol | None, seed: int) -> Vectors:
-    """Items and queries of a split, and the nearest neighbors. Each process caches the last ones."""
+    """Items and queries of a split with the nearest neighbors, of which each process caches the last ones."""
     data = load(source, protocol, seed)
     return with_truth(data.X_database, data.X_query, data.affinity.metric)
 
 
 def identify(source: str, protocol: str | Protocol | None) -> DataSource:
-    """Data set with its facts, which are read from the split of seed 0.
-
-    Raises
-    ------
-    ValueError
-        If it has a single class.
-    """
+    """Data set with what identifies it, read from the split of seed 0; ValueError if it has a single class."""
     import joblib
 
     data = load(source, protocol, 0)
@@ -170,19 +130,18 @@ def task_of(affinity: Any) -> str:
 
 @cache
 def _warm_up() -> None:
-    """Load what an evaluation needs, so that no result is timed with it."""
+    """Evaluate a tiny hasher, so that imports and compilation are not part of a measured time."""
     data = split(np.eye(40), np.arange(40) % 2)
     evaluate_hasher(make_hasher("lsh", 8, 0, data.affinity), data, details=True)
 
 
 def run_task(task: Task, store: Store, watcher: Any = None) -> Result:
-    """Result of a task, which is stored. A `watcher` is a callback of the fits.
+    """Result of a task, which is stored; `watcher` is a callback of the fits.
 
-    If the method does not apply, `not_applicable` says why. If anything fails, `error` says
-    why, so that other methods go on. The metrics are None then.
+    An error does not stop other methods: the result holds it as `error`, with None for the metrics.
     """
     _warm_up()
-    getattr(hashers, variant_of(task.method).method.class_name, None)  # deep ones import torch; baselines are not there
+    getattr(hashers, variant_of(task.method).method.class_name, None)  # imports torch for deep ones
     start = time.perf_counter()
     failure = None
     result = Result(
@@ -222,14 +181,14 @@ def _measure(task: Task, store: Store, result: Result, watcher: Any) -> Result:
 
 
 def _why_not(task: Task, data: Any) -> str | None:
-    """Reason why a task cannot be done. None if it can."""
+    """Reason why a method cannot be fitted on this data set; None if it can."""
     if task.method in FOR_NEIGHBORS:
         return why_not(task.method, task.nbits, data.X_database[0].size, len(data.X_database))
     return why_not_applicable(task.method, data)
 
 
 def why_not_applicable(method: str, data: Any) -> str | None:
-    """Reason why a method cannot learn from a data set. None if it can."""
+    """Reason why a method cannot learn from a data set; None if it can."""
     if VARIANTS[method].method.needs_labels:
         try:
             label_matrix(data.affinity, data.y_train[:1])
@@ -284,5 +243,5 @@ def _evaluate(task: Task, data: Any, store: Store, chosen: dict[str, Any], watch
 
 
 def _keep(task: Task, store: Store, *models: Any) -> dict[str, Any]:
-    """Save the fitted hasher, if it is to be kept, and return the field of the result."""
+    """Save the fitted hasher if asked, and return the field of the result that names its file."""
     return {"model": store.write_model(task.settings, models[0])} if task.keeps_model else {}

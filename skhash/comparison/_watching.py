@@ -12,33 +12,21 @@ from typing import Any
 
 from skhash.comparison.watching import Step
 
-#: seconds between two steps of a fit that are told
+#: seconds between two reported steps of a fit
 _INTERVAL = 0.2
 
 
 class FitWatcher:
-    """Callback of scikit-learn that tells the steps of a fit, a few times a second.
-
-    Parameters
-    ----------
-    tell : callable
-        Called with a `Step`.
-    position : int
-        Index of the result.
-    label : str
-        What is fitted.
-    n_fits : int, default=1
-        Number of fits that will be told.
-    """
+    """Callback of scikit-learn that calls `tell` with the steps of a fit, a few times a second."""
 
     def __init__(self, tell: Callable[[Step], object], position: int, label: str, n_fits: int = 1) -> None:
         self.tell, self.position, self.label, self.n_fits = tell, position, label, n_fits
         self._fit = 0
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Begin to measure."""
+        """Start the time of a fit."""
         self._first: tuple[int, float] | None = None
-        self._told = -math.inf  # a clock may begin when the machine starts
+        self._told = -math.inf  # the clock may be near 0 just after the machine has started
         self._fit = min(self._fit + 1, self.n_fits)
 
     def teardown(self, estimator: Any, context: Any) -> None:
@@ -48,7 +36,7 @@ class FitWatcher:
         """Do nothing before a step."""
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Tell a step, unless the last one is recent."""
+        """Report a step, unless the last one was reported a moment ago."""
         if context.parent is None or not context.parent.max_subtasks:
             return
         now, n_done, n_steps = time.perf_counter(), context.task_id + 1, context.parent.max_subtasks
@@ -69,21 +57,13 @@ class FitWatcher:
 
 @dataclass(frozen=True)
 class Channel:
-    """A connection on which a process sends its steps to the one that shows them.
-
-    Parameters
-    ----------
-    address : str or tuple
-        Address of the listener.
-    key : bytes
-        Its key.
-    """
+    """A connection on which a process sends its steps to the process that shows them."""
 
     address: Any
     key: bytes
 
     def send(self, step: Step) -> None:
-        """Send a step. If it does not arrive, it is not shown."""
+        """Send a step, and ignore a connection that is closed."""
         with suppress(OSError, EOFError):
             if self.address not in _CONNECTIONS:
                 _CONNECTIONS[self.address] = Client(self.address, authkey=self.key)

@@ -68,24 +68,10 @@ def estimate_seconds_left(
     n_jobs: int = 1,
     steps: Mapping[int, Step] | None = None,
 ) -> float:
-    """Estimated seconds until the end: each task takes the mean time of similar tasks.
+    """Estimated seconds until all tasks are done, from the mean time of similar tasks; 0 if nothing is known.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        All tasks.
-    results : dict of int to Result
-        The finished results, by position.
-    n_jobs : int, default=1
-        Number of processes.
-    steps : dict of int to Step, default=None
-        The last step of each fit that told any, by position. Their speed counts instead of
-        the time of the fit, in which the first fit of a process loads and compiles.
-
-    Returns
-    -------
-    float
-        Seconds. 0 if nothing is known.
+    `results` and `steps` are by position in `tasks`. A step's speed counts instead of the time of its fit, because the
+    first fit of a process also loads and compiles.
     """
     steps = {position: step for position, step in (steps or {}).items() if step.seconds is not None}
     seconds = {position: result.seconds for position, result in results.items()}
@@ -115,7 +101,7 @@ def _beyond_fit(result: Result | None) -> float:
 
 
 def _similar(task: Task) -> Iterator[tuple[Hashable, float]]:
-    """Keys of the tasks that take about as long, the most similar first, and the usual time if the methods differ."""
+    """Yield keys of groups of similar tasks, the most similar first, each with the time that scales its mean."""
     usual = _USUAL_SECONDS[variant_of(task.method).method.family]
     yield (task.data, task.method, task.nbits), 1.0
     yield (task.data, task.method), 1.0

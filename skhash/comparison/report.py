@@ -132,12 +132,7 @@ def rebuild_page(folder: str | os.PathLike[str]) -> Path:
 def check_own_results(folder: str | os.PathLike[str], loss: str) -> None:
     """Raise ValueError if ``results.json`` has results of methods that neither skhash nor a stored result has.
 
-    Parameters
-    ----------
-    folder : str or Path
-        A folder of results.
-    loss : str
-        What would happen to them, and the remedy: the end of a sentence.
+    `loss` ends the message: what would happen to these results, and the remedy.
     """
     path = Path(folder) / "results.json"
     if not path.is_file():
@@ -188,7 +183,7 @@ def _key(result: Result) -> tuple[Any, ...]:
 
 
 def _newest(records: Sequence[Record]) -> list[Record]:
-    """Records that one table may hold: of each data set and protocol those that share all settings with the newest."""
+    """Records of each data set and protocol with the shared settings of the newest one, in the order of a table."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.finished):
         groups.setdefault((record.settings.dataset, record.settings.protocol), []).append(record)

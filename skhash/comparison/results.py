@@ -1,4 +1,4 @@
-"""The result of one fit, as code and files hold it."""
+"""The result of one fit, in code and in files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields

@@ -151,7 +151,7 @@ def _plan(
     keep_models: bool,
     command: str | None,
 ) -> list[Task]:
-    """Tasks of a comparison by data set, seed, number of bits and method, after a look at every data set."""
+    """Tasks by data set, seed, number of bits and method, after checks of all arguments and data sets."""
     task, protocol = _check_task(task, protocol)
     methods = expand_methods(methods, task)
     if not isinstance(nbits, Iterable):
@@ -190,7 +190,7 @@ def _plan(
 
 
 def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str, str | Protocol | None]:
-    """Task and protocol, each of which may follow from the other."""
+    """Task and protocol; one that is None follows from the other."""
     if task not in (None, *LAYOUTS):
         raise ValueError(f"`task` must be None or one of {', '.join(LAYOUTS)}. Got {task!r} instead.")
     if task == "neighbors" and protocol is None:
@@ -205,7 +205,7 @@ def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str,
 def _run_tasks(
     tasks: Sequence[Task], store: Store, n_jobs: int, fresh: bool, tell: Callable[[Step], object]
 ) -> Iterator[tuple[int, Result, bool]]:
-    """Position, result and whether it was stored already: stored ones first, then the others as they finish."""
+    """Yield position, result and whether it was stored before: stored results first, others as they finish."""
     import joblib
 
     waiting = []
@@ -234,13 +234,13 @@ def _run_tasks(
 
 
 def _lacks_model(task: Task, stored: Result, store: Store) -> bool:
-    """Whether the fitted hasher of a stored result is to be kept, and was not."""
+    """Whether the fitted hasher of a stored result should be saved, and is not."""
     return task.keeps_model and stored.not_applicable is None and not store.has_model(task.settings)
 
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Let processes that start here not see Ctrl-C, which a terminal sends to all: this one stops them."""
+    """Context manager in which started processes ignore Ctrl-C, so that only this process reacts to it."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -249,7 +249,7 @@ def _interrupts_blocked() -> Iterator[None]:
     from joblib.externals.loky.backend import resource_tracker as tracker_of_loky
 
     for tracker in (tracker_of_python, tracker_of_loky):
-        tracker.ensure_running()  # its start would let SIGINT pass again
+        tracker.ensure_running()  # a later start of it would unblock SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -260,6 +260,6 @@ def _interrupts_blocked() -> Iterator[None]:
 def _run_numbered(
     position: int, task: Task, store: Store, channel: Channel | Callable[[Step], object]
 ) -> tuple[int, Result]:
-    """Position and result of a task, whose steps go to the process of `compare`: by a channel, or by a function."""
+    """Position and result of a task, whose steps go to a channel or to a function."""
     tell = channel.send if isinstance(channel, Channel) else channel
     return position, run_task(task, store, FitWatcher(tell, position, task.label, task.n_fits))

@@ -272,45 +272,14 @@ class Store:
 
 
 def read_record(path: str | os.PathLike[str]) -> Record:
-    """Record in a file.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    Record
-        The record.
-
-    Raises
-    ------
-    InvalidFileError
-        If the file is damaged.
-    """
+    """Record of a file; InvalidFileError if the file is damaged."""
     return _read(Path(path), _RECORD, Record.from_dict)
 
 
 def read_candidates(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> list[Candidate]:
-    """Candidates in a file.
+    """Candidates of a file; InvalidFileError if the file is damaged or has other settings.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    settings : dict, default=None
-        The settings that the file must have. None allows any.
-
-    Returns
-    -------
-    list of Candidate
-        The candidates.
-
-    Raises
-    ------
-    InvalidFileError
-        If the file is damaged, or is that of other settings.
+    None for `settings` allows any.
     """
 
     def from_dict(values: Mapping[str, Any]) -> list[Candidate]:
@@ -337,7 +306,7 @@ def _read(path: Path, keys: frozenset[str], from_dict: Callable[[Mapping[str, An
 def _read_or_warn(
     path: Path, read: Callable[[Path], _Content], consequence: str = "Its content is computed again"
 ) -> _Content | None:
-    """Content of a file. None if there is none; and with a warning if it is damaged but can be replaced."""
+    """Content of a file; None if there is no file, or with a warning if it is damaged and can be replaced."""
     if not path.exists():
         return None
     try:

@@ -156,7 +156,7 @@ _Division = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 def divide_samples(n: int, y: Any, affinity: Any, share: float, seed: int) -> _Division:
-    """Indices of samples to learn from, and of a share that acts as queries, the same of each class."""
+    """Indices of samples to learn from and of a share of queries, stratified by class where possible."""
     from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
     groups: npt.NDArray[Any] = np.zeros(n)
@@ -170,14 +170,14 @@ def divide_samples(n: int, y: Any, affinity: Any, share: float, seed: int) -> _D
 
 
 def _scale(value: Any, factor: float) -> Any:
-    """Product of a parameter and a factor, to three digits; of an int an int of at least 1."""
+    """Product of a parameter and a factor, to three digits; for an int, an int of at least 1."""
     if isinstance(value, int):
         return max(1, round(value * factor))
     return float(f"{value * factor:.3g}")
 
 
 def _draw_parameters(space: Space, n: int, seed: int) -> list[dict[str, Any]]:
-    """Random values of the parameters; factors of the center for those with an `Around`."""
+    """Random values of the parameters; for an `Around`, factors of its center."""
     from scipy.stats import loguniform
     from sklearn.model_selection import ParameterSampler
 
@@ -199,9 +199,9 @@ def _evaluate(
     metric: str,
     number: int,
 ) -> Candidate:
-    """Fit a candidate, whose number is for warnings, and rank the held-out samples.
+    """Candidate with its score on the held-out samples; `number` is for warnings.
 
-    An error of the default (no parameters) is raised.
+    Errors are stored in the candidate, but an error of the default (no parameters) is raised.
     """
     start = time.perf_counter()
     X, y = data.X_train, as_targets(data.y_train)
@@ -222,7 +222,7 @@ def _evaluate(
 
 
 def _centers(hasher: Any, space: Space) -> dict[str, Any]:
-    """Default value of each parameter that is searched around it."""
+    """Center of each parameter that is searched around its default."""
     return {
         name: _fitted_value(hasher, name) if values.center is None else values.center
         for name, values in space.items()

@@ -1,4 +1,4 @@
-"""What a running comparison tells: the plan before the first fit, and the steps within a fit."""
+"""What a running comparison reports: the plan before the first fit, and the steps within a fit."""
 
 from dataclasses import dataclass
 
@@ -71,30 +71,13 @@ class Step:
         text += "" if self.loss is None else f", loss {self.loss:.3g}"
         if self.seconds is None:
             return text
-        times = (self.seconds_left, self.total_seconds_left)  # in few words, so that 80 columns are enough
+        times = (self.seconds_left, self.total_seconds_left)  # short, so that 80 columns are enough
         left, total = (format_seconds(seconds).removeprefix("about ") for seconds in times)
         return f"{text}; {left} left, {total} in all" if self.n_tasks else f"{text}; {left} left"
 
 
 def format_seconds(seconds: float) -> str:
-    """A time in words.
-
-    Parameters
-    ----------
-    seconds : float
-        The time.
-
-    Returns
-    -------
-    str
-        About how long.
-
-    Examples
-    --------
-    >>> from skhash.comparison.watching import format_seconds
-    >>> format_seconds(41), format_seconds(600), format_seconds(9000)
-    ('about 41 s', 'about 10 min', 'about 2.5 h')
-    """
+    """A time in words, such as 'about 41 s' or 'about 2.5 h'."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

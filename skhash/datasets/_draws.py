@@ -1,4 +1,4 @@
-"""Rules that draw samples: each maps (class or labels of each sample, size, rng) to indices."""
+"""Functions that draw samples: each maps (class or labels of each sample, size, rng) to indices."""
 
 import numpy as np
 import numpy.typing as npt
@@ -17,29 +17,26 @@ def first(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
 
 
 def evenly(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
-    """Indices of equally many samples per class. If a class is too small, the others fill up."""
+    """Indices of equally many samples per class; if a class is too small, the others fill up."""
     order, rank, _ = _shuffle_by_class(classes, rng)
     return order[np.argsort(rank, kind="stable")[:size]]
 
 
 def evenly_up_to_half(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
-    """As `evenly`, but a class keeps half of its samples as long as other classes can fill up."""
+    """Indices as of `evenly`, but a class keeps half of its samples as long as others can fill up."""
     order, rank, class_size = _shuffle_by_class(classes, rng)
     in_second_half = rank >= class_size // 2
     return order[np.lexsort((rank, in_second_half))[:size]]
 
 
 def proportionally(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
-    """Indices of the same share of each class, rounded. A class with one sample is skipped."""
+    """Indices of the same share of each class, rounded; a class with one sample is skipped."""
     order, rank, class_size = _shuffle_by_class(classes, rng)
     return order[np.argsort((rank + 0.5) / class_size, kind="stable")[:size]]
 
 
 def evenly_by_label(labels: Indices, size: int, rng: np.random.RandomState) -> Indices:
-    """Indices of equally many new samples per label, the rarest label first. Random samples fill up.
-
-    A sample of several labels counts for the first of them that draws it.
-    """
+    """Indices of equally many samples per label, drawn for the rarest label first; random samples fill up."""
     order = rng.permutation(len(labels))
     shuffled = np.asarray(labels)[order] > 0
     n_per_label = size // shuffled.shape[1]

@@ -25,29 +25,9 @@ _TURNS = {
 
 
 class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
-    """Images of a folder, all of one size; only those that are indexed are in memory.
+    """Dataset of the images of a folder as uint8 arrays of shape (3, size, size), each read when it is indexed.
 
-    The shorter side becomes `size` pixels, and the middle of the longer side is kept. Images are upright by their EXIF
-    orientation, and white where they are transparent. 16 bits become 8. Of an animation the first image is read.
-
-    Parameters
-    ----------
-    folder : path-like
-        The folder.
-    names : sequence of str
-        Path of each image inside of the folder.
-    size : int
-        Height and width of the images, in pixels.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from PIL import Image
-    >>> from skhash.datasets._image_files import ImageFiles
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Image.new("RGB", (60, 40)).save(f"{folder}/one.png")
-    ...     ImageFiles(folder, ["one.png"], 32)[0].shape
-    (3, 32, 32)
+    Images are upright by their EXIF orientation, white where they are transparent, and cropped to a square.
     """
 
     def __init__(self, folder: str | os.PathLike[str], names: Sequence[str], size: int) -> None:
@@ -67,7 +47,7 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
                 return _cropped(_as_rgb(image), self.size)
         except (FileNotFoundError, PermissionError, MemoryError, InvalidFileError):
             raise
-        except Exception as error:  # each format has its own for a damaged file
+        except Exception as error:  # each format raises its own errors for a damaged file
             reason = f"must be an image: {' '.join(str(error).split()).removesuffix('.')}. Get the file again."
             raise InvalidFileError(path, reason) from error
 
@@ -78,11 +58,11 @@ def check_pillow() -> None:
 
 
 def _as_rgb(image: Any) -> Any:
-    """An opened image as a viewer shows it: upright, with 8 bits per channel, and white where it is transparent."""
+    """RGB image as a viewer shows it: upright, with 8 bits per channel, and white where it is transparent."""
     from PIL import Image
 
     image.load()
-    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):  # which have 16 bits
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):  # all of 16 bits
         values = np.asarray(image)
         values = np.where(values == image.info.get("transparency", -1), 65535, values)
         rgb = Image.fromarray(np.rint(values / 257).astype(np.uint8)).convert("RGB")
@@ -95,7 +75,7 @@ def _as_rgb(image: Any) -> Any:
         rgb.paste(rgba, mask=rgba)
     else:
         rgb = image.convert("RGB")
-    # not ImageOps.exif_transpose, which fails to write other entries of EXIF that are damaged
+    # ImageOps.exif_transpose would also write the other EXIF entries, and fails if one is damaged
     turn = _TURNS.get(image.getexif().get(0x0112))
     return rgb if turn is None else rgb.transpose(Image.Transpose[turn])
 

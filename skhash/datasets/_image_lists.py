@@ -22,7 +22,7 @@ def missing_file(folder: str | os.PathLike[str], name: str) -> FileNotFoundError
 
 
 def visible_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
-    """Paths in a folder of a folder, without those that Jupyter and macOS add, whose names begin with a dot."""
+    """Paths in a folder of `folder`, without names that begin with a dot, which Jupyter and macOS add."""
     path = Path(folder, name)
     if not path.is_dir():
         raise missing_file(folder, f"the folder {name}")
@@ -55,7 +55,7 @@ def read_lines(folder: str | os.PathLike[str], name: str) -> list[str]:
 
 
 def read_bits(folder: str | os.PathLike[str], name: str, n: int) -> npt.NDArray[np.uint8]:
-    """The zeros and ones of a file of labels."""
+    """Zeros and ones of a file of labels, of shape (n,)."""
     path = _file(folder, name)
     characters = np.frombuffer(b"".join(path.read_bytes().split()), dtype=np.uint8)
     if len(characters) != n or not np.isin(characters, (48, 49)).all():
@@ -66,13 +66,13 @@ def read_bits(folder: str | os.PathLike[str], name: str, n: int) -> npt.NDArray[
 
 
 def with_label(names: list[str], y: Labels) -> tuple[list[str], Labels]:
-    """The images that have a label, and their labels."""
+    """Names and labels of the images that have a label."""
     has_label: npt.NDArray[np.bool_] = y.max(axis=1) > 0
     return [name for name, has in zip(names, has_label, strict=True) if has], y[has_label]
 
 
 def read_coco(folder: str | os.PathLike[str], part: str) -> tuple[list[str], Labels, list[tuple[int, str]]]:
-    """Paths of the images of a part of MS-COCO, a 0/1 row for each, and ids and names of the categories."""
+    """Paths of the images of a part of MS-COCO, 0/1 labels of shape (n, n_categories), and ids and names of these."""
     path = _file(folder, f"annotations/instances_{part}.json")
     try:
         content = json.loads(path.read_bytes(), object_hook=_without_outline)
@@ -95,6 +95,6 @@ def read_coco(folder: str | os.PathLike[str], part: str) -> tuple[list[str], Lab
 
 
 def _without_outline(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of a file of annotations without the outline of the object, which is most of the file."""
+    """Entry of a file of annotations without the outline of the object, which is most of the file."""
     entry.pop("segmentation", None)
     return entry

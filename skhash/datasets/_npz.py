@@ -1,4 +1,4 @@
-"""Read the arrays of a NumPy file, whole and without running code, or name the file and what is wrong with it."""
+"""Read the arrays of a NumPy file without running code, with errors that name the file and what is wrong."""
 
 import lzma
 import math
@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from skhash.exceptions import InvalidFileError
 
 Slices: TypeAlias = Callable[[int], Iterator[npt.NDArray[Any]]]
-_N_READ = 2**20  # bytes at a time
+_N_READ = 2**20  # bytes that are read at a time
 _CONTENT = "an array named X, and y if there are labels"
 _HOW = "Write it with numpy.savez(path, X=X, y=y)."
 #: what zipfile and numpy raise for damaged bytes; RuntimeError is an encrypted member
@@ -37,33 +37,9 @@ def read_npz(
     *,
     unread: Sequence[str] = (),
 ) -> dict[str, npt.NDArray[np.generic]]:
-    """Arrays of an .npz file with known names, as far as it has them.
+    """Arrays of an .npz file whose names are `known` and not `unread`; InvalidFileError if the file is damaged.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    known : sequence of str, default=("X", "y", "scale", "test")
-        Names of the arrays to read. The file must have the first one.
-    content, how : str
-        What the file must hold and how to write it, for the message of an error.
-    unread : sequence of str, default=()
-        Known names of arrays that are not read; :func:`npz_slices` reads one.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The known arrays that are in the file, except those that are not read.
-
-    Raises
-    ------
-    InvalidFileError
-        If the file is damaged, encrypted, holds Python objects, or lacks the first array.
-
-    Warns
-    -----
-    UserWarning
-        If the file has other arrays, such as labels under another name than y.
+    The file must have the first known array; others with unknown names are ignored, with a warning.
     """
     try:
         archive = zipfile.ZipFile(path)
@@ -76,12 +52,12 @@ def read_npz(
         arrays = {}
         for name, member in zip(names, archive.infolist(), strict=True):
             with _explained(path, name):
-                if member.comment:  # a damaged length, which hides the arrays after it; numpy writes no comments
+                if member.comment:  # numpy writes none: a damaged length hides the arrays after it
                     raise ValueError("it has a comment")
                 if name in known and name not in unread:
                     arrays[name] = _read_member(archive, member)
                 else:
-                    archive.open(member).close()  # a damaged name would hide an array; here it disagrees with its copy
+                    archive.open(member).close()  # raises if its name is damaged, which hides an array
     if known[0] not in names:
         found = ", ".join(names) or "no array"
         raise InvalidFileError(path, f"must hold {content}. Got {found} instead. {how}")
@@ -92,50 +68,18 @@ def read_npz(
 
 
 def read_npy(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]:
-    """Array of an .npy file, as X.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    dict of str to ndarray
-        X.
-
-    Raises
-    ------
-    InvalidFileError
-        If the file is damaged, or holds Python objects.
-    """
+    """Array of an .npy file as X, mapped; InvalidFileError if the file is damaged or holds Python objects."""
     try:
-        return {"X": np.load(path, mmap_mode="r", allow_pickle=False)}  # takes no memory that is not there
+        return {"X": np.load(path, mmap_mode="r", allow_pickle=False)}  # allocates nothing for a damaged shape
     except _DAMAGE as error:
         how = "Write it with numpy.save(path, X)."
         raise InvalidFileError(path, f"must be an .npy file of numbers: {_reason(error)}. {how}") from error
 
 
 def npz_slices(path: str | os.PathLike[str], name: str) -> tuple[tuple[int, ...], np.dtype[Any], Slices] | None:
-    """Shape and dtype of an array of an .npz file, and its slices, of which one at a time is read.
+    """Shape, dtype and a function that yields slices of an array of an .npz file; None if it is in Fortran order.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, of which :func:`read_npz` has read the other arrays.
-    name : str
-        Name of the array.
-
-    Returns
-    -------
-    tuple of shape, dtype and a function, or None
-        The function takes the number of samples in a slice, and yields the slices. None if the array lies in the
-        file column by column.
-
-    Raises
-    ------
-    InvalidFileError
-        If the array is damaged, encrypted, or holds Python objects. Slices raise it, too.
+    Damage raises InvalidFileError, also while the slices are read.
     """
 
     def slices(size: int) -> Iterator[npt.NDArray[Any]]:
@@ -146,7 +90,7 @@ def npz_slices(path: str | os.PathLike[str], name: str) -> tuple[tuple[int, ...]
                 content = part.reshape(-1).view(np.uint8)
                 for first in range(0, part.nbytes, _N_READ):
                     piece = content[first : first + _N_READ]
-                    piece[:] = np.frombuffer(file.read(len(piece)), np.uint8)  # an error if it is too short
+                    piece[:] = np.frombuffer(file.read(len(piece)), np.uint8)  # raises if the file ends early
                 if start + size >= shape[0]:
                     file.read(1)  # compares the checksum
                 yield part
@@ -157,11 +101,11 @@ def npz_slices(path: str | os.PathLike[str], name: str) -> tuple[tuple[int, ...]
 
 
 class _PickledError(Exception):
-    """An array holds Python objects."""
+    """Error of an array that holds Python objects."""
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[np.generic]:
-    """Array of a member, which is read to its end: only there its checksum is compared."""
+    """Array of a member, which is read to its end because zipfile compares the checksum there."""
     with archive.open(member) as file:
         _read_header(file, member)
     with archive.open(member) as file:
@@ -171,7 +115,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArr
 
 
 def _read_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape of a member's array, whether it lies column by column, and its dtype."""
+    """Shape of the array of a member, whether it is in Fortran order, and its dtype."""
     version = npy.read_magic(file)
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, is_columns, dtype = read_header(file)
@@ -184,7 +128,7 @@ def _read_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[tuple[int, .
 
 @contextmanager
 def _explained(path: str | os.PathLike[str], name: str) -> Iterator[None]:
-    """Context manager that turns what damaged bytes raise into an error that names the file."""
+    """Context manager that replaces an error of damaged bytes by one that names the file and the array."""
     try:
         yield
     except _DAMAGE as error:

@@ -51,7 +51,7 @@ def _draw_queries(
 
 
 def _draw_unseen(classes: _draws.Indices, y: Any, protocol: Protocol, rng: Any, marked: Any) -> Drawn:
-    """As `draw`, with queries and database of classes that the training samples do not have."""
+    """Indices as of `draw`, with queries and database of classes that the training samples do not have."""
     n_classes = int(classes.max(initial=-1)) + 1
     n_unseen = int(protocol.unseen * n_classes + 0.5)
     if not 2 <= n_unseen <= n_classes - 2:  # a single class makes everything relevant
@@ -75,7 +75,7 @@ def _draw_unseen(classes: _draws.Indices, y: Any, protocol: Protocol, rng: Any, 
 
 
 def _marked(test: Any, n: int, protocol: Protocol) -> npt.NDArray[np.bool_]:
-    """Whether each sample is a test sample, or an error that says how to mark them."""
+    """Whether each sample is a test sample, of shape (n,); ValueError if `test` does not mark some."""
     marked = np.asarray(test)
     if test is None or marked.shape != (n,) or not np.isin(marked, (0, 1)).all() or not 0 < marked.sum() < n:
         n_marked = f"{np.count_nonzero(marked):,} values that are not 0"
@@ -97,7 +97,7 @@ def _label_matrix(y: Any, protocol: Protocol) -> npt.NDArray[Any]:
 
 
 def _class_indices(y: Any, n: int) -> _draws.Indices:
-    """Class of each sample, 0, 1, ...; all zero if `y` does not hold one label per sample."""
+    """Class of each sample as 0, 1, ...; all zero if `y` does not hold one label per sample."""
     if np.shape(y) not in ((n,), (n, 1)):
         return np.zeros(n, dtype=np.int64)
     return np.unique(np.ravel(y), return_inverse=True)[1]

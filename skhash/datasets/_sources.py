@@ -14,17 +14,14 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class _OnOpenML(NamedTuple):
-    """Where a data set is on openml.org, and what its values become: X + shift as dtype, and labels from 0.
-
-    The last `n_test` samples are the test samples.
-    """
+    """A data set on openml.org, and how it is converted: X + `shift` as `dtype`, and labels from 0."""
 
     title: str
     version: int
     dtype: type
     shift: int = 0
     first_label: int = 0
-    n_test: int | None = None
+    n_test: int | None = None  # of the last samples, which are the test samples
 
 
 _ENDINGS = (".npz", ".npy")
@@ -50,7 +47,7 @@ _OPENML = {
 
 
 def check_names(names: Iterable[str | os.PathLike[str]]) -> None:
-    """Raise ValueError that names all unknown data sets. A file that is missing is another error."""
+    """Raise ValueError with all names that are no data set and no file; a path of a missing file is no error here."""
     known, names = [*DEFAULT_PROTOCOLS, *ALIASES], list(names)
     for name in names:
         check_type(name)
@@ -64,7 +61,7 @@ def check_names(names: Iterable[str | os.PathLike[str]]) -> None:
 
 
 def _loaders_of(names: Iterable[str]) -> str:
-    """A sentence on the function that reads the images of the first of these data sets; empty if there is none."""
+    """Sentence about the function that reads the images of the first of these data sets; empty if there is none."""
     asked = [name.lower().replace("_", "-") for name in names]
     loaders = [f"load_{name.replace('-', '_')}" for name in ("nus-wide", "ms-coco", "imagenet100") if name in asked]
     return f" Its images are read by skhash.datasets.{loaders[0]}." if loaders else ""
@@ -77,10 +74,10 @@ def check_type(name: object) -> None:
 
 
 def sources() -> dict[str, list[str]]:
-    """Names of the data sets by where they come from, with the names of files that differ."""
+    """Names of the data sets by origin; a short name has the name of its file in parentheses."""
     aliases: dict[str, str] = {}
     for alias, name in ALIASES.items():
-        aliases.setdefault(name, alias)  # the first of several
+        aliases.setdefault(name, alias)  # the first alias of a data set
     return {
         "comes with scikit-learn": ["digits"],
         "a file in the folder that SKHASH_DATA names, or a download from openml.org": list(_OPENML),
@@ -89,7 +86,7 @@ def sources() -> dict[str, list[str]]:
 
 
 def is_dataset(name: str) -> bool:
-    """Whether this is the name of a data set, or ends as a file of arrays does."""
+    """Whether this is the name of a data set, or ends as the name of a file of arrays."""
     return name in DEFAULT_PROTOCOLS or name in ALIASES or name.endswith(_ENDINGS)
 
 

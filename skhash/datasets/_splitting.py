@@ -28,7 +28,7 @@ def split_arrays(
     name: str,
     test: Any = None,
 ) -> "Bunch":
-    """The result of :func:`split`, of arrays that :func:`check_arrays` has checked."""
+    """Bunch of :func:`split`, from arrays that :func:`check_arrays` has checked."""
     if y is None and protocol.requires_y:
         raise ValueError(
             f"`y` must be given for protocol {protocol.name!r}. Got None instead; protocol='labelme' "
@@ -78,7 +78,7 @@ def as_bunch(parts: tuple[Any, Any, Any], y: Any, drawn: Drawn, protocol: Protoc
         train_index=drawn.train_index,
         name=name,
         protocol=protocol,
-        # saved results are found by this sentence: do not change its words
+        # stored results are found by this sentence: do not change it
         DESCR=f"{name}, protocol {protocol.name!r}: {sizes}; {_describe_relevance(protocol, affinity)}.",
     )
 
@@ -89,8 +89,8 @@ def _describe_relevance(protocol: Protocol, affinity: Any) -> str:
 
 
 def check_arrays(X: Any, y: Any, scale: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
-    """X and scale as arrays, if they and y are finite and have shapes that fit each other."""
-    from sklearn.utils import check_array  # slow to import, and `skhash --help` does without
+    """X and scale as arrays; ValueError unless they and y are finite and have shapes that fit each other."""
+    from sklearn.utils import check_array  # slow to import, and `skhash --help` does not need it
 
     if np.ndim(X) < 2:
         raise ValueError(f"`X` must have shape (n_samples, n_features, ...). Got shape {np.shape(X)} instead.")

@@ -325,12 +325,12 @@ def _split_images(
 
 
 def _checksum(folder: str | os.PathLike[str], names: list[str], y: Labels) -> str:
-    """SHA-256 of the names, sizes and labels of images. Raises FileNotFoundError that counts the missing ones."""
+    """SHA-256 of the names, sizes and labels of images; FileNotFoundError counts missing images."""
     digest, missing = hashlib.sha256(), []
     for name, target in zip(names, y.reshape(len(y), -1).tolist(), strict=True):
         try:
             entry = f"{name}\t{Path(folder, name).stat().st_size}\t{target}\n"
-            digest.update(entry.encode("utf-8", "surrogateescape"))  # a name may be of another encoding
+            digest.update(entry.encode("utf-8", "surrogateescape"))  # a name may have another encoding
         except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: no file can have this name
             missing.append(name)
     if missing:

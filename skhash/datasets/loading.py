@@ -75,7 +75,7 @@ def load_dataset(
     from sklearn.utils import check_random_state
 
     check_type(name)
-    check_random_state(random_state)  # a wrong seed is not a fault of the file
+    check_random_state(random_state)  # an error of the seed must not name the file
     if protocol is not None:
         check_protocol(protocol)  # before any reading or fetching
     name = ALIASES.get(os.fspath(name), os.fspath(name))

@@ -31,7 +31,7 @@ def pyplot():
 
 
 def check_shapes(shape, **values):
-    """Raise ValueError for values of another shape."""
+    """Raise ValueError unless all values have a shape."""
     for name, value in values.items():
         if np.shape(value) != shape:
             raise ValueError(f"`{name}` must have shape {shape}. Got shape {np.shape(value)} instead.")
@@ -54,21 +54,7 @@ def one_axes(ax, figsize):
 
 
 def panels(ax, shape, figsize):
-    """Axes of a display with several panels.
-
-    Parameters
-    ----------
-    ax : None, Axes or array-like of Axes
-        None creates a figure; a single Axes is divided into the panels.
-    shape : tuple of int
-        Rows and columns of panels.
-    figsize : tuple of float
-        Size of a new figure, in inches.
-
-    Returns
-    -------
-    ndarray of Axes, of shape `shape`
-    """
+    """Axes of shape `shape` for several panels: of a new figure, the given ones, or those that divide one Axes."""
     if ax is None:
         return new_figure(figsize).subplots(*shape, squeeze=False)
     n_panels = shape[0] * shape[1]
@@ -95,10 +81,7 @@ def color_and_marker(number):
 
 
 def styles(names, ax=None):
-    """Color, marker and line style of each name.
-
-    The style of a method is that of the registry. Other names have a style that is not on `ax` yet.
-    """
+    """Color, marker and line style of each name: those of the registry, or for other names new ones on `ax`."""
     from matplotlib.colors import to_hex
 
     numbers: dict = {name: _REGISTERED.get(str(name).lower().removesuffix("hasher").replace("-", "")) for name in names}
@@ -124,7 +107,7 @@ def with_defaults(kwargs, **defaults):
 
 
 def tidy(ax, **settings):
-    """Set labels and limits; remove the spines that show nothing."""
+    """Set labels and limits, add a grid, and remove the spines at the top and at the right."""
     ax.set(**settings)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="0.9", linewidth=0.8)
@@ -132,7 +115,7 @@ def tidy(ax, **settings):
 
 
 def ticks_at(ax, values, form=""):
-    """Set the ticks of the horizontal axis to the values, also if it is logarithmic. `form` is that of the labels."""
+    """Set the ticks of the horizontal axis to the values, whose labels have the format `form`, on any scale."""
     ax.set_xticks(values, [f"{value:{form}}" for value in values])
     ax.minorticks_off()
 
@@ -151,7 +134,7 @@ def legend_above(ax):
 
 
 def metric_label(name, average="$_T$"):
-    """Axis label of a metric, or of another value of results such as fit_seconds."""
+    """Axis label of a metric, or of another field of results such as fit_seconds."""
     try:
         return Metric.parse(name).label(average)
     except ValueError:

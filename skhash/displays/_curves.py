@@ -6,27 +6,14 @@ from skhash.displays._base import legend, one_axes, styles, tidy, with_defaults
 
 
 def check_histograms(histograms):
-    """Raise an error unless `histograms` is a dict with at least one histogram."""
+    """Raise ValueError unless `histograms` is a dict with at least one histogram."""
     if not isinstance(histograms, dict) or not histograms:
         given = "{}" if isinstance(histograms, dict) else f"an instance of {type(histograms).__name__}"
         raise ValueError(f"`histograms` must be a dict of name to RelevanceHistogram, not empty. Got {given} instead.")
 
 
 def curves_of(histograms, curve):
-    """Points of a curve of each histogram.
-
-    Parameters
-    ----------
-    histograms : dict of str to RelevanceHistogram
-        Counts by name.
-    curve : callable
-        Maps a histogram to x and y.
-
-    Returns
-    -------
-    tuple of three lists
-        x, y and name of each curve.
-    """
+    """Lists of the x, the y and the name of each histogram, where ``curve(H)`` returns x and y."""
     check_histograms(histograms)
     xs, ys = zip(*map(curve, histograms.values()), strict=True)
     return list(xs), list(ys), list(histograms)
@@ -46,26 +33,7 @@ def as_curves(x, y, name):
 
 
 def draw_curves(ax, curves, kwargs, **settings):
-    """Plot one line per curve, in the style of its name.
-
-    Parameters
-    ----------
-    ax : Axes or None
-        Axes to draw on. None creates a figure.
-    curves : tuple of three lists
-        As :func:`as_curves` returns them.
-    kwargs : dict
-        Keyword arguments of ``Axes.plot`` from the caller.
-    **settings : dict
-        Labels and limits of the axes.
-
-    Returns
-    -------
-    ax : Axes
-        Axes of the plot.
-    lines : list of Line2D
-        One line per curve.
-    """
+    """Axes and lines of a plot of the curves of :func:`as_curves`, each in the style of its name."""
     ax = one_axes(ax, figsize=(6.4, 4.4))
     lines = []
     for x, y, name, style in zip(*curves, styles(curves[2], ax), strict=True):

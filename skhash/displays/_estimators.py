@@ -21,32 +21,12 @@ def ranked_histogram(estimator, X, y):
 
 
 def activations(estimator, X):
-    """Activations of the hasher at the end of `estimator`."""
+    """Activations of shape (n_samples, nbits) of the hasher at the end of `estimator`."""
     return find_hasher(estimator).project(hasher_input(estimator, X))
 
 
 def history(estimator, keys, source):
-    """Columns of the entries of `history_` that have all `keys`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted hasher, or a Pipeline or search that ends in one.
-    keys : tuple of str
-        Names of the columns.
-    source : str
-        Hasher that stores such a history, for the message.
-
-    Returns
-    -------
-    list of list
-        One list per key.
-
-    Raises
-    ------
-    ValueError
-        If there is no such entry.
-    """
+    """Columns of the entries of `history_` with all `keys`; ValueError, naming `source`, if there are none."""
     pyplot()
     check_is_fitted(estimator)
     hasher = find_hasher(estimator)

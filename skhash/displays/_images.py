@@ -6,28 +6,7 @@ import numpy as np
 
 
 def as_images(samples, image_shape, name):
-    """Images, gray or with the channels last.
-
-    Parameters
-    ----------
-    samples : array-like of shape (n, n_features), (n, height, width), (n, channels, height, width) or
-            (n, height, width, channels)
-        Vectors or images, with 1 or 3 channels.
-    image_shape : tuple of int or None
-        Shape of the image that a vector represents.
-    name : str
-        Name of `samples` in error messages.
-
-    Returns
-    -------
-    ndarray of shape (n, height, width) or (n, height, width, 3)
-        Images.
-
-    Raises
-    ------
-    ValueError
-        If the samples are not images.
-    """
+    """Images of shape (n, height, width) or (n, height, width, 3) from vectors or images with 1 or 3 channels."""
     images = np.asarray(samples)
     shape = images.shape[1:]
     if images.ndim == 2 and image_shape is not None and math.prod(image_shape) == images.shape[1]:
@@ -45,18 +24,7 @@ def as_images(samples, image_shape, name):
 
 
 def stretch(*groups):
-    """Scale images to [0, 1]: bytes are divided by 255, real values by the range of all groups.
-
-    Parameters
-    ----------
-    *groups : ndarrays
-        Images that are shown together.
-
-    Returns
-    -------
-    list of ndarray, float32 or float64
-        Values in [0, 1].
-    """
+    """Images in [0, 1] from several arrays: bytes are divided by 255, other values are scaled by their common range."""
     if all(group.dtype == np.uint8 for group in groups):
         return [group / np.float32(255) for group in groups]
     low, high = min(float(group.min()) for group in groups), max(float(group.max()) for group in groups)

@@ -1,4 +1,4 @@
-"""Results of :func:`skhash.comparison.compare`: selected and averaged."""
+"""Select and average results of :func:`skhash.comparison.compare`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
@@ -22,27 +22,9 @@ def as_dicts(results):
 
 
 def choose_results(results, metrics, **chosen):
-    """Results of one data set, and of one number of bits if `chosen` has it.
+    """Results with metrics as dicts, of one data set, and of one number of bits if `chosen` has it.
 
-    Parameters
-    ----------
-    results : list of Result or of dict
-        Results, each with "method", "nbits" and the metrics. Those without values, of fits
-        that failed, are left out.
-    metrics : sequence of str
-        Keys that will be averaged.
-    **chosen : str, int or None
-        Values of "dataset" or "nbits". None selects the only value that occurs.
-
-    Returns
-    -------
-    list of dict
-        The selected results.
-
-    Raises
-    ------
-    ValueError
-        If there are none, if None could be several values, or if a metric is missing.
+    None in `chosen` selects the only value that occurs. ValueError if there are several values, or no result.
     """
     results = as_dicts(results)
     for name, value in (chosen | {"protocol": None}).items():
@@ -66,7 +48,7 @@ def choose_results(results, metrics, **chosen):
 
 
 def _is_metric(results, key):
-    """Whether a key has a number in some result, and a number or None in all results."""
+    """Whether a key has a number in at least one result, and a number or None in all results."""
     values = [result.get(key, "") for result in results]
     return (
         key not in _SETTINGS
@@ -81,33 +63,14 @@ def methods_of(results):
 
 
 def means_by(results, metric, key):
-    """Means of a metric for each method and each value of a key.
-
-    Parameters
-    ----------
-    results : list of dict
-        As :func:`choose_results` returns them.
-    metric : str
-        The metric.
-    key : str
-        The key, such as "nbits".
-
-    Returns
-    -------
-    names : list of str
-        Methods, in the order of the results.
-    values : ndarray of shape (n_values,)
-        Values of the key, ascending.
-    means, deviations : ndarray of shape (n_methods, n_values)
-        As :func:`mean_and_deviation` returns them.
-    """
+    """Methods, values of a key of shape (n_values,), and means and deviations of shape (n_methods, n_values)."""
     names, values = methods_of(results), sorted({result[key] for result in results})
     cells = [[mean_and_deviation(results, metric, method=name, **{key: value}) for value in values] for name in names]
     return names, np.array(values), *np.moveaxis(np.array(cells), -1, 0)
 
 
 def mean_and_deviation(results, metric, **chosen):
-    """Mean of a metric over the results with the chosen values, and its standard deviation (NaN where it has none)."""
+    """Mean and standard deviation of a metric over the chosen results; NaN where there are too few."""
     values = [result[metric] for result in results if all(result[name] == value for name, value in chosen.items())]
     mean = float(np.mean(values)) if values else np.nan
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else np.nan

@@ -15,7 +15,7 @@ from skhash.displays._base import color_and_marker, legend, one_axes, pyplot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MAX_CLASSES = 20  # more values are numbers, or have colors that look the same
+_MAX_CLASSES = 20  # with more values, y holds numbers, or its colors look alike
 
 
 class CodeMapDisplay:
@@ -98,8 +98,8 @@ class CodeMapDisplay:
         _check_targets(y, len(bits))
         if len(bits) < 2:
             raise ValueError(f"`codes` must be of at least 2 items. Got {len(bits)} instead.")
-        perplexity = min(perplexity, len(bits) - 1)  # of fewer items there are not as many neighbors
-        collapsed = (bits == bits[0]).all()  # without a principal axis scikit-learn divides by 0 and crashes
+        perplexity = min(perplexity, len(bits) - 1)  # t-SNE needs more items than neighbors
+        collapsed = (bits == bits[0]).all()  # equal codes have no principal axis: scikit-learn would divide by 0
         init = "random" if collapsed else "pca"
         tsne = TSNE(perplexity=perplexity, metric="hamming", init=init, random_state=random_state)
         return cls(tsne.fit_transform(bits), y).plot(ax=ax, **kwargs)

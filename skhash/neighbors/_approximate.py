@@ -18,26 +18,16 @@ from skhash.neighbors._search import nearest
 Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]
 BACKENDS = ("exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash")
 
-HNSW_LINKS, HNSW_CANDIDATES = 32, 128  # of each item in the graph, and of a search
-IVF_MIN_LIST = 39  # items for each list, the smallest number for which FAISS trains without a warning
+HNSW_LINKS, HNSW_CANDIDATES = 32, 128  # links of each item in the graph, and candidates of a search
+IVF_MIN_LIST = 39  # items per list, the smallest number with which FAISS trains without a warning
 IVF_SHARE = 1 / 16  # of the lists that a search reads, at least 8
 MAX_HASHES, MULTIHASH_FLIPS = 16, 2  # hash tables, and differing bits of each that a search tries
 
 
 class ApproximateIndex:
-    """An index of FAISS over codes.
+    """Index of FAISS over codes of shape (n_items, n_words), built in one thread to be reproducible.
 
-    It is built in one thread: the same codes give the same index. A query for which it finds too few items is searched
-    exactly.
-
-    Parameters
-    ----------
-    backend : str
-        One of BACKENDS other than "exact".
-    codes : uint64 ndarray of shape (n_items, n_words)
-        Codes of the items.
-    nbits : int
-        Number of bits.
+    A query for which it finds too few items is searched exactly.
     """
 
     def __init__(self, backend: str, codes: npt.NDArray[np.uint64], nbits: int) -> None:
@@ -51,7 +41,7 @@ class ApproximateIndex:
             self._index.add(packed)
 
     def nearest(self, queries: npt.NDArray[np.uint64], k: int) -> Neighbors:
-        """About the k nearest items, in the order of an exact search; `n_ties` is 0, because it is not known."""
+        """Approximate k nearest items, sorted as by an exact search; `n_ties` is 0, because it is not known."""
         with _threads(self._faiss, openmp_n_threads()):
             distances, indices = self._index.search(self._packed(queries), k)
         order = np.lexsort((indices, distances), axis=1)
@@ -65,7 +55,7 @@ class ApproximateIndex:
     def within(
         self, queries: npt.NDArray[np.uint64], radius: float
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
-        """About all items within a distance, in the order of the index."""
+        """Most of the items within a distance, in the order of the index."""
         if self.backend == "faiss-hnsw":
             raise ValueError(
                 "`backend` must be 'exact', 'faiss-ivf' or 'faiss-multihash' for a search within a radius, which the "
@@ -89,7 +79,7 @@ class ApproximateIndex:
             index.hnsw.efSearch = HNSW_CANDIDATES
         elif self.backend == "faiss-ivf":
             n_lists = max(1, min(int(4 * n_items**0.5), n_items // IVF_MIN_LIST))
-            self._quantizer = faiss.IndexBinaryFlat(width)  # the index does not own it
+            self._quantizer = faiss.IndexBinaryFlat(width)  # a reference, because the index does not own it
             index = faiss.IndexBinaryIVF(self._quantizer, width, n_lists)
             index.cp.min_points_per_centroid = 1  # else FAISS prints a warning for fewer items than IVF_MIN_LIST
             index.nprobe = min(n_lists, max(8, int(n_lists * IVF_SHARE)))
@@ -105,31 +95,7 @@ class ApproximateIndex:
 
 
 def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, hasher: Any) -> ApproximateIndex | None:
-    """Index of a backend; None for an exact search.
-
-    Parameters
-    ----------
-    backend : str
-        One of BACKENDS.
-    codes : uint64 ndarray of shape (n_items, n_words)
-        Codes of the items.
-    nbits : int
-        Number of bits.
-    hasher : estimator or None
-        The fitted hasher.
-
-    Returns
-    -------
-    ApproximateIndex or None
-        The index.
-
-    Raises
-    ------
-    ImportError
-        If FAISS is not installed.
-    ValueError
-        If the backend is unknown, or the bits have weights.
-    """
+    """Index of a backend over codes of shape (n_items, n_words); None for the exact search."""
     if backend == "exact":
         return None
     check_option("backend", backend, BACKENDS)
@@ -140,7 +106,7 @@ def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, h
 
 @contextmanager
 def _threads(faiss: Any, n: int) -> Iterator[None]:
-    """Context manager in which FAISS takes n threads; one thread in a forked process, where OpenMP can hang."""
+    """Context manager in which FAISS uses n threads, but one in a forked process, where OpenMP can hang."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1 if is_forked() else n)
     try:

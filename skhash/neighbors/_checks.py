@@ -22,7 +22,7 @@ MAX_ID = int(np.iinfo(np.int64).max)
 
 
 def n_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Context manager in which the kernels take `n_jobs` threads; None and -1 change nothing."""
+    """Context manager in which the kernels use `n_jobs` threads; None and -1 change nothing."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
     return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(n_jobs))
@@ -43,7 +43,7 @@ def checked_radius(radius: Any) -> float:
 
 
 def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Identifiers of n new items: the given ones, or the next numbers."""
+    """Identifiers of n new items, of shape (n,): the given ones, or the next numbers."""
     if ids is None:
         start = int(taken.max()) + 1 if len(taken) else 0
         if start + n > MAX_ID + 1:
@@ -66,24 +66,24 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[n
 
 
 def which_have(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which items of the index have one of some identifiers, all of which must be in it."""
+    """Whether each item has one of the identifiers, of shape (n_items,); ValueError if an identifier is unknown."""
     checked = np.atleast_1d(as_array(ids, "ids"))
     if checked.ndim > 1 or (checked.dtype.kind not in "iu" and checked.size > 0):
         raise ValueError(f"`ids` must be ints, shape (n_ids,). Got {ids!r} instead.")
-    found = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy compares unsigned ones as floats
+    found = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy would compare uint64 as floats
     if unknown := sorted(set(checked.tolist()) - set(known[found].tolist())):
         raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
     return found
 
 
 def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors") -> Any:
-    """Original vectors as an array, not copied; a memmap is not read."""
+    """Original vectors as an array, without a copy; a memmap is not read."""
     check_not_masked(vectors, name)
     check_not_1d(vectors, name)
     try:
         array = vectors if isinstance(vectors, np.ndarray) else as_array(vectors, name)
         found = f"{array.dtype} of shape {array.shape}"
-    except ValueError:  # of samples with parts of several shapes
+    except ValueError:  # samples whose parts have different shapes
         array, found = np.empty(0), f"a {type(vectors).__name__}"
     width = n_dimensions if n_dimensions is not None else (array.shape[1] if array.ndim == 2 else None)
     if array.shape != (n, width) or array.dtype.kind not in "biuf":
@@ -94,11 +94,11 @@ def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name:
 
 
 def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
-    """Check number and names of the features, or set them with `reset`."""
-    shape = getattr(find_hasher(hasher), "input_shape_", None)  # of a deep hasher, which checks all samples
+    """Check the number and names of the features, or set them with `reset`."""
+    shape = getattr(find_hasher(hasher), "input_shape_", None)  # a deep hasher checks the samples itself
     if shape is None or not is_dataset(X):
         validate_data(index, X, reset=reset, skip_check_array=True)
-    elif reset:  # scikit-learn would count the parts of a sample
+    elif reset:  # scikit-learn would take len(X[0])
         index.n_features_in_ = shape[0]
         vars(index).pop("feature_names_in_", None)
 
@@ -110,7 +110,7 @@ def n_columns(X: Any) -> int | None:
 
 
 def check_parameters(index: Any) -> None:
-    """Raise ValueError for parameters of an index that do not suit each other."""
+    """Raise ValueError for parameters of an index that do not fit each other."""
     if index.hasher is None and (index.query == "real" or index.rerank is not None):
         raise ValueError("`hasher` must be given with query='real' or `rerank`, which need more than codes. Got None.")
     if index.hasher is not None and index.nbits is not None:
@@ -143,13 +143,13 @@ def check_mode(mode: Any) -> None:
 def graph(
     distances: npt.NDArray[np.float64], positions: npt.NDArray[np.int64], indptr: Any, mode: str, n_items: int
 ) -> sparse.csr_matrix:
-    """Sparse matrix of neighbors, a row for each query; explicit zeros are distances of 0."""
+    """Sparse matrix of shape (n_queries, n_items) of the neighbors; a distance of 0 is stored as an explicit zero."""
     values = np.ones(len(positions)) if mode == "connectivity" else distances
     return sparse.csr_matrix((values, positions, indptr), shape=(len(indptr) - 1, n_items))
 
 
 def object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:
-    """Array of arrays of different lengths."""
+    """Array of shape (n,) of arrays of different lengths."""
     array = np.empty(len(parts), dtype=object)
     array[:] = parts
     return array
@@ -158,6 +158,6 @@ def object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:
 def smallest(
     distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], k: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The k smallest distances of each query, sorted by distance and index."""
+    """Distances and indices of the k smallest distances of each query, sorted by distance and index."""
     order = np.lexsort((indices, distances), axis=1)[:, :k]
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)

@@ -111,18 +111,9 @@ class ChosenCode:
 def measured_table(
     values: dict[int, npt.NDArray[np.float64]], candidates: Sequence[int], sizes: dict[int, int], confidence: float
 ) -> tuple[MeasuredCode, ...]:
-    """Recall and bound of each length and number of candidates; the lengths share the error equally.
+    """Recall and lower bound of each length and number of candidates, in ascending order.
 
-    Parameters
-    ----------
-    values : dict of int to ndarray of shape (n_candidates, n_queries)
-        Recall of each query, by number of bits.
-    candidates : sequence of int
-        Numbers of candidates, ascending.
-    sizes : dict of int to int
-        Bytes per item, by number of bits.
-    confidence : float
-        Confidence of the whole table.
+    `values` maps the number of bits to recalls of shape (n_candidates, n_queries). All lengths share the error equally.
     """
     each = 1 - (1 - confidence) / len(values)
     return tuple(
@@ -133,7 +124,7 @@ def measured_table(
 
 
 def smallest_code(table: Sequence[MeasuredCode], target_recall: float) -> MeasuredCode | None:
-    """Code of fewest bytes, and then fewest candidates, that reaches a target; None if there is none."""
+    """Code with the fewest bytes, then the fewest candidates, whose bound reaches a target; None if there is none."""
     reached = []
     for nbits in dict.fromkeys(code.nbits for code in table):
         for code in sorted((code for code in table if code.nbits == nbits), key=lambda code: -code.candidates):

@@ -15,37 +15,17 @@ from skhash.metrics import RetrievalScorer, neighbor_recall
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Queries and items, as hashers take them and as vectors.
-
-    Parameters
-    ----------
-    queries, items : array-like of shape (n, n_features)
-        Samples as the hashers take them.
-    query_vectors, item_vectors : ndarray of shape (n, n_features)
-        Their vectors; the nearest ones are the true neighbors.
-    item_indices : int64 ndarray of shape (n_items,)
-        Indices of the items among the samples.
-    """
+    """Queries and items, as samples for the hashers and as vectors, whose nearest ones are the true neighbors."""
 
     queries: Any
-    query_vectors: npt.NDArray[Any]
+    query_vectors: npt.NDArray[Any]  # of shape (n_queries, n_features)
     items: Any
-    item_vectors: npt.NDArray[Any]
-    item_indices: npt.NDArray[np.int64]
+    item_vectors: npt.NDArray[Any]  # of shape (n_items, n_features)
+    item_indices: npt.NDArray[np.int64]  # of the items among the samples
 
 
 class HeldOutRecall:
-    """Recall of hashers on held-out queries. The nearest vectors are found once, for all hashers.
-
-    Parameters
-    ----------
-    held_out : HeldOut
-        Queries and items.
-    k : int
-        Number of nearest vectors of each query.
-    metric : "euclidean", "cosine" or "inner"
-        Which vectors are near.
-    """
+    """Recall of hashers on held-out queries, whose k nearest vectors are found once for all hashers."""
 
     def __init__(self, held_out: HeldOut, k: int, metric: Any) -> None:
         self.held_out, self.k = held_out, k
@@ -54,17 +34,7 @@ class HeldOutRecall:
     def __call__(
         self, hasher: Any, candidates: Sequence[int], query: Literal["code", "real"]
     ) -> npt.NDArray[np.float64]:
-        """Recall of each query, shape (n_candidates, n_queries), in expectation over the order of ties.
-
-        Parameters
-        ----------
-        hasher : estimator
-            A fitted hasher, or a Pipeline that ends in one.
-        candidates : sequence of int
-            Numbers of items that the search returns first; the recall counts the nearest vectors among them.
-        query : "code" or "real"
-            What ranks the items: the codes of the queries, or their activations.
-        """
+        """Recall of each query, of shape (n_candidates, n_queries), in expectation over the order of ties."""
         data, n_items = self.held_out, len(self.held_out.item_vectors)
         database = data.items, data.item_vectors
         scorer = RetrievalScorer(f"neighbor_recall_at_{self.k}", database=database, query=query)
@@ -82,7 +52,7 @@ class HeldOutRecall:
 
 
 def _nearest(queries: npt.NDArray[Any], items: npt.NDArray[Any], affinity: NeighborAffinity) -> PrecomputedAffinity:
-    """Affinity of indices: those of the items come first, then those of the queries."""
+    """Affinity of indices, in which the items come first and then the queries."""
     n = len(items) + len(queries)
     blocks = [sparse.csr_matrix(affinity(queries[part], items)) for part in memory_chunks(len(queries), len(items))]
     levels = sparse.vstack([sparse.csr_matrix((len(items), len(items)), dtype=np.uint8), *blocks], format="csr")

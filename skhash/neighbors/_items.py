@@ -13,40 +13,28 @@ Index = TypeVar("Index")
 
 
 def with_items_of_now(index: Index) -> Index:
-    """The index with the items that it has now, also if another thread changes them during a search."""
+    """Copy of the index with its present items, which other threads do not change during a search."""
     check_is_fitted(index)
     now: Any = copy_of(index)
     check_stages(now.query, now.rerank, now.candidates)
     known = vars(now).get("_approximate")
-    if known is None or known.codes is not now.codes_ or known.backend != now.backend:  # other items, or from a file
+    if known is None or known.codes is not now.codes_ or known.backend != now.backend:  # changed, or loaded from a file
         now._approximate = build_approximate(now.backend, now.codes_, now._nbits, now.hasher_)
         vars(index)["_approximate"] = now._approximate
     return now  # type: ignore[no-any-return]
 
 
 def copy_of(index: Index) -> Index:
-    """Another index with the same parameters and items, not copied."""
+    """Another index that shares the parameters and items."""
     copied = object.__new__(type(index))
     vars(copied).update(vars(index))
     return copied
 
 
 class ItemVectors:
-    """Original vectors of the items of an index: the given array by reference, and those added later.
+    """Original vectors of the items of an index: the given array, which is not copied, and those added later.
 
-    A change makes another object, which shares the arrays: a search keeps the vectors of its start. The added ones are
-    in an array with free rows, which the object of the last change alone may fill.
-
-    Parameters
-    ----------
-    given : ndarray of shape (n_given, n_dimensions)
-        Vectors. A memmap is not read.
-    added : ndarray of shape (n_rows, n_dimensions), default=None
-        More vectors, of the dtype of all. None has no rows.
-    n_added : int, default=0
-        Number of rows of `added` that are not free.
-    rows : int64 ndarray of shape (n_items,), default=None
-        Ascending rows of the items, in `given` and then in `added`. None are all that are not free.
+    A change returns a new object that shares the arrays, of which only the newest may fill free rows of `added`.
     """
 
     def __init__(
@@ -54,14 +42,14 @@ class ItemVectors:
         given: npt.NDArray[Any],
         added: npt.NDArray[Any] | None = None,
         n_added: int = 0,
-        rows: npt.NDArray[np.int64] | None = None,
+        rows: npt.NDArray[np.int64] | None = None,  # of the items, ascending, in `given` and then `added`; None is all
     ) -> None:
         self.given, self._n_added, self._rows = given, n_added, rows
         self._added = np.empty((0, given.shape[1]), given.dtype) if added is None else added
         self._can_fill = True
 
     def at(self, positions: npt.NDArray[np.int64], dtype: Any = np.float64) -> npt.NDArray[Any]:
-        """Vectors of the items at ascending positions; of the dtype, unless they are all in `given`."""
+        """Vectors of items at ascending positions, of `dtype` unless all are in `given`."""
         if self._rows is None and not self._n_added:
             return self.given[positions]
         rows, n_given = positions if self._rows is None else self._rows[positions], len(self.given)
@@ -72,17 +60,17 @@ class ItemVectors:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(ItemVectors(self.whole()))  # without free rows and those of removed items
+        return vars(ItemVectors(self.whole()))  # no free rows, and none of removed items
 
     def whole(self) -> npt.NDArray[Any]:
-        """The vectors of all items in one array; the given one if nothing has changed."""
+        """Vectors of all items in one array, which is the given one if nothing has changed."""
         if self._rows is None and not self._n_added:
             return self.given
         n_items = len(self.given) + self._n_added if self._rows is None else len(self._rows)
         return self.at(np.arange(n_items), self._added.dtype)
 
     def with_more(self, vectors: npt.NDArray[Any]) -> "ItemVectors":
-        """The vectors and some more; the time for all that come one by one is linear in their number."""
+        """Vectors with `vectors` appended; many small additions take linear time in all."""
         n, end, added = self._n_added, self._n_added + len(vectors), self._added
         dtype = np.result_type(added.dtype, vectors.dtype)
         can_fill, self._can_fill = self._can_fill, False
@@ -94,7 +82,7 @@ class ItemVectors:
         return ItemVectors(self.given, added, end, rows)
 
     def kept(self, is_kept: npt.NDArray[np.bool_]) -> "ItemVectors":
-        """The vectors of some items; all are copied once the removed ones are more than the others."""
+        """Vectors of some items; they are copied once less than half of the rows are in use."""
         rows = np.flatnonzero(is_kept) if self._rows is None else self._rows[is_kept]
         others = ItemVectors(self.given, self._added, self._n_added, rows)
         if 2 * len(rows) < len(self.given) + self._n_added:
@@ -104,15 +92,15 @@ class ItemVectors:
 
 
 def _copy_rows(array: npt.NDArray[Any], rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
-    """Copy rows of an array into another one, without a copy between them where numpy can."""
-    if array.dtype == out.dtype and array.flags.c_contiguous and array.flags.aligned:  # `take` copies others as a whole
+    """Copy rows of an array into another one, where possible without a temporary copy."""
+    if array.dtype == out.dtype and array.flags.c_contiguous and array.flags.aligned:  # else `take` copies the array
         array.take(rows, axis=0, out=out, mode="clip")
     else:
         out[:] = array[rows]
 
 
 def whole_vectors(index: Any) -> Any:
-    """Original vectors of an index in one array, which then replaces those that it is made of."""
+    """Original vectors of an index in one array, which the index then keeps in place of several."""
     vectors: ItemVectors | None = index._vectors
     if vectors is None:
         return None
@@ -123,7 +111,7 @@ def whole_vectors(index: Any) -> Any:
 
 
 def replace_items(index: Any, codes: Any, ids: Any, vectors: ItemVectors | None, factors: Any) -> None:
-    """Give an index other items."""
-    before = vars(index).copy()  # freed after the step, because that can let another thread run
+    """Replace the items of an index in one step."""
+    before = vars(index).copy()  # freed after the update, since freeing can let another thread run
     vars(index).update(codes_=codes, ids_=ids, _vectors=vectors, factors_=factors, n_samples_fit_=len(codes))
     del before

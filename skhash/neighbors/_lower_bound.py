@@ -15,32 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import bisect
 
-_LARGEST_BET = 0.75  # share of the capital that a value of 0 loses at most
+_LARGEST_BET = 0.75  # largest share of the capital that a value of 0 loses
 _SMALLEST_MEAN = 1e-9
 
 
 def lower_bound(values: npt.NDArray[np.float64], confidence: float) -> float:
-    """Lower bound of the mean of the distribution that values are drawn from.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Independent draws from a distribution in [0, 1], in random order.
-    confidence : float
-        Probability that the mean is not below the bound, at least.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.neighbors._lower_bound import lower_bound
-    >>> round(lower_bound(np.tile([1.0, 0.8], 200), 0.95), 3)
-    0.887
-    """
+    """Lower bound, in [0, 1], of the mean of a distribution, from independent draws of shape (n,) in random order."""
     threshold = -math.log1p(-confidence)
     n = len(values)
     count = np.arange(1, n + 1)
@@ -49,7 +29,7 @@ def lower_bound(values: npt.NDArray[np.float64], confidence: float) -> float:
     bets = np.sqrt(2 * threshold / (n * np.concatenate([[0.25], variances[:-1]])))
 
     def excess(mean: float) -> float:
-        """Logarithm of the largest capital over 1 / alpha; it falls with the mean."""
+        """Logarithm of the largest capital over 1 / alpha, which falls with the mean."""
         growth = np.log1p(np.minimum(bets, _LARGEST_BET / mean) * (values - mean))
         return float(np.cumsum(growth).max()) - threshold
 

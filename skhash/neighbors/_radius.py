@@ -12,7 +12,7 @@ from skhash.neighbors._stages import Stages
 
 
 class RadiusMixin:
-    """All items within a Hamming distance, for :class:`skhash.neighbors.HammingNeighbors`."""
+    """Search for all items within a Hamming distance, for :class:`skhash.neighbors.HammingNeighbors`."""
 
     ids_: npt.NDArray[np.int64]
     n_samples_fit_: int
@@ -109,7 +109,7 @@ class RadiusMixin:
     def _within(
         self, X: Any, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
-        """Distances and positions of all items within a radius."""
+        """Distances and positions of all items within a radius, for each query."""
         if self.query == "real" or self.rerank is not None:
             raise ValueError(
                 f"A radius needs Hamming distances. Got query={self.query!r} and rerank={self.rerank!r} instead. "

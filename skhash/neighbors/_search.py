@@ -13,28 +13,13 @@ from skhash._distances import Distance, Neighbors
 from skhash._threads import run_in_slices
 from skhash.neighbors.merging import merge_neighbors
 
-QUERY_GROUP = 64  # queries for which each block of the database is read once
+QUERY_GROUP = 64  # queries that share a reading of the database (benchmarks/search.py)
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
-MIN_SHARD = 2**16  # items that are worth a thread of their own when there are few queries
+MIN_SHARD = 2**16  # least items per thread when there are few queries (benchmarks/search.py)
 
 
 def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Neighbors:
-    """The k nearest items of every query.
-
-    Parameters
-    ----------
-    distance : Distance
-        Queries and their distance.
-    database : uint64 ndarray of shape (n_items, n_words)
-        Codes, padded to whole words. A memmap is read in blocks.
-    k : int
-        Number of neighbors, at most n_items.
-
-    Returns
-    -------
-    Neighbors
-        Integer distances, indices and ties.
-    """
+    """The k nearest items of every query, among codes of shape (n_items, n_words), with integer distances and ties."""
     n_items = len(database)
     size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))
     groups = list(gen_batches(distance.n_queries, size))
@@ -57,24 +42,7 @@ def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Nei
 def within(
     distance: Distance, database: npt.NDArray[np.uint64], radius: float
 ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
-    """All items up to a real distance from each query, ascending by index.
-
-    Parameters
-    ----------
-    distance : Distance
-        Queries and their distance.
-    database : uint64 ndarray of shape (n_items, n_words)
-        Codes.
-    radius : float
-        Largest distance.
-
-    Returns
-    -------
-    distances : list of n_queries float64 arrays
-        Distances.
-    indices : list of n_queries int64 arrays
-        Items.
-    """
+    """Distances and indices of all items up to a real distance from each query, ascending by index."""
     distances, indices = [], []
     everything = np.arange(len(database))[None]
     for query in range(distance.n_queries):

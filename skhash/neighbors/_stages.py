@@ -24,52 +24,24 @@ from skhash.neighbors._search import nearest, within
 
 @dataclass(frozen=True)
 class Stages:
-    """Search for the nearest items of some queries, in stages.
+    """Search for the nearest items of some queries, in stages."""
 
-    Parameters
-    ----------
-    items : uint64 ndarray of shape (n_items, n_words)
-        Codes of the items.
-    item_vectors : ItemVectors of n_items or None
-        Their original vectors.
-    codes : uint64 ndarray of shape (n_queries, n_words)
-        Codes of the queries.
-    activations : ndarray of shape (n_queries, nbits) or None
-        Real queries.
-    vectors : array of shape (n_queries, n_dimensions) or None
-        Original vectors of the queries, unless these are the items.
-    bit_weights : ndarray of shape (nbits,) or None
-        Weights of the bits.
-    nbits : int
-        Number of bits.
-    candidates : int or None
-        Length of the shortlist; None for all items.
-    metric : str or None
-        The distance of original vectors.
-    excludes_self : bool
-        Whether the queries are the items, each of which is not a neighbor of itself.
-    estimates : Estimates, default=None
-        Terms that turn the scores of real queries into distances.
-    approximate : ApproximateIndex, default=None
-        Index that replaces the exact search by Hamming distance.
-    """
-
-    items: npt.NDArray[np.uint64]
-    item_vectors: Any
-    codes: npt.NDArray[np.uint64]
-    activations: npt.NDArray[np.floating] | None
-    vectors: Any
+    items: npt.NDArray[np.uint64]  # codes of shape (n_items, n_words)
+    item_vectors: Any  # ItemVectors or None
+    codes: npt.NDArray[np.uint64]  # of the queries, of shape (n_queries, n_words)
+    activations: npt.NDArray[np.floating] | None  # real queries of shape (n_queries, nbits)
+    vectors: Any  # of the queries, of shape (n_queries, n_dimensions); None if the queries are the items
     bit_weights: npt.NDArray[np.float64] | None
     nbits: int
-    candidates: int | None
-    metric: str | None
-    excludes_self: bool
-    estimates: Estimates | None = None
-    approximate: ApproximateIndex | None = None
+    candidates: int | None  # length of the shortlist; None for all items
+    metric: str | None  # the distance of vectors, if the last stage re-ranks
+    excludes_self: bool  # whether the queries are the items, each of which is not its own neighbor
+    estimates: Estimates | None = None  # turn scores of real queries into distances
+    approximate: ApproximateIndex | None = None  # in place of the exact search by Hamming distance
 
     @property
     def is_shortlisted(self) -> bool:
-        """Whether the last stage ranks a shortlist instead of all items."""
+        """Whether the last stage ranks a shortlist and not all items."""
         return self.metric is not None or (self.activations is not None and self.candidates is not None)
 
     def nearest(self, k: int) -> Neighbors:
@@ -119,10 +91,10 @@ class Stages:
         return Neighbors(found.distances * distance.units, found.indices, found.n_ties)
 
     def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Distances of the last stage from the items of a shortlist, of its shape."""
+        """Distances of the last stage, of the shape of `shortlist`."""
         distances = np.empty(shortlist.shape)
         if self.metric is not None:
-            for query, chosen in enumerate(shortlist):  # one at a time, so that a memmap is read in small pieces
+            for query, chosen in enumerate(shortlist):  # one query at a time, so that little of a memmap is in memory
                 vector = self.item_vectors.at(np.array([query]))[0] if self.excludes_self else self.vectors[query]
                 distances[query] = _vector_distances(vector, self.item_vectors.at(chosen), self.metric)
                 if np.isnan(distances[query]).any():
@@ -139,7 +111,7 @@ class Stages:
 
 
 def _vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.float64]:
-    """Distances of one vector from some others, in float64."""
+    """Distances of one vector from several, in float64."""
     q, x = np.asarray(query, dtype=np.float64), np.asarray(items, dtype=np.float64)
     if metric == "inner":
         return np.asarray(-(x @ q))

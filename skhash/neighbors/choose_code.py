@@ -18,8 +18,8 @@ from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_tab
 from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 
-_MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # of k, the default numbers of candidates
-_MAX_QUERIES = 1000  # of the samples, if their number is not given
+_MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # default numbers of candidates, as multiples of k
+_MAX_QUERIES = 1000  # largest default number of queries
 
 
 def choose_code(
@@ -132,7 +132,7 @@ def choose_code(
     numbers = _checked_candidates(candidates, k, len(held_out.item_vectors))
     if y is not None:
         y = as_targets(y)
-        check_complete(y)  # also those of the queries, which are drawn at random
+        check_complete(y)  # also targets of queries, so that an error does not depend on the random draw
         check_consistent_length(X, y)
     learned_from = held_out.items, None if y is None else y[held_out.item_indices]
     measure = HeldOutRecall(held_out, k, near)
@@ -189,7 +189,7 @@ def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str
 
 
 def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> HeldOut:
-    """Queries in random order, and items: the samples that are not queries."""
+    """Queries in random order, and the items: the samples that are not queries."""
     check_not_masked(X, "X")
     check_not_1d(X)
     vectors = check_array(X, input_name="X")

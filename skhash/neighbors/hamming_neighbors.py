@@ -182,7 +182,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         (array([[1.]]), array([[0]]))
         """
         check_parameters(self)
-        if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has no hasher yet
+        if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has none yet
             check_has_real_queries(self.hasher)
         n = n_samples(X)
         new_ids = checked_ids(ids, n, np.empty(0, dtype=np.int64))
@@ -200,7 +200,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         after.hasher_, after._nbits, after.factors_ = hasher, nbits, factors
         after.codes_, after.ids_, after.vectors_ = codes, new_ids, kept
         after.n_samples_fit_, after._approximate = n, approximate
-        # in one step, so that an earlier fit is whole if anything fails or is interrupted
+        # in one step: if anything fails or is interrupted, an earlier fit stays complete
         self.__dict__ = after.__dict__
         return self
 
@@ -388,13 +388,13 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         """Packed codes and number of bits of samples."""
         if hasher is not None:
             return packed_codes(hasher, X)
-        check_not_masked(X, "X")  # scikit-learn takes what lies under the mask
+        check_not_masked(X, "X")  # scikit-learn would take masked values
         check_not_1d(X)
         return as_packed(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, "X")
 
     def _encode_more(self, X: Any) -> npt.NDArray[np.uint8]:
         """Packed codes of samples that have the features and the number of bits of the items."""
-        if hasattr(self, "n_features_in_"):  # the items are no texts for a Pipeline
+        if hasattr(self, "n_features_in_"):  # False if the items are texts, which a Pipeline encodes
             check_not_1d(X)
         packed, nbits = self._encode(self.hasher_, X)
         check_features(self, X, self.hasher_, reset=False)
@@ -404,7 +404,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
     # --- search
 
     def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
-        """Distances, positions and ties of the nearest items; None for X are the items without themselves."""
+        """Distances, positions and ties of the nearest items; None for X takes the items, each without itself."""
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         n_items = self.n_samples_fit_
         with n_threads(self.n_jobs):
@@ -412,7 +412,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             if k > n_items - search.excludes_self:
                 raise ValueError(
                     f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
-                    f"n_samples_fit = {n_items}, n_samples = {len(search.codes)}"  # as scikit-learn says it
+                    f"n_samples_fit = {n_items}, n_samples = {len(search.codes)}"  # the message of scikit-learn
                 )
             if return_ties and (search.is_shortlisted or search.approximate is not None):
                 raise ValueError(

@@ -28,9 +28,9 @@ def from_table(table: Any) -> StoredCodes:
 
 
 def _bytes_of(column: Any) -> npt.NDArray[np.uint8]:
-    """Bytes of the codes of a column, shape (n, n_bytes)."""
+    """Bytes of the codes of a column, of shape (n, n_bytes); ValueError if it holds anything else."""
     arrow = library("pyarrow", "pyarrow", "Arrow tables")
-    if isinstance(column.type, arrow.BaseExtensionType):  # tensors are stored as lists of one length
+    if isinstance(column.type, arrow.BaseExtensionType):  # the storage of tensors is lists of one length
         column = column.storage
     n, kind, types = len(column), column.type, arrow.types
     is_fixed = types.is_fixed_size_list(kind) or types.is_fixed_size_binary(kind)

@@ -73,23 +73,23 @@ def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
 
 
 def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes") -> StoredCodes:
-    """Checked codes with their identifiers; None numbers them from 0."""
+    """Checked codes with their identifiers; None for `ids` numbers the codes from 0."""
     packed, nbits = as_packed(codes, nbits, name)
     return StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed), _NO_IDS))
 
 
 def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> StoredCodes:
-    """Codes from pairs of an identifier and a string of zeros and ones, which a table holds."""
+    """Codes from rows of a table: pairs of an identifier and a string of zeros and ones."""
     ids, codes = columns_of(rows, str, table)
     text = "".join(codes)
-    bits = np.frombuffer(text.encode(), dtype=np.uint8) - ord("0")  # other characters are beyond 1 then
+    bits = np.frombuffer(text.encode(), dtype=np.uint8) - ord("0")  # other characters are above 1
     if (bits > 1).any():
         raise ValueError(f"`table` must have codes of 0 and 1. Got other characters in {table!r}.")
     return check_codes(bits.reshape(len(rows), -1), None, ids, table)
 
 
 def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple[npt.NDArray[np.int64], Sequence[Any]]:
-    """Checked identifiers, and codes of one kind and length, of the rows of a table that any program may have made."""
+    """Checked identifiers, and codes of type `kind` and of one length, of rows that any program may have written."""
     if not rows:
         raise ValueError(f"`table` must have codes. Got none in {table!r}.")
     ids, codes = zip(*rows, strict=True)
@@ -109,7 +109,7 @@ def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple
 
 
 def slices(n: int) -> list[slice]:
-    """Slices of at most `BATCH` of n codes; none of 0 codes, which `gen_batches` of scikit-learn refuses."""
+    """Slices of at most `BATCH` of n codes; none for n = 0, which scikit-learn's `gen_batches` refuses."""
     return [slice(start, start + BATCH) for start in range(0, n, BATCH)]
 
 
@@ -121,16 +121,16 @@ def check_table(table: Any) -> str:
 
 
 def table_exists(table: str) -> ValueError:
-    """Error that says that a table exists."""
+    """ValueError with a message that the table exists."""
     return ValueError(f"`table` must be the name of a new table. Got {table!r}, which exists.")
 
 
 def no_such_table(table: str, reason: object) -> ValueError:
-    """Error that says that there is no table with the columns of codes."""
+    """ValueError with a message that there is no table with the columns of codes."""
     reason = str(reason).strip().partition("\n")[0]
     return ValueError(f"`table` must be the name of a table with the columns id and code. Got {table!r}: {reason}")
 
 
 def quoted(table: str) -> str:
-    """Checked name of a table in quotes, as SQL needs it for any name."""
+    """Checked name of a table in quotes, so that SQL takes any name."""
     return '"' + check_table(table).replace('"', '""') + '"'

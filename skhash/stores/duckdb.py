@@ -18,7 +18,7 @@ from skhash.stores._codes import (
 if TYPE_CHECKING:
     import duckdb
 
-#: columns of a table, asked for first because an error aborts a transaction of the caller
+#: columns of a table: checked before any other statement, because an error aborts the caller's transaction
 _COLUMNS = "SELECT lower(column_name) FROM duckdb_columns() WHERE lower(table_name) = lower(?)"
 _IS_READ = "in_search_path(database_name, schema_name)"
 _IS_WRITTEN = (
@@ -74,11 +74,11 @@ def to_duckdb(
     library("duckdb", "duckdb", "to_duckdb")
     stored = check_codes(codes, nbits, ids)
     name = quoted(table)
-    if connection.execute(f"{_COLUMNS} AND {_IS_WRITTEN}", [table]).fetchall():  # a temporary one hides the new one
+    if connection.execute(f"{_COLUMNS} AND {_IS_WRITTEN}", [table]).fetchall():  # or a temporary one hides it
         raise table_exists(table)
     packed = np.array([code.tobytes() for code in stored.codes], dtype=object)
     connection.register("skhash_codes", {"id": stored.ids, "code": packed})
-    try:  # one statement, which leaves all or nothing
+    try:  # one statement, which writes all rows or none
         bits = f"(code::BLOB::BIT::VARCHAR)[1:{stored.nbits}]::BIT"
         connection.execute(f"CREATE TABLE {name} AS SELECT id::BIGINT AS id, {bits} AS code FROM skhash_codes")
     finally:

@@ -109,7 +109,7 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
 
 
 def _codes_of(faiss: Any, index: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]:
-    """Codes of an index, and their identifiers, ascending, if it has its own."""
+    """Codes of an index, and their identifiers, ascending; None if the index has no identifiers."""
     if not index.ntotal:
         return np.empty((0, index.d // 8), dtype=np.uint8), None
     if not isinstance(index, faiss.IndexBinaryIVF):

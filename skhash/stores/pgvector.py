@@ -79,7 +79,7 @@ def to_pgvector(
     temporary = sql.Literal(sql.Identifier("pg_temp", table).as_string(connection))
     with connection.transaction(), connection.cursor(row_factory=rows.tuple_row) as cursor:
         if cursor.execute(sql.SQL("SELECT 1 WHERE to_regclass({}) IS NOT NULL").format(temporary)).fetchall():
-            raise table_exists(table)  # it would hide the new one
+            raise table_exists(table)  # a temporary table would hide the new one
         try:
             cursor.execute(create.format(name, sql.Literal(stored.nbits)))
         except psycopg.errors.DuplicateTable as error:

@@ -11,7 +11,7 @@ from skhash.stores._codes import StoredCodes, check_codes, columns_of, no_such_t
 if TYPE_CHECKING:
     import apsw
 
-_MAX_BITS = 8192  # of a column of sqlite-vec
+_MAX_BITS = 8192  # the limit of a column of sqlite-vec
 
 
 def to_sqlite_vec(
@@ -118,7 +118,7 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     except apsw.SQLError as error:
         raise no_such_table(table, error) from error
     hidden = "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 1 ORDER BY name"
-    if cursor.execute(hidden, (table,)).fetchall() == [("distance",), ("k",)]:  # of sqlite-vec's tables
+    if cursor.execute(hidden, (table,)).fetchall() == [("distance",), ("k",)]:  # only tables of sqlite-vec have both
         kinds = {kind for (kind,) in cursor.execute(f"SELECT vec_type(code) FROM {name}")}
         if kinds - {"bit"}:
             raise ValueError(f"`table` must have codes of type bit. Got {', '.join(sorted(kinds))} in {table!r}.")
@@ -128,14 +128,14 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
 
 
 def _cursor(connection: "apsw.Connection") -> "apsw.Cursor":
-    """Cursor that returns plain rows, on a connection into which sqlite-vec is loaded."""
+    """Cursor with plain rows, on a connection into which sqlite-vec is loaded."""
     sqlite_vec = library("sqlite_vec", "sqlite-vec", "to_sqlite_vec and from_sqlite_vec")
     apsw = library("apsw", "apsw", "to_sqlite_vec and from_sqlite_vec")
     if not isinstance(connection, apsw.Connection):
         name = f"{type(connection).__module__}.{type(connection).__name__}"
         raise TypeError(f"`connection` must be an apsw.Connection, which opens the same files. Got {name} instead.")
     cursor = apsw.Cursor(connection)
-    cursor.row_trace = lambda _, row: row  # instead of that of the connection, which stays
+    cursor.row_trace = lambda _, row: row  # this cursor only: the connection keeps its own
     if not cursor.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_version'").fetchall():
         was_allowed = connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)

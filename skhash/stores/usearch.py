@@ -13,7 +13,7 @@ from skhash.stores._codes import StoredCodes, check_codes
 if TYPE_CHECKING:
     from usearch.index import Index
 
-_MAX_KEY = 2**64 - 2  # the graph loses the next one, which marks a free place
+_MAX_KEY = 2**64 - 2  # the next one marks a free slot of the graph
 
 
 def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None) -> "Index":
