@@ -13,7 +13,7 @@ __all__ = ["HasMethods", "Interval", "StrOptions", "fit_context", "n_samples", "
 
 
 class Interval(_param_validation.Interval):
-    """Constraint of a parameter to an interval of numbers; True and False are not numbers."""
+    """Interval of numbers as the constraint of a parameter; True and False are not numbers."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         """Whether a value of a parameter is in the interval."""

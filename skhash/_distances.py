@@ -16,46 +16,28 @@ from skhash.codes import as_words, quantize_weights
 
 
 class Neighbors(NamedTuple):
-    """Nearest items of queries: ascending distances, their items, and the number of items tied with the last one.
-
-    Parameters
-    ----------
-    distances : ndarray of shape (n_queries, k)
-        Distances, ascending.
-    indices : int64 ndarray of shape (n_queries, k)
-        Items; of equal distances the lowest index first.
-    n_ties : int64 ndarray of shape (n_queries,)
-        How many items of the database have the distance of the last neighbor, the neighbors among them included.
-    """
+    """Nearest items of queries, of shape (n_queries, k); of equal distances the lowest index comes first."""
 
     distances: npt.NDArray[Any]
     indices: npt.NDArray[np.int64]
-    n_ties: npt.NDArray[np.int64]
+    n_ties: npt.NDArray[np.int64]  #: number of database items at the distance of the last neighbor, (n_queries,)
 
 
 def item_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Packed codes as 64-bit words, padded, the words of an item side by side, shape (n, n_words)."""
+    """Packed codes as 64-bit words of shape (n, n_words), padded with zeros."""
     return np.ascontiguousarray(as_words(packed).T)
 
 
 class Estimates(NamedTuple):
-    """Terms of estimated distances: ``constant(q) + offset(x) - slope(x) * score(q, x)``.
+    """Terms of estimated distances: ``constant(q) + offset(x) - slope(x) * score(q, x)``."""
 
-    Parameters
-    ----------
-    slopes, offsets : ndarray of shape (n_items,), float64
-        Terms of the items.
-    constants : ndarray of shape (n_queries,), float64
-        Terms of the queries.
-    """
-
-    slopes: npt.NDArray[np.float64]
-    offsets: npt.NDArray[np.float64]
-    constants: npt.NDArray[np.float64]
+    slopes: npt.NDArray[np.float64]  #: of shape (n_items,)
+    offsets: npt.NDArray[np.float64]  #: of shape (n_items,)
+    constants: npt.NDArray[np.float64]  #: of shape (n_queries,)
 
 
 class Distance(Protocol):
-    """A distance between queries and codes, in integers; `units` turn those of each query into real ones."""
+    """A distance between queries and codes as integers; `units` scales those of each query to real distances."""
 
     n_queries: int
     units: npt.NDArray[np.float64]
@@ -67,18 +49,12 @@ class Distance(Protocol):
     def to_items(
         self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
     ) -> npt.NDArray[Any]:
-        """Distances of some queries from items of their own, or from those of a single row of `indices`."""
+        """Distances of some queries to the items in each row of `indices`, or in a single row for all of them."""
         ...
 
 
 class HammingDistance:
-    """Number of bits that differ.
-
-    Parameters
-    ----------
-    queries : uint64 ndarray of shape (n_queries, n_words)
-        Codes of the queries.
-    """
+    """Number of bits that differ, for queries of shape (n_queries, n_words)."""
 
     def __init__(self, queries: npt.NDArray[np.uint64]) -> None:
         self.queries, self.n_queries = queries, len(queries)
@@ -88,7 +64,7 @@ class HammingDistance:
         """See :class:`Distance`."""
         queries = self.queries[part]
         found = _empty_neighbors(len(queries), k, np.int32)
-        if len(queries) >= 16 and last - first >= 4096 and queries.shape[1] <= 8:  # else planes take longer to make
+        if len(queries) >= 16 and last - first >= 4096 and queries.shape[1] <= 8:  # benchmarks/search.py
             from skhash._plane_kernels import nearest_codes_by_planes as search
         else:
             from skhash._hamming_kernels import nearest_codes as search
@@ -105,14 +81,10 @@ class HammingDistance:
 
 
 class TableDistance:
-    """A sum of integers, one for each bit of a code, by tables over its bytes.
+    """Sum of one integer per bit of a code, by tables over its bytes.
 
-    Parameters
-    ----------
-    zeros, ones : int32 or int64 ndarray of shape (n_queries, nbits)
-        What a bit of 0 and a bit of 1 add to the distance from each query.
-    units : float64 ndarray of shape (n_queries, 1)
-        Turns the sums into distances.
+    `zeros` and `ones`, of shape (n_queries, nbits), are what a bit of 0 and of 1 adds; `units` is of shape (n_queries,
+    1).
     """
 
     def __init__(self, zeros: npt.NDArray[Any], ones: npt.NDArray[Any], units: npt.NDArray[np.float64]) -> None:
@@ -146,7 +118,7 @@ class TableDistance:
         return distances
 
     def _tables(self, part: slice) -> npt.NDArray[Any]:
-        """What each value of each byte of a code adds, shape (n, n_bytes, 256)."""
+        """What each value of each byte of a code adds, of shape (n, n_bytes, 256)."""
         from skhash._kernels import byte_table
 
         # the pattern 255 - v has the bits of 0 of the pattern v
@@ -155,15 +127,7 @@ class TableDistance:
 
 
 class EstimatedDistance:
-    """Distances of vectors, estimated from the scores of real queries.
-
-    Parameters
-    ----------
-    scores : TableDistance
-        Minus the scores.
-    estimates : Estimates
-        Terms of the items of the whole database, and of the queries.
-    """
+    """Distances of vectors, estimated from the scores of real queries; `scores` holds minus the scores."""
 
     def __init__(self, scores: TableDistance, estimates: Estimates) -> None:
         self.scores, self.estimates, self.n_queries = scores, estimates, scores.n_queries
@@ -204,7 +168,7 @@ def weighted_distance(bits: npt.NDArray[np.uint8], bit_weights: npt.ArrayLike) -
 
 
 def real_distance(activations: npt.NDArray[np.floating], estimates: Estimates | None = None) -> Distance:
-    """Minus the inner product of real queries and the signs of a code, or with `estimates` the estimated distance."""
+    """Minus the inner product of real queries and the signs of a code, or the distance with these `estimates`."""
     values = np.asarray(activations, dtype=np.float64)
     largest = np.abs(values).sum(axis=1, keepdims=True)
     units = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - 30)  # sums stay below 2**31
@@ -214,24 +178,9 @@ def real_distance(activations: npt.NDArray[np.floating], estimates: Estimates | 
 
 
 def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.float64], metric: str) -> Estimates:
-    """Terms of the estimated distance of items with `factors`.
+    """Estimates for items whose factors, of shape (n_items, 2), are the norm and the inner product with the code.
 
-    The inner product of the centered vectors is estimated as ``norm**2 / along * score``.
-
-    Parameters
-    ----------
-    factors : ndarray of shape (n_items, 2)
-        Norm of each centered item, and its inner product with its code; where the latter is 0, so is the estimate.
-    constants : ndarray of shape (n_queries,)
-        What each query adds to its distances.
-    metric : "cosine", "inner" or "euclidean"
-        Of squared Euclidean distances, of half of them (``1 - cosine`` on vectors of norm 1), or of minus the inner
-        product.
-
-    Returns
-    -------
-    Estimates
-        In float64.
+    The inner product of the centered vectors is estimated as ``norm**2 / along * score``, and as 0 where `along` is 0.
     """
     norms, along = factors.astype(np.float64).T
     slopes = np.divide(norms**2, along, out=np.zeros(len(norms)), where=along > 0)
@@ -240,10 +189,10 @@ def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.fl
 
 
 def without_self(found: Neighbors, first: int = 0) -> Neighbors:
-    """Neighbors of items of the database, from item `first` on, with each item taken out of its own list."""
+    """Neighbors of database items, starting with item `first`, with each item removed from its own list."""
     n, k = found.indices.shape
     is_self = found.indices == np.arange(first, first + n)[:, None]
-    is_self[:, -1] |= ~is_self.any(axis=1)  # many equal items come first, so that the item itself is not in its list
+    is_self[:, -1] |= ~is_self.any(axis=1)  # after many equal items the item itself is not in its list
     n_ties = found.n_ties - (found.distances[:, -1] == 0)
     return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
 
@@ -254,7 +203,7 @@ def _empty_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike) -> Neighbors:
 
 
 def _sorted(found: Neighbors) -> Neighbors:
-    """Neighbors with ascending distances, from those in the order of their indices, which equal distances keep."""
+    """Neighbors sorted by distance; equal distances keep their order."""
     order = np.argsort(found.distances, axis=1, kind="stable")
     distances, indices = (np.take_along_axis(values, order, axis=1) for values in found[:2])
     return Neighbors(distances, indices, found.n_ties)

@@ -1,4 +1,4 @@
-"""What searches, scorers and displays read from estimators: the hasher inside, its packed codes, its database."""
+"""Hasher, packed codes and database of an estimator, for searches, scorers and displays."""
 
 import warnings
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from skhash.codes import as_packed
 
 
 def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
-    """Packed codes and their number of bits: from `encode` if the hasher has it, else from the bits of `transform`."""
+    """Packed codes and their number of bits, from `encode` if the hasher has it, else from `transform`."""
     hasher = find_hasher(estimator)
     if hasattr(hasher, "encode") and hasattr(hasher, "_n_features_out"):
         return hasher.encode(hasher_input(estimator, X)), int(hasher._n_features_out)
@@ -44,13 +44,13 @@ def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
 
 
 def item_factors(estimator: Any, X: Any) -> Any:
-    """Factors of items, shape (n_items, 2), from `encode_factors` of a hasher with ``factors=True``; else None."""
+    """Factors of items, of shape (n_items, 2), of a hasher with ``factors=True``; else None."""
     hasher = find_hasher(estimator)
     return hasher.encode_factors(hasher_input(estimator, X)) if getattr(hasher, "factors", False) else None
 
 
 def without_database(estimator: Any) -> Any:
-    """The estimator, whose hasher does not store the codes of its training samples: an index has them already."""
+    """Estimator whose hasher does not store the codes of its training samples, since an index stores them."""
     hasher = find_hasher(estimator)
     if hasher is None or isinstance(hasher, str):
         raise ValueError(
@@ -63,7 +63,7 @@ def without_database(estimator: Any) -> Any:
 
 
 def check_has_real_queries(estimator: Any) -> None:
-    """Raise ValueError unless an estimator ends in something that has real queries."""
+    """Raise ValueError unless an estimator ends in a hasher with real queries."""
     hasher = find_hasher(estimator)
     if not hasattr(hasher, "project_queries"):
         raise ValueError(
@@ -75,7 +75,7 @@ def check_has_real_queries(estimator: Any) -> None:
 def real_queries(
     estimator: Any, X: Any, factors: npt.NDArray[np.float32] | None
 ) -> tuple[npt.NDArray[np.floating], Estimates | None]:
-    """Real queries, and with factors of the items the terms of the estimated distances."""
+    """Real queries, and the terms of the estimated distances if there are factors of the items."""
     check_has_real_queries(estimator)
     hasher, samples = find_hasher(estimator), hasher_input(estimator, X)
     if factors is None:
@@ -86,29 +86,9 @@ def real_queries(
 
 @contextmanager
 def named_warnings(fit: Any, more: str = "") -> Iterator[None]:
-    """Context manager that begins each warning with a fit, which the place in the code does not tell.
+    """Context manager that begins each warning with the name of a fit, also if it was shown before.
 
-    A warning that an earlier fit has shown is shown again.
-
-    Parameters
-    ----------
-    fit : str or estimator
-        Its name, or its estimator, which has a class and a number of bits. Inside of another such context the fit has
-        the name of that one.
-    more : str, default=""
-        What is added to the name.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from skhash import LSHHasher
-    >>> from skhash._estimators import named_warnings
-    >>> with warnings.catch_warnings(record=True) as seen:
-    ...     warnings.simplefilter("always")
-    ...     with named_warnings(LSHHasher(8), ", candidate 3"):
-    ...         warnings.warn("Equal codes.")
-    >>> print(seen[0].message)
-    LSHHasher, 8 bits, candidate 3: Equal codes.
+    `fit` is the name, or an estimator with a class and a number of bits. Inside another such context its name is kept.
     """
     with warnings.catch_warnings():
         show, name = warnings.showwarning, fit
@@ -128,56 +108,14 @@ def _show_named(show: Any, name: str, message: Any, *place: Any, **options: Any)
 
 
 def find_hasher(estimator: Any) -> Any:
-    """Hasher inside fitted searches and Pipelines.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A hasher, or a fitted Pipeline or search that ends in one.
-
-    Returns
-    -------
-    estimator
-        The hasher.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from skhash import LSHHasher
-    >>> from skhash._estimators import find_hasher
-    >>> find_hasher(make_pipeline(StandardScaler(), LSHHasher(nbits=8)))
-    LSHHasher(nbits=8)
-    """
+    """Hasher inside an estimator, which may be a hasher, or a fitted Pipeline or search that ends in one."""
     if hasattr(estimator, "best_estimator_"):
         return find_hasher(estimator.best_estimator_)
     return find_hasher(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
 def hasher_input(estimator: Any, X: Any) -> Any:
-    """Samples as the hasher receives them, after the earlier steps of a Pipeline, of the type that these return.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A hasher, or a fitted Pipeline or search that ends in one.
-    X : array-like of shape (n_samples, n_features)
-        Samples as the estimator receives them.
-
-    Returns
-    -------
-    array-like of shape (n_samples, ...)
-        Samples as its last step receives them. Without earlier steps they are `X` itself, such as a data frame.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import Binarizer
-    >>> from skhash import LSHHasher
-    >>> from skhash._estimators import hasher_input
-    >>> hasher_input(make_pipeline(Binarizer(), LSHHasher()), [[0.5, -1.0]])
-    array([[1., 0.]])
-    """
+    """Samples after the earlier steps of a Pipeline or search; `X` itself, such as a data frame, if there are none."""
     if hasattr(estimator, "best_estimator_"):
         return hasher_input(estimator.best_estimator_, X)
     if not hasattr(estimator, "steps"):

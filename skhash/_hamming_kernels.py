@@ -8,12 +8,12 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 BLOCK = 1024  # codes whose distances stay in the first-level cache
-SUB_BLOCK = 256  # codes that a search skips together when none of them is near enough; divides BLOCK
-FAR = np.int32(2**30)  # more than any distance
+SUB_BLOCK = 256  # codes that a search skips together if none of them is near enough; divides BLOCK
+FAR = np.int32(2**30)  # larger than any distance
 
 
 def _popcount(typingctx, word):
-    """Number of set bits of one machine word (a single instruction)."""
+    """Number of set bits of one machine word, by a single instruction."""
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
@@ -25,7 +25,7 @@ popcount: Any = intrinsic(_popcount)
 
 
 def in_all_lanes(builder, value, n_lanes):
-    """A vector with a value in each of its lanes, for code that is generated."""
+    """A vector with a value in each of its lanes, in generated code."""
     vector = builder.insert_element(ir.VectorType(value.type, n_lanes)(ir.Undefined), value, ir.IntType(32)(0))
     return builder.shuffle_vector(vector, vector, ir.VectorType(ir.IntType(32), n_lanes)([0] * n_lanes))
 
@@ -59,25 +59,12 @@ def block_distances(words, start, n_items, query, distances):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def nearest_codes(queries, database, first, last, nearest_distances, nearest_indices, n_ties):
-    """Find the codes nearest to each query, among the database items from `first` to `last`.
+    """Find the k nearest codes of each query among the database items from `first` to `last`.
 
-    The database streams once for all queries, in blocks that stay in the cache. How many items of each distance were
-    found gives the k-th distance so far, the bound. Sub-blocks without an item up to the bound are skipped.
-
-    Parameters
-    ----------
-    queries : uint64 array of shape (n_queries, n_words)
-        Query codes.
-    database : uint64 array of shape (n_items, n_words)
-        Database codes.
-    first, last : int
-        Items to search; at least k of them.
-    nearest_distances : int32 array of shape (n_queries, k)
-        Receives the distances, ascending.
-    nearest_indices : int64 array of shape (n_queries, k)
-        Receives the items; the lowest index first among equal distances.
-    n_ties : int64 array of shape (n_queries,)
-        Receives how many items have the distance of the k-th one.
+    Counts per distance give the k-th distance so far, the bound; sub-blocks without an item up to the bound are skipped
+    (`benchmarks/search.py`). Shapes: queries (n_queries, n_words), database (n_items, n_words), nearest_distances and
+    nearest_indices (n_queries, k), n_ties (n_queries,), the number of items at the k-th distance. There must be at
+    least k items.
     """
     k = nearest_distances.shape[1]
     distances, indices, counts, states = empty_candidates(queries, k)
@@ -87,7 +74,7 @@ def nearest_codes(queries, database, first, last, nearest_distances, nearest_ind
 
 @nb.njit(nogil=True, error_model="numpy")
 def empty_candidates(queries, k):
-    """Arrays for the candidates of each query: distances, indices, counts and states as in `_offer_codes`."""
+    """Empty candidates of each query: distances, indices, counts and states as in `_offer_codes`."""
     n_queries, n_bits = len(queries), 64 * queries.shape[1]
     distances = np.empty((n_queries, 2 * k + 2 * SUB_BLOCK), np.int32)
     states = np.zeros((n_queries, 3), np.int64)
@@ -121,8 +108,8 @@ def scan_codes(queries, database, first, last, k, distances, indices, counts, st
 def _offer_codes(block, lowest, start, k, distances, indices, counts, state):
     """Add the items of a sub-block that are nearer than the bound to the candidates of one query.
 
-    ``counts[d]`` is how many items are at distance d, up to the bound. ``state`` is how many candidates there are, the
-    bound, and how many items are nearer; they are fewer than k.
+    ``counts[d]`` is the number of items at distance d, up to the bound. ``state`` is the number of candidates, the
+    bound, and the number of nearer items, which is below k.
     """
     bound = np.int32(state[1])
     if lowest == bound:
@@ -150,7 +137,7 @@ def _offer_codes(block, lowest, start, k, distances, indices, counts, state):
 
 @nb.njit(nogil=True, error_model="numpy")
 def keep_codes(distances, indices, size, bound, n_equal):
-    """Keep the candidates nearer than the bound, and the first `n_equal` at the bound; how many are kept."""
+    """Keep the candidates nearer than the bound, and the first `n_equal` at the bound; return how many are kept."""
     kept = 0
     for i in range(size):
         distance = distances[i]
@@ -163,7 +150,7 @@ def keep_codes(distances, indices, size, bound, n_equal):
 
 @nb.njit(nogil=True, error_model="numpy")
 def order_candidates(distances, indices, counts, states, nearest_distances, nearest_indices, n_ties):
-    """Sort the candidates of each query, the lowest index first among equals, and count the ties with the last."""
+    """Sort the candidates of each query, the lowest index first among equals, and count the ties of the last one."""
     k = nearest_distances.shape[1]
     for q in range(len(states)):
         size, bound, n_nearer = states[q]

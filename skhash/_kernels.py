@@ -1,4 +1,4 @@
-"""Compiled kernels on codes, by tables over their bytes; those that count differing bits are in `_hamming_kernels`.
+"""Compiled kernels on codes with tables over their bytes; `_hamming_kernels` has those that count differing bits.
 
 They are imported at first use, and release the GIL: `run_in_slices` spreads them over threads.
 """
@@ -7,22 +7,11 @@ import numba as nb
 import numpy as np
 
 BLOCK = 1024  # database codes whose distances stay in the first-level cache
-SUB_BLOCK = 64  # distances that a search skips together when none of them is near enough
+SUB_BLOCK = 64  # distances that a search skips together if none of them is near enough
 
 
 def byte_table(values):
-    """Sum of the values of the set bits, for every pattern of every byte.
-
-    Parameters
-    ----------
-    values : integer array of shape (..., nbits)
-        Values of the bits.
-
-    Returns
-    -------
-    integer array of shape (..., n_bytes, 256)
-        The table.
-    """
+    """Sum of the values of the set bits for each value of each byte, of shape (..., n_bytes, 256)."""
     patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     *shape, nbits = values.shape
     n_bytes = -(-nbits // 8)
@@ -51,7 +40,7 @@ def candidates(bounds, k):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _select(values, k):
-    """The k-th smallest value, which it reorders. numba compiles np.partition for ten times as long."""
+    """The k-th smallest value; `values` are reordered. numba takes ten times as long to compile np.partition."""
     first, last = 0, len(values) - 1
     while first < last:
         pivot = values[(first + last) // 2]
@@ -75,7 +64,7 @@ def _select(values, k):
 
 @nb.njit(nogil=True, error_model="numpy")
 def keep_nearest(bound, k, distances, indices, state):
-    """Keep the k nearest candidates of one query in their order, of equal ones the first; the new bound."""
+    """Keep the k nearest candidates of one query in their order, of equal ones the first, and return the new bound."""
     size = state[0]
     nearest = _select(distances[:size].copy(), k)
     nearer, equal = 0, 0
@@ -97,9 +86,9 @@ def keep_nearest(bound, k, distances, indices, state):
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
 def _offer(block, start, bound, k, distances, indices, state):
-    """Add the items of a block that are nearer than `bound` to the candidates of one query; the new bound.
+    """Add the items of a block that are nearer than `bound` to the candidates of one query, and return the new bound.
 
-    ``state`` is how many candidates there are, and how many items at the distance of the bound are left out.
+    ``state`` is the number of candidates, and the number of items at the bound that are left out.
     """
     n_items = len(block)
     for first in range(0, n_items, SUB_BLOCK):
@@ -125,7 +114,7 @@ def _offer(block, start, bound, k, distances, indices, state):
 
 @nb.njit(nogil=True, error_model="numpy")
 def finish(bounds, distances, indices, states, nearest_distances, nearest_indices, n_ties):
-    """Store the nearest candidates of each query in the order of their indices, and count the ties with the last."""
+    """Store the nearest candidates of each query, sorted by index, and count the ties of the last one."""
     k = nearest_distances.shape[1]
     for q in range(len(bounds)):
         last = keep_nearest(bounds[q], k, distances[q], indices[q], states[q])
@@ -138,22 +127,10 @@ def finish(bounds, distances, indices, states, nearest_distances, nearest_indice
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_indices, n_ties):
-    """Do what `nearest_codes` does for distances that are sums over the bytes of a code, and leave the order to NumPy.
+    """Find the items from `first` to `last` with the smallest sums over the bytes of their codes, sorted by index.
 
-    Parameters
-    ----------
-    tables : int32 or int64 array of shape (n_queries, n_bytes, 256)
-        What each value of each byte adds to the distance from each query.
-    database : uint8 array of shape (n_items, >= n_bytes)
-        Packed codes.
-    first, last : int
-        Items to search; at least k of them.
-    nearest_distances : array of shape (n_queries, k), of the dtype of `tables`
-        Receives the distances.
-    nearest_indices : int64 array of shape (n_queries, k)
-        Receives the items, ascending.
-    n_ties : int64 array of shape (n_queries,)
-        As there.
+    Shapes: tables (n_queries, n_bytes, 256), database of packed codes (n_items, >= n_bytes), nearest_distances and
+    nearest_indices (n_queries, k), n_ties (n_queries,).
     """
     n_queries, n_bytes, _ = tables.shape
     k = nearest_distances.shape[1]
@@ -177,18 +154,9 @@ def nearest_by_tables(tables, database, first, last, nearest_distances, nearest_
 def nearest_by_estimates(
     tables, units, slopes, offsets, constants, database, first, last, nearest_distances, nearest_indices, n_ties
 ):
-    """Do what `nearest_by_tables` does for estimates, ``constant + offset + slope * (sum * unit)``.
+    """Do the same as `nearest_by_tables` for the estimates ``constant + offset + slope * (sum * unit)``.
 
-    Parameters
-    ----------
-    tables : int32 array of shape (n_queries, n_bytes, 256)
-        As there.
-    units, constants : float64 array of shape (n_queries,)
-        Terms of the queries.
-    slopes, offsets : float64 array of shape (n_items,)
-        Terms of the items.
-    database, first, last, nearest_distances, nearest_indices, n_ties
-        As there; the distances are float64.
+    `units` and `constants` are of shape (n_queries,), `slopes` and `offsets` of shape (n_items,).
     """
     n_queries, n_bytes, _ = tables.shape
     k = nearest_distances.shape[1]
@@ -211,7 +179,7 @@ def nearest_by_estimates(
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def table_distances(tables, database, indices, distances):
-    """Distances of chosen items by `tables` as in `nearest_by_tables`; a single row of `indices` is for all queries."""
+    """Distances of the items in each row of `indices`, or in its single row, by tables as in `nearest_by_tables`."""
     for q in range(len(tables)):
         chosen = indices[min(q, len(indices) - 1)]
         for i in range(len(chosen)):
@@ -223,26 +191,10 @@ def table_distances(tables, database, indices, distances):
 
 @nb.njit(nogil=True, cache=True)
 def distance_keys(queries, database, table, own, group, levels, query_group, shift, keys):
-    """Write ``distance << shift | level`` of every query and item into `keys`: sorted, they are rankings.
+    """Write ``distance << shift | level`` of each query and item into `keys`, of shape (n_queries, n_items).
 
-    Parameters
-    ----------
-    queries, database : uint8 arrays of shape (n_queries, n_bytes) and (n_items, n_bytes)
-        Packed codes.
-    table : int64 array of shape (n_bytes, 256)
-        Weight of every pattern of differing bits of every byte.
-    own : int64 array of shape (n_queries,)
-        Item that is left out of the ranking of each query; -1 for none.
-    group : int64 array of shape (n_items,)
-        Column of `levels` of each item.
-    levels : uint32 array of shape (n_query_groups, n_groups)
-        Index of the affinity level.
-    query_group : int64 array of shape (n_queries,)
-        Row of `levels` of each query.
-    shift : int
-        Number of bits of an index of a level.
-    keys : int64 array of shape (n_queries, n_items), or with one item less
-        Changed in place.
+    `table` has the weight of the differing bits of each byte, `own` the item that a query leaves out (then `keys` has
+    one column less) or -1, and ``levels[query_group[i], group[j]]`` the level.
     """
     for i in range(len(queries)):
         level, place = levels[query_group[i]], 0
@@ -258,7 +210,7 @@ def distance_keys(queries, database, table, own, group, levels, query_group, shi
 
 @nb.njit(nogil=True, cache=True)
 def count_ties(keys, shift, n_ties):
-    """Write the number of distinct distances of each query into `n_ties`; `keys` ascend in each row."""
+    """Write the number of distinct distances of each query into `n_ties`; the keys of a query must ascend."""
     for i in range(len(keys)):
         n_ties[i], last = 0, np.int64(-1)
         for key in keys[i]:
@@ -269,7 +221,7 @@ def count_ties(keys, shift, n_ties):
 
 @nb.njit(nogil=True, cache=True)
 def fill_ties(keys, shift, unit, starts, counts, distances):
-    """Write the ties of each query from ``starts[i]`` on: ``distance * unit``, and their items by level."""
+    """Write the ties of each query from ``starts[i]`` on: ``distance * unit``, and the number of items by level."""
     for i in range(len(keys)):
         tie, last = starts[i] - 1, np.int64(-1)
         for key in keys[i]:

@@ -5,37 +5,7 @@ from typing import Any
 
 
 def library(module: str, package: str, needed_by: str) -> Any:
-    """Module of an optional library.
-
-    Parameters
-    ----------
-    module : str
-        Name of the module.
-    package : str
-        What pip installs.
-    needed_by : str
-        What needs the library, for the message.
-
-    Returns
-    -------
-    module
-        The imported module.
-
-    Raises
-    ------
-    ImportError
-        If the library is not installed. The message has the command that installs it.
-
-    Examples
-    --------
-    >>> from skhash._libraries import library
-    >>> library("json", "json", "this example").dumps([1])
-    '[1]'
-    >>> library("no_such_module", "no-such-package", "this example")
-    Traceback (most recent call last):
-    ...
-    ImportError: no_such_module must be installed for this example: pip install no-such-package
-    """
+    """Module of an optional library; the ImportError for a missing one has the command that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -3,8 +3,8 @@
 With p(x) set bits in an item x and c(q, x) bits set in both, the Hamming distance of a query q is
 d = p(q) + p(x) - 2 c(q, x). So d needs only the planes where q has a 1, about half of them. Sums are binary numbers
 whose digits are planes, too, and a full adder takes five instructions for all 256 items. A sum begins at M - p(x) and
-ends at t = M + p(q) - d: the items up to a bound are those with a large t. They are few, and the distance of each is
-counted alone.
+ends at t = M + p(q) - d: the items up to a bound are those with a large t. They are few, and their distances are
+computed one by one. `benchmarks/search.py` measures the search.
 
 A query with more ones than zeros adds the planes of its zeros. Then t = M - p(q) + d, and near items have a small t.
 """
@@ -27,28 +27,28 @@ from skhash._hamming_kernels import (
 )
 
 VECTOR = 4  # words that are added at once
-N_VECTORS = 4  # of a plane: those of 64 bits stay in the first-level cache
+N_VECTORS = 4  # vectors of a plane; the planes of 64 bits stay in the first-level cache
 N_WORDS = VECTOR * N_VECTORS
 BLOCK = 64 * N_WORDS  # items whose planes are made together
 STEP = 16  # planes that are added together
-HEAD = 16  # times k: items that are searched by their distances, which gives the first bound
+HEAD = 16  # HEAD * k items are searched without planes, for a first bound
 _INT, _PLANE = ir.IntType(64), ir.VectorType(ir.IntType(64), VECTOR)
 _SIZE = 8 * VECTOR  # bytes of a vector
 _W, _STEP_BYTES = np.uint64(N_WORDS), np.uint64(8 * STEP)
 
 
 def _load(builder, address, place):
-    """Load the vector at a place, counted in bytes."""
+    """Load the vector at an address plus a number of bytes."""
     return builder.load(builder.inttoptr(builder.add(address, place), _PLANE.as_pointer()), align=8)
 
 
 def _store(builder, value, address, place):
-    """Store a vector at a place, counted in bytes."""
+    """Store a vector at an address plus a number of bytes."""
     builder.store(value, builder.inttoptr(builder.add(address, place), _PLANE.as_pointer()), align=8)
 
 
 def _add_to_digit(builder, digit, planes):
-    """Add planes to a digit, two at a time by a full adder; the digit, and the planes that are carried."""
+    """The digit after planes are added, two at a time by a full adder, and the carried planes."""
     carried = []
     for a, b in zip(planes[::2], planes[1::2], strict=True):
         differs = builder.xor(digit, a)
@@ -58,7 +58,7 @@ def _add_to_digit(builder, digit, planes):
 
 
 def _add_planes(typingctx, planes, offsets, before, sums, n_digits):
-    """Add twice the planes at 16 offsets to the sums before. All arguments but `n_digits` are addresses."""
+    """Add twice the planes at 16 offsets to the sums before; all arguments but `n_digits` are addresses."""
 
     def codegen(context, builder, signature, args):
         planes, offsets, before, sums, n_digits = args
@@ -80,9 +80,9 @@ def _add_planes(typingctx, planes, offsets, before, sums, n_digits):
 
 
 def _compare_sums(typingctx, sums, n_digits, threshold, flip, masks):
-    """Bits of the sums above a threshold, and of those equal to it, stored as two vectors; whether there are any.
+    """Store the bits of the sums above a threshold and of those equal to it as two vectors; whether any bit is set.
 
-    The digits are flipped before, which turns the order around, if all bits of `flip` are set.
+    If all bits of `flip` are set, the digits are flipped first, which reverses the order.
     """
 
     def codegen(context, builder, signature, args):
@@ -114,13 +114,7 @@ compare_sums: Any = intrinsic(_compare_sums)
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def nearest_codes_by_planes(queries, database, first, last, nearest_distances, nearest_indices, n_ties):
-    """Do what `nearest_codes` does, about twice as fast for many queries and a small k.
-
-    Parameters
-    ----------
-    queries, database, first, last, nearest_distances, nearest_indices, n_ties : array or int
-        As there.
-    """
+    """Do the same as `nearest_codes`, about twice as fast for many queries and a small k (`benchmarks/search.py`)."""
     n_words, k = queries.shape[1], nearest_distances.shape[1]
     distances, indices, counts, states = empty_candidates(queries, k)
     middle = min(last, first + max(BLOCK, HEAD * k))
@@ -165,9 +159,9 @@ def _n_digits(value):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _planes_of_queries(queries):
-    """Offsets in bytes of the planes that each query adds, its number of ones, and whether it adds those of its zeros.
+    """Byte offsets of the planes that each query adds, its number of ones, and whether it adds the planes of its zeros.
 
-    What is left of a row are offsets of a plane of zeros, after all others. The last row has all planes.
+    A row is filled up with the offset of a plane of zeros. The last row has all planes.
     """
     n_queries, n_bits = len(queries), 64 * queries.shape[1]
     offsets = np.full((n_queries + 1, n_bits), 8 * n_bits * N_WORDS)
@@ -189,7 +183,7 @@ def _planes_of_queries(queries):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _fill_planes(items, planes):
-    """Planes of a block of codes; bit i of word w is that of item 64 w + i."""
+    """Fill the planes of a block of codes; bit i of word w is that of item 64 w + i."""
     for word in range(items.shape[1]):
         part = planes[64 * word * N_WORDS : 64 * (word + 1) * N_WORDS]
         for i in range(64):
@@ -209,8 +203,8 @@ def _exchange(low, high, shift, mask):
 def _transpose(words):
     """Exchange bit i of word j and bit j of word i, in N_WORDS interleaved groups of 64 words.
 
-    Squares of 32 x 32 bits are exchanged first, then those of 16 x 16, down to single bits. Two sizes at a time take
-    half of the time, since words are read and written once for both.
+    Squares of 32 x 32 bits are exchanged first, then those of 16 x 16, down to single bits. Two sizes at a time are
+    twice as fast, since words are read and written once for both.
     """
     side, mask = 32, np.uint64(0xFFFFFFFF)
     while side:
@@ -244,7 +238,7 @@ def _sum_planes(planes, part, offsets, n_chosen, before, sums):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _fill_first_sums(planes, every, first_sums):
-    """The digits of ``M - p(x)``, which is the complement of p(x); all digits are 0 before."""
+    """Set the digits of ``M - p(x)``, the complement of p(x); all of them must be 0 before."""
     zeros, twice = np.zeros_like(first_sums[0]), np.zeros((first_sums.shape[1], VECTOR), np.uint64)
     for part in range(N_VECTORS):
         _sum_planes(planes, part, every, len(every), zeros, twice)
@@ -255,7 +249,7 @@ def _fill_first_sums(planes, every, first_sums):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _offer_items(query, database, start, masks, k, distances, indices, counts, state):
-    """Add the items of a vector that are nearer than the bound to the candidates of one query; see `_offer_codes`."""
+    """Add the items of a vector that are nearer than the bound to the candidates of a query, as `_offer_codes` does."""
     size, bound, n_nearer = state
     for w in range(VECTOR):
         counts[state[1]] += np.int64(popcount(masks[1, w]))
@@ -267,7 +261,7 @@ def _offer_items(query, database, start, masks, k, distances, indices, counts, s
             distance = np.int64(0)
             for word in range(len(query)):
                 distance += np.int64(popcount(query[word] ^ database[item, word]))
-            if distance <= bound:  # these lines are those of `_offer_codes`: a shared function takes twice the time
+            if distance <= bound:  # as in `_offer_codes`: a shared function is half as fast
                 counts[distance] += 1
             if distance < bound:
                 distances[size], indices[size] = distance, item

@@ -3,7 +3,7 @@
 A distance that is a sum over the bits of a code is a sum over its groups of four bits, with 16 values each. The sums of
 16 queries are rounded to 16-bit integers and kept side by side, so that one vector instruction adds one group for all
 of them. An item whose rounded sum cannot be among the nearest is skipped; the others, a few of a thousand, are computed
-exactly. The result is that of `nearest_by_tables`, in about a tenth of its time.
+exactly. The result is that of `nearest_by_tables`, in about a tenth of its time (`benchmarks/search.py`).
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ _SUMS, _WORD = ir.VectorType(ir.IntType(16), LANES), ir.IntType(64)
 
 
 def _add_groups(typingctx, word, table, sums):
-    """Add the 16-bit terms of the groups of a word to the sums of all lanes; addresses of `table` and `sums`."""
+    """Add the 16-bit terms of the groups of a word to the sums of all lanes; `table` and `sums` are addresses."""
 
     def codegen(context, builder, signature, args):
         word, table, sums = args
@@ -42,7 +42,7 @@ def _add_groups(typingctx, word, table, sums):
 
 
 def _lanes_at_most(typingctx, sums, limits):
-    """Bits of the lanes whose sum is at most their limit; addresses of both."""
+    """Bits of the lanes whose sum is at most their limit; both arguments are addresses."""
 
     def codegen(context, builder, signature, args):
         a, b = (builder.load(builder.inttoptr(address, _SUMS.as_pointer()), align=2) for address in args)
@@ -52,7 +52,7 @@ def _lanes_at_most(typingctx, sums, limits):
 
 
 def _lanes_of_estimates(typingctx, sums, scales, starts, limits, slope, offset):
-    """Bits of the lanes with ``offset + slope * (start + scale * sum) <= limit``; addresses of all but the last two."""
+    """Bits of the lanes with ``offset + slope * (start + scale * sum) <= limit``; the first four are addresses."""
 
     def codegen(context, builder, signature, args):
         *addresses, slope, offset = args
@@ -75,23 +75,11 @@ lanes_at_most: Any = intrinsic(_lanes_at_most)
 
 
 def scan_tables(zeros, ones, n_words):
-    """Tables of a scan, from what a bit of 0 and a bit of 1 add to the distance from each query.
+    """Exact and rounded tables of a scan, middles and units, from what a bit of 0 and a bit of 1 adds for each query.
 
-    Parameters
-    ----------
-    zeros, ones : int32 or int64 array of shape (n_queries, nbits)
-        Terms of the bits.
-    n_words : int
-        Number of 64-bit words of a code.
-
-    Returns
-    -------
-    exact : int32 or int64 array of shape (n_queries, 16 * n_words, 16)
-        What each value of each group of four bits adds.
-    rounded : int16 array of shape (ceil(n_queries / LANES), 16 * n_words, 16, LANES)
-        The same in the units of each query, less the middle of each group, so that no sum overflows.
-    middles, units : float64 array of shape (n_queries,)
-        A distance is about ``middle + unit * sum``, by at most ``8 * n_words`` units.
+    `exact` has shape (n_queries, 16 * n_words, 16), for each group of four bits. `rounded`, of shape (ceil(n_queries /
+    LANES), 16 * n_words, 16, LANES), has the same in units of each query, less the middle of each group, so that no sum
+    overflows. A distance differs from ``middle + unit * sum`` by at most ``8 * n_words`` units.
     """
     n_queries, nbits = zeros.shape
     n_groups = GROUPS * n_words
@@ -129,7 +117,7 @@ def _exact_distance(table, words):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _add_candidate(distance, item, bound, k, distances, indices, state):
-    """Add an item to the candidates of one query, as `_offer` adds those of a block; the new bound."""
+    """Add an item to the candidates of one query, as `_offer` does for a block, and return the new bound."""
     if distance > bound:
         return bound
     if distance == bound:
@@ -156,21 +144,7 @@ def _add_block(rounded, database, start, size, sums):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def scan(exact, rounded, middles, units, database, first, last, nearest_distances, nearest_indices, n_ties):
-    """Do what `nearest_by_tables` does, with the tables of `scan_tables`.
-
-    Parameters
-    ----------
-    exact, rounded, middles, units : array
-        Tables of the queries.
-    database : uint64 array of shape (n_items, n_words)
-        Database codes.
-    first, last : int
-        Items to search; at least k of them.
-    nearest_distances : array of shape (n_queries, k), of the dtype of `exact`
-        Receives the distances.
-    nearest_indices, n_ties : array
-        As there.
-    """
+    """Do the same as `nearest_by_tables`, with the tables of `scan_tables` and codes of shape (n_items, n_words)."""
     n_queries, n_words, k = len(exact), database.shape[1], nearest_distances.shape[1]
     bounds = np.full(n_queries, np.iinfo(exact.dtype).max, exact.dtype)
     distances, indices, states = candidates(bounds, k)
@@ -201,7 +175,7 @@ def scan(exact, rounded, middles, units, database, first, last, nearest_distance
 
 
 def nearest_by_scan(zeros, ones, database, first, last, *found):
-    """Do what `scan` does, from the terms that `scan_tables` takes."""
+    """Do the same as `scan`, from the arguments of `scan_tables`."""
     exact, rounded, middles, units = scan_tables(zeros, ones, database.shape[1])
     scan(exact, rounded, middles, units, database, first, last, *found)
 
@@ -210,20 +184,9 @@ def nearest_by_scan(zeros, ones, database, first, last, *found):
 def scan_estimates(
     exact, rounded, lanes, units, slopes, offsets, constants, database, first, last, nearest_distances, *found
 ):
-    """Do what `nearest_by_estimates` does, with the tables of `scan_tables`.
+    """Do the same as `nearest_by_estimates`, with the tables of `scan_tables`.
 
-    Parameters
-    ----------
-    exact, rounded : array
-        Tables of the queries.
-    lanes : float64 array of shape (2, len(rounded), LANES)
-        Scales and starts: the score of an item is at least ``start + scale * sum``.
-    units, slopes, offsets, constants : array
-        As there.
-    database : uint64 array of shape (n_items, n_words)
-        Database codes.
-    first, last, nearest_distances, nearest_indices, n_ties
-        As there.
+    `lanes`, of shape (2, len(rounded), LANES), are scales and starts: a score is at least ``start + scale * sum``.
     """
     n_queries, k = len(exact), nearest_distances.shape[1]
     bounds = np.full(n_queries, np.inf)
@@ -260,7 +223,7 @@ def scan_estimates(
 
 
 def estimates_by_scan(zeros, ones, units, slopes, offsets, constants, database, first, last, *found):
-    """Do what `scan_estimates` does, from the terms that `scan_tables` takes."""
+    """Do the same as `scan_estimates`, from the arguments of `scan_tables`."""
     exact, rounded, middles, steps = scan_tables(zeros, ones, database.shape[1])
     lanes = np.zeros((2, len(rounded), LANES))
     lanes.reshape(2, -1)[:, : len(exact)] = (

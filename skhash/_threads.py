@@ -1,12 +1,12 @@
-"""Threads: the one pool that runs compiled kernels, and limits for other libraries.
+"""Threads: the pool that runs compiled kernels, and limits for other libraries.
 
-Promise: codes and metrics are the same for any number of threads. Kernels write each
-result in one thread, so that their number decides the speed alone. Sums inside BLAS,
-OpenMP and torch are rounded by the size of the team, so that they run on one thread.
+Codes and metrics are the same for any number of threads. Kernels write each result in one
+thread. The rounding of sums inside BLAS, OpenMP and torch depends on the number of threads, so
+these run on one thread.
 
-The pool lives as long as one call. It leaves nothing that a forked process could wait for,
-and several threads may use it at once. A fork waits until no thread compiles a kernel or
-changes a limit, since no thread would finish that in the forked process.
+A pool lasts for one call, so that a forked process never waits for it, and several threads may
+use pools at once. A fork waits until no thread compiles a kernel or changes a limit, since that
+thread does not exist in the forked process.
 """
 
 import _thread
@@ -28,24 +28,10 @@ SLICES_PER_THREAD = 4  # more slices than threads, because some take longer than
 
 
 def run_in_slices(kernel: Callable[[slice], object], n: int, *, min_size: int = 1) -> None:
-    """Run a kernel on successive slices of ``range(n)``, on several threads.
+    """Run a kernel on successive slices of ``range(n)``, of at least `min_size`, on several threads.
 
-    The number of threads is the one that scikit-learn's compiled code takes here:
-    ``OMP_NUM_THREADS``, threadpoolctl and joblib's limits for its workers are respected.
-
-    Parameters
-    ----------
-    kernel : callable
-        Called with a slice. It must release the GIL and write to its own slice only.
-    n : int
-        Number of items.
-    min_size : int, default=1
-        Smallest slice that is worth a thread.
-
-    Raises
-    ------
-    Exception
-        The first exception that the kernel raises.
+    The kernel must release the GIL, and write to its own slice only. The number of threads is that of scikit-learn's
+    compiled code: ``OMP_NUM_THREADS``, threadpoolctl and the limits of joblib's workers count.
     """
     n_threads = min(openmp_n_threads(), n // min_size)
     if n_threads <= 1:
@@ -56,26 +42,22 @@ def run_in_slices(kernel: Callable[[slice], object], n: int, *, min_size: int = 
         try:
             for _ in pool.map(kernel, slices):
                 pass
-        except BaseException:  # an interruption while slices are handed out would wait for all of them
+        except BaseException:  # an interruption must not wait for all slices
             pool.shutdown(cancel_futures=True)
             raise
 
 
 class _OfThread(threading.local):
-    """What each thread knows of a setting."""
+    """Number of users of a setting in each thread."""
 
     n_users = 0
 
 
 class SharedSetting:
-    """A setting of the whole process that several threads need at the same time.
+    """A setting of the whole process that several threads may need at the same time.
 
-    The first thread sets it, and the last one restores what was there before.
-
-    Parameters
-    ----------
-    change : callable
-        Changes the setting, and returns a function without arguments that restores it.
+    The first thread calls `change`, and the last one the function that `change` has returned, which restores the
+    setting.
     """
 
     def __init__(self, change: Callable[[], Callable[[], None]]) -> None:
@@ -104,7 +86,7 @@ class SharedSetting:
                 self._restore()
 
     def _forget_other_threads(self) -> None:
-        """Release the setting in a forked process for the threads that have stayed behind."""
+        """Release the setting in a forked process for the threads that do not exist there."""
         n_users, self._n_users = self._n_users, self._thread.n_users
         if n_users > 0 and self._n_users == 0:
             self._restore()
@@ -115,21 +97,8 @@ class SharedSetting:
 def one_thread() -> Iterator[None]:
     """Context manager that limits BLAS, OpenMP and torch to one thread.
 
-    Limits of OpenMP and of torch belong to the calling thread, those of most BLAS libraries to
-    the process. Bodies may overlap in several threads.
-
-    Yields
-    ------
-    None
-        Nothing.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash._threads import one_thread
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
+    Limits of OpenMP and torch belong to the calling thread, those of most BLAS libraries to the process. Bodies may
+    overlap in several threads.
     """
     torch = sys.modules.get("torch")
     with _loaded_libraries(torch is not None)["of a thread"].limit(limits=1), _PROCESS_LIMITS():
@@ -142,33 +111,15 @@ def one_thread() -> Iterator[None]:
             yield
         finally:
             _TORCH.n_users -= 1
-            if _TORCH.n_users == 0:  # an outer body of this thread still needs one thread of MKL
-                torch.set_num_threads(_n_torch_threads[0])  # then OpenMP gets back the number of this thread
+            if _TORCH.n_users == 0:  # otherwise an outer body still needs one thread of MKL
+                torch.set_num_threads(_n_torch_threads[0])  # threadpoolctl then restores OpenMP in this thread
 
 
 @contextmanager
 def openmp_threads(n: int) -> Iterator[None]:
-    """Context manager in which OpenMP takes n threads in the calling thread, and so do compiled kernels.
+    """Context manager that limits OpenMP and compiled kernels of the calling thread to n threads.
 
-    ``threadpool_limits(n, user_api="openmp")`` restores the limits of BLAS, too, which other threads may have changed.
-
-    Parameters
-    ----------
-    n : int
-        Number of threads.
-
-    Yields
-    ------
-    None
-        Nothing.
-
-    Examples
-    --------
-    >>> from skhash._compat import openmp_n_threads
-    >>> from skhash._threads import openmp_threads
-    >>> with openmp_threads(1):
-    ...     openmp_n_threads()
-    1
+    ``threadpool_limits(n, user_api="openmp")`` would also restore limits of BLAS, which other threads may have changed.
     """
     with _loaded_libraries("torch" in sys.modules)["of a thread"].select(user_api="openmp").limit(limits=n):
         yield
@@ -176,7 +127,7 @@ def openmp_threads(n: int) -> Iterator[None]:
 
 @functools.cache
 def _loaded_libraries(with_torch: bool) -> dict[str, ThreadpoolController]:
-    """Loaded libraries by what their limits belong to. Finding them is slow: once, and once more with torch."""
+    """Loaded libraries by what their limits belong to; finding them is slow, so that the result is cached."""
     found = ThreadpoolController()
     kinds: dict[str, list[str]] = {"of a thread": [], "of the process": []}
     for library in found.lib_controllers:
@@ -202,7 +153,7 @@ def _limit_process() -> Callable[[], None]:
 def _read_in_new_thread(get_n_threads: Callable[[], int]) -> None:
     """Set `_n_torch_threads` from a new thread, because the calling one may have its own limit.
 
-    A bare thread takes half as long as an executor, which tells in the time to hash one sample.
+    A bare thread takes half as long as an executor (`benchmarks/one_sample.py`).
     """
     is_read = _thread.allocate_lock()
     is_read.acquire()
@@ -218,7 +169,7 @@ def _read_in_new_thread(get_n_threads: Callable[[], int]) -> None:
 
 
 def _set_n_threads(libraries: ThreadpoolController, limits: int | dict[str, int]) -> None:
-    """Set numbers of threads for good.
+    """Set numbers of threads permanently.
 
     threadpoolctl ignores other threads until the thread that set a number leaves a context.
     """
@@ -231,14 +182,14 @@ _PROCESS_LIMITS = SharedSetting(_limit_process)
 
 
 class _Forks:
-    """Whether this process is a forked one, and numba's lock for the time of a fork."""
+    """Whether this process is a forked one; it holds numba's lock during a fork."""
 
     def __init__(self) -> None:
         self.is_child = False
         self._held: list[Any] = []
 
     def before(self) -> None:
-        """Wait until no other thread compiles a kernel, because its lock would stay taken in the forked process."""
+        """Wait until no other thread compiles a kernel, since its lock would stay locked in the forked process."""
         lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
         if lock is not None:
             lock.acquire()
@@ -250,7 +201,7 @@ class _Forks:
             self._held.pop().release()
 
     def after_in_child(self) -> None:
-        """Note the fork, too."""
+        """Remember that this process is a forked one."""
         self.is_child = True
         self.after_in_parent()
 
@@ -266,16 +217,5 @@ def is_forked() -> bool:
     """Whether this process was forked after skhash was imported.
 
     OpenMP has no threads in a forked process if the parent has used several, and waits for them without end.
-
-    Returns
-    -------
-    bool
-        True in such a process.
-
-    Examples
-    --------
-    >>> from skhash._threads import is_forked
-    >>> is_forked()
-    False
     """
     return _FORKS.is_child

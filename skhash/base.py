@@ -120,7 +120,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return self._run_fit(X, y)
 
     def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
-        """Validate, resolve defaults, learn, store the database. `options` are passed to `_fit`."""
+        """Validate, resolve defaults, learn, and store the database; `options` are passed to `_fit`."""
         with self._restored_on_failure():
             X, targets = self._validate_fit_data(X, y)
             self._nbits = int(self.nbits)
@@ -143,7 +143,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return self
 
     def _warn_of_training(self, stacklevel: int) -> None:
-        """Warn of a training that has failed in a way of the method; nothing fitted is lost."""
+        """Warn of a failed training; what was fitted stays."""
 
     @abstractmethod
     def _fit(self, X: Any, targets: Any) -> None:
@@ -154,7 +154,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Activations of validated samples, of shape (n_samples, nbits)."""
 
     def _project_few(self, X: Any) -> npt.NDArray[np.floating] | None:
-        """Activations of few validated samples, without threads to limit; None for many, or if there is no such way."""
+        """Activations of few validated samples without limits of threads; None for many, or without such a way."""
         return None
 
     def _check_options(self) -> None:
@@ -164,7 +164,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Choose values for parameters that are None and depend on the data."""
 
     def _n_tasks(self) -> int:
-        """Number of epochs or bits that callbacks are told of."""
+        """Number of epochs or bits, for callbacks."""
         return 0
 
     def project(self, X: Any) -> npt.NDArray[np.floating]:
@@ -362,19 +362,19 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return check_values(self._check_input(X, reset=False))
 
     def _check_input(self, X: Any, **options: Any) -> Any:
-        """Validated samples. `options` are passed to scikit-learn's validate_data."""
+        """Validated samples; `options` are passed to scikit-learn's validate_data."""
         check_kind(X, self, takes_sparse=self._takes_sparse)
-        options["order"] = "C" if options.get("reset", True) else None  # sums of a data frame would give other codes
+        options["order"] = "C" if options.get("reset", True) else None  # the memory order changes rounding
         return validate_data(self, X, dtype=self._dtypes, accept_sparse=self._takes_sparse and "csr", **options)
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """Validated samples, and the targets that the affinity compares."""
-        X = self._check_input(X, reset=reset, ensure_min_samples=2)  # first, since y may not be what is wrong
+        X = self._check_input(X, reset=reset, ensure_min_samples=2)  # before y: X may be what is wrong
         X = check_values(X, fit=True)
         if y is None and get_tags(self).target_tags.required:
             y = self._own_targets(X)
         if y is None:
-            targets = None if getattr(self.affinity, "requires_y", True) else X[:]  # which reads a Dataset
+            targets = None if getattr(self.affinity, "requires_y", True) else X[:]  # reads a Dataset
         else:
             targets = as_targets(y) if callable(self.affinity) else as_labels(y)
         if targets is not None and targets.shape[0] != X.shape[0]:
@@ -384,16 +384,16 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return X, targets
 
     def _own_targets(self, X: Any) -> Any:
-        raise missing_targets(self)  # arrays bring no targets along, as a Dataset may
+        raise missing_targets(self)  # a Dataset may have targets, an array has none
 
     def _fit_affinity(self, targets: Any) -> None:
-        """Set `affinity_`. Without supervision y is for `score` only, which resolves the affinity itself."""
+        """Set `affinity_`; an unsupervised hasher uses y in `score` only, which resolves the affinity itself."""
         self.affinity_ = None
         if targets is not None and (self._supervised or callable(self.affinity)):
             self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
 
     def _thread_limits(self) -> AbstractContextManager[None]:
-        """Context manager of learning and hashing: with one thread, codes do not depend on the number of threads."""
+        """Context manager for learning and hashing with one thread, since the rounding depends on their number."""
         return one_thread()
 
     def _store_database(self, X: Any, targets: Any) -> None:
@@ -420,11 +420,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     @classmethod
     def _is_fitted_name(cls, name: str) -> bool:
-        """Whether fit sets it: public attributes end with an underscore, private ones are in `_fitted_private`."""
+        """Whether fit sets it: a public name with an underscore at its end, or a name in `_fitted_private`."""
         return name in cls._fitted_private or (name[-1:] == "_" and name[0] != "_")
 
     def _check_stored(self, lengths: dict[str, int]) -> None:
-        """Raise ValueError if fitted attributes do not agree in more than what their annotations say."""
+        """Raise ValueError unless the fitted attributes agree beyond their annotations."""
 
     @contextmanager
     def _restored_on_failure(self) -> Iterator[None]:

@@ -212,7 +212,7 @@ def as_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """
     n, n_bytes = packed.shape
     padded = np.zeros((n, -(-n_bytes // 8) * 8), dtype=np.uint8)
-    padded[:, :n_bytes].view(f"V{n_bytes}")[:] = np.ascontiguousarray(packed).view(f"V{n_bytes}")  # whole: quicker
+    padded[:, :n_bytes].view(f"V{n_bytes}")[:] = np.ascontiguousarray(packed).view(f"V{n_bytes}")  # faster than bytes
     return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
@@ -367,7 +367,7 @@ def bit_correlation(codes: npt.ArrayLike, *, nbits: int | None = None) -> npt.ND
     """
     bits = _bits(codes, nbits).astype(np.float64)
     ones = bits.sum(axis=0)
-    # these are sums of integers, and exact: the spread of a constant bit is exactly 0
+    # sums of integers are exact, so that the spread of a constant bit is 0
     covariance = len(bits) * (bits.T @ bits) - np.outer(ones, ones)
     spread = np.sqrt(ones * (len(bits) - ones))
     scale = np.outer(spread, spread)
@@ -403,7 +403,7 @@ def check_same_nbits(nbits_a: int, nbits_b: int, name_a: str, name_b: str) -> No
 
 
 def _bits(codes: npt.ArrayLike, nbits: int | None) -> npt.NDArray[np.uint8]:
-    """Bits of codes, from bits or from packed codes; at least one code."""
+    """Bits of at least one code, from bits or from packed codes."""
     bits = unpack(*as_packed(codes, nbits))
     if not len(bits):
         raise ValueError("`codes` must hold at least one code. Got none.")

@@ -12,11 +12,10 @@ _COLLECT = np.uint64(0x8040201008040201)
 
 @nb.njit(nogil=True, cache=True)
 def mix_words(words, mask, limit, mixed):
-    """Mix the words of each sample into one of the words `mixed`, and return the or of all ``(word & mask) + limit``.
+    """Mix the words of each sample into `mixed`, and return the bitwise or of all ``(word & mask) + limit``.
 
-    It reads each word once, and as fast as memory delivers it. The products of the halves of words plus keys are the
-    hash NH of UMAC; a second sum changes with each single word. The samples take the words `mixed` in turn, whose
-    number is a power of 2.
+    The products of the halves of words plus keys are the hash NH of UMAC; a second sum changes with each single word.
+    The length of `mixed` is a power of 2.
     """
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     found = np.uint64(0)
@@ -38,10 +37,10 @@ def mix_words(words, mask, limit, mixed):
 
 @nb.njit(nogil=True, cache=True)
 def pack_signs(activations, words, mask, limit, codes):
-    """Pack the signs of activations, and return the or of all ``(word & mask) + limit``.
+    """Pack the signs of activations into `codes`, and return the bitwise or of all ``(word & mask) + limit``.
 
-    `words` are the activations as integers. Both loops over the bits of a sample become vector instructions; a
-    product then collects the lowest bits of the 8 bytes of a word in its highest byte.
+    `words` are the activations as integers. A product collects the lowest bits of the 8 bytes of a word in its highest
+    byte.
     """
     bits = np.zeros(8 * codes.shape[1], dtype=np.uint8)
     found = np.zeros_like(words[0])

@@ -15,13 +15,13 @@ Codes = npt.NDArray[np.uint8]
 def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Codes:
     """Packed codes of checked activations."""
     bits = threshold(activations)
-    if bits.shape[1] % 8 == 0:  # whole bytes: all samples at once take a third of the time
+    if bits.shape[1] % 8 == 0:  # whole bytes: several times as fast as with axis=1
         return np.packbits(bits).reshape(len(bits), bits.shape[1] // 8)
     return np.packbits(bits, axis=1)
 
 
 def check_and_pack(activations: npt.NDArray[np.floating], hasher: Any) -> Codes:
-    """Packed codes of the activations of many samples, after a check of them, in one pass."""
+    """Packed codes of the activations of many samples, checked and packed in one pass."""
     terms = range_terms(activations.dtype)
     if terms is None:
         return binarize_and_pack(check_activations(activations, hasher))
@@ -37,11 +37,10 @@ def check_and_pack(activations: npt.NDArray[np.floating], hasher: Any) -> Codes:
 
 @cache
 def range_terms(dtype: np.dtype[Any], largest: float | None = None) -> tuple[np.dtype[Any], Any, Any, Any] | None:
-    """Terms with which a kernel finds floats beyond `largest` or all that are not finite; None for other dtypes.
+    """Type of the integers, sign bit, mask and limit with which a kernel finds floats beyond `largest`, or not finite.
 
-    They are the unsigned integers of the size of a float, the bit of the sign, the mask of all others, and the limit.
-    Without its sign a float is ordered as an integer: ``(word & mask) + limit`` has the bit of the sign if the float is
-    out of range.
+    Without its sign a float is ordered as an integer: ``(word & mask) + limit`` has the sign bit if the float is out of
+    range. None for other dtypes.
     """
     if dtype not in (np.float32, np.float64):
         return None

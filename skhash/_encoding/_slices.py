@@ -1,4 +1,4 @@
-"""Codes of samples, slice by slice, in bounded memory: into an array, or into a file that outlives a kill."""
+"""Codes of samples, slice by slice, in bounded memory: into an array, or into a file that resumes after a kill."""
 
 import hashlib
 import os
@@ -31,9 +31,9 @@ from skhash._validation.values import are_within, check_activations
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
-#: samples whose activations tell hashers apart
+#: samples whose activations identify a hasher
 N_PROBED = 16
-#: fitted attributes that do not decide the codes
+#: fitted attributes that codes do not depend on
 _NOT_CODES = {"affinity_", "database_codes_", "database_y_", "history_"}
 
 Progress = Callable[[int, int | None], object]
@@ -41,27 +41,13 @@ _Slices = Generator["Slice", None, None]
 
 
 class Slice(NamedTuple):
-    """Samples that are projected at a time.
-
-    Parameters
-    ----------
-    samples : array-like of shape (n_samples, ...)
-        The samples.
-    is_only : bool
-        Whether there are no other samples.
-    checksum : str, default=""
-        Checksum of the samples.
-    is_within : bool, default=False
-        Whether they are known to be finite floats in range.
-    is_valid : bool, default=False
-        Whether they are validated.
-    """
+    """Samples that are projected together, and what is known of them."""
 
     samples: Any
-    is_only: bool
+    is_only: bool  #: whether there are no other samples
     checksum: str = ""
-    is_within: bool = False
-    is_valid: bool = False
+    is_within: bool = False  #: whether all are known to be finite floats in range
+    is_valid: bool = False  #: whether they are validated
 
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -74,7 +60,7 @@ def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]
 
 
 def map_samples(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Concatenate a function of the activations of samples over slices, of which one at a time is converted."""
+    """Concatenate a function of the activations of samples over slices; one slice at a time is converted."""
     if not is_sliced(X) or X.shape[0] <= ENCODE_BATCH_SIZE:
         return map_batches(hasher, hasher._validate_samples(X), function)
     convert = Converter(hasher)
@@ -113,7 +99,7 @@ def encode_samples(
 
 
 def encode_block(hasher: Any, X: Any) -> Codes:
-    """Packed codes of a block of samples, by products of slices, however few there are."""
+    """Packed codes of a block of samples, with the rounding of slices also for few samples."""
     if not X.shape[0]:
         return np.empty((0, -(-hasher._n_features_out // 8)), dtype=np.uint8)
     convert, source = Converter(hasher), _open(hasher, X)
@@ -132,7 +118,7 @@ def into_file(
     size: int,
     progress: Progress | None,
 ) -> ResumableRecords:
-    """Complete records of samples, of `width` bytes each, in the working file of a path; it is not renamed yet."""
+    """Records of all samples, of `width` bytes each, in the partial file of a path; the caller renames it."""
     check_writable(path)
     records = None
     try:
@@ -153,13 +139,7 @@ def into_file(
 
 
 class Converter:
-    """Turns slices of samples into activations and codes, and checks them.
-
-    Parameters
-    ----------
-    hasher : BaseHasher
-        A fitted hasher.
-    """
+    """Turns slices of samples into activations and codes, and checks them."""
 
     def __init__(self, hasher: Any) -> None:
         self.hasher = hasher
@@ -170,7 +150,7 @@ class Converter:
         return check_and_pack(self._projected(part), self.hasher)
 
     def activations(self, part: Slice) -> Any:
-        """Activations of a slice, those of `project` of all samples."""
+        """Activations of a slice, the same as those of `project` of all samples."""
         return check_activations(self._projected(part), self.hasher)
 
     def _projected(self, part: Slice) -> Any:
@@ -196,7 +176,7 @@ def _open(hasher: Any, X: Any) -> Source:
     if is_sliced(X) and X.shape[0]:
         return array_source(X)
     X = hasher._validate_samples(X)
-    # slices of a data frame have lost its names, which a second validation would miss; those of a Dataset are not read
+    # slices of a data frame have no names, which a second validation would miss; slices of a Dataset are not read yet
     return replace(array_source(X), is_valid=isinstance(X, np.ndarray) or sparse.issparse(X))
 
 
@@ -221,10 +201,9 @@ def _touch(part: Any) -> None:
 
 
 def _keep_memory() -> None:
-    """Let glibc keep the memory of freed arrays of up to 12 MiB for the next slice.
+    """Let glibc keep the memory of freed arrays of up to 12 MiB for the next slice (`benchmarks/encode.py`).
 
-    By default it returns that of arrays of 128 KiB or more to the system, and takes it back page by page, which can
-    cost more than the product of a slice. The limit rises when a larger array is freed; this one is never written.
+    Otherwise it returns arrays of 128 KiB or more to the system. Its limit rises when a larger array is freed.
     """
     np.empty(12 << 20, dtype=np.uint8)
 

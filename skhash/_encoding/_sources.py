@@ -26,24 +26,12 @@ AHEAD_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """Samples that are read slice by slice.
+    """Samples that are read slice by slice."""
 
-    Parameters
-    ----------
-    n : int or None
-        Number of samples, if it is known.
-    slices : callable
-        Takes the size of a slice, and yields slices of this size and a last one that may be smaller.
-    waits : bool, default=True
-        Whether reading takes time, so that it pays to read ahead in a thread.
-    is_valid : bool, default=False
-        Whether the samples are validated.
-    """
-
-    n: int | None
-    slices: Callable[[int], Iterator[Any]]
-    waits: bool = True
-    is_valid: bool = False
+    n: int | None  #: number of samples, if it is known
+    slices: Callable[[int], Iterator[Any]]  #: slices of a given size; the last one may be smaller
+    waits: bool = True  #: whether reading takes time, so that a thread reads ahead
+    is_valid: bool = False  #: whether the samples are validated
 
 
 def is_sliced(X: Any) -> bool:
@@ -56,13 +44,13 @@ def is_sliced(X: Any) -> bool:
 
 
 def array_source(X: Any) -> Source:
-    """Slices of samples that are indexed, each converted when it is read."""
+    """Slices of samples that are indexed; each is converted when it is read."""
     plain = np.asarray(X) if isinstance(X, np.memmap) else X  # a memmap makes a memmap of each slice
     is_sparse, owner = sparse.issparse(X), _owner(X)
     is_mapped = isinstance(owner, mmap.mmap) and plain.flags.c_contiguous and hasattr(mmap, "MADV_WILLNEED")
 
     def slices(size: int) -> Iterator[Any]:
-        n_told = size  # samples up to this one are read already, or the system is told to read them
+        n_told = size  # the system is asked to read the samples up to this one, or they are read
         for start in range(0, plain.shape[0], size):
             if is_mapped and start + size >= n_told:
                 n_ahead = max(size, AHEAD_BYTES * plain.shape[0] // plain.nbytes)
@@ -75,9 +63,9 @@ def array_source(X: Any) -> Source:
 
 
 def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None = None) -> Source:
-    """Slices of one size from blocks of any sizes, which are copied: an iterator may use its memory again.
+    """Slices of one size from blocks of any sizes, which are copied, since an iterator may reuse its memory.
 
-    A slice of blocks has no names of features, so `validate` takes whole blocks.
+    `validate` takes whole blocks, since slices of them have lost the names of their features.
     """
 
     def slices(size: int) -> Iterator[npt.NDArray[Any]]:
@@ -122,7 +110,7 @@ def with_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:
 
 
 def read_ahead(items: Iterator[T]) -> Generator[T, None, None]:
-    """Items, of which the next is read in a thread at the same time."""
+    """Items; a thread reads the next one while an item is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="skhash-reader") as pool:
         future = pool.submit(next, items, None)
         while (item := future.result()) is not None:
@@ -133,8 +121,8 @@ def read_ahead(items: Iterator[T]) -> Generator[T, None, None]:
 def checksum(samples: Any) -> tuple[str, bool]:
     """Checksum of the type, shape and values of samples, and whether they are known to be finite floats in range.
 
-    Both take one pass, of a few percent of the time of an encoding: the words of each sample are mixed before they go
-    into a cryptographic checksum. Each changed value changes it, and so do samples or features in another order.
+    The words of each sample are mixed before SHA-256, so that one pass is enough (`benchmarks/encode.py`). A changed
+    value changes the checksum, and so does another order of samples or features.
     """
     if sparse.issparse(samples):
         digest = hashlib.sha256(repr(samples.shape).encode())
@@ -204,9 +192,10 @@ def _is_memory(owner: Any) -> bool:
 
 
 def _will_need(mapped: mmap.mmap, part: npt.NDArray[Any]) -> None:
-    """Tell the system to read a part of a mapped file into memory, without waiting for it.
+    """Ask the system to read a part of a mapped file into memory, without waiting for it.
 
-    A thread that reads ahead takes time from the products, even where the file is in memory already.
+    A thread that reads ahead would take time from the products, also where the file is in memory
+    (`benchmarks/encode.py`).
     """
     if part.size:
         address = np.frombuffer(mapped, dtype=np.uint8).ctypes.data

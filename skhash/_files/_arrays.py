@@ -11,22 +11,7 @@ _KEY, _MAX_HEADER = "skhash", 2**20
 
 
 def arrays_to_bytes(kind: str, version: int, arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """Bytes of arrays of numbers, equal for equal arrays.
-
-    Parameters
-    ----------
-    kind : str
-        What the arrays are.
-    version : int
-        Version of the layout.
-    arrays : mapping of str to ndarray
-        The arrays.
-
-    Returns
-    -------
-    bytes
-        A safetensors file, whose metadata has the kind and the version.
-    """
+    """Bytes of a safetensors file with arrays, their kind and their version; equal arrays give equal bytes."""
     from safetensors.numpy import save
 
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -36,28 +21,10 @@ def arrays_to_bytes(kind: str, version: int, arrays: Mapping[str, npt.NDArray[An
 def arrays_from_bytes(
     content: bytes, kind: str, version: int, layouts: Collection[Collection[str]]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of bytes of :func:`arrays_to_bytes`.
+    """Arrays by name, from the bytes of :func:`arrays_to_bytes`.
 
-    Parameters
-    ----------
-    content : bytes
-        The bytes.
-    kind : str
-        What the arrays must be.
-    version : int
-        The newest version that is known.
-    layouts : collection of collections of str
-        Names of the arrays, for each layout there is.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The arrays.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are damaged, of another kind or of a newer version, or have other arrays.
+    Raises ValueError if the bytes are damaged or newer than `version`, or have another kind or other arrays than one of
+    `layouts`.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load

@@ -1,4 +1,4 @@
-"""Partial files: what a writer fills before it replaces a file.
+"""Partial files: the temporary files that a writer renames when they are complete.
 
 A writer holds a lock on its partial file. The system drops the lock when the process ends,
 however it ends. So a partial file without a lock was left by a kill, and can be removed.
@@ -33,16 +33,9 @@ SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(o
 
 
 class PartialFile(io.FileIO):
-    """A new file without buffer, which only this object can have opened for writing.
+    """A new temporary file, locked by its writer.
 
-    It remembers the error of a failed write, since libraries that write to it may raise another.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the file is created.
-    mode : int
-        Its permissions, less those that the umask forbids.
+    It keeps the error of a failed write, since the library that writes may raise another one.
     """
 
     failure: OSError | None = None
@@ -53,13 +46,13 @@ class PartialFile(io.FileIO):
             # O_EXCL: never a file or link that is there already
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFELY, mode)
             super().__init__(descriptor, "wb")
-            # a sweeper that came before the lock has removed the file or does so now
+            # another process may have removed the file before it was locked
             if lock(descriptor) is not False and os.path.lexists(self.path):
                 return
             self.close()
 
     def write(self, content: Any) -> int:
-        """Write bytes, and keep the error if that fails."""
+        """Write bytes, and keep the error if this fails."""
         try:
             return super().write(content)
         except OSError as error:
@@ -67,7 +60,7 @@ class PartialFile(io.FileIO):
             raise
 
     def move_to(self, target: Path, old: os.stat_result | None) -> None:
-        """Give the file the owner and permissions of an old one, and the name `target`."""
+        """Rename the file to `target`, with the owner and the permissions of the old file."""
         if old is not None and fcntl is not None:
             keep_owner_and_mode(self.fileno(), old)
         os.fsync(self.fileno())
@@ -77,22 +70,13 @@ class PartialFile(io.FileIO):
         sync_folder(target.parent)
 
     def remove(self) -> None:
-        """Close and remove the file if it still has its own name."""
+        """Close the file, and remove it if it was not renamed."""
         self.close()
         self.path.unlink(missing_ok=True)
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:
-    """Remove the partial files that killed writers left in a folder.
-
-    Those of living writers stay. What cannot be listed or removed stays, too: the folder may
-    belong to somebody else, and the write that comes next is what matters.
-
-    Parameters
-    ----------
-    folder : path-like
-        The folder.
-    """
+    """Remove the partial files that killed writers left in a folder, as far as permissions allow."""
     found = []
     with suppress(OSError), os.scandir(folder) as entries:
         found = [
@@ -124,7 +108,7 @@ def _is_old(status: os.stat_result) -> bool:
 
 
 def lock(descriptor: int) -> bool | None:
-    """Lock a file: whether that succeeded; None if files cannot be locked there."""
+    """Whether a file could be locked; None if the folder has no locks."""
     if fcntl is None:
         return None
     try:
@@ -138,7 +122,7 @@ def lock(descriptor: int) -> bool | None:
 
 @lru_cache(maxsize=1)
 def _machine() -> str:
-    """Eight digits that all containers of one running machine share."""
+    """Eight digits that identify the running machine, the same in all of its containers."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")[:8]
     return sha256(platform.node().encode()).hexdigest()[:8]
@@ -155,7 +139,7 @@ def keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a crash of the system."""
+    """Write the entries of a folder to disk, so that a new name survives a crash of the system."""
     if fcntl is None:
         return
     with suppress(OSError):  # the file is in its place; some folders cannot be read or synchronized

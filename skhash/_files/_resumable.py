@@ -1,9 +1,9 @@
 """A file of records that grows slice by slice, and goes on where a killed writer stopped.
 
-Beside PATH lie, until it is complete, `PATH.part` with the records and `PATH.journal`. The journal is text. Its first
-line is JSON with all that decides the records. Then there is a line for each finished slice: its number of records,
-the checksum of the samples, and that of the records. The line comes after the records, so that a kill at any moment
-leaves whole slices. A finished slice is compared with its samples and checked, and never computed again.
+Until PATH is complete, there are `PATH.part` with the records, and `PATH.journal`. The journal is text. Its first line
+is JSON with all that determines the records. Then there is a line for each finished slice: its number of records, the
+checksum of the samples, and that of the records. The line is written after the records, so that a kill at any moment
+leaves whole slices. A finished slice is compared with its samples and checksum, and is not computed again.
 """
 
 import errno
@@ -25,23 +25,10 @@ from skhash._files._writing import explain, status_of
 
 
 class ResumableRecords:
-    """Records of bytes that belong in one file, as an array of an .npy file.
+    """Records of `width` bytes that are written to one .npy file, slice by slice.
 
-    Parameters
-    ----------
-    path : path-like
-        The file. An existing one is replaced when the records are complete.
-    width : int
-        Bytes of a record.
-    identity : mapping of str to str
-        All that decides the records, except the samples. Records that were begun with another identity are refused.
-
-    Raises
-    ------
-    ValueError
-        If there are unfinished records of another identity, or the journal cannot be read.
-    OSError
-        If the file cannot be written, or another process writes it.
+    Raises ValueError for an unfinished file of another `identity`, which holds all that determines the records except
+    the samples.
     """
 
     def __init__(self, path: str | os.PathLike[str], width: int, identity: Mapping[str, str]) -> None:
@@ -50,7 +37,7 @@ class ResumableRecords:
         self._part, self._journal = (
             self._target.with_name(f"{self._target.name}{end}") for end in (".part", ".journal")
         )
-        self._slices: list[tuple[int, str, int, int]] = []  # records, checksums of samples and records, end in journal
+        self._slices: list[tuple[int, str, int, int]] = []  # n, checksums of samples and records, end in journal
         self._n_seen = 0
         try:
             self._old = status_of(path)
@@ -68,25 +55,7 @@ class ResumableRecords:
             raise
 
     def holds(self, n: int, checksum: str) -> bool:
-        """Whether the records of the next slice are in the file.
-
-        Parameters
-        ----------
-        n : int
-            Number of samples of the slice.
-        checksum : str
-            Checksum of the samples.
-
-        Returns
-        -------
-        bool
-            False if they must be appended.
-
-        Raises
-        ------
-        ValueError
-            If the slice has been finished with other samples.
-        """
+        """Whether the records of the next slice of n samples are in the file; ValueError if its samples were others."""
         if self._n_seen >= len(self._slices):
             return False
         n_there, checksum_there, records_there, _ = self._slices[self._n_seen]
@@ -102,15 +71,7 @@ class ResumableRecords:
         return True
 
     def append(self, records: npt.NDArray[np.uint8], checksum: str) -> None:
-        """Write the records of the next slice, and then that it is finished.
-
-        Parameters
-        ----------
-        records : ndarray of shape (n, width), dtype uint8
-            The records.
-        checksum : str
-            Checksum of their samples, without quotes and backslashes.
-        """
+        """Write the records of the next slice, of shape (n, width), and then its line in the journal."""
         content = np.ascontiguousarray(records).reshape(-1).data
         line = f'[{len(records)}, "{checksum}", {zlib.crc32(content)}]\n'.encode()
         try:
@@ -122,18 +83,12 @@ class ResumableRecords:
         self.n_records += len(records)
 
     def records(self) -> npt.NDArray[np.uint8]:
-        """All records, mapped.
-
-        Returns
-        -------
-        memmap of shape (n, width), dtype uint8
-            The records.
-        """
+        """All records as a memmap of shape (n, width)."""
         shape = (self.n_records, self.width)
         return np.memmap(self._part, np.uint8, "r", offset=len(_header(0, self.width)), shape=shape)
 
     def finish(self) -> None:
-        """Give the file its name, and remove the journal."""
+        """Rename the file to its final name, and remove the journal."""
         try:
             self._file.seek(0)
             _write(self._file, _header(self.n_records, self.width))
@@ -157,7 +112,7 @@ class ResumableRecords:
         self._log.close()
 
     def close(self) -> None:
-        """Close the files. They stay for the next run if a slice is finished."""
+        """Close the files, and keep them for the next run if a slice is finished."""
         if not self._log.closed and not self._slices and not self._n_seen:
             self.discard()
         self._file.close()
@@ -170,14 +125,14 @@ class ResumableRecords:
             if lock(descriptor) is False:
                 self._log.close()
                 raise BlockingIOError(errno.EAGAIN, "Another process writes the file")
-            if self._journal.exists():  # else its writer has just finished
+            if self._journal.exists():  # otherwise its writer has just finished
                 return
             self._log.close()
 
     def _read_journal(self, identity: dict[str, str]) -> None:
         first, *lines = self._log.read().split(b"\n")
         end = len(first) + 1
-        if not lines:  # new, or without a whole line
+        if not lines:  # a new journal, or one without a whole line
             self._log.seek(0)
             self._log.truncate()
             _write(self._log, json.dumps(identity).encode() + b"\n")
@@ -189,7 +144,7 @@ class ResumableRecords:
         if names:
             clauses = [f"{name} is {there.get(name)} there and {identity.get(name)} here" for name in names]
             raise ValueError(self._refusal(" and ".join(clauses)))
-        for line in lines[:-1]:  # a kill may have torn the last one
+        for line in lines[:-1]:  # after a kill the last line may be incomplete
             entry = _parsed(line)
             if not isinstance(entry, list) or [type(value) for value in entry] != [int, str, int] or entry[0] < 1:
                 break
@@ -198,7 +153,7 @@ class ResumableRecords:
 
     def _open_part(self) -> None:
         if self._slices and not self._part.exists() and self._target.is_file():
-            shutil.copyfile(self._target, self._part)  # killed after the records had got their name
+            shutil.copyfile(self._target, self._part)  # killed after the file was renamed
         descriptor = os.open(self._part, os.O_RDWR | os.O_CREAT | SAFELY, 0o666 if self._old is None else 0o600)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         if not self._slices:
@@ -208,7 +163,7 @@ class ResumableRecords:
         self._file.seek(len(_header(0, self.width)))
 
     def _truncate(self) -> None:
-        """Leave the finished slices alone."""
+        """Cut both files after the last finished slice."""
         end = self._slices[-1][3] if self._slices else None
         if end is None:
             self._log.seek(0)
@@ -229,13 +184,7 @@ class ResumableRecords:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise OSError if a file cannot be written: its folder is not there, or it is a folder itself.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    """
+    """Raise OSError if a file cannot be written, because its folder is missing or it is a folder itself."""
     try:
         status_of(path)
         os.stat(Path(os.path.realpath(path)).parent)
@@ -244,13 +193,13 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _write(file: io.FileIO, content: bytes | memoryview) -> None:
-    """Write all of it: a file without a buffer, which costs time for each slice, may take a part at a time."""
+    """Write all bytes; one write to a file without a buffer may take only a part."""
     while content:
         content = content[file.write(content) :]
 
 
 def _header(n: int, width: int) -> bytes:
-    """Head of an .npy file, of the same length for any n."""
+    """Header of an .npy file, with the same length for any n."""
     head = io.BytesIO()
     npy.write_array_header_1_0(head, {"descr": "|u1", "fortran_order": False, "shape": (n, width)})
     return head.getvalue()

@@ -23,31 +23,14 @@ _REMEDIES = {
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that replaces `path` only if the body succeeds.
 
-    After a kill at any moment, `path` is the old file or the complete new one. What a kill
-    leaves in the folder is removed by the next write there. Several processes, also of
-    several machines, can write the same file: the last one to finish decides.
-
-    Parameters
-    ----------
-    path : path-like
-        The file. An existing file is replaced, and its permissions stay. If it is a symbolic
-        link, the link stays, and the file that it points to is replaced.
-
-    Yields
-    ------
-    file object
-        To write bytes to.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written. It names the file, which is unchanged, and the remedy.
+    After a kill at any moment, `path` is the old file or the complete new one. A symbolic link stays, and permissions
+    stay.
     """
     target = Path(os.path.realpath(path))
     try:
         old = status_of(path)
         sweep(target.parent)
-        partial = PartialFile(target.parent, 0o666 if old is None else 0o600)  # never wider than the old file
+        partial = PartialFile(target.parent, 0o666 if old is None else 0o600)  # not more open than the old file
     except OSError as error:
         raise explain(error, path) from error
     try:
@@ -67,9 +50,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """Status of the file to replace, None if there is none; an error if it must not be replaced."""
+    """Status of the file to replace, or None if there is none; an error if it must not be replaced."""
     try:
-        status = os.stat(path)  # of the link, not of its end: the system refuses links of others in /tmp
+        status = os.stat(path)  # by the link, not by its target: the system refuses links of other users in /tmp
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(status.st_mode):
@@ -82,21 +65,13 @@ def status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def explain(error: OSError, path: str | os.PathLike[str]) -> OSError:
-    """Error that names the file and the remedy, with the number of `error`."""
+    """OSError with the path and what to do, and with the number of `error`."""
     remedy = next((text for text, numbers in _REMEDIES.items() if error.errno in numbers), "Choose another file")
     reason = error.strerror or str(error)
     return OSError(error.errno, f"{reason}. Nothing was changed. {remedy}", os.fspath(path))
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Write a JSON file atomically.
-
-    Parameters
-    ----------
-    path : path-like
-        The file. Its folder must exist.
-    content : dict or list
-        Anything that JSON can hold.
-    """
+    """Write an object to a JSON file atomically."""
     with atomic_write(path) as file:
         file.write((json.dumps(content, indent=1) + "\n").encode())

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from skhash.exceptions import DegenerateCodesWarning
 
 N_CHECKED = 1000  # training samples that are encoded for the check if their codes are not stored
-N_NAMED = 5  # constant bits that a warning names
+N_NAMED = 5  # a warning names at most this many constant bits
 CHANCE = 0.05  # with few samples, balanced bits are constant by chance; a warning needs less than this
 
 
@@ -20,32 +20,7 @@ def warn_if_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int,
 
 
 def describe_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int) -> str | None:
-    """What is wrong with the codes of training samples, and what to do about it.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_codes, ceil(nbits / 8)), dtype uint8
-        Packed codes of all training samples, or of some.
-    nbits : int
-        Number of bits of a code.
-    n_samples : int
-        Number of training samples.
-
-    Returns
-    -------
-    str or None
-        Text of a warning if all codes are equal or a bit is constant; None if not, or if there are so
-        few codes that fair bits might do this by chance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash._validation.degenerate import describe_degenerate
-    >>> codes = np.packbits(np.tile([[0, 0, 1], [1, 0, 1]], (10, 1)), axis=1)
-    >>> describe_degenerate(codes, 3, 20)[:61]
-    '2 of 3 bits are constant on all 20 training samples: 1 and 2.'
-    >>> describe_degenerate(codes, 1, 20)
-    """
+    """Warning about packed codes that are equal or have constant bits; None if balanced bits may be so by chance."""
     n = len(codes)
     varies = np.unpackbits(np.bitwise_and.reduce(codes, axis=0) ^ np.bitwise_or.reduce(codes, axis=0), count=nbits)
     constant = np.flatnonzero(varies == 0)

@@ -1,4 +1,4 @@
-"""Samples that need no validation by scikit-learn, which takes most of the time to hash one sample."""
+"""Samples that need no validation by scikit-learn: it takes most of the time for one (`benchmarks/one_sample.py`)."""
 
 from typing import Any
 
@@ -8,30 +8,7 @@ from skhash._validation.values import are_within
 
 
 def is_plain(X: Any, hasher: Any) -> bool:
-    """Whether scikit-learn's validation would return samples as they are, without a warning.
-
-    Parameters
-    ----------
-    X : object
-        Samples.
-    hasher : BaseHasher
-        The hasher, which need not be fitted.
-
-    Returns
-    -------
-    bool
-        True for a contiguous array of the right shape, with finite floats in range, if the features have no names.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from skhash import ITQHasher
-    >>> from skhash._validation.plain import is_plain
-    >>> X, y = load_digits(return_X_y=True)
-    >>> hasher = ITQHasher(16, random_state=0).fit(X)
-    >>> [is_plain(Z, hasher) for Z in (X[:1], X[:1, 1:], X[:0], X[:1].astype(int))]
-    [True, False, False, False]
-    """
+    """Whether scikit-learn's validation would return X, a contiguous array of finite floats, without a warning."""
     fitted = vars(hasher)
     n_features = fitted.get("n_features_in_")
     return (

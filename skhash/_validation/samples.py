@@ -1,4 +1,4 @@
-"""Which kinds of X hashers take: one clear error for the others, with a line that repairs it."""
+"""Kinds of X that hashers take; the error for the others says what to pass instead."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,39 +20,9 @@ _STACK = "X = numpy.stack([numpy.atleast_3d(image).transpose(2, 0, 1) for image 
 
 
 def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_datasets: bool = False) -> None:
-    """Raise TypeError for samples of a kind that a hasher does not take.
+    """Raise TypeError or ValueError for samples of a kind that a hasher does not take, with a line that helps.
 
     Arrays, lists, data frames and whatever else numpy converts go on to scikit-learn's validation.
-
-    Parameters
-    ----------
-    X : object
-        Samples.
-    hasher : BaseHasher
-        The hasher, for the message.
-    takes_sparse : bool, default=False
-        Whether it takes sparse arrays.
-    takes_datasets : bool, default=False
-        Whether it takes torch Datasets, and images.
-
-    Raises
-    ------
-    TypeError
-        For a sparse array, a Dataset, a DataLoader, images of PIL, a dict, an iterator, or
-        anything else that is not an array.
-    ValueError
-        If `X` holds text, complex numbers, dates or masked values, is a vector, a list of samples of different
-        lengths, or has more axes than the hasher takes.
-
-    Examples
-    --------
-    >>> from skhash import ITQHasher
-    >>> from skhash._validation.samples import check_kind
-    >>> check_kind({"image": [1, 2]}, ITQHasher())
-    Traceback (most recent call last):
-    ...
-    TypeError: `X` must be an array of shape (n_samples, n_features) for ITQHasher. ...
-    instead. Pass one of its values, such as X['image'].
     """
     if sparse.issparse(X):
         if not takes_sparse:
@@ -65,13 +35,13 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         raise TypeError(f"`X` must be {kind} for {type(hasher).__name__}. Got {given} instead. {remedy}".strip())
     check_not_masked(X, "X")
     kind = getattr(getattr(X, "dtype", None), "kind", "")
-    if kind in ("c", "m", "M"):  # in the words of scikit-learn; it would take dates for numbers
+    if kind in ("c", "m", "M"):  # the message of scikit-learn, which itself takes dates for numbers
         what = "Complex data" if kind == "c" else "Dates"
         raise ValueError(f"{what} not supported: `X` must hold real numbers for {type(hasher).__name__}.")
     check_not_1d(X)
     n_axes = getattr(X, "ndim", 2)
     if n_axes > 2 and not takes_datasets:
-        raise ValueError(  # in the words of scikit-learn, and the remedy
+        raise ValueError(  # the message of scikit-learn, and what to do
             f"Found array with dim {n_axes}, while dim <= 2 is required by {type(hasher).__name__}. Pass "
             "X.reshape(len(X), -1), or use a deep hasher for images, such as TALRHasher."
         )
@@ -84,32 +54,9 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
 
 
 def check_not_1d(X: Any, name: str = "X") -> None:
-    """Raise ValueError for a vector given as samples: in the words of scikit-learn, on one line, without its values.
-
-    Parameters
-    ----------
-    X : object
-        Samples.
-    name : str, default="X"
-        Name of the argument in the message.
-
-    Raises
-    ------
-    ValueError
-        If `X` has less than two axes, also as a list of numbers, or a column of a table.
-
-    Examples
-    --------
-    >>> from skhash._validation.samples import check_not_1d
-    >>> check_not_1d([[0.5, 1.5]])
-    >>> check_not_1d([0.5, 1.5])
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected 2D array, got 1D array of 2 values instead. Reshape your data:
-    numpy.array(X).reshape(1, -1) makes it a single sample.
-    """
+    """Raise ValueError for a vector in place of samples, with the message of scikit-learn but without the values."""
     is_list, has_numpy, has_reshape = isinstance(X, Sequence), hasattr(X, "to_numpy"), hasattr(X, "reshape")
-    if not is_list and not hasattr(X, "shape") and hasattr(X, "__array__"):  # a column of pyarrow
+    if not is_list and not hasattr(X, "shape") and hasattr(X, "__array__"):  # a column of a pyarrow table
         X = np.asarray(X)
     shape = (len(X),) if is_list else getattr(X, "shape", None)
     if shape is None or len(shape) > 1:
@@ -132,30 +79,13 @@ def check_not_1d(X: Any, name: str = "X") -> None:
 
 
 def describe_keys(mapping: Mapping[Any, Any]) -> str:
-    """Keys of a dict, for a message.
-
-    Parameters
-    ----------
-    mapping : mapping
-        The dict.
-
-    Returns
-    -------
-    str
-        The first keys.
-
-    Examples
-    --------
-    >>> from skhash._validation.samples import describe_keys
-    >>> describe_keys({"image": 1, "label": 2})
-    "a dict with the keys 'image', 'label'"
-    """
+    """Text with the first keys of a dict."""
     keys = ", ".join(repr(key) for key in list(mapping)[:5])
     return f"a dict with the keys {keys}" if keys else "an empty dict"
 
 
 def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
-    """What X is, in words, and what to do about it; None for what may be an array."""
+    """What X is, in words, and what to do about it; None if X may be an array."""
     names = _class_names(X)
     if hasattr(X, "__dask_graph__"):
         remedy = (
@@ -208,7 +138,7 @@ def _is_table(names: set[str]) -> bool:
 
 
 def _class_names(value: Any) -> set[str]:
-    """Dotted names of the class of a value and of its bases, so that torch and PIL need not be imported."""
+    """Dotted names of the class of a value and of its bases, which need no import of torch or PIL."""
     return {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
 
 

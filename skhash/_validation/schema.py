@@ -1,4 +1,4 @@
-"""What the annotations of fitted attributes say beyond types; files are checked against them."""
+"""Annotations of fitted attributes with which the content of a file is checked."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,28 +13,9 @@ OPTIONAL = "optional"
 class Array:
     """Annotation of the shape and the values of a fitted array.
 
-    A length is a number or a name. Names stand for the same length in all arrays of a hasher;
-    ``nbits``, ``n_bytes`` (of a packed code) and ``n_features`` are those of the hasher. "..."
-    stands for any further axes. Floats must be finite.
-
-    Parameters
-    ----------
-    shape : str
-        Lengths, separated by spaces.
-    kinds : str, default="f"
-        Kinds of dtype that are allowed, as in :attr:`numpy.dtype.kind`.
-    minimum : float, default=None
-        Smallest value.
-    below : str, default=None
-        Length that all values are below: the array holds indices.
-
-    Examples
-    --------
-    >>> from typing import Annotated, Any
-    >>> import numpy.typing as npt
-    >>> from skhash._validation.schema import Array
-    >>> class LinearHasher:
-    ...     projection_: Annotated[npt.NDArray[Any], Array("n_features nbits")]
+    The lengths in `shape` are numbers or names, which stand for the same length in all arrays of a hasher; "..." stands
+    for any further axes. `kinds` are kinds of dtype. With `below`, all values are indices below that length. Floats
+    must be finite.
     """
 
     shape: str
@@ -43,7 +24,7 @@ class Array:
     below: str | None = None
 
     def check(self, name: str, value: Any, lengths: dict[str, int]) -> None:
-        """Raise ValueError if a value is not such an array. Lengths that are new are put into `lengths`."""
+        """Raise ValueError if a value is not such an array; new lengths are added to `lengths`."""
         if type(value) is not np.ndarray or value.dtype.kind not in self.kinds:
             kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
             raise ValueError(f"`{name}` must be an array of dtype kind {' or '.join(self.kinds)}. Got {kind} instead.")

@@ -1,4 +1,4 @@
-"""The error of a supervised hasher without y, with a line that repairs it."""
+"""The error of a supervised hasher that is fitted without y."""
 
 from typing import Any
 
@@ -10,25 +10,7 @@ _DISTANCES = (
 
 
 def missing_targets(hasher: Any) -> ValueError:
-    """Error of a supervised hasher that is fitted without y.
-
-    Parameters
-    ----------
-    hasher : BaseHasher
-        The hasher.
-
-    Returns
-    -------
-    ValueError
-        Its message begins as scikit-learn's, and ends in a line that can be pasted.
-
-    Examples
-    --------
-    >>> from skhash import KSHHasher
-    >>> from skhash._validation.targets import missing_targets
-    >>> print(str(missing_targets(KSHHasher(8))).splitlines()[1])
-    from skhash.affinity import DistanceAffinity; hasher = KSHHasher(nbits=8, affinity=DistanceAffinity()).fit(X)
-    """
+    """ValueError for a supervised hasher that is fitted without y; its message ends in a line of code to copy."""
     name = type(hasher).__name__
     message = f"This {name} estimator requires y to be passed, but the target y is None. "
     if not isinstance(hasher.affinity, str):

@@ -133,7 +133,7 @@ def label_matrix(affinity: Callable[[Any, Any], Any], y: Any) -> npt.NDArray[np.
 
 
 def _check_not_continuous(y: Any) -> None:
-    """Refuse real-valued targets, which have no labels to compare."""
+    """Raise ValueError for real-valued targets, which are not labels."""
     if y.dtype.kind in "biuU":
         return
     from sklearn.utils.multiclass import type_of_target

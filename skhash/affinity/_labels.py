@@ -53,7 +53,7 @@ class SharedLabelsAffinity:
 
 
 def label_indicator(y: Any) -> Any:
-    """Checked 0/1 matrix of labels, dense or sparse; a label that a sparse matrix repeats counts once."""
+    """Checked 0/1 matrix of labels, dense or sparse; a repeated entry of a sparse matrix counts once."""
     y = as_labels(y)
     stored = y.data if sparse.issparse(y) else y
     if y.ndim != 2 or stored.dtype.kind not in "biuf" or not ((stored == 0) | (stored == 1)).all():

@@ -87,7 +87,7 @@ class NeighborAffinity:
 
 
 def _k_smallest(distances: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.bool_]:
-    """Which values of each row are its k smallest, the first of equal ones."""
+    """Mask of the k smallest values of each row; of equal values the first ones."""
     last = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
     nearer, equal = distances < last, distances == last
     left = k - nearer.sum(axis=1, keepdims=True)

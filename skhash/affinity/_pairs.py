@@ -1,4 +1,4 @@
-"""Check that an affinity tells the training samples apart."""
+"""Check that an affinity has relevant and irrelevant pairs among the training samples."""
 
 from typing import Any
 
@@ -7,31 +7,11 @@ from sklearn.utils import gen_batches
 
 from skhash.affinity._levels import small_level_indices
 
-BATCH_SIZE = 16  # samples that are compared with all others at a time; a few are usually enough
+BATCH_SIZE = 16  # samples that are compared with all others at a time; the first ones are usually enough
 
 
 def check_pairs(affinity: Any, targets: Any) -> None:
-    """Raise ValueError unless there are relevant and irrelevant pairs of different samples.
-
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    targets : array or CSR array of shape (n_samples, ...)
-        Validated targets that it compares.
-
-    Raises
-    ------
-    ValueError
-        If all pairs are relevant, or none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.affinity._pairs import check_pairs
-    >>> check_pairs(ClassAffinity(), np.array([0, 0, 1]))
-    """
+    """Raise ValueError unless the fitted affinity has relevant and irrelevant pairs of different samples."""
     relevant = irrelevant = False
     for batch in gen_batches(targets.shape[0], BATCH_SIZE):
         indices, _ = small_level_indices(affinity, targets[batch], targets)

@@ -1,4 +1,4 @@
-"""Targets of any kind, as what affinities compare: one function for every place that takes them."""
+"""Targets of any kind, in the form that affinities compare."""
 
 from numbers import Number
 from typing import Any
@@ -17,35 +17,8 @@ _BYTES = "values of type bytes"
 def as_targets(y: Any, name: str = "y") -> Any:
     """Targets of any kind, as an array or a CSR matrix with one row per sample.
 
-    Objects that are all numbers become numbers, and text of every kind becomes text of numpy, so that targets
-    compare whatever they came in. A sparse column is dense then: it holds classes.
-
-    Parameters
-    ----------
-    y : array-like or sparse matrix of shape (n, ...)
-        Array, list, data frame, series, tensor or sparse matrix of any format; not changed.
-    name : str, default="y"
-        Name of the argument in messages.
-
-    Returns
-    -------
-    ndarray or CSR matrix of shape (n, ...)
-        The targets; `y` itself if it is one of these. Repeated entries of a sparse matrix are kept.
-
-    Raises
-    ------
-    TypeError
-        If `y` is not an array.
-    ValueError
-        If it has masked values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity._targets import as_targets
-    >>> as_targets(np.array([[True, 0], [1, False]], dtype=object))
-    array([[1, 0],
-           [1, 0]])
+    Objects that are all numbers become numbers, and text becomes text of numpy. A sparse column becomes dense, since it
+    holds classes. Repeated entries of a sparse matrix stay.
     """
     if sparse.issparse(y):
         return y.toarray() if y.ndim != 2 or y.shape[1] == 1 else _as_csr(y)
@@ -60,39 +33,11 @@ def as_targets(y: Any, name: str = "y") -> Any:
 
 
 def as_labels(y: Any) -> Any:
-    """Targets that hold labels: classes or a 0/1 matrix, of one kind and none missing.
-
-    Parameters
-    ----------
-    y : array-like or sparse matrix of shape (n,) or (n, n_labels)
-        Class labels, or a 0/1 matrix of labels.
-
-    Returns
-    -------
-    ndarray or CSR matrix of shape (n,) or (n, n_labels)
-        What :func:`as_targets` returns.
-
-    Raises
-    ------
-    TypeError
-        If `y` is not an array.
-    ValueError
-        If a target is missing or infinite, or the targets are of several types, or lists of labels, or without any
-        label.
-
-    Examples
-    --------
-    >>> from skhash.affinity._targets import as_labels
-    >>> as_labels(["cat", None])
-    Traceback (most recent call last):
-    ...
-    ValueError: `y` must hold a target for each sample. Got missing values such as NaT, None or NaN for 1 of 2 samples
-    instead. Leave these samples out: keep = pandas.notna(y); X, y = X[keep], y[keep]
-    """
+    """Targets of :func:`as_targets`, checked as labels: classes or a 0/1 matrix, of one kind and none missing."""
     y = as_targets(y)
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported: `y` must hold class labels or a 0/1 matrix of labels.")
-    if len(y.shape) > 2:  # scikit-learn's error does not tell y from X
+    if len(y.shape) > 2:  # the error of scikit-learn does not say that it is about y
         raise ValueError(f"`y` must hold class labels or a 0/1 matrix of labels. Got shape {y.shape} instead.")
     if y.shape[1:] == (0,):
         raise ValueError(f"`y` must hold at least one label per sample. Got shape {y.shape} instead.")
@@ -115,7 +60,7 @@ def as_labels(y: Any) -> Any:
 
 
 def check_complete(y: Any) -> None:
-    """Raise ValueError if what :func:`as_targets` returned has missing values: NaN, NaT, None or pandas.NA."""
+    """Raise ValueError if targets of :func:`as_targets` have missing values: NaN, NaT, None or pandas.NA."""
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(value) for value in values.flat], dtype=bool).reshape(values.shape)
@@ -131,26 +76,9 @@ def check_complete(y: Any) -> None:
 
 
 def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Indices of the distinct targets, so that each pair of levels is computed once.
+    """Index of one sample of each distinct target, and for each sample of shape (n,) which distinct target it has.
 
-    Parameters
-    ----------
-    y : ndarray or CSR matrix of shape (n, ...)
-        Targets, as :func:`as_targets` returns them.
-
-    Returns
-    -------
-    first : ndarray of shape (n_distinct,)
-        Index of one sample of each distinct target.
-    group : ndarray of shape (n,)
-        Which distinct target each sample has. Targets of several real values all count as distinct.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity._targets import distinct_targets
-    >>> distinct_targets(np.array(["b", "a", "b"]))
-    (array([1, 0]), array([1, 0, 1]))
+    Targets of several real values all count as distinct.
     """
     if not sparse.issparse(y):
         column = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
@@ -176,7 +104,7 @@ def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
     values = values - low if low else values
     for some in (values[:N_HEAD], values):  # the first samples often have all values
         first = np.full(high - low + 1, -1)
-        first[some[::-1]] = np.arange(len(some))[::-1]  # the last assignment, that of the first sample, stays
+        first[some[::-1]] = np.arange(len(some))[::-1]  # the last assignment wins: that of the first sample
         is_there = first >= 0
         if is_there.all():
             return first, values
@@ -184,7 +112,7 @@ def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
 
 
 def _as_csr(y: Any) -> Any:
-    """CSR matrix of a sparse one; entries that a COO matrix repeats are kept, as the other formats keep them."""
+    """CSR matrix of a sparse one; repeated entries of a COO matrix stay, as in the other formats."""
     if y.format != "coo":
         return y.tocsr()
     order = np.argsort(y.row, kind="stable")
@@ -193,7 +121,7 @@ def _as_csr(y: Any) -> Any:
 
 
 def _of_list(y: Any, name: str) -> npt.NDArray[Any]:
-    """Array of a list; of objects if numpy would turn numbers and None into text, or if lists differ in length."""
+    """Array of a list, of dtype object if numpy would turn numbers or None into text, or if lists differ in length."""
     try:
         array = as_array(y, name)
     except ValueError:
@@ -202,7 +130,7 @@ def _of_list(y: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _uniform(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Array of objects as one of numbers, text or bytes if they all are; lists of one length as rows."""
+    """Array of objects as an array of numbers, text or bytes if all are; lists of one length become rows."""
     values = array.ravel().tolist()
     types = set(map(type, values))
     if array.ndim == 1 and types and types <= {list, np.ndarray} and len(set(map(len, values))) == 1:
@@ -211,7 +139,7 @@ def _uniform(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     kinds = {_kind(kind) for kind in types}
     if kinds in ({"text"}, {_BYTES}):
         return array.astype(str if kinds == {"text"} else bytes)
-    # True is not the class 1, but in a matrix of labels it is 1
+    # as a class True differs from 1, but in a matrix of labels it is 1
     is_number = kinds in ({"numbers"}, {"booleans"}) or (array.ndim > 1 and kinds == {"numbers", "booleans"})
     return np.array(values).reshape(array.shape) if is_number else array
 

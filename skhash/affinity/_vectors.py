@@ -29,7 +29,7 @@ def checked_vectors(y: npt.ArrayLike, affinity: str) -> npt.NDArray[np.float64]:
 def centered(
     a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Both minus the mean of `b`: |a|^2 + |b|^2 - 2 a.b loses the digits of vectors that are far from the origin."""
+    """Both minus the mean of `b`, since |a|^2 + |b|^2 - 2 a.b loses the digits of vectors far from the origin."""
     center = b.mean(axis=0)
     return a - center, b - center
 

@@ -1,7 +1,7 @@
 """Counts of items by distance and level, from the kernels or by sorting.
 
-Each distinct code is visited once with its multiplicity where that pays, and queries are
-taken in chunks, so that memory stays bounded for a database of any size.
+Equal codes are merged where this is faster, and queries are taken in chunks, so that memory
+stays bounded for a database of any size. `benchmarks/histogram.py` times these choices.
 """
 
 import numpy as np
@@ -14,31 +14,16 @@ from skhash.codes import as_words, hamming_distances, quantize_weights
 from skhash.metrics._histograms import ragged_histogram
 from skhash.metrics.histogram import RelevanceHistogram
 
-MANY = 100  # queries from which it pays to sort the database
-LEVEL_BITS = 10  # of a 64-bit key of an item; 53 are its distance
+MANY = 100  # queries from which sorting the database is faster
+LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
 LONG = 64  # items per group from which a scan group by group is faster
-SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # from which tables of short codes are faster than a scan
-SHORT_QUERIES = 1024  # of a thread, which makes tables of its own
-PAIRED_ITEMS = 2**13  # per level and word, from which distances are counted in pairs
+SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
+SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
+PAIRED_ITEMS = 2**13  # items per level and word from which distances are counted in pairs
 
 
 def count_plain(queries, database, nbits, pairs):
-    """Histograms of successive chunks of queries by plain Hamming distances.
-
-    Parameters
-    ----------
-    queries, database : uint8 arrays of shape (n, n_bytes)
-        Packed codes.
-    nbits : int
-        Number of bits of a code.
-    pairs : PairLevels
-        Levels of the pairs.
-
-    Yields
-    ------
-    RelevanceHistogram
-        Dense.
-    """
+    """Dense histograms of successive chunks of queries by Hamming distances, from packed codes."""
     codes, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
     is_merged, query_words = len(group) < len(database), item_words(queries)
     is_grouped = len(queries) >= MANY and len(group) >= LONG * pairs.n_groups
@@ -47,8 +32,8 @@ def count_plain(queries, database, nbits, pairs):
         table, query_group, levels = pairs.table(chunk)
         words, places = query_words[chunk], query_group
         kernel, min_size = _kernel(codes.shape, is_grouped, is_merged, len(words), nbits, len(levels))
-        is_sorted = is_merged or min_size > 1  # tables of short codes serve queries of one group together
-        if is_sorted:  # queries repeat, too: distinct ones are taken, in the order of their groups
+        is_sorted = is_merged or min_size > 1  # tables of short codes are faster for sorted queries
+        if is_sorted:  # distinct queries, in the order of their groups
             first, repeats = _distinct_queries(words, places)
             words, places = words[first], places[first]
         counts = np.zeros((len(places), nbits + 1, len(levels)), dtype=np.int64)
@@ -69,11 +54,11 @@ def count_plain(queries, database, nbits, pairs):
 
 
 def _by_group(codes, group, n_groups):
-    """Codes in the order of their groups, and where each group begins, with the end of the last."""
+    """Codes in the order of their groups, and the bounds of the groups, of shape (n_groups + 1,)."""
     from skhash.metrics._histogram_kernels import order_by_group
 
     bounds = np.append(0, np.cumsum(np.bincount(group, minlength=n_groups)))
-    if (group[1:] >= group[:-1]).all():  # all have one target, or were merged and are sorted already
+    if (group[1:] >= group[:-1]).all():  # one target, or already sorted by the merge
         return codes, bounds
     ordered = np.empty_like(codes)
     order_by_group(codes, group, bounds[:-1].copy(), ordered)
@@ -96,24 +81,7 @@ def _kernel(shape, is_grouped, is_merged, n_queries, nbits, n_levels):
 
 
 def count_weighted(queries, database, bit_weights, nbits, pairs):
-    """Histograms of successive chunks of queries by weighted Hamming distances.
-
-    Parameters
-    ----------
-    queries, database : uint8 arrays of shape (n, n_bytes)
-        Packed codes.
-    bit_weights : array-like of shape (nbits,)
-        Weights of the bits.
-    nbits : int
-        Number of bits of a code.
-    pairs : PairLevels
-        Levels of the pairs.
-
-    Yields
-    ------
-    RelevanceHistogram
-        Ragged.
-    """
+    """Ragged histograms of successive chunks of queries by weighted Hamming distances."""
     weights, unit = quantize_weights(bit_weights, nbits)
     for chunk in memory_chunks(len(queries), 64 * len(database)):
         table, query_group, levels = pairs.table(chunk)
@@ -125,7 +93,7 @@ def count_weighted(queries, database, bit_weights, nbits, pairs):
 
 
 def _count_keys(queries, database, weights, unit, chunk, levels_of_pairs, pairs):
-    """Ragged histogram of a slice of queries. Distance and level of an item are one integer, which is sorted."""
+    """Ragged histogram of a slice of queries; an item is one integer of distance and level, and these are sorted."""
     from skhash._kernels import byte_table, count_ties, distance_keys, fill_ties
 
     table, query_group, levels = levels_of_pairs
@@ -153,30 +121,14 @@ def _count_keys(queries, database, weights, unit, chunk, levels_of_pairs, pairs)
 
 
 def count_real(queries, database, activations, candidates, pairs, estimates=None):
-    """Histograms of successive chunks of queries by real queries.
+    """Ragged histograms of successive chunks of queries, ranked by real queries of shape (n_queries, nbits).
 
-    Parameters
-    ----------
-    queries, database : uint8 arrays of shape (n, n_bytes)
-        Packed codes.
-    activations : array of shape (n_queries, nbits)
-        The real queries.
-    candidates : int or None
-        How many items, the first by Hamming distance, the real queries order; the others follow.
-    pairs : PairLevels
-        Levels of the pairs.
-    estimates : Estimates, default=None
-        Terms that turn the scores of the real queries into distances.
-
-    Yields
-    ------
-    RelevanceHistogram
-        Ragged.
+    Real queries order the first `candidates` items by Hamming distance; the other items follow by Hamming distance.
     """
     items, by_code = item_words(database), HammingDistance(item_words(queries))
     real = real_distance(activations, estimates)
     n_items, everything = len(items), np.arange(len(items))[None]
-    n_first = n_items if candidates is None else candidates + pairs.exclude_self  # a query is nearest to itself
+    n_first = n_items if candidates is None else candidates + pairs.exclude_self  # one more, since a query finds itself
     for chunk in memory_chunks(len(queries), 64 * n_items):
         n_queries = len(queries[chunk])
         distances = np.empty((n_queries, n_items))
@@ -198,22 +150,7 @@ def count_real(queries, database, activations, candidates, pairs, estimates=None
 
 
 def count_ragged(distances, queries, pairs):
-    """Histogram of a slice of queries by distances of any kind.
-
-    Parameters
-    ----------
-    distances : float64 array of shape (n_queries, n_items)
-        Distances of these queries.
-    queries : slice
-        Which queries.
-    pairs : PairLevels
-        Levels of the pairs.
-
-    Returns
-    -------
-    RelevanceHistogram
-        Ragged.
-    """
+    """Ragged histogram of a slice of queries by their distances, of shape (n_queries, n_items)."""
     table, query_group, levels = pairs.table(queries)
     if pairs.exclude_self:
         distances = distances.copy()
@@ -222,10 +159,10 @@ def count_ragged(distances, queries, pairs):
 
 
 def _merge_equal(words, group, n_queries):
-    """Items with those of equal code and target merged, if that saves half of the scan; and their multiplicity."""
+    """Codes, groups and multiplicities, with items of equal code and target merged if this halves the scan."""
     n_items = words.shape[1]
     unmerged = words, group, np.ones(n_items, dtype=np.int64)
-    sample = slice(None, None, -(-n_items // 16_384))  # some items show whether codes repeat at all
+    sample = slice(None, None, -(-n_items // 16_384))  # a sample of the items
     if n_queries < MANY or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
         return unmerged
     keys, code_bits = _keys(words, group)
@@ -247,7 +184,7 @@ def _merge_equal(words, group, n_queries):
 
 
 def _distinct_queries(words, group):
-    """Indices of the queries with distinct code and target, and which of them each query equals."""
+    """Indices of the queries with distinct code and target, and for each query the index of its equal among them."""
     keys, code_bits = _keys(words.T, group)
     everything = np.arange(len(group))
     if code_bits is None:
@@ -256,9 +193,9 @@ def _distinct_queries(words, group):
 
 
 def _keys(words, group):
-    """One integer per code and group, and the number of bits of the code in it, which ascend with group and code.
+    """Integer of each pair of code and group, and its number of bits of the code; keys ascend with group and code.
 
-    Where they do not fit into 64 bits, the integers are hashes and the number is None.
+    If these do not fit into 64 bits, the integers are hashes, and the number is None.
     """
     code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
     if len(words) == 1 and code_bits + group_bits < 64:
@@ -271,6 +208,6 @@ def _keys(words, group):
 
 
 def _share_of_distinct(keys):
-    """Share of distinct integers, which are sorted in place; it is only used to choose a method."""
+    """Share of distinct integers, which are sorted in place."""
     keys.sort()
     return (1 + np.count_nonzero(keys[1:] != keys[:-1])) / len(keys)

@@ -31,27 +31,9 @@ def check_rank_or_radius(H: RelevanceHistogram, k: int | None, radius: float | N
 def retrieved(
     H: RelevanceHistogram, counts: Any, distances: Any, k: int | None, radius: float | None, ties: str
 ) -> tuple[Any, Any, Any]:
-    """Numbers of hits, of retrieved items, and of relevant items of each query.
+    """Numbers of hits, of retrieved items and of relevant items in the database, each of shape (n_queries,).
 
-    Parameters
-    ----------
-    H : RelevanceHistogram
-        Histogram of all queries.
-    counts : array of shape (n_queries, n_ties, n_levels)
-        Counts of some queries.
-    distances : ndarray of shape (n_ties,) or (n_queries, n_ties)
-        Their distances.
-    k : int or None
-        Rank until which items are retrieved.
-    radius : float or None
-        Distance within which they are, if `k` is None.
-    ties : "average", "best" or "worst"
-        Order inside the tie that rank k splits.
-
-    Returns
-    -------
-    hits, n_retrieved, relevant : arrays of shape (n_queries,)
-        Relevant items among the retrieved ones, retrieved items, relevant items in the database.
+    Items are retrieved up to rank `k`, or within `radius` if `k` is None.
     """
     if radius is None:
         n, p = tied_relevance(counts, ties)

@@ -10,7 +10,7 @@ LOG_2 = 0.6931471805599453
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
 def _log(x):
-    """log(x) for x > 0 without a call, so that loops with it are vectorized: x = 2**k m, m near 1."""
+    """log(x) for x > 0 without a call, so that loops are vectorized, with x = 2**k m and m near 1."""
     bits = np.int64(np.float64(x).view(np.int64) - ROOT_HALF)
     m = np.int64((bits & MANTISSA) + ROOT_HALF).view(np.float64)
     t = (m - 1.0) / (m + 1.0)
@@ -41,7 +41,7 @@ def digamma_and_trigamma(x):
 
 @nb.njit(nogil=True, error_model="numpy")
 def higher_polygamma(x):
-    """psi''(x), psi'''(x) and psi''''(x) for x > 0, as `digamma_and_trigamma`."""
+    """psi''(x), psi'''(x) and psi''''(x) for x > 0, by the recurrence and the asymptotic series."""
     psi2, psi3, psi4 = 0.0, 0.0, 0.0
     while x < SHIFT:
         inverse = 1.0 / x

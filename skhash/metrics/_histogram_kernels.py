@@ -5,13 +5,13 @@ import numpy as np
 
 from skhash._hamming_kernels import BLOCK, block_distances, popcount
 
-LANES = 4  # interleaved histograms, so that equal neighbors do not wait for each other
-TEAM = 4  # queries of one pass over the codes, each with histograms of its own
-TEAM_LANES = 2  # histograms of each of them
-TEAM_BLOCK = 4096  # codes that all teams count before the next ones
-MAX_VALUES = 2**17  # of the histograms of all teams
-PAIR_BLOCK = 2**16  # codes that are counted in pairs for all queries, while they are in the second-level cache
-BYTE = 256  # distances of a byte
+LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
+TEAM = 4  # queries of one pass over the codes
+TEAM_LANES = 2  # interleaved histograms of each query of a team
+TEAM_BLOCK = 4096  # codes of a block that all teams count
+MAX_VALUES = 2**17  # values in the histograms of all teams
+PAIR_BLOCK = 2**16  # codes of a block that is counted in pairs, which stays in the second-level cache
+BYTE = 256  # number of distances that a byte can hold
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -35,24 +35,11 @@ def add_lanes(lanes, counts):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def hamming_histogram(queries, database, multiplicity, group, table, query_group, counts):
-    """Add to ``counts[q, d, level]`` the database items at distance d of query q.
+    """Add the number of items at distance d of query q to ``counts[q, d, level]``.
 
-    Parameters
-    ----------
-    queries : uint64 array of shape (n_queries, n_words)
-        Query codes.
-    database : uint64 array of shape (n_words, n_items)
-        Distinct database codes, word-major.
-    multiplicity : int64 array of shape (n_items,)
-        How many items share each code.
-    group : uint32 array of shape (n_items,)
-        Column of `table` that holds an item's level.
-    table : uint32 array of shape (n_query_groups, n_groups)
-        Index of the affinity level.
-    query_group : int64 array of shape (n_queries,)
-        Row of `table` of each query.
-    counts : int64 array of shape (n_queries, nbits + 1, n_levels)
-        Changed in place.
+    Shapes: queries (n_queries, n_words), database (n_words, n_items) of distinct codes, multiplicity and group
+    (n_items,), table of level indices (n_query_groups, n_groups), query_group (n_queries,), counts (n_queries, nbits +
+    1, n_levels).
     """
     n_items = database.shape[1]
     n_distances, n_levels = counts.shape[1:]
@@ -72,17 +59,7 @@ def hamming_histogram(queries, database, multiplicity, group, table, query_group
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do what `hamming_histogram` does for a database in the order of its groups, which looks no level up.
-
-    Codes of one word have a kernel of their own, `grouped_words`: a process compiles what it needs.
-
-    Parameters
-    ----------
-    queries, database, multiplicity, table, query_group, counts : array
-        As there.
-    bounds : int64 array of shape (n_groups + 1,)
-        Where the items of each group begin, and the end of the last.
-    """
+    """Do the same as `hamming_histogram` for items sorted by group; ``bounds[g]`` is the first item of group g."""
     n_distances, n_levels = counts.shape[1:]
     distances = np.empty(BLOCK, np.int32)
     for q in range(len(queries)):
@@ -99,15 +76,9 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do what `grouped_histogram` does for codes of one word, each of which is read once for a team of queries.
+    """Do the same as `grouped_histogram` for codes of one word, each read once for TEAM queries.
 
-    A distance is counted as soon as it is known: no block of distances is written and read again. All teams count a
-    block of codes before the next one, so that it stays in the cache.
-
-    Parameters
-    ----------
-    queries, database, multiplicity, bounds, table, query_group, counts : array
-        As there.
+    All teams count a block of codes before the next one, so that it stays in the cache (`benchmarks/histogram.py`).
     """
     words, (n_queries, n_distances, n_levels) = database[0], counts.shape
     n_teams = max(1, MAX_VALUES // (TEAM_LANES * TEAM * n_levels * n_distances))
@@ -129,22 +100,16 @@ def grouped_words(queries, database, multiplicity, bounds, table, query_group, c
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def paired_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do what `grouped_histogram` does for many codes, each of one item, whose distances fit into a byte.
+    """Do the same as `grouped_histogram` for distances below 256 and multiplicities of 1, which are not read.
 
-    The distances of two successive items are one index into a table of pairs of distances: one addition counts both.
-
-    Parameters
-    ----------
-    queries, database, bounds, table, query_group, counts : array
-        As there.
-    multiplicity : int64 array of shape (n_items,)
-        Ones, which are not read.
+    The distances of two successive items are one index into a table, so that one addition counts both
+    (`benchmarks/histogram.py`).
     """
     n_items, (n_queries, n_distances, n_levels) = database.shape[1], counts.shape
     pairs = np.zeros((n_levels, n_distances * BYTE), np.int32)
     distances = np.empty(BLOCK, np.uint8)
     indices = distances.view(np.uint16)
-    size = -(-n_items // -(-n_items // PAIR_BLOCK))  # of blocks of nearly equal size
+    size = -(-n_items // -(-n_items // PAIR_BLOCK))  # blocks of nearly equal size
     for begin in range(0, n_items, size):
         for q in range(n_queries):
             level = table[query_group[q]]
@@ -184,18 +149,9 @@ def _move_pairs(pairs, counts):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def order_by_group(words, group, places, ordered):
-    """Write the codes in the order of their groups, and within a group in their own.
+    """Write codes of shape (n_words, n_items) into `ordered`, sorted by group.
 
-    Parameters
-    ----------
-    words : uint64 array of shape (n_words, n_items)
-        Codes, word-major.
-    group : int64 array of shape (n_items,)
-        Group of each code.
-    places : int64 array of shape (n_groups,)
-        Where each group begins. Changed in place.
-    ordered : uint64 array of shape (n_words, n_items)
-        Receives the codes.
+    `places` has the place of the first item of each group, and is changed.
     """
     for i in range(len(group)):
         place = places[group[i]]
@@ -206,9 +162,9 @@ def order_by_group(words, group, places, ordered):
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
 def fill_team(queries, levels, query_group, first, last, n_distances, team, offsets):
-    """Set the codes of the queries from `first` on, and where the histograms of their levels of a group begin."""
+    """Set the codes of the queries from `first` on, and the offsets of their levels for a group."""
     for j in range(TEAM):
-        q = min(first + j, last - 1)  # of a last team that is small, some are not used
+        q = min(first + j, last - 1)  # a small last team repeats a query, whose counts are not used
         team[j], offsets[j] = queries[q, 0], levels[query_group[q]] * n_distances
 
 

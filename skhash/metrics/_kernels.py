@@ -1,18 +1,18 @@
 """Compiled listwise metrics of a batch: soft counts, the metric with its derivative by them, and that by the products.
 
-The formulas are those of average_precision.py, ndcg.py and fast_ap.py on the soft counts of soft_histogram.py, which
-stay the definition and the oracle. Sums are float64. A tie d of a ranking has ``n[d]`` items of mass ``m[d]``: the
+The formulas are those of average_precision.py, ndcg.py and fast_ap.py on the soft counts of soft_histogram.py, with
+which the tests compare. Sums are float64. A tie d of a ranking has ``n[d]`` items of mass ``m[d]``: the
 number of relevant items ``p[d]``, or the gain. The sums over all ties do not depend on the distances, so that
 normalizers are constants.
 
-LANES queries, a block, are computed side by side: value l of tie d of block b, that of query ``b * LANES + l``, is at
+A block of LANES queries is computed side by side. The value of tie d of query ``b * LANES + l``, in block b, is at
 ``(b * n_ties + d) * LANES + l`` of a flat array. So loops over all values are vectorized, and so are sums over ties,
-which add the value LANES before. No query depends on another one. The ties of block b that have items are those from
-``ends[b, 0]`` to ``ends[b, 1]`` of that array.
+which add the value LANES before. ``ends[b]`` are the bounds in that array of the ties of block b that have items.
+`benchmarks/talr_step.py` measures a step.
 
-The first training of a process without numba's cache waits until the kernels are compiled. That takes longest where
-numba infers types and compiles what numpy's functions do, again in each kernel that inlines another one. So kernels
-are few loops over single values, arrays for work are made by the caller, and each metric is a kernel of its own.
+Without numba's cache, the first training waits until the kernels are compiled. numba compiles functions of numpy
+slowly, and again in each kernel. So kernels are loops over single values, the caller makes the arrays for work, and
+each metric has its own kernel.
 """
 
 import numba as nb
@@ -21,14 +21,14 @@ import numpy as np
 from skhash.metrics._digamma_kernels import digamma_and_trigamma, higher_polygamma
 
 TRACE = 1e-9  # a tie with fewer soft items counts as empty
-POLE = 1e-3  # AP_T uses a series where n[d] is so near to 1
+POLE = 1e-3  # AP_T uses a series where n[d] differs less from 1
 LANES = 8  # queries that are computed side by side
-TILE = 8  # samples whose sums are transposed at a time
+TILE = 8  # rows and columns that are transposed at a time
 
 
 @nb.njit(nogil=True, error_model="numpy")
 def _near_one(c, x):
-    """Series of AP_T at c = n[d] - 1 near 0, with its two derivatives: `_near_one` of _precision_sums.py."""
+    """Series of AP_T at c = n[d] - 1 near 0 with its two derivatives, as `_near_one` of _precision_sums.py."""
     psi1 = digamma_and_trigamma(x)[1]
     psi2, psi3, psi4 = higher_polygamma(x)
     slope = psi1 + psi2 * c / 2 + psi3 * c * c / 6
@@ -39,7 +39,7 @@ def _near_one(c, x):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _add_up(values, size, sums):
-    """Sums of the values of the ties before each tie, for one more tie than there are values."""
+    """Set `sums` to the sums over the ties before each tie, and over all ties."""
     for i in range(LANES):
         sums[i] = 0.0
     for i in range(size):
@@ -48,7 +48,7 @@ def _add_up(values, size, sums):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _add_up_both(values, others, size, sums, other_sums):
-    """`_add_up` of two arrays: a sum waits for the one before it, meanwhile another one is computed."""
+    """Do the same as `_add_up` for two arrays at once, since each sum has to wait for the one before it."""
     for i in range(LANES):
         sums[i], other_sums[i] = 0.0, 0.0
     for i in range(size):
@@ -58,14 +58,14 @@ def _add_up_both(values, others, size, sums, other_sums):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _add_later(values, size):
-    """Add to each value those of all later ties, in place."""
+    """Add to each value the values of all later ties, in place."""
     for i in range(size - LANES - 1, -1, -1):
         values[i] += values[i + LANES]
 
 
 @nb.njit(nogil=True, error_model="numpy")
 def _add_later_both(values, others, size):
-    """`_add_later` of two arrays."""
+    """Do the same as `_add_later` for two arrays at once."""
     for i in range(size - LANES - 1, -1, -1):
         values[i] += values[i + LANES]
         others[i] += others[i + LANES]
@@ -73,7 +73,7 @@ def _add_later_both(values, others, size):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _sum_ties(values, size, totals, start):
-    """Sums of the values of all ties."""
+    """Set the totals of one block of queries to the sums of the values over all ties."""
     for lane in range(LANES):
         totals[start + lane] = 0.0
     for d in range(0, size, LANES):
@@ -83,21 +83,11 @@ def _sum_ties(values, size, totals, start):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def average_precision_terms(items, relevant, ends, totals, work):
-    """AP_T times the number of relevant items, and its derivatives by the counts.
+    """Write AP_T times the number of relevant items to `totals`, and replace the counts by its derivatives.
 
-    The derivation is in _precision_sums_torch.py. The sum over the ties is that of ``share * bracket``. What acts
-    through the last rank of tie d, all ties up to d share. Loops with one output each are vectorized.
-
-    Parameters
-    ----------
-    items, relevant : float64 array of shape (n_blocks * n_ties * LANES,)
-        Numbers of items and of relevant items of the ties. Replaced by the derivatives.
-    ends : int64 array of shape (n_blocks, 2)
-        The ties to use.
-    totals : float64 array of shape (n_blocks * LANES,)
-        Receives the value of each query.
-    work : float64 array of shape (12, (n_ties + 1) * LANES)
-        Overwritten.
+    The derivation is in _precision_sums_torch.py. The last rank of a tie depends on all ties up to it, so that its
+    derivative is added to all of them. Shapes: items and relevant (n_blocks * n_ties * LANES,), ends (n_blocks, 2),
+    totals (n_blocks * LANES,), work (12, (n_ties + 1) * LANES).
     """
     before, relevant_before, psi, psi1 = work[0], work[1], work[2], work[3]
     per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
@@ -132,7 +122,7 @@ def average_precision_terms(items, relevant, ends, totals, work):
         for i in range(size):
             by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope[i]
         n_near = np.int64(0)
-        for i in range(size):  # vectorized: few blocks have such ties
+        for i in range(size):  # a vectorized loop, since few blocks have such ties
             n_near += np.int64(abs(n[i] - 1) < POLE)
         for i in range(size if n_near else 0):
             if abs(n[i] - 1) < POLE:
@@ -156,7 +146,10 @@ def average_precision_terms(items, relevant, ends, totals, work):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def discounted_gain_terms(items, gains, ends, totals, work, discounts):
-    """DCG_T and its derivatives by items and gain, with the sums of the discounts, as `average_precision_terms`."""
+    """Write DCG_T to `totals`, and replace items and gains by its derivatives; shapes as in `average_precision_terms`.
+
+    `discounts` are the sums of the discounts up to each rank.
+    """
     ranks, sums, steps, by_rank, d_gain = work[0], work[1], work[2], work[3], work[4]
     for block in range(len(ends)):
         n, gain = items[ends[block, 0] : ends[block, 1]], gains[ends[block, 0] : ends[block, 1]]
@@ -184,7 +177,7 @@ def discounted_gain_terms(items, gains, ends, totals, work, discounts):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def fast_ap_terms(items, relevant, ends, totals, work):
-    """FastAP times the number of relevant items, and its derivatives, as `average_precision_terms`."""
+    """Write FastAP times the number of relevant items, and its derivatives, as `average_precision_terms` does."""
     ranks, sums, precision, by_rank, by_relevant = work[0], work[1], work[2], work[3], work[4]
     for block in range(len(ends)):
         n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
@@ -207,32 +200,12 @@ def fast_ap_terms(items, relevant, ends, totals, work):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def count_items(products, level, offset, scale, n_bins, places, counts, n, p, ends, n_relevant):
-    """Soft counts of the items and of the relevant items of each query, and its number of relevant items.
+    """Soft counts of the items `n` and relevant items `p` of each query, their first and last ties, and `n_relevant`.
 
-    Places are the bins below the irrelevant items, one that nothing uses but the query itself, and as many more for
-    the relevant items. An item adds 1 to the count of its place and its part to what the next bin gets. Items of
-    different queries are added in turn, since a sum waits for the one before it in the same place.
-
-    Parameters
-    ----------
-    products : float32 or float64 array of shape (n_blocks * LANES, n)
-        Inner products of the n samples. Replaced by the part of each item that the next bin gets.
-    level : unsigned integer array of shape (n, n)
-        Index of the level of each pair.
-    offset, scale : scalars of the same type
-        ``scale * (offset - products)`` are the soft distances in units of a bin, in [0, n_bins].
-    n_bins : int
-        Number of bins above bin 0.
-    places : uint32 array of shape (n_blocks * LANES, n)
-        Receives the place of each item, times LANES, plus the query's index in its block.
-    counts : float64 array of shape (4 * (n_bins + 1) * LANES,)
-        Overwritten.
-    n, p : float64 array of shape (n_blocks * (n_bins + 1) * LANES,)
-        Receive the soft counts of the items and of the relevant items. Ties that have none stay unset.
-    ends : int64 array of shape (n_blocks, 2)
-        Receives the ends of the ties that have items.
-    n_relevant : float64 array of shape (n_blocks * LANES,)
-        Receives the number of relevant items.
+    The distances in bins are ``scale * (offset - products)``, for products of shape (n_blocks * LANES, n), which are
+    replaced by the part of each item that the next bin gets. `places`, of the same shape, receives the bin of each
+    item; relevant items have a second set of bins, after one that only the query itself uses. Items of different
+    queries are added in turn, since a sum has to wait for the one before it in the same place.
     """
     n_queries, n_items = level.shape
     relevant = (n_bins + 1) * LANES
@@ -289,7 +262,7 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
 
 @nb.njit(nogil=True, error_model="numpy")
 def _has_items(bits, start, relevant):
-    """Whether a bin has items of any of the queries, from the bits of the counts: a sum of floats takes longer."""
+    """Whether a bin has items of a query of the block, from the bits of the counts."""
     total = bits[start] | bits[relevant + start]
     for i in range(start + 1, start + LANES):
         total |= bits[i] | bits[relevant + i]
@@ -298,22 +271,9 @@ def _has_items(bits, start, relevant):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def count_gains(places, parts, level, masses, discounts, n_bins, gains, normalizers):
-    """Gains of the ties of each query, and its largest DCG, that of the items sorted by level.
+    """Gains of the ties of each query, and as `normalizers` of shape (n,) its DCG with the items sorted by level.
 
-    Parameters
-    ----------
-    places, parts, level : array
-        Places and parts of the items and levels of the pairs, as `count_items` takes and leaves them.
-    masses : float64 array of shape (n_levels,)
-        Gain of an item of each level, 0 for the first.
-    discounts : float64 array of shape (>= n + 2,)
-        Sums of the discounts up to each rank.
-    n_bins : int
-        Number of bins above bin 0.
-    gains : float64 array of shape (n_blocks * (n_bins + 1) * LANES,)
-        Receives the gains.
-    normalizers : float64 array of shape (n,)
-        Receives the largest DCG.
+    `places`, `parts` and `level` are those of `count_items`, and `masses` the gains of the levels.
     """
     level_totals = np.empty(len(masses), np.int64)
     relevant = np.uint32((n_bins + 1) * LANES)
@@ -337,26 +297,10 @@ def count_gains(places, parts, level, masses, discounts, n_bins, gains, normaliz
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_m, table, slopes):
-    """Derivatives of each query's metric by its products, from those by the soft counts.
+    """Write the derivatives of the metric of each row by half its products, of shape (n, n), into `slopes`.
 
-    Parameters
-    ----------
-    places, level, masses : array
-        As for `count_gains`.
-    is_graded : bool
-        Whether masses other than 0 and 1 count.
-    scale : scalar of the type of the products
-        Bins per unit of the soft distances, which are half the nbits less the products.
-    factors : float64 array of shape (n,)
-        What the derivatives of each query are multiplied by.
-    ends : int64 array of shape (n_blocks, 2)
-        The ties that have items.
-    d_n, d_m : float64 array of shape (n_blocks * (n_bins + 1) * LANES,)
-        Derivatives by the number of items and by their mass.
-    table : array of shape (2 * (n_bins + 1) * LANES,), of the type of the products
-        Overwritten. The last bin and the place of the query itself must be 0.
-    slopes : array of shape (n, n), of the type of the products
-        Receives the derivatives of the metric of a row by half the products in that row.
+    `d_n` and `d_m` are its derivatives by the number of items and by their mass in each tie, and `factors`, of shape
+    (n,), are multiplied in. The last bin and the place of the query itself must be 0 in `table`, which is overwritten.
     """
     relevant = len(table) // 2
     for q in range(len(level)):
@@ -366,7 +310,7 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
             n_lanes = min(LANES, len(level) - q)
             for i in range(start, stop, LANES):
                 for lane in range(n_lanes):
-                    # from derivatives by counts to those by products, nearer if larger
+                    # the derivative by a product: a larger product moves the item to a nearer tie
                     tie, factor = i + lane, scale * factors[q + lane]
                     by_n, by_m = (d_n[tie] - d_n[tie + LANES]) * factor, (d_m[tie] - d_m[tie + LANES]) * factor
                     table[tie - base] = by_n
@@ -381,17 +325,7 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def add_transposed(slopes, weights, sums):
-    """Sums of each pair of derivatives, since the product of two samples is in both of their rows.
-
-    Parameters
-    ----------
-    slopes : array of shape (n, n)
-        Derivatives of each row's value.
-    weights : array of shape (n,)
-        Derivatives by the values.
-    sums : array of shape (n, n)
-        Receives ``weights[:, None] * slopes`` plus its transpose. It may be `slopes`.
-    """
+    """Write ``weights[:, None] * slopes`` plus its transpose, of shape (n, n), into `sums`, which may be `slopes`."""
     n, tile = len(slopes), np.empty((TILE, TILE), slopes.dtype)
     n_whole = n - n % TILE
     for a in range(0, n_whole, TILE):

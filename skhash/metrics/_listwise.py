@@ -1,7 +1,7 @@
-"""Metrics of a batch whose samples rank each other, compiled, for training on the CPU.
+"""Compiled metrics of a batch whose samples rank each other, for training on the CPU.
 
-One pass over the pairs computes what soft_histogram.py and the formulas of the metrics define, with the
-derivative by hand. Those stay the definition, the path of other devices, and the oracle of the tests.
+One pass over the pairs computes the metrics on the soft counts of soft_histogram.py, with a derivative by hand. Other
+devices use soft_histogram.py and the formulas of the metrics, and the tests compare both.
 """
 
 from typing import Any
@@ -18,37 +18,9 @@ from skhash.metrics.ndcg import _level_gains
 def listwise_metric(
     phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.ArrayLike, metric: str, *, n_bins: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tie-aware metric on soft counts of soft Hamming distances, differentiable with respect to the activations.
+    """Soft metric "ap", "ndcg" or "fastap" of each sample as a query, of shape (n,), and whether it is defined.
 
-    Parameters
-    ----------
-    phi : float32 or float64 tensor of shape (n, nbits)
-        Activations in [-1, 1], on the CPU. The distance of two samples is ``(nbits - <phi, phi'>) / 2``.
-    level_index : uint32 ndarray of shape (n, n)
-        Index of each pair's level; the diagonal is ignored.
-    levels : array-like of shape (n_levels,)
-        Levels, ascending from 0.
-    metric : "ap", "ndcg" or "fastap"
-        The metric.
-    n_bins : int, default=None
-        Number of bins above bin 0; None uses one bin per bit.
-
-    Returns
-    -------
-    values : float64 tensor of shape (n,)
-        Metric of each sample as a query that ranks the others, 0 if nothing is relevant to it.
-    defined : bool tensor of shape (n,)
-        Whether something is relevant to it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import torch
-    >>> from skhash.metrics._listwise import listwise_metric
-    >>> phi = torch.tensor([[1.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
-    >>> same_class = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=np.uint32)
-    >>> listwise_metric(phi, same_class, [0, 1], "ap")
-    (tensor([1.0000, 0.9339, 0.0000], dtype=torch.float64), tensor([ True,  True, False]))
+    Activations `phi` of shape (n, nbits) are in [-1, 1], on the CPU; the diagonal of `level_index` is ignored.
     """
     n_bins = phi.shape[1] if n_bins is None else n_bins
     arguments = level_index, _masses(levels, metric), metric, n_bins
@@ -64,30 +36,7 @@ def listwise_loss(
     *,
     n_bins: int | None = None,
 ) -> tuple[float, npt.NDArray[Any]]:
-    """One minus the mean metric of the samples to which another one is relevant, and its derivative.
-
-    Parameters
-    ----------
-    phi, level_index, levels, metric, n_bins
-        As for :func:`listwise_metric`, with an array of activations.
-
-    Returns
-    -------
-    loss : float
-        The loss, in [0, 1].
-    slopes : ndarray of shape (n, nbits)
-        Its derivative by the activations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.metrics._listwise import listwise_loss
-    >>> phi = np.array([[1.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
-    >>> same_class = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=np.uint32)
-    >>> loss, slopes = listwise_loss(phi, same_class, [0, 1], "ap")
-    >>> round(loss, 4)
-    0.0331
-    """
+    """One minus the mean of the defined metrics, and its derivative by the activations, of shape (n, nbits)."""
     n_bins = phi.shape[1] if n_bins is None else n_bins
     values, is_defined, slopes = _evaluate(phi, level_index, _masses(levels, metric), metric, n_bins)
     n_defined = max(int(np.count_nonzero(is_defined)), 1)
@@ -103,7 +52,7 @@ def _masses(levels: npt.ArrayLike, metric: str) -> npt.NDArray[np.float64]:
 def _evaluate(
     phi: npt.NDArray[Any], level_index: npt.NDArray[Any], masses: npt.NDArray[np.float64], metric: str, n_bins: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[Any]]:
-    """Values, whether they are defined, and their derivatives by half the products of the samples in each row."""
+    """Values, whether they are defined, and derivatives of shape (n, n) by half the products of each row."""
     from skhash.metrics import _kernels
 
     n, nbits = phi.shape
@@ -130,7 +79,7 @@ def _evaluate(
         _kernels.discounted_gain_terms(*ties, discounts)
     factors = is_defined / np.where(is_defined, normalizers, 1)
     slopes, table = products[:n], np.zeros(2 * size, real)
-    of_ties = factors, ends, items, masses_of_ties, table  # which the kernel has replaced by the derivatives
+    of_ties = factors, ends, items, masses_of_ties, table  # the kernel has replaced the counts by the derivatives
     _kernels.write_slopes(places, level_index, masses, is_graded, scale, *of_ties, slopes)
     return totals[:n] * factors, is_defined, slopes
 
@@ -138,7 +87,7 @@ def _evaluate(
 def _differentiate(
     phi: npt.NDArray[Any], slopes: npt.NDArray[Any], weights: npt.NDArray[Any], sums: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
-    """Derivative of the weighted sum of the values by the activations. `sums` is for work, and may be `slopes`."""
+    """Derivative of the weighted sum of the values by the activations; `sums` is overwritten, and may be `slopes`."""
     from skhash.metrics import _kernels
 
     _kernels.add_transposed(slopes, weights / 2, sums)

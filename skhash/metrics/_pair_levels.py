@@ -7,19 +7,7 @@ from skhash.affinity._targets import as_targets, distinct_targets
 
 
 class PairLevels:
-    """Levels of all pairs of queries and items, as a table of distinct targets.
-
-    Parameters
-    ----------
-    n_queries, n_items : int
-        Numbers of queries and of items.
-    query_y, database_y : array-like of shape (n_queries, ...) and (n_items, ...)
-        Their targets.
-    affinity : "auto" or callable
-        The affinity.
-    exclude_self : bool
-        Whether item i is left out of the ranking of query i.
-    """
+    """Levels of all pairs of queries and items, as a table of distinct targets."""
 
     def __init__(self, n_queries, n_items, query_y, database_y, affinity, exclude_self):
         query_y = _checked("query_y", query_y, n_queries, "queries")
@@ -45,22 +33,7 @@ class PairLevels:
         self.exclude_self = exclude_self
 
     def table(self, queries):
-        """Levels of a slice of queries.
-
-        Parameters
-        ----------
-        queries : slice
-            Which queries.
-
-        Returns
-        -------
-        indices : uint32 array of shape (n_query_groups, n_groups)
-            Index of the level of each pair of distinct targets.
-        group : int64 array of shape (n_queries,)
-            Row of `indices` of each query.
-        levels : ndarray of shape (n_levels,)
-            The levels.
-        """
+        """Level indices of a slice of queries (n_query_groups, n_groups), the row of each query, and the levels."""
         groups, group = np.unique(self.query_group[queries], return_inverse=True)
         indices, levels = level_indices(self.affinity, self.query_targets[groups], self.database_targets)
         return indices, group, levels

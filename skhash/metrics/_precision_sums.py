@@ -22,20 +22,7 @@ class TieTerms(NamedTuple):
 
 
 def tie_terms(n, p, k=None):
-    """Terms of each tie.
-
-    Parameters
-    ----------
-    n, p : float64 arrays of shape (n_queries, n_ties)
-        Items and relevant items of each tie, whole or soft.
-    k : int, default=None
-        Cutoff rank.
-
-    Returns
-    -------
-    TieTerms
-        Arrays of shape (n_queries, n_ties), except `single` and `series`.
-    """
+    """Terms of ties with n items, p of them relevant, both of shape (n_queries, n_ties), up to rank k."""
     xp = array_namespace(n)
     last = ranks_within(n)
     ranks = last if k is None else ranks_within(n, k)
@@ -43,15 +30,15 @@ def tie_terms(n, p, k=None):
     harmonic = xp.diff(digamma(ranks + 1), axis=-1)
     single = xp.abs(n - 1) < 1e-3
     if k is not None:
-        # compare ranks: the difference of soft ranks can be below n by rounding
+        # ranks are compared, since a difference of soft ranks can be below n by rounding
         cut = before + n > k
         single = single & ~cut
     divisor = xp.where(single, xp.inf, n - 1)
     if k is not None:
-        # the ratio has no meaning for a cut tie of fewer than two soft items: bound it (exact for whole items)
+        # bounds the ratio of a cut tie of fewer than two soft items; exact for whole items
         divisor = xp.where(cut & (n < 2), 1.0, divisor)
     slope, excess = 1 / divisor, counted - (before + 1) * harmonic
-    if isinstance(n, np.ndarray):  # the series adds 0 for one whole relevant item, but its gradient is needed
+    if isinstance(n, np.ndarray):  # one whole relevant item adds 0, but torch needs the gradient
         single = single & (p > 0) & ((n != 1) | (p != 1))
     where = xp.nonzero(single)
     series = _near_one(n[where] - 1, before[where] + 2)
@@ -68,7 +55,7 @@ def bracket_term(p, terms):
 def _near_one(c, x):
     """[n_d - (N_{d-1} + 1) harmonic] / c at c = n_d - 1 near 0, x = N_{d-1} + 2, and its two derivatives.
 
-    The Taylor series around c = 0, to second order so that the gradient is accurate, too.
+    It is the Taylor series around c = 0, to second order so that the gradient is accurate, too.
     """
     psi1, psi2, psi3, psi4 = (polygamma(order, x) for order in (1, 2, 3, 4))
     slope = psi1 + psi2 * c / 2 + psi3 * c**2 / 6

@@ -21,11 +21,11 @@ from skhash.metrics._ties import per_item
 
 
 class PrecisionSums(torch.autograd.Function):
-    """``_precision_sums`` of average_precision.py without a cutoff rank."""
+    """``_precision_sums`` of average_precision.py without a cutoff rank, with its derivative."""
 
     @staticmethod
     def forward(ctx, n, p):
-        """Sum of precisions of every tie, from float64 tensors (n_queries, n_ties)."""
+        """Sum of precisions of each tie, from float64 tensors of shape (n_queries, n_ties)."""
         ctx.terms = tie_terms(n, p)
         values, share = bracket_term(p, ctx.terms), per_item(p, n)
         ctx.save_for_backward(n, p, values, share)
@@ -53,5 +53,5 @@ class PrecisionSums(torch.autograd.Function):
 
 
 def _later(x):
-    """Sum over the later ties."""
+    """Sum of the values of the later ties."""
     return x.sum(-1, keepdim=True) - x.cumsum(-1)

@@ -15,7 +15,7 @@ TIES = ("average", "best", "worst")
 EMPTY = ("skip", "zero", "one", "nan")
 DISCOUNTS = ("log2", "structhash")
 
-#: what a query without a value lacks
+#: what a query without a value lacks, for warnings
 NO_RELEVANT_ITEM = "relevant item"
 NO_PAIR = "pair of a relevant and an irrelevant item"
 
@@ -38,20 +38,7 @@ def check_histogram(H: object) -> None:
 
 
 def check_whole(n: Any, p: Any, where: str) -> None:
-    """Raise ValueError unless the numbers of items are whole and in numpy.
-
-    Parameters
-    ----------
-    n, p : arrays of shape (n_queries, n_ties)
-        Items and relevant items of each tie.
-    where : str
-        What needs them, for the message.
-
-    Raises
-    ------
-    ValueError
-        For tensors and soft counts.
-    """
+    """Raise ValueError unless the numbers of items are whole and in numpy; `where` names what needs this."""
     if not isinstance(n, np.ndarray) or (n % 1).any() or (p % 1).any():
         raise ValueError(f"`H` must have whole counts for {where}. Got soft counts instead.")
 
@@ -63,25 +50,9 @@ def over_queries(
     average: bool,
     lacking: str = NO_RELEVANT_ITEM,
 ) -> Any:
-    """Values of a metric for all queries, or their mean.
+    """Values of a metric per query, or their mean.
 
-    Parameters
-    ----------
-    H : RelevanceHistogram
-        Counts.
-    formula : callable
-        Maps (counts, distances) of some queries to their values, and to a mask of the queries with a value.
-    empty : "skip", "zero", "one" or "nan"
-        Value of the other queries; "skip" leaves them out of the mean.
-    average : bool
-        Mean over the queries; False returns one value per query ("skip" is NaN then).
-    lacking : str, default="relevant item"
-        What a query without a value lacks, for the warning.
-
-    Returns
-    -------
-    float or array of shape (n_queries,)
-        The metric.
+    `formula` maps (counts, distances) of some queries to their values and to a mask of the queries that have one.
     """
     check_option("empty", empty, EMPTY)
     check_histogram(H)
@@ -96,26 +67,7 @@ def over_queries(
 def mean_over_queries(
     values: Any, empty: str = "skip", lacking: str = NO_RELEVANT_ITEM, warn: bool = True, stacklevel: int = 3
 ) -> Any:
-    """Mean of values per query; under "skip" without the queries that have NaN.
-
-    Parameters
-    ----------
-    values : array of shape (n_queries, ...)
-        Values, NaN for a query without a value under "skip" and "nan".
-    empty : "skip", "zero", "one" or "nan", default="skip"
-        How the values of these queries were chosen.
-    lacking : str, default="relevant item"
-        What a query without a value lacks, for the warning.
-    warn : bool, default=True
-        Whether to warn of queries that are left out.
-    stacklevel : int, default=3
-        Stack level of the warning; 3 is the caller of the function that calls this one.
-
-    Returns
-    -------
-    float, a tensor without axes, or an array of the further axes
-        The mean; NaN if no query has a value.
-    """
+    """Mean of values per query; with "skip" without NaN, with a warning that says what the queries lack."""
     xp = array_namespace(values)
     if empty == "skip":
         defined = ~xp.any(xp.isnan(xp.reshape(values, (values.shape[0], -1))), axis=-1)

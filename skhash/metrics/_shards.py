@@ -1,4 +1,4 @@
-"""Rankings of a database whose shards are blocks of a dask collection: histograms that add."""
+"""Rankings of a dask database: the histograms of its blocks add up."""
 
 import functools
 import operator
@@ -17,12 +17,12 @@ from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram
 
-#: how many results of shards are combined at a time, which bounds the memory
+#: results of blocks that are combined at a time, which bounds the memory
 SPLIT_EVERY = 8
 
 
 def is_dask(value: Any) -> bool:
-    """Whether a value is a dask collection, whose blocks are computed later."""
+    """Whether a value is a dask collection."""
     return hasattr(value, "__dask_graph__")
 
 
@@ -36,7 +36,7 @@ def blocks_of(collection: Any, name: str) -> list[Any]:
 
 
 def pairs_of_blocks(codes: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Blocks of codes or samples, each with that of the targets."""
+    """Pairs of a delayed block of codes or samples and the delayed block of its targets."""
     blocks = blocks_of(codes, "database_codes"), blocks_of(y, "database_y")
     if len(blocks[0]) != len(blocks[1]):
         raise ValueError(
@@ -47,7 +47,7 @@ def pairs_of_blocks(codes: Any, y: Any) -> list[tuple[Any, Any]]:
 
 
 def reduce_tree(parts: Sequence[Any], combine: Callable[[list[Any]], Any], split_every: int) -> Any:
-    """Delayed result of combining delayed parts, a few at a time, in their order."""
+    """Delayed result of combining delayed parts in their order, a few at a time."""
     from dask import delayed
 
     together = delayed(combine)
@@ -57,7 +57,7 @@ def reduce_tree(parts: Sequence[Any], combine: Callable[[list[Any]], Any], split
 
 
 def encode_estimator_block(estimator: Any, X: Any) -> npt.NDArray[np.uint8]:
-    """Packed codes of a block of samples, by a hasher or by what ends in one."""
+    """Packed codes of a block of samples, by a hasher or an estimator that ends in one."""
     return encode_block(find_hasher(estimator), hasher_input(estimator, X))
 
 
@@ -70,7 +70,7 @@ def count_blocks(
     nbits: int | None,
     split_every: int = SPLIT_EVERY,
 ) -> Any:
-    """Delayed histogram of pairs of delayed codes and targets. "auto" is the affinity of the queries' targets."""
+    """Delayed histogram of pairs of delayed codes and targets; the affinity "auto" is that of the queries' targets."""
     from dask import delayed
 
     if isinstance(affinity, NeighborAffinity):
@@ -118,7 +118,7 @@ class ShardedRanking(Ranking):
 def sharded_ranking(
     estimator: Any, database: Any, queries: Any, nbits: int, query_y: Any, affinity: Any, bit_weights: Any
 ) -> ShardedRanking:
-    """Ranking of a dask database, which is encoded where its blocks are, and never gathered."""
+    """Ranking of a dask database; each block is encoded by its worker and never gathered."""
     from dask import delayed
 
     pairs = pairs_of_blocks(*database)

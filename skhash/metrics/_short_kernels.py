@@ -26,15 +26,7 @@ SIDE = 2**HALF  # values of a half
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def short_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do what `grouped_histogram` does for codes of at most 16 bits.
-
-    Parameters
-    ----------
-    queries, database, multiplicity, bounds, table, query_group : array
-        As there.
-    counts : int64 array of shape (n_queries, nbits + 1, n_levels)
-        Zeros, which receive the counts.
-    """
+    """Do the same as `grouped_histogram` for codes of at most 16 bits; `counts` must be zeros."""
     words, (n_queries, n_distances, n_levels) = database[0], counts.shape
     totals = _count_all(queries[:, 0], words, multiplicity)
     frequent = _frequent_levels(table, bounds, n_levels)[query_group]
@@ -60,7 +52,7 @@ def short_histogram(queries, database, multiplicity, bounds, table, query_group,
 
 @nb.njit(nogil=True, error_model="numpy")
 def _frequent_levels(table, bounds, n_levels):
-    """The level that most items have, of each group of queries."""
+    """Level of the most items, for each group of queries."""
     frequent = np.empty(len(table), np.int64)
     for row in range(len(table)):
         sizes = np.zeros(n_levels, np.int64)
@@ -72,15 +64,15 @@ def _frequent_levels(table, bounds, n_levels):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _count_all(queries, words, items):
-    """Numbers of items of each query by distance, from 0 to 16."""
+    """Numbers of items of each query at the distances from 0 to 16."""
     mask, half = np.uint64(SIDE - 1), np.uint64(HALF)
-    grid = np.zeros((SIDE, SIDE), np.int64)  # by upper and lower half
+    grid = np.zeros((SIDE, SIDE), np.int64)  # number of items by upper and lower half
     for i in range(len(words)):
         grid[words[i] >> half, words[i] & mask] += items[i]
     totals = np.zeros((len(queries), MAX_BITS + 1), np.int64)
     near = np.zeros((HALF + 2, SIDE), np.int64)
     spare = np.zeros_like(near)
-    of_query = np.empty((SIDE, HALF + 1), np.int64)  # the counts of one lower half side by side
+    of_query = np.empty((SIDE, HALF + 1), np.int64)  # contiguous for one lower half
     for upper in range(SIDE):
         if grid[upper].any():
             _count_half(grid[upper], near, spare, of_query)
@@ -96,7 +88,7 @@ def _count_all(queries, words, items):
 def _count_half(items, near, spare, of_query):
     """Set ``near[d + 1, x]`` and ``of_query[x, d]`` to the number of items whose lower half is at distance d of x.
 
-    ``near[0]`` and ``spare[0]`` are 0.
+    ``near[0]`` and ``spare[0]`` must be 0.
     """
     near[1] = items
     for i in range(0, HALF, 2):
@@ -109,10 +101,7 @@ def _count_half(items, near, spare, of_query):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _add_bit(counts, i, result):
-    """Count the differences in one more bit.
-
-    It is the first bit of x, and becomes the last one of the result, so that all values of a loop are side by side.
-    """
+    """Count the differences in one more bit, the first of x, which becomes the last one of the result."""
     counts[i + 2] = 0  # no item differs in more bits so far
     for d in range(1, i + 3):
         same, closer, row = counts[d], counts[d - 1], result[d]

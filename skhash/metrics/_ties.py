@@ -17,33 +17,9 @@ from array_api_compat import array_namespace, is_torch_namespace
 
 
 def tied_ranking(counts: Any, level_mass: Any, ties: str = "average") -> tuple[Any, Any]:
-    """Tied ranking of counts.
+    """Number of items and mass of each tie, of shape (n_queries, n_ties); "best" and "worst" have n_ties * n_levels.
 
-    Parameters
-    ----------
-    counts : array of shape (n_queries, n_ties, n_levels)
-        Counts of a RelevanceHistogram.
-    level_mass : array-like of shape (n_levels,)
-        Mass of one item of each level, ascending.
-    ties : "average", "best" or "worst", default="average"
-        Order inside the ties.
-
-    Returns
-    -------
-    n : float64 array of shape (n_queries, n_ties) or (n_queries, n_ties * n_levels)
-        Number of items of each tie.
-    mass : float64 array, of the shape of `n`
-        Their mass.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.metrics._ties import tied_ranking
-    >>> counts = np.array([[[2, 1], [0, 3]]])  # a tie of 2 + 1 items, a tie of 0 + 3
-    >>> tied_ranking(counts, np.array([0.0, 1.0]))
-    (array([[3., 3.]]), array([[1., 3.]]))
-    >>> tied_ranking(counts, np.array([0.0, 1.0]), ties="best")[0]
-    array([[1., 2., 3., 0.]])
+    `level_mass` of shape (n_levels,) is the mass of one item of each level.
     """
     xp = array_namespace(counts)
     counts = xp.astype(counts, xp.float64)
@@ -57,7 +33,7 @@ def tied_ranking(counts: Any, level_mass: Any, ties: str = "average") -> tuple[A
 
 
 def tied_relevance(counts: Any, ties: str = "average") -> tuple[Any, Any]:
-    """Tied ranking whose mass is the number of relevant items; parameters as in :func:`tied_ranking`."""
+    """Tied ranking whose mass is the number of relevant items."""
     return tied_ranking(merge_relevant(counts), [0.0, 1.0], ties)
 
 
@@ -75,7 +51,7 @@ def items_before(n: Any) -> Any:
 
 
 def ranks_within(n: Any, k: int | None = None) -> Any:
-    """Last rank of each tie, after a first 0, cut at rank `k`; shape (..., n_ties + 1)."""
+    """Last rank of each tie, at most `k`, after a first 0, of shape (..., n_ties + 1)."""
     xp = array_namespace(n)
     last = xp.cumulative_sum(n, axis=-1, include_initial=True)
     if k is None:
@@ -91,7 +67,7 @@ def divide(a: Any, b: Any) -> Any:
 
 
 def per_item(mass: Any, n: Any) -> Any:
-    """Mean mass of an item of each tie, 0 for a tie without items (or with a trace of soft counts)."""
+    """Mean mass of an item of each tie, 0 for a tie without items."""
     return mass / array_namespace(n).clip(n, min=1e-9)
 
 
@@ -116,24 +92,7 @@ def polygamma(order: int, x: Any) -> Any:
 def cumulative_discount(x: Any, discount: str) -> Any:
     """Sum of the discounts up to rank x, S(x) = D(1) + ... + D(x), linear between whole ranks.
 
-    Parameters
-    ----------
-    x : array
-        Ranks >= 0.
-    discount : "log2" or "structhash"
-        D(t) = 1 / log2(t + 1), or 1 / log2(max(t, 2)) of StructHash.
-
-    Returns
-    -------
-    array
-        Of the shape of `x`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.metrics._ties import cumulative_discount
-    >>> cumulative_discount(np.array([0.0, 1.0, 1.5, 2.0]), "log2").round(4)
-    array([0.    , 1.    , 1.3155, 1.6309])
+    D(t) is 1 / log2(t + 1) for "log2", and 1 / log2(max(t, 2)) for "structhash".
     """
     xp = array_namespace(x)
     largest = int(xp.max(x)) if np.prod(x.shape) else 0

@@ -25,7 +25,7 @@ from skhash.metrics._queries import TIES, check_cutoff, check_whole, over_querie
 from skhash.metrics._ties import divide, items_before, per_item, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 
-_MAX_PAIRS = 2**18  # of a query and a number of relevant items, which are computed at once
+_MAX_PAIRS = 2**18  # pairs of a query and a number of relevant items that are computed at once
 _NORMALIZERS = ("relevant", "min", "retrieved")
 
 
@@ -99,26 +99,7 @@ def average_precision(
 
 
 def _expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "relevant") -> tuple[Any, Any]:
-    """AP_T of tied rankings: the same formula for hard counts in metrics and for soft counts in training.
-
-    Parameters
-    ----------
-    n : float64 array of shape (n_queries, n_ties)
-        Items of each tie, whole or soft.
-    p : float64 array of shape (n_queries, n_ties)
-        Relevant items of each tie.
-    k : int, default=None
-        Cutoff rank.
-    normalizer : "relevant" or "min", default="relevant"
-        As in :func:`average_precision`.
-
-    Returns
-    -------
-    values : float64 array of shape (n_queries,)
-        AP_T, 0 for a query with nothing relevant.
-    defined : bool array of shape (n_queries,)
-        Whether something is relevant to the query.
-    """
+    """AP_T per query of hard or soft ties, of shape (n_queries, n_ties), and whether something is relevant."""
     xp = array_namespace(n)
     relevant = xp.sum(p, axis=-1)
     limit = relevant if k is None or normalizer == "relevant" else xp.clip(relevant, max=k)
@@ -126,9 +107,9 @@ def _expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "releva
 
 
 def _precision_sums(n: Any, p: Any, k: int | None = None) -> Any:
-    """Expected sum of the precisions at the relevant ranks of each tie, up to rank k: the formula above."""
+    """Expected sum of the precisions at the relevant ranks of each tie, up to rank k, by the formula above."""
     if k is None and getattr(n, "requires_grad", False):
-        from skhash.metrics._precision_sums_torch import PrecisionSums  # the same line, with its derivative by hand
+        from skhash.metrics._precision_sums_torch import PrecisionSums  # the same formula, with its derivative by hand
 
         return PrecisionSums.apply(n, p)
     return per_item(p, n) * bracket_term(p, tie_terms(n, p, k))
@@ -158,7 +139,7 @@ def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> tuple[Any, Any]:
 def _with_split_tie(ties: str, sums: Any, before: Any, relevant_before: Any, n: Any, p: Any, m: Any) -> Any:
     """AP@k of queries whose tie of n items, p of them relevant, has m items inside the cutoff.
 
-    `sums` are those of the whole ties, and `before` and `relevant_before` count their items.
+    `sums` are the sums of precisions of the whole ties, and `before` and `relevant_before` the numbers of their items.
     """
     lowest, highest = np.maximum(0, m - (n - p)), np.minimum(m, p)
     n_values = int((highest - lowest).max()) + 1
@@ -166,7 +147,7 @@ def _with_split_tie(ties: str, sums: Any, before: Any, relevant_before: Any, n: 
     values = np.empty(len(sums))
     for start in range(0, len(sums), n_queries):
         part = slice(start, start + n_queries)
-        r = np.minimum(lowest[part, None] + np.arange(n_values), highest[part, None])  # the last one fills up
+        r = np.minimum(lowest[part, None] + np.arange(n_values), highest[part, None])  # padded with the highest
         items, relevant = (
             np.stack([np.broadcast_to(first[part, None], r.shape), second], axis=-1).reshape(-1, 2)
             for first, second in ((before, np.broadcast_to(m[part, None], r.shape)), (relevant_before, r))
@@ -183,8 +164,8 @@ def _with_split_tie(ties: str, sums: Any, before: Any, relevant_before: Any, n: 
 def _hypergeometric(r: Any, n: Any, p: Any, m: Any) -> Any:
     """Probability of each number r of relevant items among m of n items, p of them relevant.
 
-    The columns of `r` are consecutive from the lowest possible number. Behind the highest one it is repeated, with
-    probability 0. The recursion takes the ratios of neighbors, about a hundredth of the time of scipy's.
+    The columns of `r` are consecutive from the lowest possible number; a repeated highest one has probability 0. Ratios
+    of neighbors replace the slower functions of scipy.
     """
     r = r[:, :-1]
     ratios = (p - r) * (m - r) / ((r + 1) * (n - p - m + r + 1))
@@ -196,7 +177,7 @@ def _hypergeometric(r: Any, n: Any, p: Any, m: Any) -> Any:
 
 
 def _sums_in_order(n: Any, p: Any, ties: str) -> Any:
-    """Sum of the precisions at the relevant ranks of each tie: mean over its orders, or of the best or worst order."""
+    """Sum of the precisions at the relevant ranks of each tie: the mean over its orders, or the best or worst order."""
     if ties == "average":
         return _precision_sums(n, p)
     counts = np.stack([n - p, p], axis=-1)

@@ -154,7 +154,7 @@ def iter_histograms(
 def _checked_activations(
     activations: npt.ArrayLike, shape: tuple[int, int], candidates: int | None
 ) -> npt.NDArray[np.floating]:
-    """Finite real queries of a shape: the kernels would read beyond the codes for more bits."""
+    """Real queries, checked to be finite and of the right shape, since the kernels do not check it."""
     values = numeric(activations, "query_activations")
     if values.shape != shape or not np.isfinite(values).all():
         fault = f"shape {values.shape}" if values.shape != shape else "NaN or infinity"

@@ -213,7 +213,7 @@ def evaluate_histograms(
 
 @dataclass(frozen=True)
 class _RadiusCurve:
-    """Precision and recall of each query within all radii: evaluated as a Metric is, with arrays as values."""
+    """Precision and recall of each query within all radii, with the interface of a Metric."""
 
     name = "radius_curve"
     radius = np.inf
@@ -232,7 +232,7 @@ def _parse(metrics: Sequence[str | Metric]) -> list[Metric]:
 def _values_of_ranking(
     ranking: Ranking, metrics: Sequence[Metric | _RadiusCurve], empty: str
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Values per query from one pass, or from two if bits have weights and some metrics count bits."""
+    """Values per query, from one pass, or from two if bits have weights and some metrics count bits."""
     if not ranking.has_weights:
         passes = [(False, list(metrics))]
     else:
@@ -262,7 +262,7 @@ def _values_per_query(
 def _means(
     metrics: Sequence[Metric | _RadiusCurve], values: dict[str, npt.NDArray[np.float64]], empty: str
 ) -> dict[str, Any]:
-    """Means over all queries. Metrics that skip the same queries give one warning."""
+    """Means over all queries; metrics that skip the same queries give one warning."""
     means: dict[str, Any] = {}
     warned: set[str] = set()
     for metric in metrics:

@@ -54,7 +54,7 @@ def fast_ap(H: RelevanceHistogram, *, empty: str = "skip", average: bool = True)
 
 
 def _fast_ap(n: Any, p: Any) -> tuple[Any, Any]:
-    """FastAP of tied rankings, and the queries with something relevant; from hard or soft counts."""
+    """FastAP of hard or soft ties, and whether something is relevant to the query."""
     relevant = p.sum(-1)
     precision = divide(items_before(p) + p, items_before(n) + n)
     return divide((p * precision).sum(-1), relevant), relevant > 0

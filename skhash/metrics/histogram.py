@@ -73,7 +73,7 @@ class RelevanceHistogram:
             self._check_ties()
 
     def _check_ties(self) -> None:
-        """Raise ValueError if the ties of a ragged histogram are not those of its queries, by ascending distance."""
+        """Raise ValueError unless the ties of a ragged histogram fit its queries, with ascending distances."""
         indptr, distances = numeric(self.indptr, "indptr"), numeric(self.distances, "distances")
         n_ties = len(self.counts)
         is_split = indptr.ndim == 1 and indptr.dtype.kind in "iu" and [*indptr[:1], *indptr[-1:]] == [0, n_ties]
@@ -285,15 +285,14 @@ class RelevanceHistogram:
 
 
 def _wide(counts: Any) -> Any:
-    """Counts whose sums do not overflow; stored ones may be small integers."""
+    """Counts as int64 if they are integers, so that sums do not overflow."""
     is_whole = isinstance(counts, np.ndarray) and counts.dtype.kind in "iu"
     return counts.astype(np.int64, copy=False) if is_whole else counts
 
 
 def _padded(widths: npt.NDArray[np.int64]) -> int:
-    """Number of ties to which those of several queries are padded.
+    """Number of ties to which the queries of a block are padded, a power of two >= 8.
 
-    numpy adds in the same order for any power of two >= 8, so that the values of a query do
-    not depend on the other queries of its block.
+    numpy adds in the same order for each of these, so that a value does not depend on the other queries.
     """
     return max(8, 1 << (int(widths.max(initial=1)) - 1).bit_length())

@@ -37,7 +37,7 @@ _LABELS = {
     "r_precision": "R-precision",
     "roc_auc": "Area under the ROC curve",
 }
-#: what AP with a cutoff is divided by, for labels
+#: the divisor of AP with a cutoff, in labels
 _NORMALIZERS = {
     "relevant": " of all relevant",
     "min": " of min(relevant, {k})",

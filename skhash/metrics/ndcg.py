@@ -81,24 +81,7 @@ def ndcg(
 def _expected_ndcg(
     counts: Any, levels: Any, k: int | None = None, discount: str = "log2", ties: str = "average"
 ) -> tuple[Any, Any]:
-    """NDCG_T of counts: the same formula for hard counts in metrics and for soft counts in training.
-
-    Parameters
-    ----------
-    counts : array of shape (n_queries, n_ties, n_levels)
-        Items of each tie and level, whole or soft.
-    levels : array-like of shape (n_levels,)
-        Levels, ascending.
-    k, discount, ties
-        As in :func:`ndcg`.
-
-    Returns
-    -------
-    values : float64 array of shape (n_queries,)
-        NDCG_T, 0 for a query with nothing relevant.
-    defined : bool array of shape (n_queries,)
-        Whether something is relevant to the query.
-    """
+    """NDCG_T per query of hard or soft counts, of shape (n_queries, n_ties, n_levels), and whether it is defined."""
     gains = _level_gains(levels, discount)
     level_totals = array_namespace(counts).sum(counts, axis=1)[:, None, :]
     reached = _expected_gain(tied_ranking(counts, gains, ties), k, discount)
@@ -107,31 +90,7 @@ def _expected_ndcg(
 
 
 def _level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]:
-    """Gain of each level, up to a common factor, which cancels in NDCG.
-
-    Parameters
-    ----------
-    levels : array-like of shape (n_levels,)
-        Levels, ascending.
-    discount : "log2" or "structhash", default="log2"
-        "structhash" uses binary gains.
-
-    Returns
-    -------
-    float64 array of shape (n_levels,)
-        Gains 2^v - 1, or these times a power of two where their sums would overflow.
-
-    Raises
-    ------
-    ValueError
-        For a level above 1023.
-
-    Examples
-    --------
-    >>> from skhash.metrics.ndcg import _level_gains
-    >>> _level_gains([0, 1, 2])
-    array([0., 1., 3.])
-    """
+    """Gain 2^v - 1 of each level, times a power of two where sums would overflow; it cancels in NDCG."""
     levels = np.asarray(levels, dtype=np.float64)
     if discount == "structhash":
         return np.asarray(levels > 0, dtype=np.float64)
@@ -142,31 +101,7 @@ def _level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]
 
 
 def _expected_gain(ranking: tuple[Any, Any], k: int | None = None, discount: str = "log2") -> Any:
-    """DCG_T of tied rankings.
-
-    Parameters
-    ----------
-    ranking : tuple of two float64 arrays of shape (n_queries, n_ties)
-        Items of each tie, whole or soft, and the sum of their gains.
-    k : int, default=None
-        Cutoff rank.
-    discount : "log2" or "structhash", default="log2"
-        The discount D.
-
-    Returns
-    -------
-    float64 array of shape (n_queries,)
-        The expected discounted gain.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.metrics.ndcg import _expected_gain
-    >>> # a gain of 1 at rank 1 or 2, a gain of 3 at rank 3
-    >>> n, gain = np.array([[2.0, 1.0]]), np.array([[1.0, 3.0]])
-    >>> _expected_gain((n, gain)).round(4)  # (1 + 1 / log2(3)) / 2 + 3 / 2
-    array([2.3155])
-    """
+    """DCG_T per query of ties with n items and a sum of gains, both of shape (n_queries, n_ties)."""
     n, gain = ranking
     xp = array_namespace(n)
     discounts = xp.diff(_summed_discounts(ranks_within(n, k), discount), axis=-1)
@@ -174,7 +109,7 @@ def _expected_gain(ranking: tuple[Any, Any], k: int | None = None, discount: str
 
 
 def _summed_discounts(x: Any, discount: str) -> Any:
-    """S(x), in memory that does not grow with the ranks; soft counts of a batch have few ranks."""
+    """S(x), in memory that does not grow with the ranks."""
     if not isinstance(x, np.ndarray) or x.max(initial=0) <= _TABLE:
         return cumulative_discount(x, discount)
     beyond = _integral(np.maximum(x, _TABLE), discount) - _integral(_TABLE, discount)
@@ -182,7 +117,7 @@ def _summed_discounts(x: Any, discount: str) -> Any:
 
 
 def _integral(x: Any, discount: str) -> Any:
-    """Integral of D up to x, plus D(x) / 2: the first terms of Euler and Maclaurin.
+    """Integral of D up to x, plus D(x) / 2: the first terms of the Euler-Maclaurin formula.
 
     The integral of ln 2 / ln t is ln 2 li(t).
     """

@@ -68,12 +68,12 @@ def precision_recall_curve(
 
 
 def _as_numpy(values: Any) -> Any:
-    """Values of queries as a numpy array, also from torch, on any device, with or without gradients."""
+    """Values of queries as a numpy array; they may be a torch tensor on any device, with gradients."""
     return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
 def _within_each(radii: Any, counts: Any, distances: Any) -> Any:
-    """Precision and recall of each query within all radii at once, (n, 2, n_radii); NaN with nothing relevant."""
+    """Precision and recall of each query within all radii, of shape (n, 2, n_radii), NaN with nothing relevant."""
     nearer = np.cumsum(np.pad(counts, [(0, 0), (1, 0), (0, 0)]), axis=1)
     inside = nearer[:, np.searchsorted(distances, radii, side="right")]
     hits, relevant = inside[..., 1], nearer[:, -1:, 1]

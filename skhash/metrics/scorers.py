@@ -118,7 +118,7 @@ class RetrievalScorer:
             raise ValueError(f"`database` must be 'fit', 'fold' or a tuple (X, y). Got {given} instead.")
 
     def _check_neighbors(self) -> None:
-        """Raise ValueError for options of neighbors and real queries that do not fit each other."""
+        """Raise ValueError unless the options for neighbors and real queries fit together."""
         if self.candidates is not None and (self.query != "real" or not is_count(self.candidates)):
             raise ValueError(
                 "`candidates` must be None, or an int >= 1 with query='real'. "
@@ -178,7 +178,7 @@ class RetrievalScorer:
         """
         ranking = self.ranking(estimator, X, y)
         values: dict[str, float] = {}
-        for k in dict.fromkeys(self._n_neighbors):  # each number of true neighbors is a truth of its own
+        for k in dict.fromkeys(self._n_neighbors):  # each number of neighbors defines other relevant items
             metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
             truth = ranking if k is None else replace(ranking, affinity=replace(ranking.affinity, n_neighbors=k))
             values |= evaluate_ranking(truth, metrics, empty=self.empty)
@@ -269,7 +269,7 @@ class RetrievalScorer:
         return sharded_ranking(estimator, self.database, queries, nbits, query_y, affinity, weights)
 
     def _real_queries(self, estimator: Any, hasher: Any, X: Any) -> tuple[Any, Any]:
-        """Real queries, and the terms of the distances that they estimate if the hasher has factors."""
+        """Real queries, and if the hasher has factors the terms of the estimated distances."""
         if self.query != "real":
             return None, None
         if isinstance(self.database, str) and self.database == "fit":

@@ -83,7 +83,7 @@ class _ScatterCounts(torch.autograd.Function):
         n_cells = (n_bins + 1) * n_levels
         counts = torch.zeros(len(position), n_cells, dtype=torch.float64, device=position.device)
         counts.scatter_add_(1, cell, lower)
-        counts[:, n_levels:].scatter_add_(1, cell, upper)  # the same cells, one bin further
+        counts[:, n_levels:].scatter_add_(1, cell, upper)  # the next bin
         ctx.save_for_backward(cell)
         ctx.exclude_self, ctx.dtype = exclude_self, position.dtype
         return counts.view(len(position), n_bins + 1, n_levels)

@@ -1,4 +1,4 @@
-"""The check that a hasher has the fitted attributes of its class, and that they agree."""
+"""Checks that a hasher has the fitted attributes of its class, and that they agree."""
 
 import types
 from numbers import Integral, Real
@@ -18,19 +18,13 @@ MAX_FEATURES = 2**24
 
 
 def fitted_hints(kind: type[BaseHasher]) -> dict[str, Any]:
-    """Annotations of the fitted attributes of a class: what a file may hold, and of which type and shape it is."""
+    """Annotations of the fitted attributes of a class, with the types and shapes that a file may hold."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: hint for name, hint in hints.items() if kind._is_fitted_name(name)}
 
 
 def check_hasher(hasher: BaseHasher) -> None:
-    """Raise ValueError unless the fitted attributes are those of the class, and agree.
-
-    Parameters
-    ----------
-    hasher : BaseHasher
-        A fitted hasher.
-    """
+    """Raise ValueError unless the fitted attributes are those of the class, and agree with each other."""
     hints, stored = fitted_hints(type(hasher)), hasher._fitted_attributes()
     if missing := [name for name, hint in hints.items() if name not in stored and not _is_optional(hint)]:
         raise ValueError(f"`{missing[0]}` is missing.")
@@ -51,13 +45,7 @@ def check_hasher(hasher: BaseHasher) -> None:
 
 
 def check_names_and_output(estimator: Any) -> None:
-    """Raise ValueError unless scikit-learn can use the names of the features and the container of the output.
-
-    Parameters
-    ----------
-    estimator : BaseHasher or HammingNeighbors
-        A fitted estimator.
-    """
+    """Raise ValueError unless `feature_names_in_` and the output of `set_output` are valid."""
     names, n_features = getattr(estimator, "feature_names_in_", None), getattr(estimator, "n_features_in_", None)
     if names is not None and not (
         type(names) is np.ndarray and names.shape == (n_features,) and all(isinstance(name, str) for name in names)
@@ -68,11 +56,8 @@ def check_names_and_output(estimator: Any) -> None:
 
 
 def check_activations(hasher: BaseHasher) -> None:
-    """Raise ValueError unless a sample of zeros gets one finite activation per bit.
-
-    Not for images, which may be large, and modules of the user.
-    """
-    is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1  # a refitted hasher of images kept an older number
+    """Raise ValueError unless a sample of zeros has finite activations; images and backbone modules are not checked."""
+    is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1  # images may have an old n_features_in_
     if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
         with np.errstate(all="ignore"), hasher._thread_limits():
             activations = hasher._project(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
@@ -80,19 +65,7 @@ def check_activations(hasher: BaseHasher) -> None:
 
 
 def check_value(name: str, value: Any, hint: Any, lengths: dict[str, int]) -> None:
-    """Raise ValueError unless a value is of an annotated type.
-
-    Parameters
-    ----------
-    name : str
-        Its place, for the message.
-    value : object
-        The value.
-    hint : object
-        A type of the module `typing`, or a class.
-    lengths : dict of str to int
-        Known lengths of arrays. New ones are added.
-    """
+    """Raise ValueError unless a value has an annotated type; new lengths of arrays are added to `lengths`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return
@@ -104,7 +77,7 @@ def check_value(name: str, value: Any, hint: Any, lengths: dict[str, int]) -> No
     elif origin in (Union, types.UnionType):
         if not (value is None and types.NoneType in arguments):
             check_value(name, value, next(kind for kind in arguments if kind is not types.NoneType), lengths)
-    elif origin is np.ndarray:  # Array says more
+    elif origin is np.ndarray:  # an Array annotation also checks the shape
         Array("...", "biuf").check(name, value, lengths)
     elif origin is Literal:
         _require(value in arguments, name, f"one of {arguments}", value)

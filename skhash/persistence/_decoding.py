@@ -21,19 +21,19 @@ MAX_NPY_HEADER = 10000
 class Decoder:
     """Turns JSON back into values, with the arrays of `tensors`.
 
-    An array of objects may not hold another one. So the work is bounded by the size of the file.
+    An array of objects may not hold another one, so the work is bounded by the size of the file.
     """
 
     def __init__(self, path: str | os.PathLike[str], tensors: Tensors, given: dict[str, Any]) -> None:
         self.path, self.tensors, self.given = path, tensors, given
         self.used: set[str] = set()
-        self._affinities: dict[str, Any] = {}  # equal affinities were one object, and are one again
-        self._arrays: dict[str, npt.NDArray[Any]] = {}  # as were arrays that are not plain tensors
+        self._affinities: dict[str, Any] = {}  # equal affinities become one object
+        self._arrays: dict[str, npt.NDArray[Any]] = {}  # arrays that are not plain tensors, by the name of their tensor
         self._in_objects = False
 
     def decode(self, value: Any) -> Any:
         """Value of parsed JSON."""
-        if type(value) not in (list, dict):  # most values; what follows is slow
+        if type(value) not in (list, dict):  # most values; `match` is slow
             return value
         match value:
             case list():
@@ -91,7 +91,7 @@ class Decoder:
         if data.dtype.kind not in "biuf" or not np.isfinite(data).all():
             raise ValueError("a sparse matrix must have finite values.")
         matrix = SPARSE[kind]((data, indices, indptr), shape=shape)
-        matrix.check_format(full_check=True)  # indices outside the matrix would read outside its memory
+        matrix.check_format(full_check=True)  # scipy would read outside its memory with indices beyond the shape
         return matrix
 
     def _decode_affinity(self, kind: str, fields: dict[str, Any], key: str) -> Any:
@@ -119,7 +119,7 @@ class Decoder:
 
 
 def _read_npy(data: bytes) -> npt.NDArray[Any]:
-    """Array of the bytes of an .npy file. numpy itself would first take the memory that the header asks for."""
+    """Array of the bytes of an .npy file; numpy itself would allocate whatever size the header states."""
     version = np.lib.format.read_magic(io.BytesIO(data))
     start = 10 if version == (1, 0) else 12
     end = start + int.from_bytes(data[8:start], "little")

@@ -14,9 +14,9 @@ from skhash.persistence._reading import parse
 
 
 class Encoder:
-    """Turns values into JSON, and collects the arrays inside them in `tensors`.
+    """Turns values into JSON, and collects their arrays in `tensors`.
 
-    `where` is the place of a value, such as ``params.name.0``, for messages and names of tensors.
+    `where` is the path of a value, such as ``params.name.0``, for messages and names of tensors.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -39,7 +39,7 @@ def is_scaled(value: Any) -> bool:
 
 
 def encode_hasher(hasher: BaseHasher, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
-    """Parameters and fitted attributes of a hasher, whose tensors begin with a prefix."""
+    """Parameters and fitted attributes of a hasher; the names of its tensors begin with a prefix."""
     params = {
         name: {"$default": qualified_name(value)}
         if callable(value) and name not in GIVEN
@@ -53,7 +53,7 @@ def encode_hasher(hasher: BaseHasher, encoder: Encoder, prefix: str = "") -> dic
 
 
 def encode_scaled(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
-    """Content of a Pipeline of a scaler and a hasher: that of the hasher, and the scaler with the names of both."""
+    """JSON of a Pipeline of a scaler and a hasher: that of the hasher, with the scaler and the names of both steps."""
     (name, scaler), (hasher_name, hasher) = pipeline.steps
     check_scaler(scaler, hasher)
     fitted = {
@@ -68,7 +68,7 @@ def encode_scaled(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
 
 
 def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
-    """Hasher of the JSON of a file, checked; or a Pipeline of a scaler and a hasher."""
+    """Checked hasher from the JSON of a file, or a Pipeline of a scaler and a hasher."""
     hasher = _build(header, decoder, device)
     check_hasher(hasher)
     check_activations(hasher)
@@ -90,8 +90,8 @@ def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
 
 
 def check_scaler(scaler: Any, hasher: BaseHasher) -> None:
-    """Raise ValueError unless a fitted scaler has the features of a hasher, and finite numbers."""
-    lengths = {"n_features": getattr(hasher, "n_features_in_", 0)}  # 0 of images, which no scaler takes
+    """Raise ValueError unless a fitted scaler has the number of features of the hasher, and finite numbers."""
+    lengths = {"n_features": getattr(hasher, "n_features_in_", 0)}  # 0 for images, which no scaler takes
     for name, hint in _SCALER_HINTS.items():
         check_value(name, getattr(scaler, name, None), hint, lengths)
     if scaler.n_features_in_ != lengths["n_features"]:
@@ -106,7 +106,7 @@ def check_scaler(scaler: Any, hasher: BaseHasher) -> None:
 
 
 def warn_of_resets(path: Any, header: dict[str, Any], hasher: BaseHasher) -> None:
-    """Warn of the parameters that are not those of the hasher that was saved; for the caller of `load`."""
+    """Warn of the parameters that differ from those of the saved hasher."""
     for name, value in _defaults(header).items():
         warnings.warn(
             f"{path} was saved with {name}={short(value)}, which is code and was not saved. "
@@ -148,7 +148,7 @@ def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> BaseHasher:
 
 
 def _defaults(header: dict[str, Any]) -> dict[str, str]:
-    """Parameters that are reset to their default, and the functions they had."""
+    """Parameters that are reset to their default, and the names of the functions that they had."""
     params = with_current_names(header["params"])
     return {
         name: value["$default"] for name, value in params.items() if isinstance(value, dict) and "$default" in value

@@ -27,13 +27,13 @@ _FITTED = ("n_features_in_", "feature_names_in_", "factors_", OUTPUT)
 
 
 def mapped_arrays(index: HammingNeighbors) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an index that `load` maps: codes, and identifiers unless they number the items from 0."""
+    """Arrays of an index that `load` maps: the codes, and the identifiers unless they are 0, 1, 2, ..."""
     arrays: dict[str, npt.NDArray[Any]] = {"codes_": index.codes_}
     return arrays if _is_range(index.ids_) else arrays | {"ids_": index.ids_}
 
 
 def encode_index(index: HammingNeighbors, encoder: Encoder) -> dict[str, Any]:
-    """Everything of an index but its mapped arrays, of which it has the checksums."""
+    """JSON of an index; of the mapped arrays it holds the checksums."""
     params = index.get_params(deep=False)
     inner = inner_hasher(index)
     hasher: dict[str, Any] | None = None
@@ -53,13 +53,13 @@ def encode_index(index: HammingNeighbors, encoder: Encoder) -> dict[str, Any]:
 
 
 def inner_hasher(index: HammingNeighbors) -> Any:
-    """The hasher of an index that is stored in the same file; None if there is none, or only as a part of another."""
+    """Hasher of an index that is saved in the same file, or None."""
     hasher = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
     return hasher if is_hasher(hasher) else None
 
 
 def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> HammingNeighbors:
-    """Index of the JSON of a file, checked; `given` of the decoder has what the caller of `load` passed."""
+    """Checked index from the JSON of a file; `given` of the decoder holds the arguments of `load`."""
     kind: type[HammingNeighbors] = getattr(neighbors, header["class"])
     params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
     if unknown := set(params) - set(kind._get_param_names()) | ({"hasher"} & set(params)):
@@ -89,7 +89,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Hammi
 
 
 def check_index(index: HammingNeighbors) -> None:
-    """Raise ValueError unless the fitted attributes of an index agree, as far as that needs no look at the codes."""
+    """Raise ValueError unless the fitted attributes of an index agree; the values of the codes are not read."""
     nbits, n_features = index._nbits, index.n_features_in_
     if not is_count(nbits, MAX_NBITS):
         raise ValueError(f"`nbits` must be an int from 1 to {MAX_NBITS:,}. Got {nbits!r} instead.")
@@ -121,7 +121,7 @@ def check_index(index: HammingNeighbors) -> None:
 
 
 def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
-    """The hasher in the file, or the one that was passed to `load`."""
+    """Hasher in the file, or the one that was passed to `load`."""
     saved, given = header["hasher"], decoder.given["hasher"]
     if isinstance(saved, dict) and saved.keys() == {"class", "nbits", "params", "fitted"}:
         return decode_hasher(saved, decoder, device)
@@ -143,7 +143,7 @@ def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any
 
 
 def _take_vectors(index: HammingNeighbors, decoder: Decoder) -> Any:
-    """The original vectors that were passed to `load`."""
+    """Original vectors that were passed to `load`."""
     decoder.used.add("vectors")
     vectors = decoder.given["vectors"]
     remedy = (
@@ -162,7 +162,7 @@ def _take_vectors(index: HammingNeighbors, decoder: Decoder) -> Any:
 
 
 def _map_arrays(index: HammingNeighbors, header: dict[str, Any], decoder: Decoder) -> dict[str, npt.NDArray[Any]]:
-    """Set the codes and identifiers of an index; the mapped arrays."""
+    """Set the mapped codes and identifiers of an index, and return them."""
     digests = header["mapped"]
     if not isinstance(digests, dict) or not {"codes_"} <= digests.keys() <= {"codes_", "ids_"}:
         raise ValueError(f"`mapped` must name the codes. Got {short(repr(digests))} instead.")
@@ -174,7 +174,7 @@ def _map_arrays(index: HammingNeighbors, header: dict[str, Any], decoder: Decode
 
 
 def _check_content(index: HammingNeighbors, digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
-    """Raise ValueError unless mapped arrays are as they were saved; this reads them all."""
+    """Raise ValueError unless the mapped arrays have their checksums; this reads all of them."""
     if digests != {name: digest(array) for name, array in arrays.items()}:
         raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
     n_whole, n_rest = divmod(index._nbits, 8)

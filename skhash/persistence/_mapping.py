@@ -1,4 +1,4 @@
-"""Large tensors of a file as views of its bytes, which the system reads when they are used."""
+"""Large tensors of a file as memory maps: the system reads them when they are used."""
 
 import hashlib
 import json
@@ -24,24 +24,7 @@ def digest(array: npt.NDArray[Any]) -> str:
 def map_tensors(
     path: str | os.PathLike[str], header: dict[str, Any], names: Iterable[str]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of 64-bit integers in a file that `read` has checked, without a copy.
-
-    The mapping ends with the last array that uses it.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    header : dict
-        What `read` has returned. Another process may have replaced the file since.
-    names : iterable of str
-        Tensors.
-
-    Returns
-    -------
-    dict of str to ndarray
-        They can be written to, which changes neither the file nor what others read.
-    """
+    """Mapped arrays of 64-bit integers by name; writing to them does not change the file."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")

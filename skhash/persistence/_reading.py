@@ -1,4 +1,4 @@
-"""Read a file into JSON and tensors. What is wrong with the file is an InvalidFileError that names it."""
+"""Read a file into JSON and tensors. Whatever is wrong with the file raises an InvalidFileError."""
 
 import json
 import os
@@ -19,25 +19,12 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 
 class ArgumentError(ValueError):
-    """What the caller of `load` passed is wrong, and not the file."""
+    """Error about an argument of `load`, not about the file."""
 
 
 @contextmanager
 def errors_name(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Context manager that turns every error about the content of a file into an InvalidFileError.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    what : str
-        What failed, after the path in the message.
-
-    Yields
-    ------
-    None
-        Nothing.
-    """
+    """Context manager that turns each error about the content of a file into an InvalidFileError with its path."""
     try:
         yield
     except (InvalidFileError, ArgumentError, OSError, MemoryError):
@@ -46,18 +33,18 @@ def errors_name(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         raise InvalidFileError(path, f"{what}: values are nested too deeply.") from error
     except ValueError as error:
         raise InvalidFileError(path, f"{what}: {short(error)}") from error
-    except Exception as error:  # whatever numpy, scipy and torch say to values that they cannot take
+    except Exception as error:  # errors of numpy, scipy and torch for invalid values
         raise InvalidFileError(path, f"{what}: {short(repr(error))}") from error
 
 
 def short(value: Any) -> str:
-    """Text of a value for a message; what is in a file may be long."""
+    """Text of a value for a message, cut if it is long."""
     text = str(value)
     return text if len(text) <= 300 else f"{text[:300]}..."
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
-    """JSON and tensors of a file, if it has this format and its checksum is right."""
+    """JSON and tensors of a file, after a check of its format and checksum."""
     from safetensors import safe_open
 
     if Path(path).exists() and not Path(path).is_file():
@@ -79,12 +66,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
 
 
 def mapped_names(header: Any) -> tuple[str, ...]:
-    """Tensors that are mapped instead of read: codes and identifiers of an index, whatever its JSON says of them."""
+    """Names of the tensors that are mapped, not read: the codes and identifiers of an index."""
     return ("codes_", "ids_") if isinstance(header, dict) and str(header.get("class")) in INDEXES else ()
 
 
 def parse(text: str | bytes) -> Any:
-    """Value of a JSON text that is neither too long nor nested too deeply."""
+    """Value of a JSON text, after a check of its length and depth."""
     if len(text) > MAX_TEXT:
         raise ValueError(f"its JSON has {len(text):,} bytes, more than {MAX_TEXT:,}.")
     value = json.loads(text)
