@@ -121,25 +121,7 @@ class ArraySubset:
 
 
 def unit_of(values: torch.Tensor) -> torch.Tensor:
-    """Power of two near the largest value: division by it rounds nothing, and keeps squares within float32.
-
-    Parameters
-    ----------
-    values : tensor
-        Values.
-
-    Returns
-    -------
-    tensor of shape ()
-        The unit.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine import unit_of
-    >>> unit_of(torch.tensor([0.5, -7.0]))
-    tensor(4.)
-    """
+    """Power of two near the largest value: dividing by it does not round, and squares then stay within float32."""
     return torch.exp2(torch.floor(torch.log2(values.abs().max().clamp_min(1e-37))))
 
 

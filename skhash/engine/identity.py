@@ -1,4 +1,4 @@
-"""The identity of a training: all that decides its result, so that a resume is of the same training or refused."""
+"""The identity of a training: its parameters, samples and targets. A checkpoint of another identity is refused."""
 
 import hashlib
 from collections.abc import Mapping
