@@ -32,10 +32,10 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import pairwise_loss
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
-# a * nbits. The authors' code has about 10 at 48 bits. With two hidden layers, a smaller value and more weight decay
-# hold for many classes, and for few samples per class, too: experiments/defaults.py.
+# a * nbits, which is about 10 in the authors' code at 48 bits. With two hidden layers, a smaller value and more weight
+# decay also work for many classes and for few samples per class (experiments/defaults.py).
 _SCALES = {"linear": 10.0, "deep": 6.4}
-_N_MEASURED = 1024  # samples whose pairs measure the gap of a stage; those of 4,096 cost as much as 100 steps
+_N_MEASURED = 1024  # samples whose pairs measure the gap of a stage
 
 
 class _HashNetObjective(Objective):

@@ -180,7 +180,7 @@ class _TALRObjective(HistogramObjective):
         phi = np.multiply(outputs, alpha)
         np.tanh(phi, out=phi)
         if np.isnan(np.vdot(phi, phi)):
-            return np.nan, phi  # as in `forward`
+            return np.nan, phi  # the training loop raises an error, as after `forward`
         loss, slopes = listwise_loss(phi, *self._levels(targets), self.objective, n_bins=self.n_bins)
         phi *= alpha * phi
         slopes *= np.subtract(alpha, phi, out=phi)
