@@ -8,33 +8,10 @@ TOLERANCE = 1e-8  # largest violation of a constraint, relative to the distance 
 
 
 def least_norm_point(G: npt.NDArray[np.float64], h: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
-    """Point x of least norm with G x >= h.
+    """Point x of least norm with G x >= h, or None if no such point is found.
 
-    Its multipliers u >= 0 minimize the norm of (G'u, h'u - 1), whose residual is a multiple of (x, -1): least distance
+    The multipliers u >= 0 minimize the norm of (G'u, h'u - 1), whose residual is a multiple of (x, -1): least distance
     programming (Lawson, Hanson, Solving Least Squares Problems, 1974, section 23.4).
-
-    Parameters
-    ----------
-    G : float64 array of shape (n_constraints, n)
-        Constraints.
-    h : float64 array of shape (n_constraints,)
-        Their bounds.
-
-    Returns
-    -------
-    float64 array of shape (n,) or None
-        None if no such point is found.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.structhash._least_norm import least_norm_point
-    >>> least_norm_point(np.array([[1.0, 1.0]]), np.array([2.0]))
-    array([1., 1.])
-    >>> least_norm_point(
-    ...     np.array([[1.0], [-1.0]]), np.array([2.0, -1.0])
-    ... ) is None  # nothing is >= 2 and <= 1
-    True
     """
     norms = np.maximum(np.linalg.norm(G, axis=1), np.finfo(np.float64).tiny)
     G, h = G / norms[:, None], h / norms
