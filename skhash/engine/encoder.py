@@ -65,7 +65,7 @@ class Encoder(nn.Module):
 
     mean: torch.Tensor
     scale: torch.Tensor
-    offset: torch.Tensor | None  # float32, which every device has: the mean is added to it
+    offset: torch.Tensor | None  # float32; samples minus the offset have the mean `mean`
 
     def __init__(
         self,

@@ -135,7 +135,7 @@ def _digest_samples(X: Any) -> bytes:
     declared = Digester().digest([qualified_name(X.dataset), X.shape], "X")
     try:
         return declared + Digester().digest(X.dataset, "X")
-    except TypeError:  # for example an open file: its class and its shape are what it declares
+    except TypeError:  # pickle cannot keep it, for example because it holds an open file
         return declared
 
 

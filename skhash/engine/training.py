@@ -182,7 +182,7 @@ class Trainer:
         if not math.isfinite(mean_loss):
             raise self._divergence("loss", str(mean_loss))
         if not all(parameter.isfinite().all() for parameter in self.encoder.parameters()):
-            raise self._divergence("weights", "NaN or infinity")  # of the last step, which no loss shows
+            raise self._divergence("weights", "NaN or infinity")  # the last step comes after the last loss
         self.n_epochs_done += 1
         self.stage_ended = self.schedule.stage(self.n_epochs_done) > stage  # true after the last epoch, too
         return mean_loss

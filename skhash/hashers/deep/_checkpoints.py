@@ -1,4 +1,4 @@
-"""Checkpoints of a fit: what identifies its training, what is saved, and how the training goes on."""
+"""Checkpoints of a fit: the identity of the training, the saved state, and how a training continues."""
 
 import math
 import warnings

@@ -1,4 +1,4 @@
-"""What the losses of several papers share: the pairwise likelihood, a penalty of the activations, a soft histogram.
+"""Parts of the losses of several papers: the pairwise likelihood, a penalty of the activations, a soft histogram.
 
 With activations u of shape (n, b) and theta_ij = scale <u_i, u_j>, the negative log-likelihood of the similarities
 s_ij, when p(s_ij = 1) = sigma(theta_ij), is the mean over the pairs of different samples (HashNet, DPSH, DHN)

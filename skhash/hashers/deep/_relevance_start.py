@@ -1,4 +1,4 @@
-r"""The start of EmbeddingHasher where relevance is learned: a ridge regression of the levels of all pairs.
+r"""Initial weights of EmbeddingHasher for learned relevance: a ridge regression of the levels of all pairs.
 
 With the labeled samples x in the rows of X, centered, and their levels L, centered over rows and columns, the
 estimate of a level is a bilinear function of two samples,
@@ -38,7 +38,7 @@ def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
 
 
 def levels_of(affinity: Any, targets_a: Any, targets_b: Any) -> npt.NDArray[np.float64]:
-    """Levels of all pairs of targets, shape (len a, len b)."""
+    """Levels of all pairs of targets, of shape (n_a, n_b)."""
     indices, levels = level_indices(affinity, targets_a, targets_b)
     return np.asarray(levels, dtype=np.float64)[indices]
 

@@ -47,11 +47,11 @@ from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
 
-_N_START = 10_000  # samples that the start is learned from
-_N_EVALUATIONS = 25  # about as many epochs of a fit are measured
+_N_START = 10_000  # number of samples that the initial weights are learned from
+_N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
 _N_COORDINATES = 32  # of the tree that makes local batches
-_BITS_PER_DIGIT = 10  # at least so many bits of a code for each digit of the norm
-_N_MIN_BITS = 32  # of codes that reconstruct: shorter ones have no room for the norm
+_BITS_PER_DIGIT = 10  # smallest number of bits of a code for each digit of the norm
+_N_MIN_BITS = 32  # of codes that reconstruct, because shorter ones have too few bits for the norm
 _QUERY_RATE = 30  # factor of the learning rate if only the map of the queries is learned
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 

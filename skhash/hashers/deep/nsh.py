@@ -408,7 +408,7 @@ class NSHHasher(DeepHasher):
         warn_if_not_found(self.history_, stacklevel)
 
     def _n_stages(self) -> int:
-        return 10  # how often own views are counted, should the training stop early
+        return 10  # own views are counted at the end of each stage, so that an early stop has counts, too
 
     def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
         return cast(_NSHObjective, trainer.objective).own_views.shares()

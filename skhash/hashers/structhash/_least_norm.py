@@ -15,7 +15,7 @@ def least_norm_point(G: npt.NDArray[np.float64], h: npt.NDArray[np.float64]) -> 
     """
     norms = np.maximum(np.linalg.norm(G, axis=1), np.finfo(np.float64).tiny)
     G, h = G / norms[:, None], h / norms
-    distance = h.max(initial=0.0)  # of the farthest constraint: the unit of length
+    distance = h.max(initial=0.0)  # of the farthest constraint, which becomes the unit of length
     if distance <= 0:
         return np.zeros(G.shape[1])
     h = h / distance
@@ -25,7 +25,7 @@ def least_norm_point(G: npt.NDArray[np.float64], h: npt.NDArray[np.float64]) -> 
     except RuntimeError:  # too many iterations
         return None
     residual = target - np.append(multipliers @ G, multipliers @ h)
-    if residual[-1] < TOLERANCE:  # of 1 / (1 + |x|^2), which is 0 without a point
+    if residual[-1] < TOLERANCE:  # it is 1 / (1 + |x|^2), or 0 if no point exists
         return None
     x: npt.NDArray[np.float64] = -residual[:-1] / residual[-1]
     return x * distance if (G @ x >= h - TOLERANCE).all() else None

@@ -23,7 +23,7 @@ from skhash.hashers.structhash._master_problem import Solution
 from skhash.hashers.structhash._oracles import RankingOracle
 from skhash.hashers.structhash._programs import CutPrograms
 
-LEVEL = 0.3  # of the gap that the next weights may leave
+LEVEL = 0.3  # share of the gap that the next weights may leave
 SPARE_CUTS = 32  # number of cuts that the programs are compiled for in addition to the present ones
 MAX_IDLE = 40  # number of linear programs in which a cut may have no dual before it is dropped
 

@@ -46,7 +46,7 @@ class CutPrograms:
     @cached_property
     def _quadratic(self) -> tuple[Any, ...]:
         """The program of the projection, its step, and its parameters."""
-        # it optimizes the step from the center, so that its objective has no parameter
+        # the variable is the step from the center, so that the objective has no parameter
         step, xi = cp.Variable(self.nbits), cp.Variable(nonneg=True)
         floor, level = cp.Parameter(self.nbits), cp.Parameter()
         within = [
