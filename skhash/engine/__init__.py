@@ -1,4 +1,4 @@
-"""The torch engine: encoders, one training loop, devices and seeds, checkpoints. It knows nothing of hashing."""
+"""The torch engine: encoders, the training loop, devices, seeds and checkpoints. It does not depend on hashing."""
 
 from skhash._validation.subsets import evenly_spaced
 from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views

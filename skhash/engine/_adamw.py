@@ -1,4 +1,4 @@
-"""Steps of AdamW on few parameters on the CPU, without what torch's optimizers cost in Python for each step."""
+"""Compiled steps of AdamW for few parameters on the CPU (``benchmarks/engine.py``)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,24 +6,11 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-N_MAX_VALUES = 2**18  # values of the parameters, below which the overhead is a large part of a step
+N_MAX_VALUES = 2**18  # of all parameters; with more, the overhead of torch is a small part of a step
 
 
 def stepper(optimizer: torch.optim.Optimizer, is_built_in: bool) -> Callable[[], Any]:
-    """Function that makes a step of an optimizer.
-
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        The optimizer. It stores the state, also where the compiled step changes it.
-    is_built_in : bool
-        Whether it is the AdamW of the training loop, with parameters on the CPU.
-
-    Returns
-    -------
-    callable
-        A compiled step for few values, else the step of the optimizer.
-    """
+    """Function that makes a step of an optimizer: compiled for few values of the built-in AdamW, else that of torch."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     is_small = sum(parameter.numel() for parameter in parameters) <= N_MAX_VALUES
     are_plain = all(parameter.dtype == torch.float32 and parameter.is_contiguous() for parameter in parameters)
@@ -33,7 +20,7 @@ def stepper(optimizer: torch.optim.Optimizer, is_built_in: bool) -> Callable[[],
 
 
 class _CompiledSteps:
-    """Function that makes a step of AdamW. It keeps the arrays of tensors, which take longer to make than to use."""
+    """Function that makes a compiled step of AdamW; it keeps the arrays of the tensors from step to step."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         from skhash.engine._kernels import step_adamw
@@ -58,7 +45,7 @@ class _CompiledSteps:
                 self._step_adamw(value, gradient, mean, square, *numbers)
 
     def _array(self, i: int, name: str, tensor: torch.Tensor) -> npt.NDArray[Any]:
-        """A tensor of parameter i as a flat array, made again where it is another tensor than in the last step."""
+        """Tensor of parameter i as a flat array, which is made again if the tensor is another object."""
         made_from, array = self._arrays.get((i, name), (None, None))
         if made_from is not tensor or array is None:
             array = tensor.detach().contiguous().view(-1).numpy()

@@ -1,4 +1,4 @@
-"""Digests of values: of arrays by slices, of functions and classes by their code, of all else by what pickle keeps."""
+"""Digests of values: of arrays by slices, of functions and classes by their code, of other objects by their pickle."""
 
 import copyreg
 import dis
@@ -26,17 +26,9 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 class Digester:
-    """Maps values to digests that are equal in every process, and differ wherever the values could act differently.
+    """Digests that are equal in every process, and differ if values could act differently.
 
-    A function is its bytecode, constants, names, default values, closure and the globals that
-    it reads; a class is its methods and attributes. Those of installed libraries are their
-    names. A module is its structure and, with `weights`, its parameters and buffers. Any other
-    object is its class and what pickle keeps of it.
-
-    Parameters
-    ----------
-    weights : bool, default=True
-        Whether the values of the weights of a module count, or their shapes alone.
+    Without `weights`, only the shapes of the tensors of a module count.
     """
 
     def __init__(self, weights: bool = True) -> None:
@@ -45,25 +37,7 @@ class Digester:
         self._open: dict[int, int] = {}  # depth of each value that is being digested: cycles end there
 
     def digest(self, value: Any, where: str) -> bytes:
-        """Digest of a value.
-
-        Parameters
-        ----------
-        value : object
-            The value.
-        where : str
-            Its name, for errors.
-
-        Returns
-        -------
-        bytes
-            The digest.
-
-        Raises
-        ------
-        TypeError
-            If the value, or a part of it, cannot be identified. The message names the part.
-        """
+        """Digest of a value; TypeError names the part of the value `where` that cannot be identified."""
         if isinstance(value, np.generic) and value.dtype.kind in "biufcUS":
             value = value.item()  # 0.1 is the same parameter as a float and as a float64
         if type(value) in _PLAIN:
@@ -216,25 +190,7 @@ class Digester:
 
 
 def digest_array(values: Any, where: str) -> bytes:
-    """Digest of the type, the shape and all values of an array, a memmap or a sparse matrix.
-
-    Parameters
-    ----------
-    values : array or sparse matrix of shape (n, ...)
-        It is read by slices, so that a memmap is never in memory as a whole.
-    where : str
-        Its name, for errors.
-
-    Returns
-    -------
-    bytes
-        The digest.
-
-    Raises
-    ------
-    TypeError
-        If it holds objects that cannot be identified.
-    """
+    """Digest of the dtype, shape and values of an array or sparse matrix, which is read by slices."""
     total = hashlib.sha256(f"{values.dtype.str if values.dtype.names is None else values.dtype}{values.shape}".encode())
     if not sparse.issparse(values) and values.ndim == 0:
         values = values.reshape(1)
@@ -259,7 +215,7 @@ def digest_array(values: Any, where: str) -> bytes:
 
 @functools.cache
 def is_installed(module: str | None) -> bool:
-    """Whether a module belongs to Python, to an installed library or to skhash: its names tell its code."""
+    """Whether a module belongs to Python, to an installed library or to skhash, so that names identify its code."""
     top = (module or "builtins").partition(".")[0]
     if top == "__main__":
         return False
@@ -270,7 +226,7 @@ def is_installed(module: str | None) -> bool:
 
 
 def _has_installed_name(value: Any) -> bool:
-    """Whether a class or function is what its name in an installed module stands for."""
+    """Whether a class or function is what its name in an installed module refers to."""
     if not is_installed(value.__module__):
         return False
     found: Any = sys.modules.get(value.__module__ or "builtins")
@@ -280,7 +236,7 @@ def _has_installed_name(value: Any) -> bool:
 
 
 def _read_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Names and values of the globals that a function reads; of modules the attribute that is read."""
+    """Names and values of the globals that a function reads; for a module, of the attribute that is read."""
     codes = [function.__code__]
     for code in codes:
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]

@@ -9,7 +9,7 @@ STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B
 
 @nb.njit(nogil=True, error_model="numpy")
 def _draw(state, words):
-    """Random words, the outputs of SplitMix64 from a state on."""
+    """Fill uint64 `words` with the outputs of SplitMix64 that follow a state."""
     for w in range(len(words)):
         z = state + np.uint64(w) * STEP
         z = (z ^ (z >> np.uint64(30))) * FIRST
@@ -19,24 +19,10 @@ def _draw(state, words):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
-    """Center some samples, set some of their values to zero at random, and scale the others.
+    """Center the samples at `indices`, drop values with probability n_dropped / 256, and multiply the others.
 
-    Parameters
-    ----------
-    X : float32 or float64 array of shape (n_samples, n_features)
-        The samples.
-    indices : int64 array of shape (n,)
-        Indices of the samples to read.
-    mean : float32 array of shape (n_features,)
-        What is subtracted.
-    factor : float32
-        What the values that are not dropped are multiplied by.
-    n_dropped : int
-        A value is dropped if its random byte is smaller, with probability ``n_dropped / 256``.
-    seed : uint64
-        Decides what is dropped.
-    outputs : float32 array of shape (n, n_features)
-        Receives the values.
+    `X` of shape (n_samples, n_features) is float32 or float64; `outputs` of shape (len(indices), n_features) is
+    float32.
     """
     n_features = X.shape[1]
     words = np.empty((n_features + 7) // 8, np.uint64)
@@ -50,21 +36,7 @@ def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def step_adamw(parameter, gradient, mean, square, rate, decay, beta1, beta2, eps, n_steps):
-    """Make a step of AdamW.
-
-    Parameters
-    ----------
-    parameter, gradient : float32 array of shape (n,)
-        The parameter, changed in place, and its gradient.
-    mean, square : float32 array of shape (n,)
-        Running means of the gradients and of their squares, changed in place.
-    rate, decay : float
-        Learning rate and weight decay.
-    beta1, beta2, eps : float
-        Constants of AdamW.
-    n_steps : float
-        Number of steps, with this one.
-    """
+    """Make a step of AdamW on flat float32 arrays; `n_steps` includes this step."""
     of_parameter, of_mean, of_square = np.float32(1 - rate * decay), np.float32(1 - beta1), np.float32(1 - beta2)
     size, root, floor = (
         np.float32(rate / (1 - beta1**n_steps)),

@@ -1,7 +1,7 @@
 """Loss and gradients of a linear encoder on the CPU, computed by hand.
 
-A graph, its small tensors and the copies of a batch take as long as what they compute. Here one compiled pass reads,
-centers and drops the samples, and the objective returns the derivative of its loss by the activations.
+One compiled pass reads and centers the samples and applies dropout. The objective returns the derivative of its loss
+with respect to the activations. The graph of torch would take as long as the computation (``benchmarks/engine.py``).
 """
 
 from typing import Any
@@ -17,19 +17,7 @@ from skhash.engine.processes import n_processes
 
 
 class LinearStep:
-    """Loss of a batch, whose gradients it stores in the parameters.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        An encoder for which :func:`is_by_hand` is true.
-    objective : Objective
-        The loss.
-    X : array or DatasetArray of shape (n_samples, n_features)
-        Training samples.
-    max_samples : int
-        Number of samples in the largest batch.
-    """
+    """Loss of a batch of a linear encoder; the gradients are stored in the parameters."""
 
     def __init__(self, encoder: Encoder, objective: Objective, X: Any, max_samples: int) -> None:
         from skhash.engine._kernels import center_and_drop
@@ -39,27 +27,14 @@ class LinearStep:
         is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
         self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
         self._parameters = encoder.hash.weight, encoder.hash.bias
-        self._values = tuple(parameter.detach() for parameter in self._parameters)  # of which torch records no graph
+        self._values = tuple(parameter.detach() for parameter in self._parameters)  # torch records no graph for them
         self._gradients = tuple(torch.empty_like(value) for value in self._values)
         self._samples = torch.empty(max_samples, X.shape[1]).numpy()
         self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
 
-    @np.errstate(over="ignore", invalid="ignore")  # as torch: a loss that is not finite is an error of its own
+    @np.errstate(over="ignore", invalid="ignore")  # the training loop raises if the loss is not finite
     def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> float:
-        """Loss of a batch.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Indices of the batch.
-        targets : ndarray of shape (n_batch, ...)
-            Targets of the batch.
-
-        Returns
-        -------
-        float
-            The loss.
-        """
+        """Loss of the batch with these indices and targets."""
         (weight, bias), (weight_slopes, bias_slopes) = self._values, self._gradients
         samples = torch.from_numpy(self._read(indices))
         outputs = torch.addmm(bias, samples, weight.T)
@@ -74,7 +49,7 @@ class LinearStep:
         return loss
 
     def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """Samples of a batch, centered, scaled and with dropout."""
+        """Samples of a batch, centered, scaled and with dropout, of shape (n_batch, n_features)."""
         factor, n_dropped, seed = self._dropout.draw(self._scale.item())
         samples, X = self._samples[: len(indices)], self.X
         if not self._is_plain:
@@ -84,22 +59,7 @@ class LinearStep:
 
 
 def is_by_hand(encoder: Encoder, objective: Objective, augment: Any) -> bool:
-    """Whether a training step can do without a graph.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        The encoder, on its device.
-    objective : Objective
-        The loss.
-    augment : callable or None
-        What changes the batches.
-
-    Returns
-    -------
-    bool
-        True for a linear encoder on the CPU and an objective that knows its derivative, in one process.
-    """
+    """Whether :class:`LinearStep` suits: a linear encoder on the CPU, a known derivative, one process, no `augment`."""
     layers = encoder.backbone, encoder.norm
     is_linear = type(encoder) is Encoder and all(type(layer) is nn.Identity for layer in layers)
     is_alone = n_processes() == 1 and next(objective.parameters(), None) is None

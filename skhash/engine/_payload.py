@@ -1,4 +1,4 @@
-"""Nested states as bytes of torch: what a checkpoint can hold, and reading it without running code."""
+"""Nested states as bytes of torch, which are read without running code."""
 
 import copy
 import io
@@ -26,23 +26,7 @@ _NAMES = {
 
 
 def payload_bytes(state: Any) -> bytes:
-    """Bytes of a state, if reading it back needs no code.
-
-    Parameters
-    ----------
-    state : dict
-        Dicts, lists, tuples and sets of tensors, numbers, strings and None.
-
-    Returns
-    -------
-    bytes
-        What :func:`read_payload` reads.
-
-    Raises
-    ------
-    TypeError
-        If the state holds anything else.
-    """
+    """Bytes of a state of dicts, lists, tuples and sets of tensors, numbers, strings and None; else TypeError."""
     for value in leaves(state):
         if not (isinstance(value, np.generic | torch.Tensor) or type(value) in _LEAVES):
             raise TypeError(
@@ -56,23 +40,7 @@ def payload_bytes(state: Any) -> bytes:
 
 
 def read_payload(content: bytes) -> Any:
-    """State in the bytes of :func:`payload_bytes`. No code is run, and memory is bounded by their number.
-
-    Parameters
-    ----------
-    content : bytes
-        The bytes.
-
-    Returns
-    -------
-    dict
-        The state.
-
-    Raises
-    ------
-    ValueError
-        If the bytes hold anything else. Damaged bytes raise other errors, too.
-    """
+    """State in the bytes of :func:`payload_bytes`, read without running code; damaged bytes raise any error."""
     file = io.BytesIO(content)
     _check_archive(file)
     state = torch.load(file, map_location="cpu", weights_only=True)
@@ -88,7 +56,7 @@ def read_payload(content: bytes) -> Any:
 
 
 def leaves(state: Any) -> Iterator[Any]:
-    """Keys and values of a nested state that are not dicts, lists, tuples or sets. Shared parts are visited once."""
+    """Iterator of the keys and values of a nested state that are not containers, each shared part once."""
     seen, waiting = set(), [(state, 0)]
     while waiting:
         value, level = waiting.pop()

@@ -1,11 +1,11 @@
 """A training step that several processes share: each runs the backbone on its part of the batch.
 
-Every process reads the whole batch. Each runs the backbone on its part of the samples, the outputs are gathered, and
-the rest of the loss is computed by all of them from the whole batch, as one process does. DistributedDataParallel
-averages the gradients. So a gradient of a gathered output counts once per process, which the average divides by.
+Every process reads the whole batch and runs the backbone on its part of the samples. The outputs are gathered, and
+every process computes the rest of the loss from all of them, as one process does. DistributedDataParallel divides the
+gradients by the number of processes, so the gradient of a gathered output is multiplied by this number.
 
-What the steps draw (noise, random views) comes from generators that are in the same state in every process. The
-backbone draws from others, since each process gives it other samples.
+The random numbers of a step (noise, random views) come from generators that are in the same state in every process.
+The backbone draws from other generators, because its samples differ between the processes.
 """
 
 import functools
@@ -25,21 +25,7 @@ from skhash.engine.runtime import generator_states, seeded
 
 
 def shared_loss(encoder: Encoder, objective: Objective) -> Callable[..., torch.Tensor]:
-    """Loss of a batch, as a function of its samples, targets and indices.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        The encoder. With several processes, its backbone is divided among them from now on.
-    objective : Objective
-        The loss.
-
-    Returns
-    -------
-    callable
-        The objective with the encoder; for several processes inside DistributedDataParallel, which starts with the
-        weights of the first one.
-    """
+    """Function of samples, targets and indices that returns the loss; several processes share the backbone."""
     if n_processes() == 1:
         return functools.partial(objective, encoder)
     if next(encoder.backbone.parameters(), None) is not None:
@@ -114,9 +100,9 @@ def _update_moments(module: _BatchNorm, mean: torch.Tensor, variance: torch.Tens
 
 
 def _with_own_draws(backbone: nn.Module, X: torch.Tensor, rank: int) -> torch.Tensor:
-    """Outputs of a backbone that draws otherwise in every process.
+    """Outputs of a backbone that draws other random numbers in each process.
 
-    Afterwards the generators are where they were. If it drew, they move on by one number, in every process.
+    The generators are restored afterwards; if it drew, each advances by one number, so that they stay equal.
     """
     shared = torch.Generator()
     shared.set_state(torch.get_rng_state())
@@ -139,7 +125,7 @@ def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 class _Gather(torch.autograd.Function):
-    """The outputs of all processes, which compute the same loss from them, so that no gradients are exchanged."""
+    """The outputs of all processes. All compute the same loss, so no gradients are exchanged."""
 
     @staticmethod
     def forward(ctx: Any, outputs: torch.Tensor, sizes: list[int], rank: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Checks of the state of a training before it is restored: what comes from a file may be anything."""
+"""Checks of the state of a training before it is restored, because a file may hold anything."""
 
 from typing import Any
 
@@ -8,24 +8,16 @@ import torch
 from skhash._validation.limits import is_twister
 
 _N_MAX = 2**63  # of numbers
-_CHANGING = ("lr", "initial_lr", "weight_decay")  # of a group, from call to call of partial_fit
-_SCALARS = ("step", "mu_product", "eta", "mu")  # of a state; the other values have the shape of the parameter
-# optimizers of torch that store nothing else
+_CHANGING = ("lr", "initial_lr", "weight_decay")  # entries of a group that may change between calls of partial_fit
+_SCALARS = ("step", "mu_product", "eta", "mu")  # entries of a state that are scalars
+# optimizers of torch whose other entries have the shape of the parameter
 _ELEMENTWISE = ("AdamW", "Adam", "SGD", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adadelta", "ASGD")
 
 
 def check_state(trainer: Any, state: dict[str, Any]) -> None:
-    """Raise ValueError unless a state can be that of a training.
+    """Raise ValueError unless a state suits a trainer.
 
-    Generators of random numbers with a position out of range, for one, would read outside
-    of their memory.
-
-    Parameters
-    ----------
-    trainer : Trainer
-        The training before the state is restored: it has the same parts.
-    state : dict
-        State to restore.
+    For example, a generator whose position is out of range would read outside of its memory.
     """
     fresh, schedule = trainer.state_dict(), trainer.schedule
     if not isinstance(state, dict) or fresh.keys() - state.keys():
@@ -47,19 +39,7 @@ def check_state(trainer: Any, state: dict[str, Any]) -> None:
 
 
 def check_like(given: Any, fresh: Any, where: str, n_max: int = _N_MAX) -> None:
-    """Raise ValueError unless a nested value has the parts, types and shapes of another one.
-
-    Parameters
-    ----------
-    given : object
-        Value of a file.
-    fresh : object
-        Value to compare with. Its numbers and tensors may be others, nothing else.
-    where : str
-        Its name, for the message.
-    n_max : int, default=2**63
-        Bound of its numbers.
-    """
+    """Raise ValueError unless a nested value has the keys, types and shapes of `fresh`, and numbers below `n_max`."""
     fresh = fresh.item() if isinstance(fresh, np.generic) else fresh
     if isinstance(fresh, torch.Tensor):
         if not isinstance(given, torch.Tensor) or given.shape != fresh.shape or given.dtype != fresh.dtype:
@@ -82,37 +62,21 @@ def check_like(given: Any, fresh: Any, where: str, n_max: int = _N_MAX) -> None:
 
 
 def check_weights(weights: dict[str, torch.Tensor], where: str) -> None:
-    """Raise ValueError unless the weights of an encoder are finite, and samples can be divided by their scale.
-
-    Parameters
-    ----------
-    weights : dict
-        The weights.
-    where : str
-        Their name, for the message.
-    """
+    """Raise ValueError unless the weights of an encoder are finite and its scale is positive."""
     _check_finite(weights, where)
     if "scale" in weights and not (weights["scale"] > 0).all():
         raise ValueError(f"`{where}.scale` must be positive")
 
 
 def _check_finite(tensors: dict[str, torch.Tensor], where: str) -> None:
-    """Raise ValueError if a tensor is not finite.
-
-    Parameters
-    ----------
-    tensors : dict
-        The tensors.
-    where : str
-        Their name, for the message.
-    """
+    """Raise ValueError if a tensor is not finite."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise ValueError(f"`{where}.{name}` has values that are not finite")
 
 
 def _check_generators(given: Any, fresh: dict[str, Any]) -> None:
-    """Raise ValueError unless states can be those of the global generators. Those of a GPU may be there or not."""
+    """Raise ValueError unless states can be those of the global generators; the state of a GPU is optional."""
     if not isinstance(given, dict) or given.keys() - {"cuda"} != fresh.keys() - {"cuda"}:
         raise ValueError("`generators` has other parts")
     check_like(given["torch"], fresh["torch"], "generators.torch")
@@ -131,7 +95,7 @@ def _check_generators(given: Any, fresh: dict[str, Any]) -> None:
 
 
 def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    """Raise ValueError unless a state is that of an optimizer."""
+    """Raise ValueError unless a state suits an optimizer."""
     fresh = optimizer.state_dict()
     if not isinstance(given, dict) or given.keys() != fresh.keys() or not isinstance(given["state"], dict):
         raise ValueError("`optimizer` has other parts")
@@ -158,7 +122,7 @@ def _check_optimizer(given: Any, optimizer: torch.optim.Optimizer, schedule: Any
 
 
 def _check_elementwise(values: dict[str, Any], parameter: torch.Tensor, where: str) -> None:
-    """Raise ValueError unless an optimizer can store these values of a parameter."""
+    """Raise ValueError unless the values can be the state of an optimizer for this parameter."""
     for name, value in values.items():
         if name in _SCALARS and type(value) in (int, float):
             value = torch.tensor(value, dtype=torch.float64)
@@ -172,7 +136,7 @@ def _check_elementwise(values: dict[str, Any], parameter: torch.Tensor, where: s
 
 
 def _check_kinds(given: Any, fresh: dict[str, Any], where: str) -> None:
-    """Raise ValueError unless a dict has the keys of another one, and values of the same kinds, or None."""
+    """Raise ValueError unless a dict has the keys of `fresh`, and for each key a value of the same type or None."""
     if not isinstance(given, dict) or given.keys() != fresh.keys():
         raise ValueError(f"`{where}` has other parts")
     for name, value in fresh.items():

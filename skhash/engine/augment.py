@@ -10,32 +10,7 @@ from skhash.engine.data import unit_of
 
 
 def augmented(augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
-    """A random version of a batch.
-
-    Parameters
-    ----------
-    augment : callable
-        Maps a batch to a random version of it.
-    batch : tensor of shape (n, ...)
-        Samples.
-
-    Returns
-    -------
-    tensor of shape (n, ...)
-        What `augment` returns. Vectors keep their number of features.
-
-    Raises
-    ------
-    ValueError
-        If `augment` returns anything else.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine.augment import augmented
-    >>> augmented(torch.neg, torch.ones(1, 3))
-    tensor([[-1., -1., -1.]])
-    """
+    """What `augment` returns for a batch; ValueError unless vectors keep their shape, and images their number."""
     views = augment(batch)
     n_fixed = batch.ndim if batch.ndim == 2 else 1  # images may be cut to another size
     if not isinstance(views, torch.Tensor) or views.shape[:n_fixed] != batch.shape[:n_fixed]:
@@ -48,50 +23,15 @@ def augmented(augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tens
 def two_views(
     augment: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two random versions of a batch.
-
-    Parameters
-    ----------
-    augment : callable
-        Maps a batch to a random version of it.
-    batch : tensor of shape (n, ...)
-        Samples.
-
-    Returns
-    -------
-    tuple of two tensors of shape (n, ...)
-        The views. Sample i of each is a version of sample i of the batch.
-    """
+    """Two random versions of a batch, each of shape (n, ...)."""
     return augmented(augment, batch), augmented(augment, batch)
 
 
 def corrupt(batch: torch.Tensor, share: float = 0.1, noise: float = 0.1) -> torch.Tensor:
-    """Random version of vectors: some features come from other samples, and noise is added.
+    """Random version of vectors (n, n_features): some features come from other samples, and noise is added.
 
-    A replaced feature takes its value from another sample of the batch, so that its
-    distribution stays the same (as in SCARF, Bahri et al., ICLR 2022).
-
-    Parameters
-    ----------
-    batch : tensor of shape (n, n_features)
-        Samples.
-    share : float, default=0.1
-        Share of the features that are replaced.
-    noise : float, default=0.1
-        Standard deviation of the noise, in units of that of all values around the mean sample.
-
-    Returns
-    -------
-    tensor of shape (n, n_features)
-        The random version.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine.augment import corrupt
-    >>> batch = torch.arange(8.0).reshape(4, 2)  # the first feature is even, the second odd
-    >>> (corrupt(batch, share=0.5, noise=0.0) % 2).tolist()
-    [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    This is the augmentation of SCARF (Bahri et al., ICLR 2022). `noise` is in units of the standard deviation of all
+    values around the mean sample.
     """
     others = batch[torch.randperm(len(batch), device=batch.device)]
     batch = torch.where(torch.rand_like(batch) < share, others, batch)
@@ -137,35 +77,7 @@ def crop_and_flip(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tens
 
 
 def moco_v2(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Augmentation of MoCo v2: crops of at least a fifth of the area, flips, blur, and changes of color.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of one sample, (channels, height, width).
-
-    Returns
-    -------
-    callable
-        Maps a batch (n, *shape) in [0, 1] to a random version of it. Images of one channel keep
-        their gray values.
-
-    Raises
-    ------
-    ValueError
-        If the samples are not images.
-    ImportError
-        If kornia is not installed.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine.augment import moco_v2
-    >>> [type(step).__name__ for step in moco_v2((1, 28, 28)).children()]
-    ['RandomResizedCrop', 'RandomGaussianBlur', 'RandomHorizontalFlip']
-    >>> moco_v2((3, 32, 32))(torch.rand(4, 3, 32, 32)).shape
-    torch.Size([4, 3, 32, 32])
-    """
+    """Augmentation of MoCo v2 for images of this shape with values in [0, 1]; gray images keep their gray values."""
     kornia = _kornia(shape)
     channels, *size = shape
     colors = [kornia.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8), kornia.RandomGrayscale(p=0.2)]

@@ -18,39 +18,7 @@ def build_backbone(
     input_dropout: float = 0.0,
     hidden_dropout: float = 0.0,
 ) -> nn.Module:
-    """Module that precedes the hash layer.
-
-    Parameters
-    ----------
-    backbone : None, "mlp", "conv" or torch.nn.Module
-        Nothing, two hidden layers, a small network for images of about 32 x 32
-        pixels, or a module, which is copied in float32.
-    shape : tuple of int
-        Shape of one sample.
-    input_dropout : float
-        Share of the features that "mlp" sets to zero in training.
-    hidden_dropout : float
-        Share of the hidden units that "mlp" and "conv" set to zero in training.
-
-    Returns
-    -------
-    torch.nn.Module
-        Maps (n, *shape) to (n, width).
-
-    Raises
-    ------
-    ValueError
-        For "conv" if the samples are not images.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine.backbones import build_backbone
-    >>> build_backbone("conv", (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 256])
-    >>> build_backbone(None, (3, 32, 32))  # the hash layer alone
-    Flatten(start_dim=1, end_dim=-1)
-    """
+    """Module before the hash layer; it maps (n, *shape) to (n, width)."""
     if isinstance(backbone, nn.Module):
         return copy.deepcopy(backbone).cpu().float()
     if backbone is None:
@@ -62,25 +30,7 @@ def build_backbone(
 
 
 def output_width(backbone: nn.Module, shape: tuple[int, ...]) -> int:
-    """Number of outputs of a backbone, from a trial with two samples of zeros.
-
-    Parameters
-    ----------
-    backbone : torch.nn.Module
-        The backbone.
-    shape : tuple of int
-        Shape of one sample.
-
-    Returns
-    -------
-    int
-        Number of outputs.
-
-    Raises
-    ------
-    ValueError
-        If the backbone does not map (n, *shape) to (n, width).
-    """
+    """Number of outputs of a backbone, from a trial with two samples of zeros."""
     was_training = backbone.training
     backbone.eval()
     try:
@@ -127,4 +77,4 @@ def _conv(shape: tuple[int, ...], hidden_dropout: float) -> nn.Module:
         n_inputs = width
     network: nn.Module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), Dropout(hidden_dropout))
     channels_last: nn.Module = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return channels_last  # a third faster
+    return channels_last  # faster (the case "conv" of benchmarks/gpu.py)

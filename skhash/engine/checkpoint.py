@@ -136,7 +136,7 @@ class Checkpoint:
             )
         try:
             state: dict[str, Any] = read_payload(content)
-        except Exception as error:  # of the parsers of bytes with a valid checksum: anything
+        except Exception as error:  # the parsers may raise anything
             raise InvalidFileError(self.path, f"is not a checkpoint of skhash: {error}. {REMEDY}") from error
         _warn_of_versions(self.path, versions)
         return state
@@ -158,7 +158,7 @@ class Checkpoint:
                 with open(path, "rb") as file:
                     identity, _ = _parse_header(path, self._read_start(file)[1])
             except (OSError, InvalidFileError):
-                continue  # a file that cannot be read tells nothing about this training
+                continue
             yield path, identity
 
     def _read_start(self, file: BinaryIO) -> tuple[bytes, bytes]:

@@ -75,7 +75,7 @@ class DatasetArray:
         if hasattr(self.dataset, "targets"):
             return self.dataset.targets
         if not len(self):
-            return np.empty(0)  # what needs samples says so
+            return np.empty(0)  # callers that need samples raise an error
         if not (isinstance(self.dataset[0], tuple | list) and len(self.dataset[0]) > 1):
             raise ValueError(
                 f"`y` must be given for a Dataset without targets. Got y=None and a {type(self.dataset).__name__} of "
@@ -121,25 +121,7 @@ class ArraySubset:
 
 
 def unit_of(values: torch.Tensor) -> torch.Tensor:
-    """Power of two near the largest value: division by it rounds nothing, and keeps squares within float32.
-
-    Parameters
-    ----------
-    values : tensor
-        Values.
-
-    Returns
-    -------
-    tensor of shape ()
-        The unit.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine import unit_of
-    >>> unit_of(torch.tensor([0.5, -7.0]))
-    tensor(4.)
-    """
+    """Power of two near the largest value: dividing by it does not round, and squares then stay within float32."""
     return torch.exp2(torch.floor(torch.log2(values.abs().max().clamp_min(1e-37))))
 
 
@@ -179,7 +161,7 @@ def batch_tensor(
     >>> batch_tensor(images, slice(0, 1), torch.device("cpu")).max()
     tensor(1.)
     """
-    batch = np.ascontiguousarray(X[indices])  # torch reads no array that runs backwards
+    batch = np.ascontiguousarray(X[indices])  # torch reads no arrays with negative strides
     is_image = batch.dtype == np.uint8 and batch.ndim > 2
     if offset is not None:
         batch = (batch / 255 if is_image else batch) - offset

@@ -1,4 +1,4 @@
-"""Dropout that costs little beside the layer that follows, on the CPU, too."""
+"""Dropout that takes little time on the CPU, too."""
 
 from typing import Any
 
@@ -9,49 +9,16 @@ from torch.autograd.function import once_differentiable
 
 
 class Dropout(nn.Dropout):
-    """Set values to zero at random in training, and scale the others so that the mean stays.
+    """Dropout that draws one random byte per value in a compiled kernel on the CPU.
 
-    On the CPU a compiled kernel draws one random byte for each value, which takes a thirtieth of the time of torch's
-    dropout. There the probability is rounded to a multiple of 1 / 256. torch's global generator seeds the kernel.
-
-    Parameters
-    ----------
-    p : float, default=0.5
-        Probability of a value to be set to zero.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine.dropout import Dropout
-    >>> X = torch.ones(1000, 64)
-    >>> outputs = Dropout(0.25)(X)
-    >>> outputs.unique()
-    tensor([0.0000, 1.3333])
-    >>> bool(abs((outputs == 0).float().mean() - 0.25) < 0.01)
-    True
-    >>> torch.equal(Dropout(0.25).eval()(X), X)
-    True
+    The probability is rounded to a multiple of 1 / 256 there. torch's global generator seeds the kernel, which is much
+    faster than torch's dropout (``benchmarks/growth.py`` times steps with dropout).
     """
 
     def forward(
         self, X: torch.Tensor, mean: torch.Tensor | None = None, scale: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Values, in training with dropout.
-
-        Parameters
-        ----------
-        X : tensor of shape (n, n_features)
-            Values.
-        mean : tensor of shape (n_features,), default=None
-            What is subtracted before, None for nothing.
-        scale : tensor of shape (), default=None
-            What the values are divided by before, None for 1.
-
-        Returns
-        -------
-        tensor of shape (n, n_features)
-            Values.
-        """
+        """``(X - mean) / scale`` of shape (n, n_features), in training with dropout."""
         if not (self.training and self.p > 0 and X.device.type == "cpu" and X.dtype == torch.float32 and X.ndim == 2):
             X = X if mean is None else X - mean
             return super().forward(X if scale is None else X / scale)
@@ -60,28 +27,13 @@ class Dropout(nn.Dropout):
         return outputs
 
     def draw(self, scale: float) -> tuple[float, int, int]:
-        """Options of the compiled kernel for one batch.
-
-        Parameters
-        ----------
-        scale : float
-            What the values are divided by.
-
-        Returns
-        -------
-        factor : float
-            Factor of the values that are not dropped.
-        n_dropped : int
-            Number of the 256 random bytes that drop a value.
-        seed : int
-            Seed of the random bytes, drawn from torch's global generator if values are dropped.
-        """
+        """Factor of the kept values, number of the 256 bytes that drop a value, and seed, for one batch."""
         n_dropped = min(round(256 * self.p), 255)
         return 256 / (256 - n_dropped) / scale, n_dropped, int(torch.randint(2**63 - 1, ())) if self.p > 0 else 0
 
 
 class _CenterAndDrop(torch.autograd.Function):
-    """The compiled dropout. Its derivative drops the same values again."""
+    """The compiled dropout; its derivative drops the same values."""
 
     @staticmethod
     def forward(

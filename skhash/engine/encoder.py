@@ -65,7 +65,7 @@ class Encoder(nn.Module):
 
     mean: torch.Tensor
     scale: torch.Tensor
-    offset: torch.Tensor | None  # float32, which every device has: the mean is added to it
+    offset: torch.Tensor | None  # float32; samples minus the offset have the mean `mean`
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Encoder(nn.Module):
         nn.init.zeros_(self.hash.bias)
         self.norm: nn.Module = nn.BatchNorm1d(nbits, affine=False) if batch_norm else nn.Identity()
         self.mixed_precision = mixed_precision
-        #: what runs the backbone in training, if several processes share it
+        #: runs the backbone in training if several processes share it
         self.run_backbone: Callable[[torch.Tensor], torch.Tensor] | None = None
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:

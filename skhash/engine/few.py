@@ -1,4 +1,4 @@
-"""Encoders in numpy, for few samples: torch and BLAS take longer to set their threads than to multiply."""
+"""Encoders in numpy for few samples, where threads take longer than products (``benchmarks/one_sample.py``)."""
 
 from typing import Any
 
@@ -8,32 +8,14 @@ from torch import nn
 
 from skhash.engine.encoder import Encoder
 
-N_MAX_PRODUCTS = 2**20  # products of a sample and a weight: about a millisecond
-N_MAX_INPUTS = 2**13  # of a layer: OpenBLAS computes inner products of more than 10,000 values in threads
+N_MAX_PRODUCTS = 2**20  # number of multiplications, about a millisecond
+N_MAX_INPUTS = 2**13  # of a layer; OpenBLAS uses threads for inner products of more than 10,000 values
 
 
 class FewEncoder:
-    """The activations of an encoder of dense layers, without threads.
+    """Activations by an encoder of dense layers in numpy, without threads; other layers raise TypeError.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        An encoder in evaluation mode. Later changes of it do not count.
-
-    Raises
-    ------
-    TypeError
-        If it has layers that are not dense.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.engine import Encoder, FewEncoder
-    >>> X = np.arange(6.0).reshape(2, 3)
-    >>> encoder = Encoder(3, nbits=4, backbone="mlp").eval()
-    >>> activations = encoder(encoder.read(X, slice(None))).detach().numpy()
-    >>> np.allclose(FewEncoder(encoder)(X), activations, atol=1e-5)
-    True
+    The encoder must be in evaluation mode. Its weights are copied.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -60,7 +42,7 @@ class FewEncoder:
             raise TypeError(f"`encoder` must have dense layers only. Got {type(module).__name__} instead.")
 
     def __call__(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Activations of samples of shape (n, n_features), of shape (n, nbits)."""
+        """Activations of shape (n, nbits) of samples of shape (n, n_features)."""
         samples = np.float32(X if self.offset is None else X - self.offset)
         activations: npt.NDArray[np.float32] = (samples - self.mean) / self.scale
         for weight, bias, is_rectified in self.layers:
@@ -74,7 +56,7 @@ class FewEncoder:
 
 
 def _gain_and_shift(norm: nn.BatchNorm1d) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """What a batch norm multiplies by and adds in evaluation mode."""
+    """Factor and summand of a batch norm in evaluation mode."""
     values = {name: value.double().numpy() for name, value in norm.state_dict().items()}
     gain = values.get("weight", 1.0) / np.sqrt(values["running_var"] + norm.eps)
     return gain, values.get("bias", 0.0) - values["running_mean"] * gain

@@ -1,4 +1,4 @@
-"""The identity of a training: all that decides its result, so that a resume is of the same training or refused."""
+"""The identity of a training: its parameters, samples and targets. A checkpoint of another identity is refused."""
 
 import hashlib
 from collections.abc import Mapping
@@ -135,7 +135,7 @@ def _digest_samples(X: Any) -> bytes:
     declared = Digester().digest([qualified_name(X.dataset), X.shape], "X")
     try:
         return declared + Digester().digest(X.dataset, "X")
-    except TypeError:  # for example an open file: its class and its shape are what it declares
+    except TypeError:  # pickle cannot keep it, for example because it holds an open file
         return declared
 
 

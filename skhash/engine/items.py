@@ -1,4 +1,4 @@
-"""Items of a torch Dataset: the sample and the target in each, with one clear error for what is neither."""
+"""Items of a torch Dataset: the sample in each, or an error that says what to change."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,51 +8,14 @@ import numpy.typing as npt
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Float type that holds the values of another type: float32 if that is enough, else float64.
-
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        Type of numbers.
-
-    Returns
-    -------
-    numpy.dtype
-        float32 for small types, float64 for float64 and for integers of 32 or 64 bits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.engine.items import float_dtype
-    >>> [float_dtype(np.dtype(name)) for name in ("uint8", "float32", "int64")]
-    [dtype('float32'), dtype('float32'), dtype('float64')]
-    """
+    """float32 if it holds all values of a dtype, else float64."""
     return np.result_type(dtype, np.float32) if dtype.itemsize <= 8 else np.dtype(np.float64)
 
 
 def sample_of(item: Any) -> npt.NDArray[Any]:
-    """Sample in an item of a Dataset.
+    """Sample in an item of a Dataset: bytes stay uint8, other numbers become floats.
 
-    Parameters
-    ----------
-    item : object
-        A sample, or a tuple or list of sample and target.
-
-    Returns
-    -------
-    ndarray
-        The sample; bytes stay uint8, all other numbers become float32, or float64 if they need it.
-
-    Raises
-    ------
-    TypeError
-        If the item is a dict, or its sample an image of PIL or no numbers.
-
-    Examples
-    --------
-    >>> from skhash.engine.items import sample_of
-    >>> sample_of(([0.0, 1.0], 7))
-    array([0., 1.])
+    Dicts, images of PIL and values that are not numbers raise TypeError.
     """
     if isinstance(item, Mapping):
         keys = [repr(key) for key in item]
@@ -79,32 +42,7 @@ def sample_of(item: Any) -> npt.NDArray[Any]:
 
 
 def stack_samples(samples: list[npt.NDArray[Any]], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Samples of a batch as one array.
-
-    Parameters
-    ----------
-    samples : list of ndarray
-        The samples.
-    shape : tuple of int
-        Shape of the first sample of the Dataset.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, ...)
-        The batch.
-
-    Raises
-    ------
-    ValueError
-        If a sample has another shape.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.engine.items import stack_samples
-    >>> stack_samples([np.zeros(2), np.ones(2)], (2,)).shape
-    (2, 2)
-    """
+    """Samples as one array of shape (n_samples, *shape); ValueError if a sample has another shape."""
     for sample in samples:
         if sample.shape != shape:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Processes that train together: those of the process group of torch. Without a group there is one."""
+"""Processes that train together: the process group of torch, or one process without a group."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,58 +9,17 @@ Value = TypeVar("Value")
 
 
 def n_processes() -> int:
-    """Number of processes that train together.
-
-    Returns
-    -------
-    int
-        1 without a process group.
-
-    Examples
-    --------
-    >>> from skhash.engine.processes import n_processes
-    >>> n_processes()
-    1
-    """
+    """Number of processes that train together, 1 without a process group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def is_first() -> bool:
-    """Whether this process is the one that writes files.
-
-    Returns
-    -------
-    bool
-        True for one process.
-
-    Examples
-    --------
-    >>> from skhash.engine.processes import is_first
-    >>> is_first()
-    True
-    """
+    """Whether this process is the one that writes files."""
     return n_processes() == 1 or dist.get_rank() == 0
 
 
 def gather(value: Value) -> list[Value]:
-    """Values of all processes, in order.
-
-    Parameters
-    ----------
-    value : object
-        Value of this process. It is pickled.
-
-    Returns
-    -------
-    list
-        One value per process.
-
-    Examples
-    --------
-    >>> from skhash.engine.processes import gather
-    >>> gather(3)
-    [3]
-    """
+    """Values of all processes, in order; they are pickled."""
     values = [value] * n_processes()
     if len(values) > 1:
         dist.all_gather_object(values, value)
@@ -68,24 +27,7 @@ def gather(value: Value) -> list[Value]:
 
 
 def from_first(value: Value) -> Value:
-    """Value of the first process.
-
-    Parameters
-    ----------
-    value : object
-        Value of this process; that of the first one is pickled.
-
-    Returns
-    -------
-    object
-        The value, the same in every process.
-
-    Examples
-    --------
-    >>> from skhash.engine.processes import from_first
-    >>> from_first(3)
-    3
-    """
+    """Value of the first process, which is pickled."""
     if n_processes() == 1:
         return value
     values: list[Any] = [value if is_first() else None]
@@ -95,29 +37,7 @@ def from_first(value: Value) -> Value:
 
 
 def call_in_first(function: Callable[[], Value]) -> Value:
-    """What a function returns in the first process, which alone calls it.
-
-    Parameters
-    ----------
-    function : callable
-        Function without arguments.
-
-    Returns
-    -------
-    object
-        Its value, the same in every process.
-
-    Raises
-    ------
-    Exception
-        What the function raises, in every process.
-
-    Examples
-    --------
-    >>> from skhash.engine.processes import call_in_first
-    >>> call_in_first(lambda: 3)
-    3
-    """
+    """What a function returns or raises in the first process, which alone calls it."""
     if n_processes() == 1:
         return function()
     outcome: tuple[Any, Exception | None] = None, None

@@ -1,4 +1,4 @@
-"""Devices and seeds: where training runs, and what alone decides its result."""
+"""Devices, seeds and settings of torch for a training."""
 
 import functools
 import random
@@ -103,18 +103,7 @@ def seeded(seed: int, device: torch.device, deterministic: bool = False) -> Iter
 
 
 def generator_states(device: torch.device) -> dict[str, Any]:
-    """States of the global generators of torch, numpy and Python, and of a CUDA device.
-
-    Parameters
-    ----------
-    device : torch.device
-        The device.
-
-    Returns
-    -------
-    dict
-        Tensors, numbers and tuples, for :func:`restore_generators`.
-    """
+    """States of the global generators of torch, numpy and Python, and of a CUDA device."""
     name, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (the global generator is meant)
     states = {
         "torch": torch.get_rng_state(),
@@ -125,15 +114,7 @@ def generator_states(device: torch.device) -> dict[str, Any]:
 
 
 def restore_generators(states: dict[str, Any], device: torch.device) -> None:
-    """Set the global generators to the states that :func:`generator_states` returned, on any device.
-
-    Parameters
-    ----------
-    states : dict
-        The states.
-    device : torch.device
-        The device.
-    """
+    """Set the global generators to the states of :func:`generator_states`."""
     name, key, *rest = states["numpy"]
     torch.set_rng_state(states["torch"])
     np.random.set_state((name, key.numpy().astype(np.uint32), *rest))  # noqa: NPY002
@@ -144,27 +125,14 @@ def restore_generators(states: dict[str, Any], device: torch.device) -> None:
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Context manager in which torch computes as it does by default, whatever the caller has set.
+    """Context manager in which torch has its default settings, whatever the caller has set.
 
-    Autocast, inference mode, no_grad, a default device and a default dtype have no effect in the body, and float32 is
-    multiplied as float32. Deterministic algorithms stay: they give the same codes.
-
-    Yields
-    ------
-    None
-        Nothing.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.engine import own_settings
-    >>> with torch.autocast("cpu"), own_settings():
-    ...     (torch.eye(2) @ torch.eye(2)).dtype
-    torch.float32
+    Autocast, inference mode, no_grad, a default device and a default dtype have no effect, and float32 is multiplied as
+    float32. Deterministic algorithms stay, since they give the same codes.
     """
     is_cpu = torch.get_default_device().type == "cpu"
     with (
-        nullcontext() if is_cpu else torch.device("cpu"),  # every call of torch takes longer inside of a device
+        nullcontext() if is_cpu else torch.device("cpu"),  # this context makes every call of torch slower
         torch.autocast("cpu", enabled=False),
         torch.autocast("cuda", enabled=False),
         torch.inference_mode(False),  # with gradients, too
@@ -198,7 +166,7 @@ def full_precision(device: torch.device) -> AbstractContextManager[None]:
 
 
 def _in_float32(*parts: Any) -> Callable[[], None]:
-    """Let parts of torch multiply float32 as float32, and new tensors have this dtype. Returns what restores both."""
+    """Set parts of torch, and the dtype of new tensors, to float32, and return a function that restores both."""
     changed = [part for part in parts if part.fp32_precision not in ("none", "ieee")]
     before = [part.fp32_precision for part in changed], torch.get_default_dtype()
     _set_precision(changed, ["ieee"] * len(changed), torch.float32)

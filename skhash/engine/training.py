@@ -1,4 +1,4 @@
-"""The one training loop. It knows objectives and encoders, and nothing of hashing."""
+"""The training loop of all deep hashers. It does not depend on hashing."""
 
 import functools
 import math
@@ -150,7 +150,7 @@ class Trainer:
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
         # after the scheduler, which observes the steps of the optimizer
         self._step = stepper(self.optimizer, schedule.optimizer == "adam" and device.type == "cpu")
-        # without a graph where both know their derivatives: it takes as long as what a linear encoder computes
+        # the graph of torch takes as long as the products of a linear encoder (benchmarks/engine.py)
         by_hand = is_by_hand(encoder, objective, augment)
         self._linear_step = LinearStep(encoder, objective, X, -(-len(X) // self.n_batches)) if by_hand else None
         self.n_epochs_done, self.stage_ended = 0, False
@@ -182,7 +182,7 @@ class Trainer:
         if not math.isfinite(mean_loss):
             raise self._divergence("loss", str(mean_loss))
         if not all(parameter.isfinite().all() for parameter in self.encoder.parameters()):
-            raise self._divergence("weights", "NaN or infinity")  # of the last step, which no loss shows
+            raise self._divergence("weights", "NaN or infinity")  # the last step comes after the last loss
         self.n_epochs_done += 1
         self.stage_ended = self.schedule.stage(self.n_epochs_done) > stage  # true after the last epoch, too
         return mean_loss
@@ -214,7 +214,7 @@ class Trainer:
         return loss
 
     def _backward(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
-        """Loss of a batch, whose gradients torch stores in the parameters."""
+        """Loss of a batch; its gradients are stored in the parameters."""
         batch = self.encoder.read(self.X, indices)
         if self.augment is not None:
             batch = augmented(self.augment, batch)
@@ -227,7 +227,7 @@ class Trainer:
 
     @functools.cached_property
     def _loss(self) -> Callable[..., torch.Tensor]:
-        """Loss of a batch. The first step makes it, since it copies the weights of the first process to the others."""
+        """Loss of a batch, as a function; the first step makes it, because it copies weights between processes."""
         return shared_loss(self.encoder, self.objective)
 
     def state_dict(self) -> dict[str, Any]:

@@ -13,18 +13,10 @@ from skhash.affinity import level_indices
 
 @dataclass(frozen=True)
 class RankingLists:
-    """The samples that each query ranks, as indices into the training set.
+    """Training samples that each query ranks; `items` has the relevant ones first, padded with the query.
 
-    Parameters
-    ----------
-    queries : int64 array of shape (n_lists,)
-        Index of each query.
-    items : int64 array of shape (n_lists, max_relevant + max_irrelevant)
-        Indices of its items, the relevant ones first. Each kind is padded with the query itself.
-    sizes : int64 array of shape (n_lists, 2)
-        Number of relevant and of irrelevant items in each list, both >= 1.
-    n_samples : int
-        Number of training samples.
+    `queries` has the shape (n_lists,), `items` (n_lists, max_relevant + max_irrelevant), and `sizes` (n_lists, 2): the
+    numbers of relevant and of irrelevant items, both >= 1.
     """
 
     queries: npt.NDArray[np.int64]
@@ -45,42 +37,7 @@ def draw_ranking_lists(
     n_queries: int,
     rng: np.random.RandomState,
 ) -> RankingLists:
-    """Ranking lists drawn at random. Queries that lack one kind of items are left out with a warning.
-
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    targets : array of shape (n_samples, ...)
-        The targets that it compares.
-    n_relevant, n_irrelevant : int
-        Maximum number of items of each kind in a list.
-    n_queries : int
-        Maximum number of queries, drawn at random from the samples.
-    rng : numpy.random.RandomState
-        Random number generator.
-
-    Returns
-    -------
-    RankingLists
-        One list for each query that has items of both kinds.
-
-    Raises
-    ------
-    ValueError
-        If no query has items of both kinds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.hashers._ranking_lists import draw_ranking_lists
-    >>> lists = draw_ranking_lists(
-    ...     ClassAffinity(), np.array([0, 0, 1, 1]), 5, 1, 4, np.random.RandomState(0)
-    ... )
-    >>> lists.items[:, 0], lists.sizes[0]
-    (array([1, 0, 3, 2]), array([1, 1]))
-    """
+    """Ranking lists drawn at random; queries without items of both kinds are left out with a warning."""
     n = targets.shape[0]
     chosen = np.arange(n) if n_queries >= n else np.sort(rng.choice(n, n_queries, replace=False))
     queries, drawn = [], []

@@ -1,4 +1,4 @@
-"""Deep hashers: torch encoders trained on an objective. One paper, one file; here is what a new method builds on."""
+"""Deep hashers: torch encoders trained on an objective, one file per paper. A new method builds on the names here."""
 
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._binarize import bernoulli_sign, sign

@@ -14,22 +14,7 @@ from skhash.engine import Encoder, full_precision
 def compute_activations(
     encoder: Encoder, X: Any, function: Callable[[torch.Tensor], torch.Tensor] | None = None
 ) -> Any:
-    """Activations of samples by an encoder in evaluation mode, batch by batch.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        The encoder.
-    X : array or DatasetArray of shape (n_samples, ...)
-        Samples.
-    function : callable, default=None
-        Function of a batch that the encoder has read. None uses the encoder itself.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, nbits), dtype float32
-        Activations.
-    """
+    """Activations of shape (n_samples, nbits), batch by batch, of the encoder or of a `function` of each batch."""
     encoder.eval()
     with full_precision(encoder.mean.device):
         parts = [(function or encoder)(encoder.read(X, batch)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]

@@ -50,8 +50,8 @@ from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
 from skhash.hashers.deep._processes import check_same_training
 from skhash.hashers.deep._stored import StoredMixin
 
-# Default dropout of features: the ratio p / (1 - p) grows with the features per sample, as a penalty should, up to a
-# bound. Chosen on training samples, for linear hashers by experiments/dropout.py, with a backbone of MNIST and USPS.
+# Default dropout of features: slope and upper bound of the ratio p / (1 - p), which grows with the features per sample.
+# Chosen on training samples: for linear hashers by experiments/dropout.py, with a backbone on MNIST and USPS.
 LINEAR_NOISE, NOISE = (3.0, 0.6), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 
@@ -76,9 +76,9 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
     _settings: tuple[str, ...]
     _recipes: dict[str, tuple[Any, ...]]
     _sgd_rates: dict[str, float]
-    _n_epochs_range = (30, 125)  # fewest and most epochs that a number of steps is turned into
+    _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _batch_norm = False  # whether each output is normalized over the batch
-    _new_encoder: Callable[..., Encoder] = Encoder  # what returns an encoder with first weights
+    _new_encoder: Callable[..., Encoder] = Encoder  # returns an encoder with initial weights
     _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -154,7 +154,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         return crop_and_flip(self.input_shape_) if self.augment == "auto" else self.augment
 
     def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
-        """Set better first weights of the encoder, and draw what else the training starts from; before `_objective`."""
+        """Set better initial weights of the encoder, and draw other initial values; called before `_objective`."""
 
     def _n_stages(self) -> int:
         """Number of stages of a method that learns by continuation."""
@@ -178,7 +178,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         X = DatasetArray(X) if isinstance(X, Dataset) else X
         is_dataset = isinstance(X, DatasetArray)
         ndim = np.ndim(X) if isinstance(X, list) else getattr(X, "ndim", 2)
-        is_small = getattr(getattr(X, "dtype", None), "itemsize", 8) < 4  # float32 has room for such values
+        is_small = getattr(getattr(X, "dtype", None), "itemsize", 8) < 4  # float32 holds these values
         options["dtype"] = [np.float32, np.float64] if is_small else [np.float64, np.float32]
         if not is_dataset and ndim <= 2:
             X = validate_data(self, X, **options)
@@ -195,7 +195,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         if not options.get("reset", True):
             check_same_shape(shape, self.input_shape_, is_dataset)
             return X
-        self.__dict__.pop("n_features_in_", None)  # of an earlier fit; scikit-learn sets that of arrays of vectors
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         if len(shape) == 1:
             self.n_features_in_ = shape[0]
         else:
@@ -246,7 +246,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         return int(self.settings_["n_epochs"])
 
     def _draw_seed(self, file: TrainingFile | None = None) -> tuple[np.random.RandomState, int]:
-        """Generator of the first weights, and the seed of everything else, drawn from `random_state`."""
+        """Generator of the initial weights, and the seed of all other draws, both from `random_state`."""
         rng = check_random_state(self.random_state)
         seed = from_first(int(rng.randint(np.iinfo(np.int32).max)))
         seed = seed if file is None else file.begin(seed)
@@ -279,7 +279,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         if training:
             options = {"input_dropout": self.settings_["input_dropout"], "hidden_dropout": self.hidden_dropout}
             options["mixed_precision"] = self.mixed_precision
-        with seeded(0, device):  # the first weights are replaced; the global generators stay untouched
+        with seeded(0, device):  # restores the global generators; the initial weights are replaced
             encoder = self._new_encoder(**(self._architecture | options))
         encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})
         return encoder.to(device)
@@ -390,7 +390,7 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         device = resolve_device(self.device)
         cached = getattr(self, "_cache", None)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
-            with self._thread_limits():  # its first weights take OpenMP, whose threads a forked process lacks
+            with self._thread_limits():  # initial weights use OpenMP, which has no threads in a forked process
                 encoder = self._rebuild_encoder(torch.device("cpu")).fold().to(device).eval()
             is_dense = self.backbone in (None, "mlp") and len(self.input_shape_) == 1 and type(encoder) is Encoder
             few = FewEncoder(encoder) if is_dense and device.type == "cpu" else None
@@ -408,9 +408,9 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
 
     @contextmanager
     def _thread_limits(self) -> Iterator[None]:
-        """Limit torch as well, and take none of its settings from the caller.
+        """Limit the threads of torch, and ignore the caller's settings of torch.
 
-        A given backbone may use all threads, unless `deterministic` or in a forked process.
+        A given backbone may use all threads, unless `deterministic` is set or the process is forked.
         """
         is_limited = self.deterministic or not isinstance(self.backbone, nn.Module) or is_forked()
         with own_settings(), one_thread() if is_limited else nullcontext():

@@ -1,4 +1,4 @@
-"""Signs that gradients pass, for hashers that learn from codes of -1 and 1 themselves."""
+"""Signs with straight-through gradients, for hashers that learn from codes of -1 and 1."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a fit: what identifies its training, what is saved, and how the training goes on."""
+"""Checkpoints of a fit: the identity of the training, the saved state, and how a training continues."""
 
 import math
 import warnings
@@ -19,40 +19,13 @@ FREE = ("checkpoint", "device", "store_database", "deterministic")
 
 
 def identify(hasher: Any, X: Any, targets: Any) -> Identity:
-    """Identity of the training of a hasher: its class, its parameters with their defaults resolved, and the data.
-
-    Parameters
-    ----------
-    hasher : DeepHasher
-        The hasher, with `settings_`.
-    X : array or DatasetArray of shape (n_samples, ...)
-        Validated samples.
-    targets : array of shape (n_samples, ...) or None
-        Their targets.
-
-    Returns
-    -------
-    Identity
-        The identity.
-    """
+    """Identity of the training of a hasher, which has `settings_`: its class, its parameters and the data."""
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
     return fingerprint({"hasher": type(hasher)} | params | hasher.settings_, X, targets)
 
 
 class TrainingFile:
-    """The checkpoint of one fit.
-
-    Parameters
-    ----------
-    hasher : DeepHasher
-        The hasher, with `settings_`.
-    X : array or DatasetArray of shape (n_samples, ...)
-        Validated samples.
-    targets : array of shape (n_samples, ...) or None
-        Their targets.
-    resume : bool
-        Whether to read the file.
-    """
+    """The checkpoint of one fit; the hasher has `settings_`, and `resume` decides whether the file is read."""
 
     def __init__(self, hasher: Any, X: Any, targets: Any, resume: bool) -> None:
         self.hasher, self.X = hasher, X
@@ -62,7 +35,7 @@ class TrainingFile:
             self._warn_of_other_trainings()
 
     def begin(self, seed: int) -> int:
-        """Seed that the training started from: with ``random_state=None`` each run draws another one."""
+        """Seed that the training started from, which differs from `seed` only with ``random_state=None``."""
         self._seed = seed
         if self.state is not None:
             given = self.state.get("seed") if isinstance(self.state, dict) else None
@@ -73,13 +46,13 @@ class TrainingFile:
         return self._seed
 
     def restore(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
-        """Go on from the file, if it was read."""
+        """Continue from the file, if it was read."""
         if self.state is None:
             return
         try:
             self._check(self.state, trainer)
             trainer.load_state_dict(self.state["trainer"])
-        except Exception as error:  # optimizers and modules of the user raise anything
+        except Exception as error:  # the user's optimizers and modules may raise anything
             raise self._damaged(error) from error
         self.hasher.history_ = self.state["history"]
         if early_stopping is not None:
@@ -95,10 +68,9 @@ class TrainingFile:
             )
 
     def write(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
-        """Save the state after an epoch. If the file cannot be written, a warning names it, and the training goes on.
+        """Save the state after an epoch; only the first process writes.
 
-        Hours of training are worth more than the file, and the next epoch tries again. Of several processes, which
-        have the same state, the first one writes.
+        If the file cannot be written, a warning names it and the training continues; the next epoch tries again.
         """
         if not is_first():
             return

@@ -8,26 +8,9 @@ from skhash.hashers.deep._parameters import Augmentation
 
 
 def view_maker(augment: str | Augmentation, shape: tuple[int, ...]) -> Augmentation:
-    """Augmentation that draws a view of a batch, from the parameter `augment`.
+    """Function that draws a random version of a batch, from the parameter `augment`.
 
-    Parameters
-    ----------
-    augment : "auto" or callable
-        "auto" takes noise and features of other samples for vectors, the augmentation of MoCo v2 for images.
-    shape : tuple of int
-        Shape of one sample.
-
-    Returns
-    -------
-    callable
-        Maps a batch to a random version of it.
-
-    Raises
-    ------
-    ValueError
-        For "auto" and samples that are neither vectors nor images.
-    ImportError
-        For "auto" and images without kornia.
+    "auto" is for vectors, and for images with kornia.
     """
     if callable(augment):
         return augment

@@ -13,28 +13,14 @@ from skhash.engine.processes import from_first
 from skhash.hashers.deep._activations import compute_activations
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
-#: standard deviation of the gain over the queries, about: a mean gain below its standard error is noise
+#: assumed standard deviation of the gain of a query; a mean gain below its standard error is noise
 SPREAD = 0.1
 
 
 class BestEpoch(ABC):
-    """The epoch at which held-out queries have the best value. A subclass measures the value.
+    """The epoch with the best value on held-out queries; `best` is the value and its epoch.
 
-    Parameters
-    ----------
-    train : array, ArraySubset or DatasetArray of shape (n, ...)
-        The samples that are learned from.
-    train_targets : array of shape (n, ...) or None
-        Their targets.
-    n_queries : int
-        Number of held-out queries.
-    n_iter_no_change : int
-        Number of epochs without a better value before stopping.
-
-    Attributes
-    ----------
-    best : tuple of (float, int)
-        The best value so far, and its epoch. Before the first epoch, what it must exceed.
+    A subclass measures the value. Before the first epoch, `best` is the value to exceed.
     """
 
     def __init__(self, train: Any, train_targets: Any, n_queries: int, n_iter_no_change: int) -> None:
@@ -47,11 +33,11 @@ class BestEpoch(ABC):
         """Value of an encoder."""
 
     def keep_start(self, value: float) -> None:
-        """Keep the start, which has this value, unless an epoch is better by more than chance."""
+        """Keep the initial weights, which have this value, unless an epoch is better by more than a standard error."""
         self.best = (value + SPREAD / math.sqrt(max(self.n_queries, 1)), 0)
 
     def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
-        """Add the value after an epoch to its entry of the history; return whether it is the best so far."""
+        """Add the value of an epoch to its entry of the history; return whether it is the best so far."""
         entry["validation"] = from_first(self.measure(encoder))  # several processes stop together
         if entry["validation"] <= self.best[0]:
             return False
@@ -64,21 +50,7 @@ class BestEpoch(ABC):
 
 
 class EarlyStopping(BestEpoch):
-    """Held-out samples, ranked against the training samples after each epoch.
-
-    Parameters
-    ----------
-    held_out, train : ArraySubset
-        The held-out samples, and those that are learned from.
-    held_out_targets, train_targets : array of shape (n, ...)
-        Their targets.
-    affinity : "auto" or callable
-        Which samples are relevant.
-    metric : str
-        Name of the metric.
-    n_iter_no_change : int
-        Number of epochs without a better value before stopping.
-    """
+    """Held-out samples, ranked against the training samples after each epoch."""
 
     def __init__(
         self,
@@ -104,7 +76,7 @@ class EarlyStopping(BestEpoch):
 
     @staticmethod
     def _codes(encoder: Encoder, X: Any) -> npt.NDArray[np.uint8]:
-        """Packed codes. The last step of an epoch, which no loss shows, may have made weights too large for them."""
+        """Packed codes; FloatingPointError if the last step of an epoch made the activations NaN."""
         activations = compute_activations(encoder, X)
         if np.isnan(activations).any():
             raise FloatingPointError(
@@ -117,24 +89,7 @@ class EarlyStopping(BestEpoch):
 def split_indices(
     n: int, targets: Any, fraction: float, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Indices of the samples to learn from, and of the held-out ones.
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    targets : array or None
-        Their targets.
-    fraction : float
-        Share of the held-out samples.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    train, held_out : ndarray of int64
-        Indices in ascending order.
-    """
+    """Indices of the samples to learn from, and of the held-out samples, both ascending."""
     if targets is None:
         raise ValueError("`y` must be given for early_stopping=True: it ranks held-out samples. Got None instead.")
     n_held_out = min(max(1, round(n * fraction)), n - 2)

@@ -140,7 +140,7 @@ class FactorsMixin:
         super()._store_database(X, targets)  # type: ignore[misc]
         self.__dict__.pop("database_factors_", None)  # of an earlier fit
         if self.factors and self.store_database:
-            self.database_factors_ = self._factors(X)  # whose names, if they had any, are lost
+            self.database_factors_ = self._factors(X)
 
 
 def seen_directions(encoder: QueryEncoder) -> torch.Tensor | None:
@@ -155,23 +155,7 @@ def seen_directions(encoder: QueryEncoder) -> torch.Tensor | None:
 def factors_of(
     encoder: QueryEncoder, features: torch.Tensor, codes: torch.Tensor, directions: torch.Tensor | None
 ) -> torch.Tensor:
-    """Factors of a batch of samples.
-
-    Parameters
-    ----------
-    encoder : QueryEncoder
-        The encoder.
-    features : tensor of shape (n, width)
-        Outputs of the backbone.
-    codes : tensor of shape (n, nbits)
-        Codes as -1 and 1.
-    directions : tensor of shape (width, rank) or None
-        What :func:`seen_directions` returns.
-
-    Returns
-    -------
-    tensor of shape (n, 2), float32
-    """
+    """Factors of shape (n, 2) of outputs of the backbone (n, width) with codes of -1 and 1 (n, nbits)."""
     squared = features.square().sum(1)
     inside = squared if directions is None else (features @ directions).square().sum(1)
     if encoder.reconstructs:
@@ -180,7 +164,7 @@ def factors_of(
         products = squared / (slopes * encoder.activation_scale())
     else:
         queries = encoder.queries(features)
-        # signs that agree make it the 1-norm, which is at least the 2-norm: where they do not, it is no less than that
+        # at least the 2-norm: codes that are the signs of the queries give the 1-norm, which is not smaller
         along = (queries * codes).sum(1).maximum(queries.norm(dim=1))
         products = along * squared / inside.clamp_min(1e-30)
     products = torch.where(inside > 1e-10 * squared, products, 0.0)

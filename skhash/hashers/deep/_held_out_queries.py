@@ -18,29 +18,10 @@ N_MAX_QUERIES = 500
 
 
 class HeldOutQueries(BestEpoch):
-    """Some samples as real queries, ranked against all other samples: the recall of their nearest neighbors.
+    """Recall of the nearest neighbors of held-out samples, which are real queries against all other samples.
 
-    The held-out samples are items like the others, but training takes no query from them.
-
-    Parameters
-    ----------
-    X : array or DatasetArray of shape (n_samples, ...)
-        All training samples.
-    targets : array of shape (n_samples, ...) or None
-        Their targets.
-    indices : ndarray of int64
-        Indices of the held-out samples.
-    scores : QueryScores
-        How real queries rank the items. Its metric is that of the true neighbors.
-    n_iter_no_change : int
-        Number of epochs without a better value before stopping.
-    every : int, default=1
-        Number of epochs from one measurement to the next.
-
-    Attributes
-    ----------
-    items : ItemTerms or None
-        Terms of all samples, if training does not change them.
+    Held-out samples stay items, but training takes no query from them. `items` holds the terms of all items if training
+    does not change them.
     """
 
     def __init__(

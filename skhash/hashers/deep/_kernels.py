@@ -6,20 +6,9 @@ import numpy as np
 
 @nb.njit(nogil=True, cache=True)
 def descend_bits(gram, fields, bits, n_sweeps):
-    """Minimize a quadratic function of the bits over one bit after another, each exactly, sample by sample.
+    """Minimize ``b @ gram @ b / 2 - b @ h`` of each sample by coordinate descent over its bits b of -1 and 1.
 
-    The function is ``bits @ gram @ bits / 2 - bits @ h``. A bit follows the sign of its own field.
-
-    Parameters
-    ----------
-    gram : float32 array of shape (nbits, nbits)
-        Symmetric matrix.
-    fields : float32 array of shape (n_samples, nbits)
-        ``h - bits @ gram``, changed in place.
-    bits : float32 array of shape (n_samples, nbits)
-        -1 and 1, changed in place.
-    n_sweeps : int
-        Largest number of passes over the bits. They end when no bit changes.
+    `bits` and `fields`, which is ``h - bits @ gram``, have the shape (n_samples, nbits) and are changed in place.
     """
     nbits = bits.shape[1]
     for k in range(len(bits)):

@@ -11,7 +11,7 @@ from skhash.affinity import SharedLabelsAffinity, label_matrix
 
 
 def batch_labels(affinity: Any, targets: Any, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:
-    """0/1 matrix of the labels of a batch, with the dtype and the device of its activations.
+    """0/1 matrix of the labels of a batch, with the dtype and device of its activations.
 
     The affinity of a sample to one target per class gives its labels.
     """

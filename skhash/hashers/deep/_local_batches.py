@@ -7,20 +7,9 @@ import numpy.typing as npt
 def local_batches(
     coordinates: npt.NDArray[np.floating], n_batches: int, rng: np.random.Generator
 ) -> list[npt.NDArray[np.int64]]:
-    """Leaves of a random tree, in random order; their sizes differ by at most one.
+    """Batches of samples that are near each other, whose sizes differ by at most one.
 
-    The samples, whose `coordinates` have the shape (n_samples, n_coordinates), are split again and again by a
-    coordinate that is drawn at random.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.deep._local_batches import local_batches
-    >>> batches = local_batches(
-    ...     np.array([[5.0], [1.0], [6.0], [2.0]]), 2, np.random.default_rng(0)
-    ... )
-    >>> sorted(sorted(batch.tolist()) for batch in batches)
-    [[0, 2], [1, 3]]
+    A random tree splits the samples by coordinates of shape (n_samples, n_coordinates); its leaves are the batches.
     """
     n = len(coordinates)
     smaller, n_larger = divmod(n, n_batches)

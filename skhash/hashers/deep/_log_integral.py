@@ -9,7 +9,7 @@ N_TERMS = 60  # of the series, which is as precise as float64 up to x = exp(15)
 
 
 class LogIntegral(torch.autograd.Function):
-    """li(x) for x > 1; its derivative is 1 / ln x. A CPU takes it from scipy, other devices sum its series."""
+    """li(x) for x > 1, with its derivative 1 / ln x: from scipy on a CPU, by its series on other devices."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -29,25 +29,7 @@ class LogIntegral(torch.autograd.Function):
 
 
 def log_integral_series(x: torch.Tensor) -> torch.Tensor:
-    """li(x) by its series around ln x = 0, without a copy to the CPU.
-
-    Parameters
-    ----------
-    x : float64 tensor
-        Values in (1, exp(15)].
-
-    Returns
-    -------
-    float64 tensor
-        li(x) = gamma + ln ln x + sum_k (ln x)^k / (k k!), of the shape of `x`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep._log_integral import log_integral_series
-    >>> log_integral_series(torch.tensor([2.0, 1000.0]).double())
-    tensor([  1.0452, 177.6097], dtype=torch.float64)
-    """
+    """li(x) = gamma + ln ln x + sum_k (ln x)^k / (k k!) for float64 values in (1, exp(15)]."""
     logarithm = torch.log(x)
     total = term = logarithm
     for k in range(2, N_TERMS):

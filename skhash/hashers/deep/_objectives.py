@@ -1,4 +1,4 @@
-"""What the losses of several papers share: the pairwise likelihood, a penalty of the activations, a soft histogram.
+"""Parts of the losses of several papers: the pairwise likelihood, a penalty of the activations, a soft histogram.
 
 With activations u of shape (n, b) and theta_ij = scale <u_i, u_j>, the negative log-likelihood of the similarities
 s_ij, when p(s_ij = 1) = sigma(theta_ij), is the mean over the pairs of different samples (HashNet, DPSH, DHN)
@@ -160,28 +160,7 @@ class QuantizedObjective(Objective):
 
 
 class PairwiseObjective(QuantizedObjective):
-    """The likelihood of the pairs of a batch, with slope 1/2 and equal weights, plus a penalty (DPSH, DHN).
-
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    quantization_weight : float
-        Weight of the penalty.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import torch
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.hashers.deep._objectives import PairwiseObjective
-    >>> u = torch.tensor([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]])
-    >>> loss = PairwiseObjective(ClassAffinity(), 0.1)(
-    ...     torch.nn.Identity(), u, np.array([0, 0, 1]), np.arange(3)
-    ... )
-    >>> round(loss.item(), 4)
-    0.3133
-    """
+    """The likelihood of the pairs of a batch, with slope 1/2 and equal weights, plus a penalty (DPSH, DHN)."""
 
     def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
         """Mean over the pairs of softplus(theta) - s theta, see :class:`QuantizedObjective`."""
@@ -233,7 +212,7 @@ class HistogramObjective(Objective):
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         phi = torch.tanh(self.alpha * encoder(X))
         if phi.isnan().any():
-            return phi.sum()  # NaN, which the training loop reports; a histogram would hide it
+            return phi.sum()  # NaN, so that the training loop raises an error
         return self.ranking_loss(phi, *self._levels(targets))
 
     def ranking_loss(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
@@ -259,11 +238,11 @@ class HistogramObjective(Objective):
         return self.loss(soft_histogram(distances, index, levels, max_distance=nbits, n_bins=self.n_bins))
 
     def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Index of the level of each pair, and the levels. A histogram ignores the pairs of a sample and itself."""
-        if type(self.affinity) is ClassAffinity:  # whose levels need no check
+        """Index of the level of each pair, of shape (n, n), and the levels."""
+        if type(self.affinity) is ClassAffinity:  # its levels need no check
             return (targets[:, None] == targets).view(np.uint8), _BINARY
         index, levels = small_level_indices(self.affinity, targets, targets)
-        index = np.require(index, requirements=["C", "W"])  # what the kernels are compiled for
+        index = np.require(index, requirements=["C", "W"])  # the kernels are compiled for such arrays
         if not self.graded:
             return index if len(levels) <= 2 else np.minimum(index, 1), _BINARY
         if len(levels) > MAX_LEVELS:

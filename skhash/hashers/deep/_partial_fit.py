@@ -1,4 +1,4 @@
-"""partial_fit, and what it stores from call to call: the state of the training and the parameters behind it."""
+"""partial_fit, and the state of the training that it stores between calls."""
 
 import warnings
 from collections.abc import Mapping
@@ -103,13 +103,13 @@ class PartialFitMixin:
         return self
 
     def _check_kind_of_targets(self: Any, targets: Any) -> None:
-        """Raise ValueError for targets of a stream that the affinity cannot compare with those of the last call."""
+        """Raise ValueError for targets that the affinity cannot compare with those of the last call."""
         before, one = self.database_y_, slice(0, 1)
         if self.affinity_ is not None and before is not None and targets is not None:
             self.affinity_(before[one], targets[one])
 
     def _check_next_targets(self, targets: Any) -> None:
-        """Raise ValueError for targets of a stream that do not match those of its first samples."""
+        """Raise ValueError for targets that do not match those of the first call."""
 
     def _warn_without_pairs(self: Any, targets: Any) -> None:
         try:
@@ -120,15 +120,7 @@ class PartialFitMixin:
 
 
 def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Raise ValueError if a parameter has changed that the learned weights depend on.
-
-    Parameters
-    ----------
-    params : dict
-        Parameters now.
-    fixed : dict
-        Their values when the weights were learned.
-    """
+    """Raise ValueError if a parameter differs from its value in `fixed`, when the weights were learned."""
     for name, value in fixed.items():
         given = params[name]
         if name == "backbone_lr_scale" and given and value:
@@ -138,37 +130,14 @@ def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None
 
 
 def capture_state(trainer: Trainer, fixed: dict[str, Any]) -> dict[str, Any]:
-    """State that the next call continues from, without the weights of the encoder.
-
-    Parameters
-    ----------
-    trainer : Trainer
-        The trainer of this call.
-    fixed : dict
-        Parameters that the state depends on.
-
-    Returns
-    -------
-    dict
-        Arrays and plain data.
-    """
+    """State of arrays and plain values that the next call continues from, without the weights of the encoder."""
     state: dict[str, Any] = as_arrays(trainer.state_dict()) | {"n_epochs_done": 0, "fixed": fixed}
     del state["encoder"]
     return state | {"optimizer_class": qualified_name(trainer.optimizer)}
 
 
 def restore_state(trainer: Trainer, state: dict[str, Any], optimizer: Any) -> None:
-    """Continue from a state, with the learning rates and decays that are set now.
-
-    Parameters
-    ----------
-    trainer : Trainer
-        A new trainer, changed in place.
-    state : dict
-        What :func:`capture_state` returned.
-    optimizer : str or callable
-        The parameter `optimizer`, for the message.
-    """
+    """Continue a new trainer from a state, with the learning rates and weight decays that are set now."""
     if qualified_name(trainer.optimizer) != state["optimizer_class"]:
         raise ValueError(_message("optimizer", optimizer, state["optimizer_class"]))
     now = [{name: group[name] for name in ("lr", "weight_decay")} for group in trainer.optimizer.param_groups]

@@ -1,4 +1,4 @@
-"""What several processes that fit one hasher must have in common."""
+"""The check that several processes fit the same hasher to the same samples."""
 
 from typing import Any
 
@@ -10,16 +10,9 @@ N_COMPARED = 1000  # samples at most
 
 
 def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
-    """Raise ValueError in every process unless all of them have the same parameters and samples.
+    """Raise ValueError in every process unless all have the same parameters and samples.
 
-    Parameters
-    ----------
-    hasher : DeepHasher
-        The hasher, with `settings_`.
-    X : array or DatasetArray of shape (n_samples, ...)
-        Validated samples, some of which are compared.
-    targets : array of shape (n_samples, ...) or None
-        Their targets.
+    At most 1,000 samples are compared.
     """
     if n_processes() == 1:
         return

@@ -14,27 +14,9 @@ from skhash.hashers.deep._reconstruction import Reconstruction
 
 
 class QueryEncoder(Encoder):
-    """Encoder with a second linear layer, for queries, and optionally codes that reconstruct the items.
+    """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items.
 
-    Parameters
-    ----------
-    *args, **options
-        Parameters of :class:`~skhash.engine.Encoder`.
-    unit_norm : bool, default=False
-        Whether samples are divided by their Euclidean norm when they are read, after the offset is
-        subtracted. It is stored with the weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.deep._query_encoder import QueryEncoder
-    >>> encoder = QueryEncoder(2, nbits=3, unit_norm=True)
-    >>> X = encoder.read(np.array([[3.0, 4.0], [0.0, 0.0]]), slice(None))
-    >>> X
-    tensor([[0.6000, 0.8000],
-            [0.0000, 0.0000]])
-    >>> encoder(X).shape, encoder.query(X).shape
-    (torch.Size([2, 3]), torch.Size([2, 3]))
+    With `unit_norm`, samples are divided by their norm when they are read.
     """
 
     unit_norm: torch.Tensor
@@ -48,7 +30,7 @@ class QueryEncoder(Encoder):
         if unit_norm and self.offset is not None:
             self.offset = torch.stack([self.offset, self.offset])
         width, nbits = self.hash.in_features, self.hash.out_features
-        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # whether the next five have been learned
+        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the next five buffers are learned
         self.decoder = nn.Buffer(torch.zeros(nbits, width))
         self.field_bias = nn.Buffer(torch.zeros(nbits))
         self.gram = nn.Buffer(torch.zeros(nbits, nbits))
@@ -72,15 +54,7 @@ class QueryEncoder(Encoder):
 
     @torch.no_grad()
     def set_reconstruction(self, model: Reconstruction, shift: torch.Tensor) -> None:
-        """Make codes that reconstruct the outputs of the backbone, and the real queries that suit them.
-
-        Parameters
-        ----------
-        model : Reconstruction
-            The parameters, learned from the outputs of the backbone.
-        shift : tensor of shape (width,)
-            Added to the queries.
-        """
+        """Use codes that reconstruct the outputs of the backbone, and matching real queries plus `shift` (width,)."""
         for name in ("decoder", "field_bias", "gram", "digits", "middle"):
             buffer = getattr(self, name)
             buffer.copy_(torch.as_tensor(getattr(model, name)))
@@ -92,7 +66,7 @@ class QueryEncoder(Encoder):
         self.reconstructs.fill_(1.0)
 
     def activation_scale(self) -> torch.Tensor:
-        """Mean square of the activations, about: what the decoder is divided by for queries."""
+        """About the mean square of the activations; the decoder is divided by it for queries."""
         return self.gram.diagonal().mean().clamp_min(1e-12)
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
@@ -103,13 +77,8 @@ class QueryEncoder(Encoder):
     def set_statistics(self, X: Any) -> None:
         """Set the offset, the mean and the scale from training samples.
 
-        With `unit_norm`, the mean and the scale are those of the samples of norm 1. The offset is then a pair of
-        float32 values to be added, because a rest of the mean would change the norms.
-
-        Parameters
-        ----------
-        X : array or DatasetArray of shape (n_samples, ...)
-            Training samples.
+        With `unit_norm`, they are those of samples of norm 1, and the offset is the sum of two float32 values, because
+        rounding it would change the norms.
         """
         unit_norm = self.unit_norm.clone()
         self.unit_norm.zero_()
@@ -126,36 +95,15 @@ class QueryEncoder(Encoder):
         return values if values.ndim == self.mean.ndim else values.sum(axis=0)
 
     def query(self, X: torch.Tensor) -> torch.Tensor:
-        """Real queries.
-
-        Parameters
-        ----------
-        X : tensor of shape (n, ...), float32
-            Samples, as :meth:`read` returns them.
-
-        Returns
-        -------
-        tensor of shape (n, nbits), float32
-            The queries.
-        """
+        """Real queries of shape (n, nbits) of samples that :meth:`read` returned."""
         queries: torch.Tensor = self.queries(self.features(X))
         return queries
 
     def similarities(self, queries: torch.Tensor, items: torch.Tensor, metric: str) -> torch.Tensor:
-        """Similarities of the vectors themselves, up to a constant per query.
+        """Similarities (n_queries, n_items) of the vectors, up to a constant per query; larger is nearer.
 
-        Parameters
-        ----------
-        queries, items : tensor of shape (n, ...), float32
-            Samples, as :meth:`read` returns them.
-        metric : "cosine", "inner" or "euclidean"
-            "cosine" is the inner product of vectors of norm 1. "inner" is in units of about the squared scale.
-            "euclidean" is minus the squared distance, without the squared norm of the query, in such units.
-
-        Returns
-        -------
-        tensor of shape (n_queries, n_items), float32
-            Similarities; larger is nearer.
+        For "cosine", the inner product of vectors of norm 1. For "inner", the inner product in other units. For
+        "euclidean", minus the squared distance without the squared norm of the query.
         """
         if metric == "euclidean":  # centered, because distances of far vectors lose digits
             queries, items = (((X - self.mean) / self.scale).flatten(1) for X in (queries, items))
@@ -165,11 +113,11 @@ class QueryEncoder(Encoder):
         return queries @ items.T
 
     def center(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Mean that centering subtracts, of samples of a shape as they are given; flat, in units of the scale."""
+        """Mean of samples of this shape as they were given, flat, in units of the scale."""
         return torch.broadcast_to(self._given(self.mean), shape).flatten() / self.scale
 
     def _given(self, X: torch.Tensor) -> torch.Tensor:
-        """Samples with the offset that :meth:`read` subtracts, unless they are divided by their norm without it."""
+        """Samples plus the offset that :meth:`read` subtracts, unless they have unit norm."""
         return X if self.offset is None or self.unit_norm else X + self.offset
 
     def fold(self) -> "QueryEncoder":

@@ -14,14 +14,9 @@ from skhash.hashers.deep._query_encoder import QueryEncoder
 
 
 class ItemTerms(NamedTuple):
-    """What scores need of each item.
+    """Terms of the scores of items: a query q has the score ``q @ vector - offset`` with each.
 
-    Parameters
-    ----------
-    vectors : tensor of shape (n_items, nbits), float32
-        Codes as -1 and 1; with factors times the slope of the estimate.
-    offsets : tensor of shape (n_items,), float32
-        What is subtracted from the inner product of query and vector.
+    `vectors` of shape (n_items, nbits) are codes of -1 and 1; with factors, times the slope of the estimate.
     """
 
     vectors: torch.Tensor
@@ -30,33 +25,13 @@ class ItemTerms(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryScores:
-    """Scores of real queries and items.
-
-    Parameters
-    ----------
-    metric : "cosine", "inner" or "euclidean"
-        Which distance factors estimate.
-    factors : bool
-        Whether items have factors.
-    """
+    """Scores of real queries and items; with `factors`, from the estimated distances of `metric`."""
 
     metric: str
     factors: bool
 
     def items(self, encoder: QueryEncoder, X: object) -> ItemTerms:
-        """Terms of all items, on the CPU.
-
-        Parameters
-        ----------
-        encoder : QueryEncoder
-            The encoder.
-        X : array or DatasetArray of shape (n_items, ...)
-            Items.
-
-        Returns
-        -------
-        ItemTerms
-        """
+        """Terms of all items, on the CPU."""
         if not self.factors:
             codes = torch.from_numpy(compute_activations(encoder, X, lambda batch: sign(encoder(batch))))
             return ItemTerms(codes, torch.zeros(len(codes)))
@@ -73,19 +48,7 @@ class QueryScores:
         return ItemTerms(torch.from_numpy(codes), torch.from_numpy((offsets / squared).astype(np.float32)))
 
     def queries(self, encoder: QueryEncoder, X: torch.Tensor) -> torch.Tensor:
-        """Real queries of a batch, whose inner products with the vectors of items are scores, less the offsets.
-
-        Parameters
-        ----------
-        encoder : QueryEncoder
-            The encoder.
-        X : tensor of shape (n, ...), float32
-            Samples, as the encoder reads them.
-
-        Returns
-        -------
-        tensor of shape (n, nbits), float32
-        """
+        """Real queries of a batch, of shape (n, nbits)."""
         if not self.factors or self.metric != "inner":
             return encoder.query(X)
         center = encoder.center(tuple(X.shape[1:]))  # the inner product is that of the vectors as they are given

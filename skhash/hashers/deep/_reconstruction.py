@@ -25,43 +25,18 @@ from skhash._threads import run_in_slices
 N_ROUNDS = 4
 N_SWEEPS = 10
 RIDGE = 0.01
-TAIL = 0.001  # share of the norms below, and above, the range of the digits
+TAIL = 0.001  # share of the norms below the range of the digits, and share above it
 
 FloatArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """Parameters of codes that reconstruct vectors, and of their real queries.
+    """Parameters of codes that reconstruct vectors; float32, with a row or value per bit.
 
-    Parameters
-    ----------
-    start : ndarray of shape (nbits, width), float32
-        Linear map whose signs codes start from; 0 for digits.
-    decoder : ndarray of shape (nbits, width), float32
-        D; 0 for digits.
-    field_bias : ndarray of shape (nbits,), float32
-        -D o.
-    gram : ndarray of shape (nbits, nbits), float32
-        Inner products of the rows of D.
-    digits : ndarray of shape (nbits,), float32
-        What each bit contributes to the squared norm; 0 for bits that are not digits.
-    middle : float
-        Added to the digits, each times -1 or 1: about the squared norm of r(b) minus that of o.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.deep._reconstruction import learn_reconstruction
-    >>> X = np.array([[3, 1], [3, -1], [-3, 1], [-3, -1]], np.float32)
-    >>> model = learn_reconstruction(X, np.eye(2, dtype=np.float32), 0)
-    >>> model.decoder.round(1).tolist()
-    [[3.0, 0.0], [0.0, 1.0]]
-    >>> model.activations(X @ model.decoder.T, X @ model.start.T) >= 0
-    array([[ True,  True],
-           [ True, False],
-           [False,  True],
-           [False, False]])
+    `start` (nbits, width) is the map whose signs the codes start from, `decoder` (nbits, width) is D, `field_bias` is
+    -D o and `gram` is D D^T. `digits` are the parts of the squared norm, 0 for other bits, and `middle` is added to
+    them.
     """
 
     start: FloatArray
@@ -72,19 +47,10 @@ class Reconstruction:
     middle: float
 
     def activations(self, projected: FloatArray, start: FloatArray) -> FloatArray:
-        """Activations of items, whose signs are the code.
+        """Activations (n_samples, nbits), whose signs are the codes, of ``X @ D.T`` and of initial activations.
 
-        Parameters
-        ----------
-        projected : ndarray of shape (n_samples, nbits), float32
-            Inner products of the items with the rows of D.
-        start : ndarray of shape (n_samples, nbits), float32
-            Activations that the code starts from.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, nbits), float32
-            For a bit, half of the squared error that its value saves; for a digit, the rest of the norm before it.
+        For a bit, half of the squared error that its value saves. For a digit, the part of the norm that the digits
+        before it leave.
         """
         n_content = int(np.count_nonzero(self.digits == 0))
         bits, fields, squared = self._descend(projected, start, n_content)
@@ -97,7 +63,7 @@ class Reconstruction:
         return values
 
     def _descend(self, projected: FloatArray, start: FloatArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Best bits, their fields, and squared norms of the reconstruction, minus that of o."""
+        """Best bits, their fields, and the squared norms of the reconstructions minus that of o."""
         from skhash.hashers.deep._kernels import descend_bits
 
         gram, bias = np.ascontiguousarray(self.gram[:n, :n]), self.field_bias[:n]
@@ -110,29 +76,16 @@ class Reconstruction:
 
 
 def _with_signs(values: FloatArray, bits: FloatArray) -> FloatArray:
-    """Values with the signs of the bits: the descent may end before each bit has the sign of its own value."""
+    """Values with the signs of the bits, which can differ because the descent may end early."""
     magnitudes = np.maximum(np.abs(values), np.finfo(np.float32).tiny)
     signed: FloatArray = bits * magnitudes
     return signed
 
 
 def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int, has_offset: bool = True) -> Reconstruction:
-    """Codes that reconstruct given vectors best.
+    """Codes that reconstruct vectors (n_samples, width), from an initial map (nbits, width).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, width), float32
-        Vectors.
-    start : ndarray of shape (nbits, width), float32
-        Linear map whose signs codes start from. The last `n_digits` rows become 0.
-    n_digits : int
-        Number of bits that are digits of the norm.
-    has_offset : bool, default=True
-        Whether o is learned, or 0.
-
-    Returns
-    -------
-    Reconstruction
+    The last `n_digits` bits are digits of the norm. Without `has_offset`, o is 0.
     """
     nbits, n_content = len(start), len(start) - n_digits
     start = start.copy()

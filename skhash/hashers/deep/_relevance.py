@@ -1,4 +1,4 @@
-"""EmbeddingHasher with an affinity: it learns bits that keep relevance, from few labels or many.
+"""EmbeddingHasher with an affinity: it learns bits that keep relevance, from few or many labels.
 
 It starts from a regression (`_relevance_start`), and trains as TALR on AP. Real queries are the activations.
 """
@@ -22,25 +22,7 @@ N_ROTATED = 4096  # maximum number of samples from which the rotation is learned
 
 
 class HeldOutRelevance(EarlyStopping):
-    """Held-out labeled samples, ranked against the other labeled samples: AP of their codes.
-
-    The samples that are not held out are in `train`.
-
-    Parameters
-    ----------
-    X : array or DatasetArray of shape (n_samples, ...)
-        All training samples.
-    targets : array of shape (n_samples, ...)
-        Their targets.
-    affinity : callable
-        The fitted affinity.
-    fraction : float
-        Share of the labeled samples to hold out.
-    rng : numpy.random.Generator
-        Draws them.
-    n_iter_no_change : int
-        Number of epochs without a better value before stopping.
-    """
+    """AP of the codes of held-out labeled samples, ranked against the other labeled samples."""
 
     def __init__(
         self, X: Any, targets: Any, affinity: Any, fraction: float, rng: np.random.Generator, n_iter_no_change: int
@@ -53,7 +35,7 @@ class HeldOutRelevance(EarlyStopping):
         self.train, self.train_targets = ArraySubset(X, others), targets[others]
 
     def should_stop(self, n_epochs: int) -> bool:
-        """Whether the last epochs brought no better value; False until an epoch is better than the start.
+        """Whether the last epochs brought no better value, and an earlier epoch was better than the start.
 
         The first epochs are often worse than the start.
         """
@@ -61,7 +43,7 @@ class HeldOutRelevance(EarlyStopping):
 
 
 class RelevanceMixin:
-    """Mixin of a hasher that learns relevance if it has an affinity, and otherwise what its class defines.
+    """Mixin of a hasher that learns relevance if it has an affinity.
 
     Unlabeled samples have the class -1, no label at all, or no sample that is relevant to them.
     """
@@ -126,7 +108,7 @@ class RelevanceMixin:
 
 
 def _check_count(n_labeled: int) -> None:
-    """Raise ValueError unless there is a pair of labeled samples."""
+    """Raise ValueError for fewer than two labeled samples."""
     if n_labeled < 2:
         raise ValueError(
             f"`y` must have at least two labeled samples. Got {n_labeled} instead. Unlabeled samples have the class "
@@ -135,18 +117,9 @@ def _check_count(n_labeled: int) -> None:
 
 
 def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:
-    """Give the encoder the best of some starts: ITQ, which it has, and regressions of relevance.
+    """Give the encoder the best initial weights: ITQ, or a regression of relevance.
 
-    Parameters
-    ----------
-    trainer : Trainer
-        The trainer of the labeled samples.
-    X : array of shape (n_samples, ...)
-        All samples except the held-out ones.
-    affinity : callable
-        The fitted affinity.
-    held_out : HeldOutRelevance or None
-        Compares the starts. None takes the regression with the first penalty.
+    Held-out samples compare them; without any, the regression with the first penalty is used.
     """
     encoder: Any = trainer.encoder
     seed = int(trainer.rng.integers(np.iinfo(np.int32).max))

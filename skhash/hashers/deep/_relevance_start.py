@@ -1,4 +1,4 @@
-r"""The start of EmbeddingHasher where relevance is learned: a ridge regression of the levels of all pairs.
+r"""Initial weights of EmbeddingHasher for learned relevance: a ridge regression of the levels of all pairs.
 
 With the labeled samples x in the rows of X, centered, and their levels L, centered over rows and columns, the
 estimate of a level is a bilinear function of two samples,
@@ -25,30 +25,7 @@ UNLABELED = -1
 
 
 def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
-    """Indices of the labeled samples, ascending.
-
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    targets : array of shape (n_samples, ...)
-        The targets that it compares.
-
-    Returns
-    -------
-    ndarray of int64
-        Samples whose class is not -1. For another affinity, samples that are relevant to any sample, itself included.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity import ClassAffinity, SharedLabelsAffinity
-    >>> from skhash.hashers.deep._relevance_start import labeled_indices
-    >>> labeled_indices(ClassAffinity(), np.array([2, -1, 0])).tolist()
-    [0, 2]
-    >>> labeled_indices(SharedLabelsAffinity(), np.array([[0, 1], [0, 0], [1, 1]])).tolist()
-    [0, 2]
-    """
+    """Indices of the labeled samples, ascending: classes other than -1, or samples with a relevant sample."""
     n = targets.shape[0]
     if isinstance(affinity, ClassAffinity):
         is_number = np.asarray(targets).dtype.kind in "if"
@@ -61,7 +38,7 @@ def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
 
 
 def levels_of(affinity: Any, targets_a: Any, targets_b: Any) -> npt.NDArray[np.float64]:
-    """Levels of all pairs of targets, shape (len a, len b)."""
+    """Levels of all pairs of targets, of shape (n_a, n_b)."""
     indices, levels = level_indices(affinity, targets_a, targets_b)
     return np.asarray(levels, dtype=np.float64)[indices]
 
@@ -74,40 +51,10 @@ def relevance_map(
     nbits: int,
     rng: np.random.RandomState,
 ) -> npt.NDArray[np.float64]:
-    """Linear map of centered samples to activations with mean square 1.
+    """Map (width, nbits) of centered samples to activations with mean square 1; zero if all levels are equal.
 
-    Parameters
-    ----------
-    features : ndarray of shape (n_samples, width)
-        Samples from which the rotation is learned.
-    labeled : ndarray of shape (n_labeled, width)
-        Labeled samples.
-    levels : ndarray of shape (n_labeled, n_labeled)
-        Levels of their pairs.
-    penalty : float
-        Penalty of the regression, in units of the mean eigenvalue of its normal equations.
-    nbits : int
-        Number of bits.
-    rng : numpy.random.RandomState
-        Draws the first rotation.
-
-    Returns
-    -------
-    ndarray of shape (width, nbits)
-        The map; zero if the levels are all equal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.deep._relevance_start import relevance_map
-    >>> X = np.array([[1.0, 3.0], [1.0, -3.0], [-1.0, 3.0], [-1.0, -3.0]])
-    >>> same = np.equal.outer(X[:, 0], X[:, 0]).astype(
-    ...     float
-    ... )  # relevant by the first feature
-    >>> np.abs(relevance_map(X, X, same, 0.1, 1, np.random.RandomState(0))).round(
-    ...     3
-    ... ).tolist()
-    [[1.0], [0.0]]
+    `labeled` has the shape (n_labeled, width) and `levels` (n_labeled, n_labeled). The rotation is learned from
+    `features`. `penalty` is in units of the mean eigenvalue of the normal equations.
     """
     width = labeled.shape[1]
     moments = labeled.T @ labeled

@@ -1,4 +1,4 @@
-"""What a deep hasher stores, and the check of what comes from a file."""
+"""The fitted attributes of deep hashers, and their checks when they come from a file."""
 
 import math
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class StoredMixin:
             check_generator(self._stream["generators"]["numpy"])
 
     def _check_weights(self) -> None:
-        """Raise ValueError for an architecture that is not of this hasher, and for weights of another one."""
+        """Raise ValueError for an architecture or weights of another hasher."""
         architecture = _NEWER | self._architecture
         backbone, n_directions = architecture.get("backbone"), architecture["n_directions"]
         expected = {"shape": self.input_shape_, "nbits": self._nbits, "batch_norm": self._batch_norm}
@@ -60,17 +60,17 @@ class StoredMixin:
             raise ValueError(
                 f"`n_directions` must be an int from 0 to {N_MAX_DIRECTIONS}. Got {n_directions!r} instead."
             )
-        if isinstance(backbone, nn.Module):  # given by the caller, and compared with the weights when it takes them
+        if isinstance(backbone, nn.Module):  # given by the caller; loading the weights compares them
             return
         if backbone not in (None, "mlp", "conv"):
             raise ValueError(f"`backbone` must be None, 'mlp', 'conv' or a module. Got {backbone!r} instead.")
         shape = self.input_shape_
-        if backbone == "conv":  # its weights depend on the channels only, and the memory of a trial on the image
+        if backbone == "conv":  # its weights depend on the channels only, so that a small image saves memory
             shape = (*shape[:1], *(min(length, 8) for length in shape[1:]))
         first = {None: self._nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape), "conv": shape[0]}[backbone]
-        if first > sum(weight.size for weight in self.weights_.values()):  # before they take memory
+        if first > sum(weight.size for weight in self.weights_.values()):  # checked before an encoder takes memory
             raise ValueError(f"`weights_` must suit samples of shape {self.input_shape_}.")
-        with self._thread_limits(), seeded(0, torch.device("cpu")):  # the global generators stay untouched
+        with self._thread_limits(), seeded(0, torch.device("cpu")):  # restores the global generators
             weights = self._new_encoder(**(architecture | {"shape": shape})).state_dict()
         if weights.keys() != self.weights_.keys():
             raise ValueError(f"`weights_` must have {sorted(weights)}. Got {sorted(self.weights_)} instead.")

@@ -37,15 +37,7 @@ from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LR
 
 
 def _symmetric_kl(f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """Mean over the samples of 1/2 [ KL(p || q) + KL(q || p) ], in nats, for independent bits with logits f and g.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.cibhash import _symmetric_kl
-    >>> _symmetric_kl(torch.zeros(1, 2), torch.tensor([[0.0, 1.0]]))
-    tensor(0.1155)
-    """
+    """Mean of 1/2 [ KL(p || q) + KL(q || p) ] over the samples, in nats, for independent bits with logits f and g."""
     return ((torch.sigmoid(f) - torch.sigmoid(g)) * (f - g)).sum(1).mean() / 2
 
 

@@ -33,16 +33,7 @@ _N_TRIES = 100  # draws of a center that differs from all others
 
 
 def _draw_centers(n_centers: int, nbits: int, rng: np.random.RandomState) -> npt.NDArray[np.int8]:
-    """Hash centers of -1 and 1, of shape (n_centers, nbits).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.deep.csq import _draw_centers
-    >>> centers = _draw_centers(10, 16, np.random.RandomState(0)).astype(int)
-    >>> np.array_equal(centers @ centers.T, 16 * np.eye(10))
-    True
-    """
+    """Hash centers of -1 and 1, of shape (n_centers, nbits)."""
     if nbits & (nbits - 1) == 0 and n_centers <= 2 * nbits:
         rows = rng.permutation(hadamard(nbits)) * rng.choice([-1, 1], (nbits, 1))
         return np.concatenate([rows, -rows])[:n_centers].astype(np.int8)

@@ -47,35 +47,22 @@ from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
 
-_N_START = 10_000  # samples that the start is learned from
-_N_EVALUATIONS = 25  # about as many epochs of a fit are measured
-_N_COORDINATES = 32  # of the tree whose leaves are local batches
-_BITS_PER_DIGIT = 10  # at least so many bits of a code for each digit of the norm
-_N_MIN_BITS = 32  # of codes that reconstruct: shorter ones have no room for the norm
-_QUERY_RATE = 30  # learning rate of queries alone, in units of that of both maps
-_LOCAL_RATE = 3  # learning rate of both maps with local batches, in units of that with random ones
+_N_START = 10_000  # number of samples that the initial weights are learned from
+_N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
+_N_COORDINATES = 32  # of the tree that makes local batches
+_BITS_PER_DIGIT = 10  # smallest number of bits of a code for each digit of the norm
+_N_MIN_BITS = 32  # of codes that reconstruct, because shorter ones have too few bits for the norm
+_QUERY_RATE = 30  # factor of the learning rate if only the map of the queries is learned
+_LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
 def _are_local(n_batches: int) -> bool:
-    """Whether random batches have too few near items: of ten neighbors, less than two or so are in a batch."""
+    """Whether batches should hold near items, because random ones have fewer than two of ten neighbors."""
     return n_batches > 5
 
 
 def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Cross-entropy of the two rankings, minus the entropy of the first, sum over the queries.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.embedding import _neighbor_loss
-    >>> similarities = torch.tensor([[0.9, 0.1, 0.2]])
-    >>> bool(
-    ...     _neighbor_loss(similarities, 7 * similarities + 1, 0.25) < 1e-6
-    ... )  # the same ranking
-    True
-    >>> bool(_neighbor_loss(similarities, -similarities, 0.25) > 1)
-    True
-    """
+    """Divergence of the ranking by scores from that by similarities, both (n_queries, n_items), summed over queries."""
     logits = similarities - similarities.mean(1, keepdim=True)
     logits = logits / (temperature * logits.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12))
     scores = scores - scores.mean(1, keepdim=True)
@@ -98,7 +85,7 @@ def _warn_of_offset(n_features: int) -> None:
 class _EmbeddingObjective(Objective):
     """Loss of a batch: a seventh of its samples are queries, which rank the others.
 
-    `held_out` has the indices of the training samples that are not queries.
+    Samples whose indices are in `held_out` are no queries.
     """
 
     def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:
@@ -371,7 +358,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         super()._fit_loop(trainer, held_out, *others)
 
     def _prepare(self, trainer: Trainer, held_out: Any) -> None:
-        """Choose the codes that training starts from, or keeps."""
+        """Choose the codes that training starts from."""
         encoder: Any = trainer.encoder
         objective: Any = trainer.objective
         if held_out is not None:
@@ -384,7 +371,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
                 held_out.items = objective.items
 
     def _learn_start(self, encoder: Any, X: Any, held_out: Any) -> None:
-        """Make codes that reconstruct the items. ITQ is kept unless held-out queries find more neighbors with them."""
+        """Start from codes that reconstruct the items, or from ITQ if its recall of held-out queries is higher."""
         reconstructs = self._may_reconstruct()
         if held_out is None:
             if reconstructs:
@@ -400,7 +387,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         self._store_weights(weights)
 
     def _reconstruct(self, encoder: Any, X: Any, indices: npt.NDArray[np.int64]) -> None:
-        """Learn codes that reconstruct samples, from some of those at the indices."""
+        """Learn codes that reconstruct samples, from some of the samples at `indices`."""
         indices = indices[evenly_spaced(len(indices), _N_START)]
         features = compute_activations(encoder, X[indices], encoder.features)
         n_digits = 0 if self.factors else min(self._n_digits[self.metric], self._nbits // _BITS_PER_DIGIT)

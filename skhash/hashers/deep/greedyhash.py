@@ -26,10 +26,9 @@ from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
 
 class _GreedyHashObjective(QuantizedObjective):
-    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations, weighted by alpha.
+    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations.
 
-    `classes` holds one target per class. The classifier is a part of the objective: it is trained
-    and saved in checkpoints with it.
+    `classes` holds one target per class. The classifier is trained and saved with the objective.
     """
 
     def __init__(self, affinity: Any, quantization_weight: float, nbits: int, classes: npt.NDArray[Any]) -> None:

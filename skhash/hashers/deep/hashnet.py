@@ -32,10 +32,10 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import pairwise_loss
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
-# a * nbits. The authors' code has about 10 at 48 bits. With two hidden layers, a smaller value and more weight decay
-# hold for many classes, and for few samples per class, too: experiments/defaults.py.
+# a * nbits, which is about 10 in the authors' code at 48 bits. With two hidden layers, a smaller value and more weight
+# decay also work for many classes and for few samples per class (experiments/defaults.py).
 _SCALES = {"linear": 10.0, "deep": 6.4}
-_N_MEASURED = 1024  # samples whose pairs measure the gap of a stage; those of 4,096 cost as much as 100 steps
+_N_MEASURED = 1024  # samples whose pairs measure the gap of a stage
 
 
 class _HashNetObjective(Objective):
@@ -77,7 +77,7 @@ class _HashNetObjective(Objective):
             return self.class_ratio
         n_pairs = similar.size - len(similar)
         n_similar = np.count_nonzero(similar & ~np.eye(len(similar), dtype=bool))
-        # a kind without pairs has nothing to weight
+        # weights have no effect if all pairs are of one kind
         return (n_pairs - n_similar) / n_similar if 0 < n_similar < n_pairs else 1.0
 
     def gap(self, z: torch.Tensor, targets: Any) -> dict[str, float]:
@@ -186,7 +186,7 @@ class HashNetHasher(DeepHasher):
 
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "max_beta", "last_beta")
     _recipes = {
-        # a linear map that cannot fit the pairs loses ranking by more saturation, though the loss L falls
+        # if a linear map cannot fit the pairs, a larger last beta ranks worse, although the loss L falls
         "linear": (2500, 256, 0.02, 0.5, 5.0, 5.0),
         "deep": (1500, 256, 0.003, 3.0, 5.0, 100.0),
     }

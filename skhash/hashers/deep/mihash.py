@@ -29,25 +29,14 @@ from skhash.metrics._ties import divide
 
 
 def _entropy(counts: torch.Tensor) -> torch.Tensor:
-    """Entropy of counts over axis 1; an empty bin has no gradient, where the true one is infinite."""
+    """Entropy of counts over axis 1; an empty bin has the gradient 0, not infinity."""
     p = divide(counts, counts.sum(1, keepdim=True))
     entropy: torch.Tensor = -torch.special.xlogy(p, torch.where(p > 1e-12, p, 1.0)).sum(1)
     return entropy
 
 
 def _mutual_information(counts: torch.Tensor) -> torch.Tensor:
-    """Mutual information between distance and level for each query, in nats.
-
-    `counts` has shape (n_queries, n_bins, n_levels). The value is 0 where there is one level only.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.mihash import _mutual_information
-    >>> apart, overlapping = [[2, 0], [0, 2]], [[2, 1], [0, 1]]
-    >>> _mutual_information(torch.tensor([apart, overlapping]).double())
-    tensor([0.6931, 0.2158], dtype=torch.float64)
-    """
+    """Mutual information between distance and level, in nats, of counts (n_queries, n_bins, n_levels)."""
     of_level = counts.sum(1)
     shares: torch.Tensor = divide(of_level, of_level.sum(1, keepdim=True))
     return _entropy(counts.sum(2)) - (shares * _entropy(counts)).sum(1)

@@ -62,17 +62,10 @@ _MAX_WEIGHTS = 2**23  # entries of the soft permutations in memory at a time: 32
 
 
 def _tied_levels(distances: torch.Tensor, max_distance: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Different distances of each row in ascending order, and the number of items at each; both padded by 0.
+    """Different distances of each row in ascending order, and the number of items at each, both padded by 0.
 
-    Distances must be close to whole numbers in [0, `max_distance`]. A level is the mean of its tie, and differentiable.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.nsh import _tied_levels
-    >>> levels, counts = _tied_levels(torch.tensor([[2.0, 0.0, 2.0, 3.0]]), max_distance=8)
-    >>> levels.tolist(), counts.tolist()
-    ([[0.0, 2.0, 3.0]], [[1.0, 2.0, 1.0]])
+    Distances must be close to whole numbers in [0, `max_distance`]. The levels are means over their ties, which have
+    gradients.
     """
     whole = distances.detach().round().long()
     taken = torch.zeros(len(whole), max_distance + 1, dtype=torch.long, device=whole.device).scatter_(1, whole, 1)
@@ -85,19 +78,7 @@ def _tied_levels(distances: torch.Tensor, max_distance: int) -> tuple[torch.Tens
 def _soft_permutation(levels: torch.Tensor, distances: torch.Tensor, tau: float = 1.0) -> torch.Tensor:
     """Different rows of the soft permutations, of shape (n, n_levels, n_items); each sums to 1 over the items.
 
-    `tau` is the temperature in units of distance: for tau -> 0 each row is the mean over one tie.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.nsh import _soft_permutation
-    >>> distances, levels = torch.tensor([[2.0, 0.0, 2.0]]), torch.tensor([[0.0, 2.0]])
-    >>> _soft_permutation(levels, distances, tau=0.1)[0].round(decimals=2)
-    tensor([[0.0000, 1.0000, 0.0000],
-            [0.5000, 0.0000, 0.5000]])
-    >>> _soft_permutation(levels, distances, tau=2.0)[0].round(decimals=2)
-    tensor([[0.2100, 0.5800, 0.2100],
-            [0.4200, 0.1600, 0.4200]])
+    `tau` is the temperature in units of distance. For tau -> 0 each row is the mean over one tie.
     """
     return torch.softmax(-(levels[:, :, None] - distances[:, None, :]).abs() / tau, dim=-1)
 
@@ -110,20 +91,10 @@ def _sorted_nce(
     *,
     all_in_denominator: bool = False,
 ) -> torch.Tensor:
-    """SortedNCE, the mean over positives and anchors, of the cosines of sorted rows with their anchors.
+    """SortedNCE, the mean over positives and anchors, of the cosines (n, n_levels) of sorted rows and their anchors.
 
-    `counts` are the ranks that each row fills. `all_in_denominator` leaves all positives in each denominator.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.nsh import _sorted_nce
-    >>> counts = torch.tensor([[1.0, 3.0]])  # one positive, and three ranks behind it
-    >>> [
-    ...     round(_sorted_nce(torch.tensor([cosines]), counts, 1).item(), 3)
-    ...     for cosines in ([1.0, 0.0], [0.0, 1.0])
-    ... ]
-    [0.02, 6.101]
+    `counts` (n, n_levels) are the numbers of ranks of the rows. `all_in_denominator` keeps all positives in each
+    denominator.
     """
     positives = torch.minimum((n_positives - counts.cumsum(1) + counts).clamp_min(0), counts)
     others = counts if all_in_denominator else counts - positives
@@ -142,7 +113,7 @@ def _quantization_loss(h: torch.Tensor) -> torch.Tensor:
 
 def _sorted_items(levels: torch.Tensor, distances: torch.Tensor, items: torch.Tensor, tau: float) -> torch.Tensor:
     """Unit rows e_i, of shape (n, n_levels, n_latent)."""
-    # mixed items may cancel, above all codes: the floor bounds the gradient
+    # sums of items, and above all of codes, may be near 0: `eps` limits the gradient
     return normalize(_soft_permutation(levels, distances, tau) @ items, dim=-1, eps=1e-3)
 
 
@@ -156,7 +127,7 @@ def _cosines(
 def _soft_cosines(
     levels: torch.Tensor, distances: torch.Tensor, items: torch.Tensor, anchors: torch.Tensor, tau: float
 ) -> torch.Tensor:
-    """`_cosines` in blocks of anchors, which are computed again for the gradient: it bounds the memory."""
+    """`_cosines` in blocks of anchors that are computed again for the gradient, which limits the memory."""
     size = max(1, _MAX_WEIGHTS // (levels.shape[1] * distances.shape[1]))
     if size >= len(levels):
         return _cosines(levels, distances, items, anchors, tau)
@@ -205,7 +176,7 @@ class _NSHObjective(Objective):
         features = encoder.features(torch.cat(self.own_views.draw(X)))
         h = torch.tanh(encoder.head(features))
         if h.isnan().any():
-            return h.sum()  # NaN, which the training loop reports; it cannot be sorted
+            return h.sum()  # NaN, so that the training loop raises an error
         codes = sign(h)
         z = codes / math.sqrt(codes.shape[1]) if self.latent is None else normalize(self.latent(features), dim=1)
         loss = self._contrast(codes.chunk(2), z.chunk(2), encoder, X)
@@ -230,7 +201,7 @@ class _NSHObjective(Objective):
     def _sorted_contrast(
         self, distances: torch.Tensor, max_distance: int, latents: tuple[torch.Tensor, ...], n_positives: int
     ) -> torch.Tensor:
-        """SortedNCE of latents that `distances` sort."""
+        """SortedNCE of latents that are sorted by `distances`."""
         items, anchors = latents
         if self.variant == "hard_sort":
             cosines = (anchors @ items.T).gather(1, distances.argsort(dim=1, stable=True))
@@ -243,7 +214,7 @@ class _NSHObjective(Objective):
     def _reconstruction(
         self, distances: torch.Tensor, items: torch.Tensor, encoder: Encoder, X: torch.Tensor
     ) -> torch.Tensor:
-        """Squared error of samples that are decoded from the first items sorted for them."""
+        """Squared error of samples that are decoded from the nearest items."""
         first = _sorted_items(distances.amin(1, keepdim=True), distances, items, self.sort_temperature)[:, 0]
         return mse_loss(self.decoder(first), ((X - encoder.mean) / encoder.scale).flatten(1))
 
@@ -437,7 +408,7 @@ class NSHHasher(DeepHasher):
         warn_if_not_found(self.history_, stacklevel)
 
     def _n_stages(self) -> int:
-        return 10  # how often own views are counted, should the training stop early
+        return 10  # own views are counted at the end of each stage, so that an early stop has counts, too
 
     def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
         return cast(_NSHObjective, trainer.objective).own_views.shares()

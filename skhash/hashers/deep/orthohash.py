@@ -38,16 +38,7 @@ _N_CANDIDATES = 5000  # random codes to choose from
 
 
 def _draw_codes(n_codes: int, nbits: int, rng: np.random.RandomState) -> npt.NDArray[np.int8]:
-    """Nearly orthogonal codes of -1 and 1, of shape (n_codes, nbits).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.deep.orthohash import _draw_codes
-    >>> codes = _draw_codes(4, 16, np.random.RandomState(0)).astype(int)
-    >>> np.array_equal(codes @ codes.T, 16 * np.eye(4))
-    True
-    """
+    """Nearly orthogonal codes of -1 and 1, of shape (n_codes, nbits)."""
     n_candidates = max(_N_CANDIDATES, 2 * n_codes)
     halves = np.where(np.arange(nbits) % 2, 1, -1)
     signs = rng.choice([-1, 1], (n_candidates, 1))  # for odd numbers of bits

@@ -180,7 +180,7 @@ class _TALRObjective(HistogramObjective):
         phi = np.multiply(outputs, alpha)
         np.tanh(phi, out=phi)
         if np.isnan(np.vdot(phi, phi)):
-            return np.nan, phi  # as in `forward`
+            return np.nan, phi  # the training loop raises an error, as after `forward`
         loss, slopes = listwise_loss(phi, *self._levels(targets), self.objective, n_bins=self.n_bins)
         phi *= alpha * phi
         slopes *= np.subtract(alpha, phi, out=phi)
@@ -276,7 +276,7 @@ class TALRHasher(DeepHasher):
         "ap": (2500, 256, 0.1, 0.5, 1.0, "rotation"),
         "ndcg": (1000, 500, 0.05, 0.3, 2.0, "rotation"),
         "fastap": (2500, 256, 0.1, 1.5, 0.7, "rotation"),
-        # distances between the samples themselves: ITQ is good already, and training longer overfits
+        # for distances between the samples themselves, ITQ is already good, and longer training overfits
         "distances": (1000, 500, 0.02, 2.0, 0.7, "itq"),
         "deep": (1500, 256, 0.003, 0.1, 0.7, "rotation"),
     }

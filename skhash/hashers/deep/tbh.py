@@ -46,39 +46,18 @@ from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSched
 
 
 def _similarity_graph(codes: torch.Tensor) -> torch.Tensor:
-    """Graph A of codes of -1 and 1: one minus the share of bits in which two samples differ.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.tbh import _similarity_graph
-    >>> _similarity_graph(torch.tensor([[1.0, 1, 1, 1], [1, 1, 1, -1]]))
-    tensor([[1.0000, 0.7500],
-            [0.7500, 1.0000]])
-    """
+    """Graph A of codes of -1 and 1: one minus the share of bits in which two samples differ."""
     return (1 + codes @ codes.T / codes.shape[1]) / 2
 
 
 def _graph_convolution(graph: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
-    """Rows of Z, mixed over the graph: D^-1/2 A D^-1/2 Z.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skhash.hashers.deep.tbh import _graph_convolution
-    >>> _graph_convolution(torch.ones(4, 4), torch.tensor([[0.0], [4], [4], [8]])).tolist()
-    [[4.0], [4.0], [4.0], [4.0]]
-    """
+    """D^-1/2 A D^-1/2 Z for a graph A (n, n) and rows Z (n, n_latent)."""
     scale = torch.rsqrt(graph.sum(1, keepdim=True))
     return scale * (graph @ (scale * Z))
 
 
 def _adversarial_loss(critic: nn.Linear, encoded: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
-    """Sum of the losses of a bottleneck and of its critic.
-
-    These are -mean ln s(c(encoded)), with the critic held constant, and
-    -mean ln s(c(prior)) - mean ln s(-c(encoded)), with the encoded samples held constant.
-    """
+    """Sum of the losses of a bottleneck and of its critic; each holds the other constant."""
     passing = softplus(-linear(encoded, critic.weight.detach(), critic.bias.detach())).mean()
     return passing + softplus(-critic(prior)).mean() + softplus(critic(encoded.detach())).mean()
 
@@ -86,8 +65,8 @@ def _adversarial_loss(critic: nn.Linear, encoded: torch.Tensor, prior: torch.Ten
 class _TBHObjective(Objective):
     """Reconstruction through twin bottlenecks, and the adversarial losses of both.
 
-    The latents (from `width` outputs of the backbone), the graph convolution, the decoder (to `n_inputs` values)
-    and the critics are parts of the objective: they are trained and saved in checkpoints with it.
+    Latents of `width` outputs of the backbone, the graph convolution, the decoder to `n_inputs` values and the critics
+    are trained and saved with the objective.
     """
 
     def __init__(

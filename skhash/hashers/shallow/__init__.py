@@ -1,4 +1,4 @@
-"""Shallow hashers: linear maps, kernels, graphs, spheres. One paper, one file; here is what a new method builds on."""
+"""Shallow hashers: linear maps, kernels, graphs, spheres, one file per paper. A new method builds on the names here."""
 
 from skhash.hashers.shallow._kernel import KernelHasher
 from skhash.hashers.shallow._linear import LinearHasher

@@ -70,27 +70,5 @@ class KernelHasher(BaseHasher):
 
 
 def draw_indices(n: int, max_drawn: int, rng: np.random.RandomState) -> npt.NDArray[np.int64]:
-    """Indices drawn at random without replacement.
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    max_drawn : int
-        Maximum number of indices.
-    rng : numpy.random.RandomState
-        Random number generator.
-
-    Returns
-    -------
-    ndarray of shape (min(n, max_drawn),), dtype int64
-        Indices in ascending order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._kernel import draw_indices
-    >>> draw_indices(3, 5, np.random.RandomState(0))
-    array([0, 1, 2])
-    """
+    """At most `max_drawn` of n indices, drawn at random without replacement, ascending."""
     return np.sort(rng.choice(n, min(max_drawn, n), replace=False))

@@ -8,39 +8,15 @@ from sklearn.utils import gen_batches
 
 from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, gaussian_kernel
 
-MIN_HELD = 2**27  # bytes that may be held, however small the samples are
-SHARE_HELD = 2  # of the memory of the samples may be held
+MIN_HELD = 2**27  # bytes of kernel values that may be held, even for small samples
+SHARE_HELD = 2  # memory of the values that may be held, in units of that of the samples
 
 
 class KernelFeatures:
     """Kernel values of samples at anchors, minus their means over these samples.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
-        Samples.
-    anchors : ndarray of shape (n_anchors, n_features), float64
-        Anchors.
-    gamma : float
-        Coefficient of the kernel exp(-gamma d^2).
-    hold : bool, default=False
-        Hold the values of as many samples as fit into twice the memory of `X` or 128 MiB, for :meth:`parts`.
-        Those of the others are computed each time.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_anchors,), float64
-        Means of the kernel values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._kernel_features import KernelFeatures
-    >>> features = KernelFeatures(
-    ...     np.array([[0.0], [1.0]]), np.array([[0.0]]), gamma=np.log(2)
-    ... )
-    >>> features.mean, features.take([1])
-    (array([0.75]), array([[-0.25]]))
+    With `hold`, the values of as many samples stay in memory as fit into twice the memory of `X` or 128 MiB; all others
+    are computed each time.
     """
 
     def __init__(
@@ -63,15 +39,7 @@ class KernelFeatures:
         return len(self._X), len(self._anchors)
 
     def parts(self) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-        """Centered values of successive slices of samples.
-
-        Yields
-        ------
-        part : slice
-            Which samples.
-        values : ndarray of shape (n_part, n_anchors), float64
-            Their values; not to be changed.
-        """
+        """Slices of samples, and their centered values of shape (n_part, n_anchors), which must not be changed."""
         n_held = len(self._held)
         if n_held:
             yield slice(0, n_held), self._held
@@ -79,18 +47,7 @@ class KernelFeatures:
             yield part, self._kernel(self._X[part]) - self.mean
 
     def take(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Centered values of a few samples.
-
-        Parameters
-        ----------
-        indices : int64 array of shape (n_taken,)
-            Which samples.
-
-        Returns
-        -------
-        ndarray of shape (n_taken, n_anchors), float64
-            Their values.
-        """
+        """Centered values of the samples at `indices`, of shape (n_taken, n_anchors)."""
         values = np.empty((len(indices), len(self._anchors)))
         for part in gen_batches(len(indices), PART_SIZE):
             np.subtract(self._kernel(self._X[indices[part]]), self.mean, out=values[part])

@@ -8,18 +8,10 @@ MIN_GAP = 1e-9  # relative gap below which two thresholds are one, because round
 
 @nb.njit(nogil=True, cache=True)
 def cut_cost(starts, partners, costs, bits):
-    """Sum of the costs of the pairs whose bits differ.
+    """Sum of the costs of the pairs whose bits differ; each pair is listed for both of its samples.
 
-    Parameters
-    ----------
-    starts : int64 array of shape (n_samples + 1,)
-        Start of the partners of each sample in `partners`.
-    partners : int64 array of shape (2 * n_pairs,)
-        The other sample of each pair. Each pair is listed for both of its samples.
-    costs : float64 array of shape (2 * n_pairs,)
-        Costs of the pairs.
-    bits : uint8 array of shape (n_samples,)
-        One bit of each sample.
+    The partners of sample i, and the costs of these pairs, are at ``starts[i]:starts[i + 1]`` of `partners` and
+    `costs`.
     """
     total = 0.0
     for i in range(len(bits)):
@@ -31,30 +23,10 @@ def cut_cost(starts, partners, costs, bits):
 
 @nb.njit(nogil=True, cache=True)
 def descend_weights(columns, order, starts, partners, costs, weights, activations, bits):
-    """Minimize the cost of a bit over one weight after another, each exactly.
+    """Minimize the cost of a bit exactly over one weight after another; return the number of changed weights.
 
-    As one weight moves from -inf to inf, the bit of each sample flips at most once, where its
-    activation is 0. These thresholds are sorted, and one flip gives the cost of the next interval.
-
-    Parameters
-    ----------
-    columns : float64 array of shape (n_features, n_samples)
-        Features.
-    order : int64 array of shape (n_updates,)
-        Features whose weights are optimized, in this order.
-    starts, partners, costs
-        As for `cut_cost`.
-    weights : float64 array of shape (n_features,)
-        Changed in place.
-    activations : float64 array of shape (n_samples,)
-        ``weights @ columns``, changed in place.
-    bits : uint8 array of shape (n_samples,)
-        ``activations >= 0``, changed in place.
-
-    Returns
-    -------
-    int
-        Number of changed weights. A weight changes only if that lowers the cost.
+    As one weight moves from -inf to inf, the bit of each sample flips at most once. These thresholds are sorted, and
+    each flip gives the cost of the next interval. `weights`, `activations` and `bits` are changed in place.
     """
     n_samples, n_changed = len(bits), 0
     rounding = 1e-12 * np.abs(costs).sum()
@@ -107,7 +79,7 @@ def descend_weights(columns, order, starts, partners, costs, weights, activation
         if running < cost - rounding:  # despite rounding
             cost = running
             weights[feature] += step
-            for i in range(n_samples):  # numba takes two seconds to compile an assignment of arrays
+            for i in range(n_samples):  # an assignment of arrays would add two seconds of compilation
                 activations[i], bits[i] = moved[i], trial[i]
             n_changed += 1
     return n_changed

@@ -14,10 +14,10 @@ from skhash._validation.schema import Array
 from skhash._validation.values import far_offset
 from skhash.base import BaseHasher
 
-#: samples that are centered at a time, so that they are in the cache when they are multiplied. Kernels of BLAS
-#: multiply 4, 6, 8, 12 or 16 of them at a time, so parts of this length are rounded as all samples together
+#: samples that are centered at a time, so that they stay in the cache (benchmarks/encode.py). It is a multiple of 4, 6,
+#: 8, 12 and 16, the block sizes of BLAS, so that the parts have the rounding of the product of all samples
 N_CENTERED = 768
-N_MAX_PRODUCTS = 2**16  # of a feature and a weight: more take longer than to limit the threads of BLAS
+N_MAX_PRODUCTS = 2**16  # with fewer, limiting the threads of BLAS takes longer (benchmarks/one_sample.py)
 
 
 class LinearHasher(BaseHasher):
@@ -91,52 +91,14 @@ class LinearHasher(BaseHasher):
 
 
 def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Mean of each feature, summed in double precision.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
-        Samples.
-
-    Returns
-    -------
-    ndarray of shape (n_features,), dtype as `X`
-        Means.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._linear import feature_means
-    >>> feature_means(np.array([[0.0, 1.0], [1.0, 4.0]]))
-    array([0.5, 2.5])
-    """
+    """Mean of each feature, summed in double precision, with the dtype of `X`."""
     return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
 def center(X: npt.NDArray[Any], dtype: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Samples minus their mean, without loss of digits where features are far from 0.
+    """Samples minus their mean, and the mean, without loss of digits if features are far from 0.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
-        Samples.
-    dtype : dtype, default=None
-        Dtype of the centered samples, at least as precise as that of `X`; None uses that of `X`.
-
-    Returns
-    -------
-    centered : ndarray of shape (n_samples, n_features), of `dtype`
-        Centered samples.
-    mean : ndarray of shape (n_features,)
-        Mean of each feature, of `dtype`; float64 if a feature is far from 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._linear import center
-    >>> center(np.array([[1e15, 1.0], [1e15 + 1, 4.0]]))[0]
-    array([[-0.5, -1.5],
-           [ 0.5,  1.5]])
+    The mean is float64 if a feature is far from 0.
     """
     dtype = dtype or X.dtype
     mean = X.mean(axis=0, dtype=np.float64).astype(dtype)
@@ -151,28 +113,7 @@ def center(X: npt.NDArray[Any], dtype: Any = None) -> tuple[npt.NDArray[Any], np
 
 
 def orthonormal_map(n_inputs: int, n_outputs: int, rng: np.random.RandomState) -> npt.NDArray[np.float64]:
-    """Random linear map with orthonormal columns, or with orthonormal rows if n_outputs > n_inputs.
-
-    Parameters
-    ----------
-    n_inputs, n_outputs : int
-        Shape of the map.
-    rng : numpy.random.RandomState
-        Random number generator.
-
-    Returns
-    -------
-    ndarray of shape (n_inputs, n_outputs), float64
-        The map.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._linear import orthonormal_map
-    >>> Q = orthonormal_map(3, 2, np.random.RandomState(0))
-    >>> np.allclose(Q.T @ Q, np.eye(2))
-    True
-    """
+    """Random map (n_inputs, n_outputs) with orthonormal columns, or rows if n_outputs > n_inputs."""
     wide = max(n_inputs, n_outputs)
     q, r = np.linalg.qr(rng.standard_normal((wide, min(n_inputs, n_outputs))))
     q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # uniform over all such maps
@@ -180,31 +121,11 @@ def orthonormal_map(n_inputs: int, n_outputs: int, rng: np.random.RandomState) -
 
 
 def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | None) -> npt.NDArray[Any]:
-    """Map of centered samples to their leading principal components.
+    """Map (n_features, nbits) of centered samples to their leading principal components.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Centered samples.
-    nbits : int
-        Number of outputs. If there are fewer components, a random orthonormal map expands them.
-    rng : numpy.random.RandomState or None
-        Draws that map. None if there are enough components.
-
-    Returns
-    -------
-    ndarray of shape (n_features, nbits), float64
-        The map.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._linear import principal_map
-    >>> X = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> np.abs(principal_map(X, 1, np.random.RandomState(0))).round(6).ravel()
-    array([1., 0.])
+    If there are fewer components than bits, a random orthonormal map from `rng` expands them.
     """
-    from sklearn.decomposition import PCA  # slow to import, and `load` does without
+    from sklearn.decomposition import PCA  # slow to import, and not needed by `load`
 
     n_components = min(nbits, *X.shape)
     tall = X.shape[0] >= X.shape[1] >= 100
@@ -218,34 +139,9 @@ def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | 
 
 
 def ridged_cholesky(gram: npt.NDArray[np.float64], ridge: float) -> npt.NDArray[np.float64]:
-    """Cholesky factor of X'X plus a ridge, which exists even for few samples or constant features.
+    """Lower triangular L with L L' = X'X + r I, where r is `ridge` times the mean of the diagonal of X'X.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n_features, n_features), float64
-        X'X, where X are centered samples.
-    ridge : float
-        Penalty in units of the mean square of the features, > 0.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features), float64
-        Lower triangular L with L L' = X'X + r I, where r is `ridge` times the mean of the
-        diagonal of X'X, or 1 if X is zero.
-
-    Raises
-    ------
-    ValueError
-        If `ridge` is lost in rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._linear import ridged_cholesky
-    >>> L = ridged_cholesky(np.array([[8.0, 0.0], [0.0, 0.0]]), 0.25)
-    >>> L @ L.T
-    array([[9., 0.],
-           [0., 1.]])
+    If X is zero, r is 1. ValueError if r is lost in rounding.
     """
     penalty = ridge * np.trace(gram) / len(gram) or 1.0
     try:

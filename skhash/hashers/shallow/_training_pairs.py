@@ -16,32 +16,7 @@ NEAR = 0.05  # share of the other samples that are near; their distance is set t
 def distinct_pairs(
     samples: npt.NDArray[np.int64], partners: npt.NDArray[np.int64], distances: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Distinct pairs of different samples, whatever their order, with their distances.
-
-    Parameters
-    ----------
-    samples, partners : int64 arrays of shape (n,)
-        Indices of the two samples of each pair. Pairs of a sample with itself are left out.
-    distances : float64 array of shape (n,)
-        Distances to reconstruct. For a repeated pair the first one is used.
-
-    Returns
-    -------
-    pairs : int64 array of shape (2, n_pairs)
-        The pairs, with the lower index first.
-    distances : float64 array of shape (n_pairs,)
-        Distances of the pairs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._training_pairs import distinct_pairs
-    >>> pairs, distances = distinct_pairs(
-    ...     np.array([2, 0, 1]), np.array([0, 2, 1]), np.array([0.5, 1.0, 0.0])
-    ... )
-    >>> pairs.T, distances
-    (array([[0, 2]]), array([0.5]))
-    """
+    """Distinct pairs (2, n_pairs) of different samples, lower index first, with the first distance given for each."""
     pairs = np.sort([samples, partners], axis=0)
     different = pairs[0] != pairs[1]
     pairs, first = np.unique(pairs[:, different], axis=1, return_index=True)
@@ -51,37 +26,7 @@ def distinct_pairs(
 def affinity_pairs(
     affinity: Any, targets: Any, n_relevant: int, n_irrelevant: int, rng: np.random.RandomState
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Random relevant pairs, with distance 0, and irrelevant pairs, with distance 1.
-
-    Parameters
-    ----------
-    affinity : callable
-        The fitted affinity.
-    targets : array of shape (n_samples, ...)
-        The targets that it compares.
-    n_relevant, n_irrelevant : int
-        Maximum number of partners of each kind for each sample.
-    rng : numpy.random.RandomState
-        Random number generator.
-
-    Returns
-    -------
-    pairs : int64 array of shape (2, n_pairs)
-        As :func:`distinct_pairs` returns them.
-    distances : float64 array of shape (n_pairs,)
-        0 or 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.hashers.shallow._training_pairs import affinity_pairs
-    >>> pairs, distances = affinity_pairs(
-    ...     ClassAffinity(), np.array([0, 0, 1, 1]), 1, 2, np.random.RandomState(0)
-    ... )
-    >>> distances[(pairs == [[0], [1]]).all(axis=0)], len(distances)
-    (array([0.]), 6)
-    """
+    """Random relevant pairs (2, n_pairs) with distance 0, and irrelevant pairs with distance 1."""
     lists = draw_ranking_lists(affinity, targets, n_relevant, n_irrelevant, targets.shape[0], rng)
     n_lists, length = lists.items.shape
     irrelevant = np.arange(length) >= lists.sizes[:, 0].max()
@@ -92,35 +37,10 @@ def affinity_pairs(
 def distance_pairs(
     X: npt.NDArray[Any], n_near: int, n_far: int, far: float, rng: np.random.RandomState
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Random near pairs, with distance 0, and far pairs, with half their squared distance.
+    """Random near pairs (2, n_pairs) with distance 0, and far pairs with half their squared distance.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples, which are centered and scaled to length 1.
-    n_near, n_far : int
-        Maximum number of partners of each kind for each sample.
-    far : float
-        Share of the other samples, the farthest ones, that far partners are drawn from. The near
-        ones come from the nearest 5 %.
-    rng : numpy.random.RandomState
-        Random number generator.
-
-    Returns
-    -------
-    pairs : int64 array of shape (2, n_pairs)
-        As :func:`distinct_pairs` returns them.
-    distances : float64 array of shape (n_pairs,)
-        0, or half the squared distance, in [0, 2].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow._training_pairs import distance_pairs
-    >>> X = np.array([[2.0, 0.0], [2.0, 0.1], [-2.0, 0.0], [-2.0, -0.1]])
-    >>> pairs, distances = distance_pairs(X, 1, 1, 0.5, np.random.RandomState(0))
-    >>> pairs.T[distances == 0].tolist()
-    [[0, 1], [2, 3]]
+    Samples are centered and scaled to length 1. Near partners are among the nearest 5 % of the other samples, far ones
+    among the share `far` of the farthest.
     """
     units, _ = center(X)
     lengths = np.linalg.norm(units, axis=1, keepdims=True)

@@ -62,36 +62,9 @@ def _anchor_weights(
     t: float | None = None,
     mean: npt.NDArray[np.float64] | float = 0.0,
 ) -> tuple[csr_array, float]:
-    """Gaussian weights of the s nearest anchors of every sample, and the bandwidth.
+    """Gaussian weights (n_samples, m) of the s nearest anchors of every sample, and the bandwidth t.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-    anchors : ndarray of shape (m, n_features)
-        Anchors.
-    s : int
-        Maximum number of anchors that a sample is connected to.
-    t : float, default=None
-        Bandwidth of the kernel, > 0. None uses the square of the mean distance to the s-th nearest
-        anchor.
-    mean : ndarray of shape (n_features,) or float, default=0.0
-        What is subtracted from the samples.
-
-    Returns
-    -------
-    Z : csr_array of shape (n_samples, m)
-        Weights, s per sample, which sum to 1.
-    t : float
-        The bandwidth.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.agh import _anchor_weights
-    >>> Z, t = _anchor_weights(np.array([[1.0]]), np.array([[7.0], [0.0], [2.0]]), 2)
-    >>> Z.toarray(), t
-    (array([[0. , 0.5, 0.5]]), 1.0)
+    Without `t`, it is the square of the mean distance to the s-th nearest anchor.
     """
     n, m, s = len(X), len(anchors), min(s, len(anchors))
     nearest = NearestNeighbors(n_neighbors=s).fit(anchors)
@@ -106,32 +79,9 @@ def _anchor_weights(
 
 
 def _anchor_graph_map(Z: csr_array, n_columns: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Map of anchor weights to the smoothest eigenvectors of the anchor graph, and their eigenvalues.
+    """Map (m, r) of anchor weights to the smoothest eigenvectors of the anchor graph, and their eigenvalues.
 
-    Parameters
-    ----------
-    Z : csr_array of shape (n_samples, m)
-        Anchor weights. Every anchor has a weight above 0.
-    n_columns : int
-        Maximum number of eigenvectors.
-
-    Returns
-    -------
-    W : ndarray of shape (m, r), float64
-        The columns of ``Z @ W`` are eigenvectors of Z Lambda^-1 Z^T of squared length
-        n_samples, orthogonal to each other and to the constant one. r is `n_columns` or less.
-    eigenvalues : ndarray of shape (r,), float64
-        Eigenvalues in descending order, in (0, 1].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from skhash.hashers.shallow.agh import _anchor_graph_map
-    >>> Z = csr_array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
-    >>> W, eigenvalues = _anchor_graph_map(Z, 5)
-    >>> np.abs(Z @ W).round(3).ravel(), eigenvalues
-    (array([1.414, 0.   , 0.   , 1.414]), array([0.5]))
+    Every anchor must have a weight above 0. r is at most `n_columns`.
     """
     n = Z.shape[0]
     root = np.sqrt(Z.sum(axis=0))
@@ -143,30 +93,7 @@ def _anchor_graph_map(Z: csr_array, n_columns: int) -> tuple[npt.NDArray[np.floa
 
 
 def _second_thresholds(Y: npt.NDArray[np.float64], Z: csr_array) -> npt.NDArray[np.float64]:
-    """Thresholds of the second bits.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n_samples, r)
-        Eigenvectors, or other centered columns.
-    Z : csr_array of shape (n_samples, m)
-        Anchor weights. Every anchor has a weight above 0.
-
-    Returns
-    -------
-    ndarray of shape (2, r), float64
-        Rows b- and b+.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from skhash.hashers.shallow.agh import _second_thresholds
-    >>> Y = np.array([[-3.0], [-1.0], [1.0], [3.0]])
-    >>> _second_thresholds(Y, csr_array(np.full((4, 2), 0.5)))
-    array([[-2.],
-           [ 2.]])
-    """
+    """Thresholds b- and b+ of the second bits, of shape (2, r), for eigenvectors Y (n_samples, r)."""
 
     def quadratic_form(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> Any:  # a^T L b of each column
         return (a * b).sum(axis=0) - ((Z.T @ a) * (Z.T @ b) / Z.sum(axis=0)[:, None]).sum(axis=0)

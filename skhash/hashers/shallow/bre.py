@@ -42,41 +42,9 @@ def _reconstruct(
     n_updates: int,
     rng: np.random.RandomState,
 ) -> tuple[npt.NDArray[np.float64], list[float]]:
-    """Weights that minimize sum_ij (d_ij - d~_ij)^2, by coordinate descent.
+    """Weights W' (n_features, nbits) that minimize sum_ij (d_ij - d~_ij)^2 by coordinate descent, and the sums.
 
-    Parameters
-    ----------
-    features : float64 array of shape (n_samples, n_features)
-        Centered kernel values.
-    pairs : int64 array of shape (2, n_pairs)
-        Indices of different samples.
-    distances : float64 array of shape (n_pairs,)
-        d_ij.
-    weights : float64 array of shape (n_features, nbits)
-        First weights.
-    n_iter : int
-        Maximum number of rounds over the bits. It ends after a round that changes nothing.
-    n_updates : int
-        Maximum number of weights per bit that a round optimizes.
-    rng : numpy.random.RandomState
-        Draws these weights.
-
-    Returns
-    -------
-    weights : float64 array of shape (n_features, nbits)
-        W'.
-    objectives : list of float
-        The sum before the first round and after each round. It never increases.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.bre import _reconstruct
-    >>> features = np.array([[1.0, -0.1], [1.0, 0.2], [-1.0, 0.0]])
-    >>> pairs, distances = np.array([[0, 0], [1, 2]]), np.array([0.0, 1.0])
-    >>> start = np.array([[0.0], [1.0]])
-    >>> _reconstruct(features, pairs, distances, start, 5, 2, np.random.RandomState(0))[1]
-    [1.0, 0.0, 0.0]
+    The sum before the first round and after each round is returned, and never increases.
     """
     from skhash.hashers.shallow._kernels import descend_weights
 

@@ -30,36 +30,12 @@ from skhash.hashers.shallow._rotation import quantizing_rotation
 def _canonical_directions(
     X: npt.NDArray[Any], Y: npt.NDArray[np.float64], ridge: float
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Directions of samples that correlate most with labels, and these correlations.
+    """Directions (n_features, k) of samples that correlate most with labels, and these correlations.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Centered samples.
-    Y : ndarray of shape (n_samples, n_labels)
-        Centered labels.
-    ridge : float
-        Added to the variances of both sides, in units of their mean variances, > 0.
-
-    Returns
-    -------
-    directions : ndarray of shape (n_features, k), float64
-        w_1 ... w_k, k = min(n_features, n_labels).
-    correlations : ndarray of shape (k,), float64
-        rho_1 ... rho_k, descending, in [0, 1].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.itq_cca import _canonical_directions
-    >>> X = np.array([[1.0, 3.0], [-1.0, 3.0], [1.0, -3.0], [-1.0, -3.0]])
-    >>> W, rho = _canonical_directions(X, X[:, :1], 1e-9)
-    >>> np.abs(W).round(3), rho.round(3)
-    (array([[0.5],
-           [0. ]]), array([1.]))
+    `ridge` is in units of the mean variance of each side.
     """
     gram, cross = np.zeros((X.shape[1], X.shape[1])), np.zeros((X.shape[1], Y.shape[1]))
-    for batch in gen_batches(len(X), ENCODE_BATCH_SIZE):  # a copy of all samples in float64 takes much memory
+    for batch in gen_batches(len(X), ENCODE_BATCH_SIZE):  # in float64, all samples together would take much memory
         samples = X[batch].astype(np.float64, copy=False)
         gram += samples.T @ samples
         cross += samples.T @ Y[batch]

@@ -33,28 +33,7 @@ from skhash.hashers.shallow._linear import ridged_cholesky
 
 
 def _pair_labels(affinity: Any, y: Any) -> npt.NDArray[np.float64]:
-    """Matrix of pairs: 1 for relevant pairs, -1 for irrelevant ones.
-
-    Parameters
-    ----------
-    affinity : callable
-        Any affinity. If it is not symmetric, a pair may get 0, the mean.
-    y : array-like of shape (n, ...)
-        Targets.
-
-    Returns
-    -------
-    ndarray of shape (n, n), float64
-        S, symmetric. Every sample is relevant to itself.
-
-    Examples
-    --------
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.hashers.shallow.ksh import _pair_labels
-    >>> _pair_labels(ClassAffinity(), ["cat", "dog"])
-    array([[ 1., -1.],
-           [-1.,  1.]])
-    """
+    """Symmetric matrix S: 1 for relevant pairs, -1 for irrelevant ones, and 0 if the affinity is not symmetric."""
     relevant = level_indices(affinity, y, y)[0] > 0
     S: npt.NDArray[np.float64] = relevant.astype(np.float64) + relevant.T - 1.0
     np.fill_diagonal(S, 1.0)
@@ -64,24 +43,7 @@ def _pair_labels(affinity: Any, y: Any) -> npt.NDArray[np.float64]:
 def _smoothed_loss(
     a: npt.NDArray[np.float64], K: npt.NDArray[np.float64], R: npt.NDArray[np.float64]
 ) -> tuple[float, npt.NDArray[np.float64]]:
-    """Value and gradient of g(a) = -b' R b, b = tanh(K a / 2).
-
-    Parameters
-    ----------
-    a : ndarray of shape (m,)
-        Weights of the features.
-    K : ndarray of shape (l, m)
-        Features of the labeled samples.
-    R : ndarray of shape (l, l)
-        The residual, symmetric.
-
-    Returns
-    -------
-    value : float
-        g(a).
-    gradient : ndarray of shape (m,)
-        Gradient of g.
-    """
+    """Value and gradient of g(a) = -b' R b, b = tanh(K a / 2)."""
     b = np.tanh(K @ a / 2)
     Rb = R @ b
     return float(-b @ Rb), -K.T @ (Rb * (1 - b * b))
@@ -90,34 +52,9 @@ def _smoothed_loss(
 def _best_bit(
     K: npt.NDArray[np.float64], R: npt.NDArray[np.float64], n_iter: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Weights and values of the bit h = sgn(K a) with the largest h' R h that is found.
+    """Weights a and values h = sgn(K a) of the bit with the largest h' R h that is found.
 
-    Parameters
-    ----------
-    K : ndarray of shape (l, m)
-        Features of the labeled samples, in coordinates where all directions have equal variance.
-    R : ndarray of shape (l, l)
-        The residual, symmetric.
-    n_iter : int
-        Maximum number of iterations of L-BFGS.
-
-    Returns
-    -------
-    a : ndarray of shape (m,)
-        Weights of the bit.
-    h : ndarray of shape (l,), float64
-        Values of the bit, -1 or 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.ksh import _best_bit
-    >>> K = np.array([[2.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-2.0, 1.0]])
-    >>> # two pairs of similar samples
-    >>> R = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((2, 2)))
-    >>> a, h = _best_bit(K, R, n_iter=50)
-    >>> bool(h[0] == h[1] == -h[2] == -h[3]), float(h @ R @ h)
-    (True, 16.0)
+    All directions of the features K must have equal variance.
     """
     largest = [K.shape[1] - 1] * 2
     start = eigh(K.T @ (R @ K), subset_by_index=largest)[1][:, 0]

@@ -73,7 +73,7 @@ class LSHHasher(LinearHasher):
         if not sparse.issparse(X):
             return super()._project(X)
         projection = self.projection_.astype(np.float64, copy=False)
-        # both products sum in the same order: a sample that equals the mean has the activation 0, as if it were dense
+        # both products sum in the same order, so that a sample that equals the mean has the activation 0
         mean = sparse.csr_array(self.mean_[None].astype(np.float64))
         activations = X.astype(np.float64) @ projection - mean @ projection
         return np.asarray(activations, dtype=X.dtype)

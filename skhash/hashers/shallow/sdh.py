@@ -36,31 +36,7 @@ _MAX_SWEEPS = 10  # of the B-step over all bits; a few are usually enough
 def _discrete_descent(
     B: npt.NDArray[np.float64], W: npt.NDArray[np.float64], Q: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Codes B with a smaller |B W|_F^2 - 2 tr(B'Q), by coordinate descent over columns: the B-step.
-
-    Parameters
-    ----------
-    B : ndarray of shape (n, r), float64
-        Codes, -1 or 1.
-    W : ndarray of shape (r, n_labels)
-        Regression of labels on codes.
-    Q : ndarray of shape (n, r)
-        Y W' + nu F.
-
-    Returns
-    -------
-    ndarray of shape (n, r), float64
-        New codes. None of their columns can be improved, unless 10 sweeps are not enough.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.sdh import _discrete_descent
-    >>> Y = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> _discrete_descent(np.ones((2, 2)), np.eye(2), Y - 0.5)
-    array([[ 1., -1.],
-           [-1.,  1.]])
-    """
+    """Codes B (n, r) with a smaller |B W|_F^2 - 2 tr(B'Q), by coordinate descent over columns: the B-step."""
     B = B.copy()
     fitted = B @ W
     for _ in range(_MAX_SWEEPS):
@@ -183,7 +159,7 @@ class SDHHasher(KernelHasher):
             W = solve(B.T @ B + self.lam * np.eye(self.nbits), B.T @ Y, assume_a="pos")
             P, c = cho_solve(moments, cross), B.mean(axis=0)
             previous, B, cross = B, np.empty_like(B), np.zeros_like(cross)
-            for part, phi in features.parts():  # one pass, because samples do not meet in the B-step
+            for part, phi in features.parts():  # one pass, because the B-step treats each sample alone
                 B[part] = _discrete_descent(previous[part], W, Y[part] @ W.T + self.nu * (phi @ P + c))
                 cross += phi.T @ B[part]
             if (previous == B).all():

@@ -28,29 +28,7 @@ from skhash.hashers.shallow._linear import center, principal_map
 def _smoothest_eigenfunctions(
     lengths: npt.NDArray[np.floating], nbits: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Single-axis eigenfunctions with the smallest eigenvalues.
-
-    Parameters
-    ----------
-    lengths : ndarray of shape (n_axes,), float
-        Length b - a of each axis, > 0.
-    nbits : int
-        Number of eigenfunctions.
-
-    Returns
-    -------
-    axes : ndarray of shape (nbits,), int
-        Axis of each eigenfunction, by ascending eigenvalue.
-    modes : ndarray of shape (nbits,), int
-        Mode m of each eigenfunction.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.spectral import _smoothest_eigenfunctions
-    >>> _smoothest_eigenfunctions(np.array([2.5, 1.0]), 5)
-    (array([0, 0, 1, 0, 0]), array([1, 2, 1, 3, 4]))
-    """
+    """Axis and mode m of each of the `nbits` eigenfunctions with the smallest eigenvalues, ascending."""
     # a mode above nbits is never needed: its axis has nbits smaller ones
     frequencies = np.arange(1, nbits + 1)[:, None] / lengths
     smallest = np.argsort(frequencies, axis=None, kind="stable")[:nbits]

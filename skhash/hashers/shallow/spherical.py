@@ -33,55 +33,14 @@ _FAR = 1e6  # distance, in units of the extent of the samples, at which spheres 
 
 
 def _balancing_radii(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Radii with which every sphere holds half of the samples.
-
-    Parameters
-    ----------
-    distances : ndarray of shape (n_samples, nbits)
-        Distances from at least two samples to pivots.
-
-    Returns
-    -------
-    ndarray of shape (nbits,)
-        Radii halfway between the ``n_samples // 2`` nearest samples and the others. For an even
-        `n_samples` they are the medians.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.spherical import _balancing_radii
-    >>> _balancing_radii(np.array([[1.0], [4.0], [2.0], [9.0]]))
-    array([3.])
-    """
+    """Radii (nbits,) with which every sphere holds half of the samples."""
     half = len(distances) // 2
     radii: npt.NDArray[np.float64] = np.partition(distances, (half - 1, half), axis=0)[half - 1 : half + 1].mean(axis=0)
     return radii
 
 
 def _overlap_excess(X: npt.NDArray[np.float64], pivots: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Overlaps of balanced spheres, relative to those of independent bits.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-    pivots : ndarray of shape (nbits, n_features)
-        Centers of the spheres.
-
-    Returns
-    -------
-    ndarray of shape (nbits, nbits)
-        ``o_ij / (n_samples / 4) - 1``, in [-1, 3]: 0 where two bits are independent.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.spherical import _overlap_excess
-    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> _overlap_excess(X, np.array([[-9.0, 0.5], [0.5, -9.0]]))  # left half and lower half
-    array([[1., 0.],
-           [0., 1.]])
-    """
+    """``o_ij / (n_samples / 4) - 1`` of balanced spheres, in [-1, 3]: 0 where two bits are independent."""
     distances = euclidean_distances(X, pivots)
     inside = (distances <= _balancing_radii(distances)).astype(np.float64)
     excess: npt.NDArray[np.float64] = inside.T @ inside / (len(X) / 4) - 1
@@ -91,35 +50,7 @@ def _overlap_excess(X: npt.NDArray[np.float64], pivots: npt.NDArray[np.float64])
 def _spread_pivots(
     X: npt.NDArray[np.float64], pivots: npt.NDArray[np.float64], eps_m: float, eps_s: float, max_iter: int
 ) -> tuple[npt.NDArray[np.float64], int]:
-    """Pivots whose balanced spheres overlap as those of independent bits.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Centered samples.
-    pivots : ndarray of shape (nbits, n_features)
-        First pivots.
-    eps_m, eps_s : float
-        Tolerances of the mean deviation and of the standard deviation of the overlaps.
-    max_iter : int
-        Maximum number of iterations.
-
-    Returns
-    -------
-    pivots : ndarray of shape (nbits, n_features)
-        The first pivots within the tolerances, or the nearest ones to them.
-    n_iter : int
-        Number of iterations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.shallow.spherical import _overlap_excess, _spread_pivots
-    >>> X = np.random.RandomState(0).standard_normal((400, 8))
-    >>> pivots, n_iter = _spread_pivots(X, X[:6] / 10, 0.1, 0.15, 100)
-    >>> bool(np.abs(_overlap_excess(X, pivots)[np.triu_indices(6, k=1)]).mean() <= 0.1)
-    True
-    """
+    """Pivots (nbits, n_features) whose balanced spheres overlap like independent bits, and the number of iterations."""
     nbits = len(pivots)
     pairs = np.triu_indices(nbits, k=1)
     nearest, least, extent = pivots, np.inf, max(X.max(), -X.min())

@@ -1,1 +1,1 @@
-"""Column generation: weighted bits that are learned one by one. One paper, one file."""
+"""Column generation: weighted bits that are learned one by one, with one file per paper."""

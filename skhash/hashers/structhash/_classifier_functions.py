@@ -14,22 +14,10 @@ from skhash.hashers.structhash._linear_functions import RETRY_FACTOR, Candidates
 
 
 class ClassifierFunctions:
-    """Decision functions of a classifier, one fitted per bit.
-
-    Parameters
-    ----------
-    X : float64 array of shape (n_samples, n_features)
-        Training samples.
-    classifier : scikit-learn classifier
-        Has a ``decision_function``; cloned for each bit.
-    n_starts : int
-        Number of bits that are tried.
-    max_values : int, default=None
-        The classifier is fitted to samples with at most this number of values per feature.
-    """
+    """Decision functions of a classifier, fitted per bit to samples with at most `max_values` values per feature."""
 
     best_first = False
-    stored: ClassVar[dict[str, Any]] = {}  # classifiers are code, and in no file
+    stored: ClassVar[dict[str, Any]] = {}  # files hold no classifiers, because loading them would run code
 
     def __init__(
         self, X: npt.NDArray[np.float64], classifier: Any, n_starts: int, max_values: int | None = None
@@ -79,27 +67,7 @@ class ClassifierFunctions:
 
 
 def round_to_quantiles(X: npt.NDArray[np.float64], max_values: int) -> npt.NDArray[np.float64]:
-    """Samples whose features are rounded to the nearest of a few of their values.
-
-    Parameters
-    ----------
-    X : float64 array of shape (n_samples, n_features)
-        Samples.
-    max_values : int
-        Number of values that stay of a feature with more of them, evenly spaced by rank.
-
-    Returns
-    -------
-    float64 array of shape (n_samples, n_features)
-        The rounded samples. A threshold halfway between two of the values splits them as it splits `X`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.structhash._classifier_functions import round_to_quantiles
-    >>> round_to_quantiles(np.array([[1.0], [2.0], [4.0], [9.0], [10.0]]), 3).ravel()
-    array([ 1.,  1.,  4., 10., 10.])
-    """
+    """Samples whose features are rounded to the nearest of `max_values` of their values, evenly spaced by rank."""
     ranks = np.linspace(0, len(X) - 1, max_values).round().astype(int)
     rounded = np.empty_like(X)
     for column, out in zip(X.T, rounded.T, strict=True):
@@ -111,29 +79,7 @@ def round_to_quantiles(X: npt.NDArray[np.float64], max_values: int) -> npt.NDArr
 
 
 def coordinate_descent(A: Any, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Local minimum of s' A s, s = 2 bits - 1, reached by flipping one bit at a time.
-
-    Parameters
-    ----------
-    A : csr_array of shape (n_samples, n_samples)
-        Symmetric pair weights.
-    bits : uint8 array of shape (n_samples,)
-        The starting point.
-
-    Returns
-    -------
-    uint8 array of shape (n_samples,)
-        Bits that no single flip improves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from skhash.hashers.structhash._classifier_functions import coordinate_descent
-    >>> A = csr_array([[0.0, 1.0, -1.0], [1.0, 0.0, 1.0], [-1.0, 1.0, 0.0]])
-    >>> coordinate_descent(A, np.array([1, 1, 1], dtype=np.uint8))
-    array([1, 0, 1], dtype=uint8)
-    """
+    """Local minimum of s' A s, s = 2 bits - 1, reached by flipping one bit at a time; A is symmetric and sparse."""
     s = signs(bits)
     diagonal = A.diagonal()
     slopes = A @ s - diagonal * s  # half the gradient, without each sample's own term

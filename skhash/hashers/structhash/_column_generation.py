@@ -45,9 +45,9 @@ from skhash.hashers.structhash._stump_functions import StumpFunctions
 class ColumnGenerationHasher(BaseHasher):
     """Base class of hashers that learn one weighted bit after another.
 
-    A subclass implements `_master_problem(lists)`. It sets `_default_c_factor`, the default of `C`
-    relative to the smallest C that gives the first bit a weight, and `_default_ridges`, the default of
-    `ridge` for "linear" and "kernel" functions. It has the parameters of `_parameter_constraints`.
+    A subclass implements `_master_problem(lists)`. It sets `_default_c_factor`, the default of `C` relative to the
+    smallest C that gives the first bit a weight, and `_default_ridges`, the default of `ridge` for "linear" and
+    "kernel" functions. It has the parameters of `_parameter_constraints`.
     """
 
     _supervised = True
@@ -180,7 +180,7 @@ class ColumnGenerationHasher(BaseHasher):
             master.add_bit(column.bits)
             master.optimize()
             self.functions_ = functions.combine(parameters)
-            weights_path[bit:, : bit + 1] = master.solution.weights  # later rows hold them until the next bit
+            weights_path[bit:, : bit + 1] = master.solution.weights  # later rows have them until the next bit
             self._store_weights(weights_path)
             self.history_.append(self._history_entry(column.gain, master, start))
             reconstruction = partial(
@@ -204,7 +204,7 @@ class ColumnGenerationHasher(BaseHasher):
         if kind == "trees":
             leaf_size = min(20, max(1, len(X) // 10))  # the default of 20 needs at least 40 samples
             trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=leaf_size)
-            # with more values than bins, each fit would compute weighted quantiles, which takes most of the time
+            # with more values than bins, each fit would spend most of its time on weighted quantiles
             return ClassifierFunctions(samples, trees, self.n_starts, trees.max_bins)
         return ClassifierFunctions(samples, kind, self.n_starts)
 

@@ -1,4 +1,4 @@
-"""The linear program of the level bundle method in HiGHS, which goes on from the last basis when cuts are added."""
+"""The linear program of the level bundle method in HiGHS, which continues from the last basis when cuts are added."""
 
 from typing import Any
 
@@ -8,26 +8,7 @@ import numpy.typing as npt
 
 
 class GrowingProgram:
-    """Lower bound over the cuts, see :class:`skhash.hashers.structhash._programs.CutPrograms`.
-
-    Parameters
-    ----------
-    nbits : int
-        Number of weights.
-    C : float
-        Weight of the slack.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.structhash._growing_program import GrowingProgram
-    >>> program = GrowingProgram(nbits=1, C=10)
-    >>> program.solve(np.array([[2.0]]), np.array([1.0]))
-    (0.5, array([0.5]))
-    >>> bound, duals = program.solve(np.array([[2.0], [1.0]]), np.array([1.0, 1.0]))
-    >>> bound, np.abs(duals)
-    (1.0, array([0., 1.]))
-    """
+    """Lower bound over the cuts, see :class:`skhash.hashers.structhash._programs.CutPrograms`."""
 
     def __init__(self, nbits: int, C: float) -> None:
         self._costs = np.append(np.ones(nbits), C)
@@ -38,26 +19,16 @@ class GrowingProgram:
         n, self._cuts = len(self._costs), np.zeros((0, len(self._costs) + 1))
         self._highs: Any = highspy.Highs()
         self._highs.silent()
-        self._highs.setOptionValue("presolve", "off")  # which would not start from a basis
+        self._highs.setOptionValue("presolve", "off")  # presolve ignores the last basis
         self._highs.addVars(n, np.zeros(n), np.full(n, highspy.kHighsInf))
         self._highs.changeColsCost(n, np.arange(n, dtype=np.int32), self._costs)
 
     def solve(
         self, slopes: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64]
     ) -> tuple[float, npt.NDArray[np.float64]] | None:
-        """Optimal value and duals, quickest if the first cuts are those of the last call.
+        """Optimal value and duals (n_cuts,) for cuts a_t (n_cuts, nbits) and b_t, or None if HiGHS fails.
 
-        Parameters
-        ----------
-        slopes : array of shape (n_cuts, nbits)
-            Rows a_t.
-        offsets : array of shape (n_cuts,)
-            b_t.
-
-        Returns
-        -------
-        tuple of float and array of shape (n_cuts,), or None
-            None if HiGHS does not solve it.
+        It is fastest if the first cuts are those of the last call.
         """
         cuts = np.column_stack([slopes, np.ones(len(offsets)), offsets])
         if not np.array_equal(cuts[: len(self._cuts)], self._cuts):

@@ -33,7 +33,7 @@ FAMILIES: dict[str, Any] = {
 
 
 class HashFunctions(Protocol):
-    """What the search for a column needs of a family of hash functions, see :class:`LinearFunctions`."""
+    """A family of hash functions, see :class:`LinearFunctions`."""
 
     best_first: bool  # whether the candidates come by descending gain
 
@@ -46,17 +46,7 @@ class HashFunctions(Protocol):
 
 @dataclass(frozen=True)
 class Column:
-    """A bit of all training samples, and the hash function that computes it.
-
-    Parameters
-    ----------
-    gain : float
-        sum_ij A_ij |h(x_i) - h(x_j)|.
-    bits : uint8 array of shape (n_samples,)
-        h(x_i).
-    parameters : dict
-        Parameters of h.
-    """
+    """A bit of all training samples, with its gain sum_ij A_ij |h(x_i) - h(x_j)| and the parameters of h."""
 
     gain: float
     bits: npt.NDArray[np.uint8]
@@ -64,7 +54,7 @@ class Column:
 
 
 def family_of(hash_function: Any) -> Any:
-    """Class of the hash functions that the parameter `hash_function` names, or gives as a classifier."""
+    """Class of hash functions for the parameter `hash_function`."""
     return FAMILIES[hash_function] if isinstance(hash_function, str) else ClassifierFunctions
 
 
@@ -75,41 +65,10 @@ def find_column(
     rng: np.random.RandomState,
     min_gain: float = 0.0,
 ) -> Column | None:
-    """The new column with the largest gain.
+    """The new column with the largest gain, or None if no gain is above `min_gain`.
 
-    Parameters
-    ----------
-    functions : LinearFunctions or another family
-        Gives the candidates.
-    A : csr_array of shape (n_samples, n_samples)
-        Pair weights.
-    known : float64 array of shape (n_samples, n_known)
-        The known bits, -1 or 1; neither they nor their complements are new.
-    rng : numpy.random.RandomState
-        Draws starting points.
-    min_gain : float, default=0.0
-        The gain must be above this. If it is not, the next round of the search tries more starting points.
-
-    Returns
-    -------
-    Column or None
-        None if no new bit has such a gain.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from skhash.codes import signs
-    >>> from skhash.hashers.structhash._hash_functions import find_column
-    >>> from skhash.hashers.structhash._stump_functions import StumpFunctions
-    >>> halves = np.array([0, 0, 1, 1])
-    >>> A = csr_array((halves[:, None] != halves).astype(float))  # 8 pairs to separate
-    >>> stumps, rng = StumpFunctions(np.arange(4.0)[:, None]), np.random.RandomState(0)
-    >>> column = find_column(stumps, A, np.zeros((4, 0)), rng)
-    >>> column.gain, column.bits
-    (8.0, array([0, 0, 1, 1], dtype=uint8))
-    >>> find_column(stumps, A, signs(halves[:, None]), rng).gain  # without that bit
-    4.0
+    The bits in `known` (n_samples, n_known), -1 or 1, and their complements are not new. The next round of the search
+    tries more starting points.
     """
     best: Column | None = None
     total = A.sum()

@@ -3,8 +3,8 @@
 import numba as nb
 import numpy as np
 
-SHORT = 128  # lists up to this length are sorted in place, which is twice as fast
-LANES = 16  # lists that are ranked side by side
+SHORT = 128  # lists up to this length are sorted in place, which is faster (benchmarks/structhash_growth.py)
+LANES = 16  # number of lists that are ranked side by side
 
 
 @nb.njit(nogil=True, inline="always")
@@ -34,7 +34,7 @@ def _sort_descending(scores, order):
 def count_differences(misordered, differences, counts):
     """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`.
 
-    The sums are of the type of `counts`: those of smaller integers take half the time.
+    Sums have the dtype of `counts`; smaller integers are faster (``benchmarks/structhash_growth.py``).
     """
     kind = counts.dtype.type
     for i in range(len(differences)):
@@ -48,7 +48,7 @@ def count_differences(misordered, differences, counts):
 
 @nb.njit(nogil=True, cache=True)
 def add_weighted(misordered, weight, total):
-    """Add ``weight * misordered`` to `total`, without an array for the product."""
+    """Add ``weight * misordered`` to `total` without an array for the product."""
     for i in range(len(total)):
         for j in range(total.shape[1]):
             total[i, j] += weight * misordered[i, j]
@@ -56,18 +56,9 @@ def add_weighted(misordered, weight, total):
 
 @nb.njit(nogil=True, cache=True)
 def stump_gains(rows, columns, weights, ranks, gains):
-    """Write the gain of each threshold of each feature: the weight of the pairs that it separates.
+    """Write the gain of each threshold r of each feature to `gains`, of shape (n_features, n_samples).
 
-    Parameters
-    ----------
-    rows, columns : integer arrays of shape (n_pairs,)
-        Pairs of training samples.
-    weights : float64 array of shape (n_pairs,)
-        Their weights.
-    ranks : int32 array of shape (n_features, n_samples)
-        Rank of each sample among the distinct values of each feature.
-    gains : float64 array of shape (n_features, n_samples)
-        Output: the weight of the pairs with one rank <= r and the other > r.
+    The gain is the weight of the pairs with one rank <= r and the other > r.
     """
     for f in range(len(ranks)):
         gain = gains[f]
@@ -83,35 +74,19 @@ def stump_gains(rows, columns, weights, ranks, gains):
 
 @nb.njit(nogil=True, cache=True)
 def most_violated_rankings(differences, weights, sizes, gains, kind, lists, misordered, violations, losses):
-    """Write the ranking of each list that maximizes loss - margin, by dynamic programming.
+    """Write the ranking of each list that maximizes loss - margin, found by dynamic programming.
 
-    Item j of list i has the score s_j = -sum_r w_r |h_r(x_i) - h_r(x_j)|. The relevant items are
-    sorted, s_1 >= s_2 ..., S(m) is the sum of the m highest scores of irrelevant items, and
-    m_g <= m_{g+1} irrelevant items come before the g-th relevant one. The ranking minimizes
+    Item j of list i has the score s_j = -sum_r w_r |h_r(x_i) - h_r(x_j)|, and m_g <= m_{g+1} irrelevant items come
+    before the g-th relevant one. With s_1 >= s_2 ... of the relevant items, and S(m) the sum of the m highest scores of
+    irrelevant items, the ranking minimizes
 
         sum_g gain(g, g + m_g) + 2 / (P N) [m_g s_g - S(m_g)].
 
-    A minimum over m waits for the one before it, so that LANES lists of the same sizes, a team, are computed side by
-    side: value m of list l of a team is at ``m * LANES + l`` of a flat array.
-
-    Parameters
-    ----------
-    differences : uint8 array of shape (n_lists, nbits, n_relevant + n_irrelevant)
-        Whether an item's bit differs from the query's, the relevant items first.
-    weights : float64 array of shape (nbits,)
-        Bit weights.
-    sizes : int64 array of shape (n_lists, 2)
-        Number of relevant and of irrelevant items of each list; the others are padding.
-    gains : float64 array of shape (n_kinds, n_relevant, n_irrelevant + 1)
-        gain(g, g + m) of each pair of sizes.
-    kind : int64 array of shape (n_lists,)
-        Index into `gains` of each list.
-    lists : int64 array of shape (n,)
-        Indices of the lists to rank. Teams are full where lists of one kind follow each other.
-    misordered : int32 array of shape (n_lists, n_relevant + n_irrelevant)
-        Output: number of misordered partners of each item, negative for relevant items.
-    violations, losses : float64 arrays of shape (n_lists,)
-        Output: loss - margin, and the loss, of this ranking.
+    LANES lists of the same sizes, a team, are computed side by side: value m of list l of a team is at
+    ``m * LANES + l`` of a flat array. Each minimum over m waits for the one before it, so one list alone is slower
+    (``benchmarks/structhash_growth.py``). `differences` is uint8 of shape (n_lists, nbits, n_items), the relevant items
+    first, and `gains` has the shape (n_kinds, n_relevant, n_irrelevant + 1). `misordered` (n_lists, n_items), which is
+    negative for relevant items, `violations` and `losses` (n_lists,) are written.
     """
     first_irrelevant, size = gains.shape[1], gains.shape[2] * LANES
     relevant = np.empty((LANES, first_irrelevant), np.int64)  # in descending order of their scores
@@ -150,9 +125,9 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, lists, miso
 
 @nb.njit(nogil=True)
 def _add_relevant(gain, slopes, placed, best, falls):
-    """Write the costs of a team to `best`, by the m of the last relevant item, and to `falls` where minima are lower.
+    """Write the costs of a team to `best`, by the m of the last relevant item, and to `falls` where the minimum falls.
 
-    `placed` is scale * S(m). A minimum is that of all m that are allowed.
+    `placed` is scale * S(m). Each minimum is over all m that are allowed.
     """
     n_counts = gain.shape[1]
     best[: n_counts * LANES] = 0.0
@@ -172,9 +147,9 @@ def _add_relevant(gain, slopes, placed, best, falls):
 
 @nb.njit(nogil=True)
 def _write_ranking(gain, falls, before, relevant, irrelevant, of_relevant, of_irrelevant):
-    """Write the number of misordered partners of the items of a list, and return the gain that its ranking keeps.
+    """Write the number of misordered partners of the items of a list, and return the sum of its gains.
 
-    `before` is the number of irrelevant items before the last relevant one, and then before each one from there on.
+    `before` is the number of irrelevant items before the last relevant one, and falls from item to item in the loop.
     """
     kept, n_relevant = 0.0, len(gain)
     passed = gain.shape[1] - 1  # irrelevant items from this position on have no relevant item after them

@@ -8,37 +8,14 @@ TOLERANCE = 1e-8  # largest violation of a constraint, relative to the distance 
 
 
 def least_norm_point(G: npt.NDArray[np.float64], h: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
-    """Point x of least norm with G x >= h.
+    """Point x of least norm with G x >= h, or None if no such point is found.
 
-    Its multipliers u >= 0 minimize the norm of (G'u, h'u - 1), whose residual is a multiple of (x, -1): least distance
+    The multipliers u >= 0 minimize the norm of (G'u, h'u - 1), whose residual is a multiple of (x, -1): least distance
     programming (Lawson, Hanson, Solving Least Squares Problems, 1974, section 23.4).
-
-    Parameters
-    ----------
-    G : float64 array of shape (n_constraints, n)
-        Constraints.
-    h : float64 array of shape (n_constraints,)
-        Their bounds.
-
-    Returns
-    -------
-    float64 array of shape (n,) or None
-        None if no such point is found.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.structhash._least_norm import least_norm_point
-    >>> least_norm_point(np.array([[1.0, 1.0]]), np.array([2.0]))
-    array([1., 1.])
-    >>> least_norm_point(
-    ...     np.array([[1.0], [-1.0]]), np.array([2.0, -1.0])
-    ... ) is None  # nothing is >= 2 and <= 1
-    True
     """
     norms = np.maximum(np.linalg.norm(G, axis=1), np.finfo(np.float64).tiny)
     G, h = G / norms[:, None], h / norms
-    distance = h.max(initial=0.0)  # of the farthest constraint: the unit of length
+    distance = h.max(initial=0.0)  # of the farthest constraint, which becomes the unit of length
     if distance <= 0:
         return np.zeros(G.shape[1])
     h = h / distance
@@ -48,7 +25,7 @@ def least_norm_point(G: npt.NDArray[np.float64], h: npt.NDArray[np.float64]) -> 
     except RuntimeError:  # too many iterations
         return None
     residual = target - np.append(multipliers @ G, multipliers @ h)
-    if residual[-1] < TOLERANCE:  # of 1 / (1 + |x|^2), which is 0 without a point
+    if residual[-1] < TOLERANCE:  # it is 1 / (1 + |x|^2), or 0 if no point exists
         return None
     x: npt.NDArray[np.float64] = -residual[:-1] / residual[-1]
     return x * distance if (G @ x >= h - TOLERANCE).all() else None

@@ -31,22 +31,8 @@ MAX_IDLE = 40  # number of linear programs in which a cut may have no dual befor
 class LevelBundle:
     """Master problem of StructHash, see :class:`MasterProblem`.
 
-    Parameters
-    ----------
-    oracle : RankingOracle
-        Gives the most violated constraint.
-    nbits : int
-        Final number of bits.
-    C : float
-        Weight of the loss.
-    tol : float
-        Largest gap / C: the tolerance of the loss.
-    max_iter : int
-        Maximum number of oracle calls per bit.
-    solver : str
-        Name, in cvxpy, of the solver of the linear programs.
-    fully_corrective : bool, default=True
-        Whether to optimize all weights after each bit. If False, only the newest one, while that helps.
+    `tol` is the largest gap / C. `max_iter` is the maximum number of oracle calls per bit. If not `fully_corrective`,
+    only the newest weight is optimized while this helps.
     """
 
     def __init__(
@@ -79,13 +65,7 @@ class LevelBundle:
         self.solution = replace(self.solution, weights=np.append(self.solution.weights, 0.0))
 
     def optimize(self, all_weights: bool = False) -> None:
-        """Update `solution`, until its gap is at most C * tol.
-
-        Parameters
-        ----------
-        all_weights : bool, default=False
-            Optimize all weights even if not `fully_corrective`.
-        """
+        """Update `solution` until its gap is at most C * tol; `all_weights` overrules `fully_corrective`."""
         newest = len(self.solution.weights) - 1
         self.solution = replace(self.solution, n_iter=0)
         self._optimize_from(0 if all_weights or self.fully_corrective else newest)
@@ -103,7 +83,7 @@ class LevelBundle:
         self._drop_idle_cuts()
 
     def _optimize_from(self, first: int) -> None:
-        """Optimize the weights from the index `first` on, within the rest of `max_iter`."""
+        """Optimize the weights from the index `first` on, with the oracle calls that are left."""
         best, n_iter = self.solution, self.solution.n_iter
         free, fixed = slice(first, None), self.solution.weights[:first]
         programs = None

@@ -16,22 +16,16 @@ from skhash.hashers.shallow._kernel import draw_indices
 
 #: bits of the training samples, and the parameters of the hash function that computes them
 Candidates: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]
-RETRY_FACTOR = 5  # factor on the number of starting points before a search is given up
-N_COLUMNS = 64  # of a product with the pair weights, which would be as large as the features
-LBFGS_ITERATIONS = 30  # a few iterations fit the training pairs, many fit their noise
+RETRY_FACTOR = 5  # factor of the number of starting points in the second round
+N_COLUMNS = 64  # number of columns multiplied by the pair weights at a time, to save memory
+LBFGS_ITERATIONS = 30  # more iterations fit the noise of the training pairs
 
 
 class LinearFunctions:
     """Signs of linear maps of the centered features.
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features), float32 or float64
-        Training samples.
-    ridge : float
-        Penalty on directions of low variance, in units of the mean variance.
-    n_starts : int
-        Number of starting points of a search.
+    `ridge` is the penalty on directions of low variance, in units of the mean variance, and `n_starts` the number of
+    starting points of a search.
     """
 
     best_first = False
@@ -63,31 +57,20 @@ class LinearFunctions:
         self._Z = np.empty((len(X), rank))
         for part in gen_batches(len(X), PART_SIZE):
             self._Z[part] = (self._features(X[part]) - self.mean) @ self._basis
-        self._Z32 = self._Z.astype(np.float32)  # searches read it often, and need no more digits
+        self._Z32 = self._Z.astype(np.float32)  # for searches, which need no more digits
         self.n_starts = n_starts
 
     def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-        """Features of samples, of which the functions are linear."""
+        """Features of samples; the hash functions are linear in them."""
         return X.astype(np.float64, copy=False)
 
     def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
-        """Bits with a large gain for a pair matrix, in two rounds: the second one tries more starting points.
+        """Two rounds of bits (n_samples,) with a large gain for a sparse pair matrix A, with their parameters.
 
-        Parameters
-        ----------
-        A : sparse array of shape (n_samples, n_samples)
-            Pair weights.
-        rng : numpy.random.RandomState
-            Draws the starting points beyond the spectral ones.
-
-        Yields
-        ------
-        iterator of (bits, parameters)
-            Bits of the training samples, uint8 of shape (n_samples,), and the parameters of the
-            hash function that computes them.
+        The second round tries more starting points.
         """
         columns = gen_batches(self._Z.shape[1], N_COLUMNS)
-        A32 = A.astype(np.float32)  # as it is: there are up to twice as many pairs in its symmetric part
+        A32 = A.astype(np.float32)  # not symmetrized, which would give up to twice as many pairs
         spectral = np.hstack([self._Z32.T @ (A32 @ self._Z32[:, some]) for some in columns]).astype(np.float64)
         A = symmetrize(A)
         n_spectral = min(self.n_starts, len(spectral))
@@ -110,7 +93,7 @@ class LinearFunctions:
     def _relaxed(
         self, v: npt.NDArray[np.float64], A: Any, Z: npt.NDArray[np.floating] | None = None
     ) -> tuple[float, npt.NDArray[np.float64]]:
-        """Value and gradient of tanh(Zv + c)' A tanh(Zv + c). None takes Z in double precision."""
+        """Value and gradient of tanh(Zv + c)' A tanh(Zv + c); without `Z` in double precision."""
         Z = self._Z if Z is None else Z
         s = np.tanh(Z @ v[:-1].astype(Z.dtype) + v[-1])
         As = A @ s
@@ -138,18 +121,9 @@ class LinearFunctions:
 
 
 class KernelFunctions(LinearFunctions):
-    """Signs of linear maps of Gaussian kernel values.
+    """Signs of linear maps of Gaussian kernel values at anchors that are drawn from the training samples.
 
-    Parameters
-    ----------
-    X, ridge, n_starts
-        As for :class:`LinearFunctions`.
-    n_anchors : int
-        Maximum number of training samples drawn as anchors.
-    gamma : float or None
-        Coefficient of exp(-gamma d^2). None uses 2 over the mean squared distance to the anchors.
-    rng : numpy.random.RandomState
-        Draws the anchors.
+    `gamma` None uses 2 over the mean squared distance to the anchors.
     """
 
     stored = LinearFunctions.stored | {

@@ -15,24 +15,10 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Solution:
-    """Bit weights, with a lower bound that shows how good they are.
+    """Bit weights, with a lower bound of the objective |w|_1 + C loss over these bits, and its duals.
 
-    Parameters
-    ----------
-    weights : float64 array of shape (nbits,)
-        w.
-    loss : float
-        The loss of these weights.
-    objective : float
-        |w|_1 + C loss.
-    bound : float
-        Lower bound of the objective over these bits.
-    duals : float64 array of shape (n_constraints,)
-        Multipliers of the constraints at the lower bound.
-    n_iter : int
-        Number of calls of the separation oracle, 0 without one.
-    all_weights : bool
-        Whether all weights were optimized. If not, the bound holds with the older weights fixed.
+    `n_iter` is the number of calls of the separation oracle. If not `all_weights`, the bound holds with the older
+    weights fixed.
     """
 
     weights: npt.NDArray[np.float64]
@@ -45,7 +31,7 @@ class Solution:
 
 
 class MasterProblem(Protocol):
-    """What column generation needs of a master problem."""
+    """The interface of a master problem."""
 
     solution: Solution
 

@@ -31,13 +31,8 @@ from skhash.hashers.structhash._kernels import add_weighted, count_differences, 
 class Cut:
     """One constraint of the master problem.
 
-    Parameters
-    ----------
-    misordered : integer array of shape (n_lists, n_items)
-        Number of misordered partners of each item, negative for relevant items, zero in lists
-        without a violation.
-    offset : float
-        Mean loss of the rankings, which is the slack if all weights are 0.
+    `misordered` (n_lists, n_items) is the number of misordered partners of each item, negative for relevant items and
+    zero in lists without a violation. `offset` is the mean loss of the rankings.
     """
 
     misordered: npt.NDArray[Any]
@@ -47,12 +42,7 @@ class Cut:
 class RankingOracle:
     """Separation oracle: the most violated rankings of all lists.
 
-    Parameters
-    ----------
-    lists : RankingLists
-        Queries and their items.
-    gain : callable
-        ``gain(g, t, n_relevant, n_irrelevant)``, see :mod:`skhash.hashers.structhash._losses`.
+    ``gain(g, t, n_relevant, n_irrelevant)`` is a loss, see :mod:`skhash.hashers.structhash._losses`.
     """
 
     def __init__(self, lists: RankingLists, gain: Callable[..., Any]) -> None:
@@ -74,21 +64,9 @@ class RankingOracle:
         self._row_bounds = np.append(0, np.cumsum(n_pairs))
 
     def __call__(self, differences: npt.NDArray[np.uint8], weights: npt.NDArray[np.float64]) -> tuple[Cut, float]:
-        """The cut that is most violated at `weights`.
+        """The cut that is most violated at `weights`, and its mean violation, the structured hinge loss.
 
-        Parameters
-        ----------
-        differences : uint8 array of shape (n_lists, nbits, n_items)
-            Whether an item's bit differs from its query's.
-        weights : float64 array of shape (nbits,)
-            Bit weights.
-
-        Returns
-        -------
-        cut : Cut
-            The constraint.
-        loss : float
-            Its mean violation, which is the structured hinge loss of these weights, >= 0.
+        `differences` (n_lists, nbits, n_items) is whether the bit of an item differs from that of its query.
         """
         shape = self.lists.items.shape
         misordered, violations, losses = np.empty(shape, np.int32), np.empty(shape[0]), np.empty(shape[0])
@@ -115,17 +93,11 @@ class RankingOracle:
         return Cut(misordered, float(np.mean(1 - kept)))
 
     def first_pair_matrix(self) -> Any:
-        """Pair weights before there is a bit, for bit weights near 0.
+        """Pair weights for bit weights near 0, as :meth:`pair_matrix` for C = 1.
 
-        The most violated ranking then has the largest loss and, among those, the smallest margin.
-        This margin is at most the mean over the rankings of that loss with the fewest misordered
-        pairs, which is used here. With a cutoff they are not the reversed rankings.
-
-        Returns
-        -------
-        csr_array of shape (n_samples, n_samples)
-            A as in :meth:`pair_matrix`, for C = 1. A single bit h has no weight if
-            C sum_ij A_ij |h(x_i) - h(x_j)| <= 1.
+        The most violated ranking then has the largest loss and, among those, the smallest margin. This margin is at
+        most the mean over the rankings of that loss with the fewest misordered pairs, which is used here. With a cutoff
+        they are not the reversed rankings. A single bit h has no weight if C sum_ij A_ij |h(x_i) - h(x_j)| <= 1.
         """
         shares = np.empty(len(self._sizes))
         for i, (n_relevant, n_irrelevant) in enumerate(self._sizes):
@@ -135,38 +107,15 @@ class RankingOracle:
         return self._between_samples(self.reversed_rankings().misordered * shares[self._kind, None])
 
     def coefficients(self, cut: Cut, differences: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
-        """Coefficients (1/m) sum_i c_i delta-psi_i of some bits in a cut.
-
-        Parameters
-        ----------
-        cut : Cut
-            The constraint.
-        differences : uint8 array of shape (n_lists, nbits, n_items)
-            Whether an item's bit differs from its query's.
-
-        Returns
-        -------
-        float64 array of shape (nbits,)
-            The left-hand side of the constraint.
-        """
+        """Coefficients (1/m) sum_i c_i delta-psi_i of bits in a cut, of shape (nbits,)."""
         counts = np.empty(differences.shape[:2], np.int32 if self._dtype is np.int8 else np.int64)
         count_differences(cut.misordered, differences, counts)
         return self._scale @ counts
 
     def pair_matrix(self, cuts: Sequence[Cut], duals: npt.NDArray[np.float64]) -> Any:
-        """Pair weights of the training samples: the sum of the cuts, weighted by their duals.
+        """Pair weights A (n_samples, n_samples): the sum of the cuts, weighted by their duals.
 
-        Parameters
-        ----------
-        cuts : list of Cut
-            Constraints.
-        duals : array of shape (n_cuts,)
-            Their multipliers lambda.
-
-        Returns
-        -------
-        csr_array of shape (n_samples, n_samples)
-            A, with sum_ij A_ij |h(x_i) - h(x_j)| = sum of lambda (1/m) sum_i c_i delta-psi_i[h].
+        It has sum_ij A_ij |h(x_i) - h(x_j)| = sum of lambda (1/m) sum_i c_i delta-psi_i[h].
         """
         total = np.zeros(self.lists.items.shape)
         for cut, dual in zip(cuts, duals, strict=True):
@@ -184,33 +133,7 @@ class RankingOracle:
 
 
 def gain_table(gain: Callable[..., Any], n_relevant: int, n_irrelevant: int) -> npt.NDArray[np.float64]:
-    """Table of gain(g, g + m), after a check that it defines a ranking loss.
-
-    Parameters
-    ----------
-    gain : callable
-        As in :class:`RankingOracle`.
-    n_relevant, n_irrelevant : int
-        Number of relevant and of irrelevant items in the list.
-
-    Returns
-    -------
-    float64 array of shape (n_relevant, n_irrelevant + 1)
-        Gain of the g-th relevant item in row g - 1, with m irrelevant ones before it in column m.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong, a gain grows with the rank, or those of the true ranking do not sum to 1.
-
-    Examples
-    --------
-    >>> from skhash.hashers.structhash._losses import ap_gain
-    >>> from skhash.hashers.structhash._oracles import gain_table
-    >>> gain_table(ap_gain, 2, 1)
-    array([[0.5       , 0.25      ],
-           [0.5       , 0.33333333]])
-    """
+    """Table (n_relevant, n_irrelevant + 1) of gain(g, g + m); ValueError if it defines no ranking loss."""
     g = np.arange(1, n_relevant + 1)[:, None]
     t = g + np.arange(n_irrelevant + 1)
     table = np.asarray(gain(g, t, n_relevant, n_irrelevant), dtype=np.float64)

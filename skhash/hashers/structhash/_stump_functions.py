@@ -13,13 +13,7 @@ from skhash.hashers.structhash._linear_functions import Candidates
 
 
 class StumpFunctions:
-    """Thresholds of single features, found by exhaustive search.
-
-    Parameters
-    ----------
-    X : float64 array of shape (n_samples, n_features)
-        Training samples.
-    """
+    """Thresholds of single features, found by exhaustive search."""
 
     best_first = True
     #: what `combine` returns

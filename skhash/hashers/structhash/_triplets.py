@@ -18,24 +18,7 @@ MAX_GAP = 1e-6  # relative gap of the objective that a solved linear program may
 class Triplets:
     """Samples i, j, k where j is relevant to i and k is not: all pairs of j and k of each ranking list.
 
-    Parameters
-    ----------
-    lists : RankingLists
-        Queries and their items.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers._ranking_lists import RankingLists
-    >>> from skhash.hashers.structhash._triplets import Triplets
-    >>> items = np.array([[1, 2, 3]])
-    >>> triplets = Triplets(
-    ...     RankingLists(np.array([0]), items, np.array([[1, 2]]), n_samples=4)
-    ... )
-    >>> triplets.indices
-    array([[0, 0],
-           [1, 1],
-           [2, 3]])
+    `indices` has the shape (3, n_triplets).
     """
 
     def __init__(self, lists: RankingLists) -> None:
@@ -52,18 +35,7 @@ class Triplets:
         return (i != k).astype(np.float64) - (i != j)
 
     def pair_matrix(self, weights: npt.NDArray[np.float64]) -> Any:
-        """Pair weights that have the same sum as weighted triplets.
-
-        Parameters
-        ----------
-        weights : float64 array of shape (n_triplets,)
-            u.
-
-        Returns
-        -------
-        csr_array of shape (n_samples, n_samples)
-            A, with sum_ij A_ij |h_i - h_j| = u' margins(h).
-        """
+        """Sparse pair weights A with sum_ij A_ij |h_i - h_j| = u' margins(h), for weights u of shape (n_triplets,)."""
         i, j, k = self.indices
         entries = (np.concatenate([weights, -weights]), (np.concatenate([i, i]), np.concatenate([k, j])))
         return sparse.coo_array(entries, shape=(self.n_samples,) * 2).tocsr()
@@ -72,17 +44,8 @@ class Triplets:
 class TripletMasterProblem:
     """Master problem of CGHash, solved by its dual, see :class:`MasterProblem`.
 
-    Only the triplets whose margin is below 1 enter a linear program. Its solution is final if
-    none of the other triplets has a margin below 1.
-
-    Parameters
-    ----------
-    triplets : Triplets
-        The triplets to rank.
-    C : float
-        Weight of the slacks.
-    solver : str
-        Name, in cvxpy, of the solver of the linear programs.
+    Only the triplets whose margin is below 1 enter a linear program. Its solution is final if no other triplet has a
+    margin below 1.
     """
 
     def __init__(self, triplets: Triplets, C: float, solver: str) -> None:
@@ -131,40 +94,10 @@ class TripletMasterProblem:
 def triplet_program(
     margins: npt.NDArray[np.float64], C: float, solver: str = "HIGHS"
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Solution of min_w |w|_1 + C sum max(0, 1 - margins w), w >= 0, by the dual linear program.
+    """Weights (nbits,) that minimize |w|_1 + C sum max(0, 1 - margins w), and duals u in [0, C].
 
-    The dual has one constraint per bit and one bounded variable per triplet. It is solved much
-    faster than the primal, which has one constraint per triplet.
-
-    Parameters
-    ----------
-    margins : array of shape (n_triplets, nbits)
-        |h_i - h_k| - |h_i - h_j| of each triplet and bit.
-    C : float
-        Weight of the slacks, > 0.
-    solver : str, default="HIGHS"
-        Name, in cvxpy, of a solver of linear programs.
-
-    Returns
-    -------
-    weights : array of shape (nbits,)
-        w, the multipliers of the dual's constraints.
-    duals : array of shape (n_triplets,)
-        u, in [0, C].
-
-    Raises
-    ------
-    RuntimeError
-        If neither the solver nor another installed one solves it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.hashers.structhash._triplets import triplet_program
-    >>> weights, duals = triplet_program(np.array([[1.0], [1.0], [1.0], [-1.0]]), C=1.0)
-    >>> # w + 3 max(0, 1 - w) + max(0, 1 + w) at w = 1
-    >>> weights.round(6), duals.sum().round(6).item()
-    (array([1.]), 3.0)
+    `margins` has the shape (n_triplets, nbits). The dual has one constraint per bit and is solved faster than the
+    primal, which has one per triplet.
     """
     import cvxpy as cp
 
