@@ -368,7 +368,18 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     @property
     def vectors_(self) -> Any:
-        """Original vectors in one array."""
+        """Original vectors in one array.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skhash import ITQHasher
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> X = np.random.default_rng(0).normal(size=(50, 8))
+        >>> index = HammingNeighbors(ITQHasher(8, random_state=0), rerank="cosine")
+        >>> index.fit(X).remove([3]).vectors_.shape
+        (49, 8)
+        """
         return whole_vectors(self)
 
     @vectors_.setter
