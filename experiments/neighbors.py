@@ -44,7 +44,7 @@ def main():
         report=print,
     )
     metrics = [name for name in results[0] if "neighbor_recall" in name]
-    done = [result for result in results if result.real_neighbor_recall_at_10 is not None]
+    done = [result for result in results if result["real_neighbor_recall_at_10"] is not None]
     results = [{name: result[name] for name in (*KEPT, *metrics)} for result in done]
     store(RESULTS / "neighbors.json", results, ("dataset", "nbits", "method"))
     print(results[0].description, markdown_table(results), sep="\n\n")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from _fuzz import Target
 from _fuzz_checkpoints import CHECKPOINTS, N_FEATURES, N_SAMPLES, samples
-from _fuzz_comparison import COMPARISON
 from _fuzz_mutators import to_json
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensors_to_bytes
@@ -215,4 +214,4 @@ def read_code_file(path):
 
 CODES = Target("codes", ".npz", code_files, read_code_file, unpack_dataset, pack_dataset)
 
-TARGETS = (MODELS, INDEXES, DATASETS, CODES, CHECKPOINTS, *COMPARISON)
+TARGETS = (MODELS, INDEXES, DATASETS, CODES, CHECKPOINTS)

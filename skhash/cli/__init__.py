@@ -108,10 +108,9 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
-    from skhash.comparison._groups import by_dataset
-    from skhash.comparison._layouts import layout_of
-    from skhash.comparison._live import LiveLine
     from skhash.comparison._page import check_libraries, missing_parts
+    from skhash.comparison.progress import LiveLine
+    from skhash.comparison.tables import by_dataset, layout_of
 
     check(options)
     if options.out:
@@ -124,6 +123,7 @@ def _compare(options: "argparse.Namespace") -> int:
             methods=options.methods,
             nbits=options.bits,
             n_seeds=options.seeds,
+            metrics=options.metrics,
             report=live.write,
             watch=live.show,
             tune=options.tune,

@@ -3,7 +3,6 @@
 import argparse
 import ast
 import json
-import math
 import sys
 import time
 from functools import partial
@@ -21,7 +20,7 @@ from skhash.affinity._targets import as_targets
 from skhash.base import BaseHasher
 from skhash.cli._samples import errors_of, open_samples
 from skhash.comparison import make_hasher
-from skhash.comparison._watching import FitWatcher
+from skhash.comparison.progress import FitWatcher
 from skhash.comparison.tuning import divide_samples
 from skhash.metrics import RetrievalScorer
 from skhash.persistence import save
@@ -87,23 +86,12 @@ def _value(text: str) -> Any:
     return text
 
 
-class _EveryStep(FitWatcher):
-    """A watcher that prints a line after each epoch or bit."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(partial(print, file=sys.stderr, flush=True), 0, name)
-
-    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Print a step, however recent the last one is."""
-        self._told = -math.inf
-        super().on_fit_task_end(estimator, context)
-
-
 def _fit(hasher: BaseHasher, X: Any, y: Any, scale: bool, name: str) -> BaseHasher | Pipeline:
     """Fitted hasher, or with `scale` a Pipeline that begins with a fitted scaler."""
     model = make_pipeline(StandardScaler().fit(X), hasher) if scale else hasher
+    watcher = FitWatcher(partial(print, file=sys.stderr, flush=True), 0, name, interval=0.0)
     with named_warnings(name):  # not model.fit, where the callback also gets the steps of the Pipeline
-        hasher.set_callbacks(_EveryStep(name)).fit(hasher_input(model, X), y)
+        hasher.set_callbacks(watcher).fit(hasher_input(model, X), y)
     return model
 
 

@@ -88,11 +88,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         choices=("relevance", "neighbors"),
         help="find what is relevant by labels (default), or keep the 10 nearest neighbors of the vectors",
     )
-    job.add_argument(
-        "--protocol",
-        metavar="NAME",
-        help="how samples are split; each data set has a default",
-    )
+    job.add_argument("--protocol", metavar="NAME", help="how samples are split; each data set has a default")
     job.add_argument(
         "--methods",
         metavar="NAME",
@@ -102,6 +98,13 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--bits", metavar="N", help="numbers of bits (default 16,32,64)", **several)
     job.add_argument(
         "--bytes", metavar="N", help="numbers of bytes in place of bits (default for neighbors 8,16,32,64)", **several
+    )
+    job.add_argument(
+        "--metrics",
+        metavar="NAME",
+        help="metrics, the first of which orders the methods, such as ap,ndcg_at_10,recall_radius_2 (default ap with "
+        "its tie range, ndcg, precision_at_100, precision_radius_2)",
+        **several,
     )
     job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
     job.add_argument(
@@ -243,9 +246,9 @@ def check(options: argparse.Namespace) -> None:
     if options.bits and options.bytes:
         raise ValueError("--bits and --bytes must not be given together: each replaces the other.")
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
-    defaults = {"methods": "talr,itq,lsh", "bits": "16,32,64", "bytes": ""}
+    defaults = {"methods": "talr,itq,lsh", "bits": "16,32,64", "bytes": "", "metrics": ""}
     if is_neighbors:
-        defaults = {"methods": "itq,embedding,baselines", "bits": "", "bytes": "8,16,32,64"}
+        defaults = {"methods": "itq,embedding,baselines", "bits": "", "bytes": "8,16,32,64", "metrics": ""}
     if options.bits or options.bytes:
         defaults |= {"bits": "", "bytes": ""}
     for name, default in defaults.items():
@@ -258,6 +261,7 @@ def check(options: argparse.Namespace) -> None:
             raise ValueError(
                 f"--{name} must be ints >= 1, such as {example}. Got {', '.join(map(repr, wrong))} instead."
             )
+    options.metrics = options.metrics or None
     options.bits = [int(text) for text in options.bits] + [8 * int(text) for text in options.bytes]
     if options.out == "":  # from an empty variable of a script; nothing would be written
         raise ValueError("--out must be a folder. Got '' instead.")

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.cli._samples import Samples
-from skhash.comparison._live import LiveLine
-from skhash.comparison.watching import format_seconds
+from skhash.comparison.progress import LiveLine, format_seconds
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ counts, so that the metrics average over the orders of ties, by histograms.
 
 import hashlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -19,8 +18,8 @@ from skhash._distances import HammingDistance, item_words, real_distance
 from skhash._estimators import item_factors, real_queries
 from skhash.affinity import NeighborAffinity
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
-from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
 from skhash.comparison.methods import make_hasher, variant_of
+from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
 from skhash.neighbors._search import nearest
 from skhash.registry import BASELINES
@@ -90,13 +89,9 @@ def evaluate_method(
     seed: int,
     vectors: Vectors,
     watcher: Any = None,
-    keep: Callable[[Any], object] | None = None,
     **parameters: Any,
-) -> dict[str, Any]:
-    """Fields of a :class:`~skhash.comparison.Result`: the recall of a hasher or a baseline that is fitted on the items.
-
-    `keep` is called with the fitted hasher, and not with a baseline.
-    """
+) -> tuple[dict[str, Any], Any]:
+    """Values of a :class:`~skhash.comparison.Result`, and the hasher or baseline that was fitted on the items."""
     if method in BASELINES:
         parameters = _choose_setting(method, nbits, seed, vectors)
     elif variant_of(method).method.name == "embedding":
@@ -107,8 +102,6 @@ def evaluate_method(
     fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
     index.add(vectors.items)
-    if keep is not None and method not in BASELINES:
-        keep(index.hasher)
     values = {
         "fit_seconds": fit_seconds,
         "codes_per_second": len(vectors.items) / (time.perf_counter() - start),
@@ -119,7 +112,7 @@ def evaluate_method(
     if isinstance(index, HasherIndex):
         values |= dict(zip(CODE_METRICS, search_recalls(index.search_codes, vectors), strict=True))
         values["codes_sha256"] = hashlib.sha256(index.codes.tobytes()).hexdigest()
-    return values
+    return values, getattr(index, "hasher", index)
 
 
 def search_recalls(search: Any, vectors: Vectors) -> tuple[float, float, float, float]:

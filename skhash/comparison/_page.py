@@ -1,22 +1,35 @@
 """The HTML page of a comparison, with its style and pictures inside."""
 
+import base64
+import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from skhash._libraries import library
-from skhash.comparison import _pictures
-from skhash.comparison._groups import by_dataset, by_method, ranked_methods
-from skhash.comparison._layouts import LAYOUTS, Layout, is_done, layout_of, mean_and_spread, tie_range
-from skhash.comparison.leaders import find_leaders
-from skhash.comparison.provenance import Provenance
 from skhash.comparison.results import Result
-from skhash.comparison.tables import absences, summarize
+from skhash.comparison.tables import (
+    Layout,
+    absences,
+    by_dataset,
+    by_method,
+    find_leaders,
+    layout_of,
+    mean_and_spread,
+    ranked_methods,
+    summarize,
+    tie_range,
+)
 from skhash.datasets import PROTOCOLS
 from skhash.registry import VARIANTS
 
+WIDTH, HEIGHT = 5.2, 3.8  # inches; small, so that the text is large enough on a phone
+N_SHOWN = 12  # methods in a picture, the best ones
 N_DIGITS = 12  # of a hash, as shown
 _NO_PICTURES = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
 _JINJA2 = ("jinja2", "jinja2", "the report")
@@ -30,10 +43,9 @@ codes = hasher.fit({samples}).encode(data.X_database)
 print(hashlib.sha256(codes).hexdigest()[:{n_digits}])  # {digest}"""
 
 
-def render_page(results: Sequence[Result], about: Provenance) -> str:
+def render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     """HTML of the page, which refers to no other file."""
     jinja2 = library(*_JINJA2)
-    can_draw = _pictures.can_draw()
     seeds = sorted({result.seed for result in results})
     groups = by_dataset(results)
     here = files("skhash.comparison")
@@ -41,7 +53,7 @@ def render_page(results: Sequence[Result], about: Provenance) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     page: str = environment.from_string(here.joinpath("report.html.jinja").read_text(encoding="utf-8")).render(
-        **asdict(about) | {"notes": [*about.notes, *missing_parts()]},
+        **dict(about) | {"notes": [*about["notes"], *missing_parts()]},
         css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
         title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
         n_methods=len({result.method for result in results}),
@@ -50,8 +62,8 @@ def render_page(results: Sequence[Result], about: Provenance) -> str:
         seeds=_enumerate(seeds),
         marked=layout_of(results).marked,
         tasks=sorted({result.task for result in results}),
-        note=LAYOUTS["neighbors"].note,
-        datasets=[_section(dataset, protocol, part, can_draw) for (dataset, protocol), part in groups.items()],
+        note=layout_of(results).note,
+        datasets=[_section(dataset, protocol, part) for (dataset, protocol), part in groups.items()],
         snippet=_snippet(results),
     )
     return page
@@ -64,18 +76,17 @@ def check_libraries() -> None:
 
 def missing_parts() -> list[str]:
     """Sentences about what the page lacks, and how to install it."""
-    return [] if _pictures.can_draw() else [_NO_PICTURES]
+    return [] if can_draw() else [_NO_PICTURES]
 
 
-def _section(dataset: str, protocol: str, results: Sequence[Result], can_draw: bool) -> dict[str, Any]:
+def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str, Any]:
     """Section of one data set."""
     from markupsafe import Markup  # a requirement of jinja2
 
     layout = layout_of(results)
-    done = [result for result in results if is_done(result)]
+    done = [result for result in results if result.is_done]
     order = ranked_methods(results, layout.headline)
     ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
-    n_shown = _pictures.N_SHOWN
     return {
         "name": f"{dataset}, protocol {protocol}",
         "anchor": re.sub(r"[^\w-]+", "-", f"{dataset}-{protocol}"),
@@ -87,10 +98,10 @@ def _section(dataset: str, protocol: str, results: Sequence[Result], can_draw: b
         "columns": layout.table_head,
         "absences": absences(ranked),
         "matrices": [_matrix(metric, results, layout) for metric in layout.matrices] if done else [],
-        "pictures": _pictures.draw_pictures(done) if can_draw and done else {},
-        "n_shown": n_shown if layout.unit == "bits" and len({result.method for result in done}) > n_shown else None,
+        "pictures": draw_pictures(done) if can_draw() and done else {},
+        "n_shown": N_SHOWN if layout.unit == "bits" and len({result.method for result in done}) > N_SHOWN else None,
         "cells": summarize(ranked, Markup("<b>{}</b>").format),
-        "fits": [_fit(result, layout) for result in ranked if is_done(result)],
+        "fits": [_fit(result, layout) for result in ranked if result.is_done],
     }
 
 
@@ -112,11 +123,11 @@ def _matrix(metric: str, results: Sequence[Result], layout: Layout) -> dict[str,
     for method in ranked_methods(results, metric):
         cells = []
         for bits, names in leaders.items():
-            cell = _cell(metric, groups.get((method, bits), []), n_seeds, layout.matrices[metric])
+            cell = _cell(metric, groups.get((method, bits), []), n_seeds, metric in layout.ranges)
             cells.append(cell | {"kind": "best"} if method in names else cell)
         lines.append({"method": method, "cells": cells})
     return {
-        "name": layout.heads[metric] + (" and its tie range" if layout.matrices[metric] else ""),
+        "name": layout.heads[metric] + (" and its tie range" if metric in layout.ranges else ""),
         "lines": lines,
     }
 
@@ -158,7 +169,7 @@ def _snippet(results: Sequence[Result]) -> str | None:
     own = VARIANTS[result.method].parameters
     given = _as_keywords({name: value for name, value in result.parameters.items() if name not in own})
     return _SNIPPET.format(
-        source=result.source or result.dataset,  # results of earlier versions have no source
+        source=result.source or result.dataset,
         protocol=result.protocol,
         method=result.method,
         nbits=result.nbits,
@@ -179,3 +190,85 @@ def _enumerate(values: Iterable[Any]) -> str:
     """Values with commas, and "and" before the last one."""
     *first, last = map(str, values)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+#: "title" and "uri", a data URI of an SVG file
+Picture = dict[str, str]
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def draw_pictures(results: Sequence[Result]) -> dict[str, list[Picture]]:
+    """Pictures in groups, by the title of the group, of the results of one data set that all have metrics."""
+    from skhash.displays import MetricByBitsDisplay
+
+    if results[0].task == "neighbors":
+        return {"By bytes": list(_draw_recalls(results))}
+    groups, layout = {}, layout_of(results)
+    all_nbits = sorted({result.nbits for result in results})
+    if len(all_nbits) > 1:
+        draw = partial(MetricByBitsDisplay.from_results, _best_methods(results, layout))
+        groups["By number of bits"] = [
+            _picture(layout.heads[metric], partial(draw, metric=metric)) for metric in layout.matrices
+        ]
+    for nbits in all_nbits:
+        column = _best_methods([result for result in results if result.nbits == nbits], layout)
+        groups[f"At {nbits} bits"] = list(_draw_column(column, layout))
+    return groups
+
+
+def _best_methods(results: Sequence[Result], layout: Layout) -> list[Result]:
+    """Results of the best methods, the best first."""
+    names = ranked_methods(results, layout.headline)[:N_SHOWN]
+    return [result for name in names for result in results if result.method == name]
+
+
+def _draw_column(results: Sequence[Result], layout: Layout) -> Iterator[Picture]:
+    """Tie ranges at one number of bits, and the curves if all results have them, at the same ranks."""
+    from skhash.displays import PrecisionAtNDisplay, PrecisionRecallDisplay, TieRangeDisplay
+
+    names = list(dict.fromkeys(result.method for result in results))
+    height = max(HEIGHT, 1.3 + 0.5 * len(names))
+    for metric in layout.ranges:
+        ranges = partial(TieRangeDisplay.from_results, results, metric=metric)
+        yield _picture(f"{layout.heads[metric]} in its tie range", ranges, height)
+    found = {tuple(result.curves["ranks"]) if result.curves else () for result in results}
+    if len(found) > 1 or () in found:
+        return
+    curves: list[list[Any]] = [[result.curves for result in results if result.method == name] for name in names]
+    precision, recall, at_rank = (
+        [np.mean([seed[curve] for seed in seeds], axis=0) for seeds in curves]
+        for curve in ("radius_precision", "radius_recall", "rank_precision")
+    )
+    ranks = [np.array(seeds[0]["ranks"]) for seeds in curves]
+    yield _picture("Precision and recall by radius", PrecisionRecallDisplay(precision, recall, names).plot)
+    yield _picture("Precision among the first N", PrecisionAtNDisplay(ranks, at_rank, names).plot)
+
+
+def _draw_recalls(results: Sequence[Result]) -> Iterator[Picture]:
+    """Recall against bytes, of real queries and of codes as queries."""
+    from skhash.displays import RecallByBytesDisplay
+
+    layout = layout_of(results)
+    for metric in layout.matrices:
+        names = ranked_methods([result for result in results if result[metric] is not None], metric)
+        chosen = [result for name in names for result in results if result.method == name]
+        if chosen:
+            draw = partial(RecallByBytesDisplay.from_results, chosen, metric=metric)
+            yield _picture(f"{layout.heads[metric]} against bytes", draw, HEIGHT + 0.6, WIDTH + 0.6)
+
+
+def _picture(title: str, draw: Callable[..., Any], height: float = HEIGHT, width: float = WIDTH) -> Picture:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    ax = figure.add_subplot()
+    draw(ax=ax)
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "skhash"}):  # the same results give the same bytes
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return {"title": title, "uri": f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"}

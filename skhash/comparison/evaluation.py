@@ -2,20 +2,82 @@
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from skhash._estimators import find_hasher, named_warnings, packed_codes
-from skhash.metrics import Ranking, evaluate_ranking, evaluate_with_curve
+from skhash.metrics import Metric, Ranking, evaluate_queries, precision_recall_curve
+from skhash.metrics.histogram import RelevanceHistogram
 
-#: metrics of every result
+#: metrics of a comparison unless others are asked for
 METRICS = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
+#: metrics that a comparison takes: names, metrics or functions of a histogram, or functions by name
+Metrics = Iterable[str | Metric | Callable[..., Any]] | Mapping[str, str | Metric | Callable[..., Any]]
+
 _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision by rank
 
 
-def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[str, Any]:
+class FunctionMetric:
+    """A function of a histogram with the interface of a Metric.
+
+    One with the parameters `average` and `empty`, as all metrics of skhash have, gives its values per query. Any other
+    is called with the histogram alone, and returns a value per query, or the mean over the queries.
+    """
+
+    radius = None
+    _lacking = "relevant item"
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self.function, self.gives_means = name, function, False
+        self.options = {"average": False, "empty": "nan"} if "average" in signature(function).parameters else {}
+
+    def __call__(self, H: RelevanceHistogram, **_: Any) -> npt.NDArray[np.float64]:
+        """Values of shape (n_queries,)."""
+        values = np.asarray(self.function(H, **self.options), dtype=np.float64)
+        if values.shape not in ((), (H.n_queries,)):
+            raise ValueError(
+                f"`metrics` must hold functions that return a number, or one per query. Got shape {values.shape} for "
+                f"{H.n_queries} queries from {self.name} instead."
+            )
+        self.gives_means |= values.ndim == 0
+        return np.array(np.broadcast_to(values, H.n_queries))
+
+
+class _RadiusCurve:
+    """Precision and recall within all radii, with the interface of a Metric."""
+
+    name, radius, _lacking = "radius_curve", np.inf, "relevant item"
+
+    def __call__(self, H: RelevanceHistogram, *, empty: str, average: bool) -> npt.NDArray[np.float64]:
+        """Values of shape (n_queries, 2, nbits + 1)."""
+        return np.stack(precision_recall_curve(H, empty=empty, average=average)[:2], axis=1)
+
+
+def as_metrics(metrics: Metrics) -> dict[str, Metric | FunctionMetric]:
+    """Metrics by name, from names, metrics and functions; ValueError for one that is none of these or has no name."""
+    if isinstance(metrics, str):
+        raise TypeError(f"`metrics` must be a list of metrics. Got {metrics!r} instead. Pass [{metrics!r}].")
+    named: Any = metrics.items() if isinstance(metrics, Mapping) else ((None, metric) for metric in metrics)
+    found: dict[str, Metric | FunctionMetric] = {}
+    for given, metric in named:
+        if isinstance(metric, str | Metric) or not callable(metric):
+            parsed = metric if isinstance(metric, Metric) else Metric.parse(metric)
+            found[given or parsed.name] = parsed
+            continue
+        name: str = given or getattr(metric, "__name__", "<lambda>")
+        if name == "<lambda>":
+            raise ValueError(f"`metrics` must name a function, as {{'name': function}}. Got {metric!r} without a name.")
+        found[name] = FunctionMetric(name, metric)
+    if not found:
+        raise ValueError("`metrics` must hold at least one metric. Got none.")
+    return found
+
+
+def evaluate_hasher(hasher: Any, data: Any, *, metrics: Metrics = METRICS, details: bool = False) -> dict[str, Any]:
     """Metrics of a hasher, fitted on the training samples of a split, on the database of the split.
 
     Parameters
@@ -24,15 +86,20 @@ def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[st
         Fitted here. Also a Pipeline or a search that ends in one, or a transformer that returns bits.
     data : Bunch
         Result of :func:`skhash.datasets.load_dataset`.
+    metrics : list or dict, default=METRICS
+        Names as :meth:`skhash.metrics.Metric.parse` reads them, and functions of a
+        :class:`~skhash.metrics.RelevanceHistogram`, which return one value per query or their mean. A dict has their
+        names as keys.
     details : bool, default=False
-        Whether to add the curves and the hash of the codes.
+        Whether to add the curves, the values of each query, and the hash of the codes.
 
     Returns
     -------
     dict
-        The metrics in `METRICS`, fit_seconds and codes_per_second. If the hasher has learned
+        The metrics, fit_seconds and codes_per_second. If the hasher has learned
         weights of its bits, metrics of ranks use the weighted distance. With `details` also
-        codes_sha256, the SHA-256 of the packed codes of the database in hex digits; and
+        codes_sha256, the SHA-256 of the packed codes of the database in hex digits;
+        per_query, a dict of arrays of shape (n_queries,) by name of the metric; and
         curves, a dict of lists: radius_precision and radius_recall, means over the queries
         within each radius 0, 1, ..., nbits; rank_precision at the ranks in `ranks`.
 
@@ -41,10 +108,16 @@ def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[st
     >>> from skhash import PCAHasher
     >>> from skhash.comparison import evaluate_hasher
     >>> from skhash.datasets import load_dataset
-    >>> values = evaluate_hasher(PCAHasher(nbits=8), load_dataset("digits"), details=True)
+    >>> data = load_dataset("digits")
+    >>> values = evaluate_hasher(
+    ...     PCAHasher(nbits=8), data, metrics=["ap", "ndcg_at_10"], details=True
+    ... )
     >>> values["curves"]["radius_recall"][8], len(values["codes_sha256"])
     (1.0, 64)
+    >>> bool(abs(values["per_query"]["ndcg_at_10"].mean() - values["ndcg_at_10"]) < 1e-12)
+    True
     """
+    chosen = as_metrics(metrics)
     start = time.perf_counter()
     with named_warnings(hasher):
         hasher.fit(data.X_train, data.y_train)
@@ -55,16 +128,20 @@ def evaluate_hasher(hasher: Any, data: Any, *, details: bool = False) -> dict[st
     encode_seconds = time.perf_counter() - start
     weights = getattr(find_hasher(hasher), "bit_weights_", None)
     ranking = Ranking(queries, database, nbits, data.y_query, data.y_database, data.affinity, weights)
-    speed = {"fit_seconds": fit_seconds, "codes_per_second": len(database) / encode_seconds}
+    measured: list[Any] = list(chosen.values())
+    if details:
+        measured += [_RadiusCurve(), *(Metric.parse(f"precision_at_{k}") for k in _RANKS)]
+    means, of_queries = evaluate_queries(ranking, measured)
+    values: dict[str, Any] = {name: means[metric.name] for name, metric in chosen.items()}
+    values |= {"fit_seconds": fit_seconds, "codes_per_second": len(database) / encode_seconds}
     if not details:
-        return evaluate_ranking(ranking, METRICS) | speed
-    values, *by_radius = evaluate_with_curve(ranking, [*METRICS, *(f"precision_at_{k}" for k in _RANKS)])
-    by_rank = [values[f"precision_at_{k}"] for k in _RANKS]
-    names = ("ranks", "rank_precision", "radius_precision", "radius_recall")
-    curves: Iterable[tuple[str, Any]] = zip(names, (_RANKS, by_rank, *by_radius), strict=True)
-    return {
-        **{name: values[name] for name in METRICS},
-        **speed,
-        "codes_sha256": hashlib.sha256(database.tobytes()).hexdigest(),
-        "curves": {name: np.round(curve, 6).tolist() for name, curve in curves},
+        return values
+    by_radius: Any = means[_RadiusCurve.name]
+    curves: dict[str, Any] = dict(zip(("radius_precision", "radius_recall"), by_radius, strict=True))
+    curves |= {"ranks": _RANKS, "rank_precision": [means[f"precision_at_{k}"] for k in _RANKS]}
+    values["codes_sha256"] = hashlib.sha256(database.tobytes()).hexdigest()
+    values["curves"] = {name: np.round(curve, 6).tolist() for name, curve in curves.items()}
+    values["per_query"] = {
+        name: of_queries[metric.name] for name, metric in chosen.items() if not getattr(metric, "gives_means", False)
     }
+    return values

@@ -8,9 +8,6 @@ from skhash._validation.names import with_nearest
 from skhash.base import BaseHasher
 from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, VARIANTS, Variant
 
-#: an older name of `VARIANTS`
-METHODS = VARIANTS
-
 
 def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     """Names of methods, with groups replaced by their methods.

@@ -1,16 +1,135 @@
-"""Progress of a comparison: a line per finished fit, and the time that is left."""
+"""What a running comparison reports: its plan, the steps within a fit, finished fits, and the time that is left."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, TextIO
 
-from skhash.comparison._layouts import LAYOUTS
-from skhash.comparison._tasks import Task
 from skhash.comparison.methods import variant_of
 from skhash.comparison.results import Result
-from skhash.comparison.watching import Step, format_seconds
+from skhash.comparison.tables import layout_of
 
 #: median seconds of a fit of each family in the tables of the documentation; only their ratios count
 _USUAL_SECONDS = {"deep": 35.0, "structhash": 50.0, "shallow": 1.0, "baseline": 1.0}
+#: seconds between two lines about work in progress where rich cannot show it
+_PAUSE = 60.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be computed. Its string says the protocol of each data set in a line.
+
+    Parameters
+    ----------
+    descriptions : list of str
+        The split of each data set in a sentence.
+    n_tasks : int
+        Number of results.
+    """
+
+    descriptions: list[str]
+    n_tasks: int
+
+    def __str__(self) -> str:
+        return "\n".join(self.descriptions)
+
+
+@dataclass(frozen=True)
+class Step:
+    """An epoch or a bit that a fit has learned. Its string is a line to print.
+
+    Parameters
+    ----------
+    position : int
+        Index of the result among all results.
+    label : str
+        Method and number of bits.
+    unit : str
+        "epoch" or "bit".
+    n_done, n_steps : int
+        Number of learned epochs or bits, and of all.
+    seconds : float, default=None
+        Time of all fits of this result at this speed. None after the first epoch or bit, which
+        may compile and load.
+    seconds_left : float, default=0.0
+        Estimated time until the end of the last of them.
+    loss : float, default=None
+        Loss of the epoch, if the method has one.
+    fit, n_fits : int, default=1
+        Which fit it is, and how many the result takes: each candidate of its tuning, and the last.
+    n_tasks : int, default=0
+        Number of results; 0 for a fit that is no part of a comparison.
+    total_seconds_left : float, default=0.0
+        Estimated time until the end of the comparison.
+    """
+
+    position: int
+    label: str
+    unit: str
+    n_done: int
+    n_steps: int
+    seconds: float | None = None
+    seconds_left: float = 0.0
+    loss: float | None = None
+    fit: int = 1
+    n_fits: int = 1
+    n_tasks: int = 0
+    total_seconds_left: float = 0.0
+
+    def __str__(self) -> str:
+        text = f"[{self.position + 1}/{self.n_tasks}] {self.label}" if self.n_tasks else self.label
+        text += f", candidate {self.fit} of {self.n_fits - 1}" if self.fit < self.n_fits else ""
+        text += f": {self.unit} {self.n_done} of {self.n_steps}"
+        text += "" if self.loss is None else f", loss {self.loss:.3g}"
+        if self.seconds is None:
+            return text
+        times = (self.seconds_left, self.total_seconds_left)  # short, so that 80 columns are enough
+        left, total = (format_seconds(seconds).removeprefix("about ") for seconds in times)
+        return f"{text}; {left} left, {total} in all" if self.n_tasks else f"{text}; {left} left"
+
+
+class FitWatcher:
+    """Callback of scikit-learn that calls `report` with the steps of a fit, at most one per `interval` seconds."""
+
+    def __init__(
+        self, report: Callable[[Step], object], position: int, label: str, n_fits: int = 1, interval: float = 0.2
+    ) -> None:
+        self.report, self.position, self.label, self.n_fits = report, position, label, n_fits
+        self.interval = interval
+        self._fit = 0
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Start the time of a fit."""
+        self._first: tuple[int, float] | None = None
+        self._last = -math.inf  # the clock may be near 0 just after the machine has started
+        self._fit = min(self._fit + 1, self.n_fits)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Do nothing after the fit."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Do nothing before a step."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Report a step, unless the last report was a moment ago."""
+        if context.parent is None or not context.parent.max_subtasks:
+            return
+        now, n_done, n_steps = time.perf_counter(), context.task_id + 1, context.parent.max_subtasks
+        if self._first is None:
+            self._first = (n_done, now)
+        if now - self._last < self.interval and n_done < n_steps:
+            return
+        self._last = now
+        place = (self.position, self.label, context.task_name, n_done, n_steps)
+        loss = estimator.history_[-1].get("loss")
+        if n_done == self._first[0]:
+            self.report(Step(*place, None, 0.0, loss, self._fit, self.n_fits))
+            return
+        speed = (now - self._first[1]) / (n_done - self._first[0])
+        left = speed * (n_steps - n_done + n_steps * (self.n_fits - self._fit))
+        self.report(Step(*place, speed * n_steps * self.n_fits, left, loss, self._fit, self.n_fits))
 
 
 @dataclass(frozen=True)
@@ -54,8 +173,9 @@ def _outcome(result: Result) -> str:
         return f"failed: {result.error}"
     if result.not_applicable:
         return f"not applicable: {result.not_applicable}"
-    heads = LAYOUTS[result.task].matrices
-    metrics = [f"{LAYOUTS[result.task].heads[name]} {result[name]:.3f}" for name in heads if result[name] is not None]
+    layout = layout_of([result])
+    shown = [name for name in layout.matrices if result[name] is not None]
+    metrics = [f"{layout.heads[name]} {result[name]:.3f}" for name in shown]
     text = f"{', '.join(metrics)}, fitted in {result.fit_seconds:.1f} s"
     if result.n_candidates > 1:
         text += f" after {result.n_candidates} candidates in {result.tuning_seconds:.1f} s"
@@ -63,7 +183,7 @@ def _outcome(result: Result) -> str:
 
 
 def estimate_seconds_left(
-    tasks: Sequence[Task],
+    tasks: Sequence[Any],
     results: Mapping[int, Result],
     n_jobs: int = 1,
     steps: Mapping[int, Step] | None = None,
@@ -100,7 +220,7 @@ def _beyond_fit(result: Result | None) -> float:
     return 0.0 if result is None or result.fit_seconds is None else max(0.0, result.seconds - result.fit_seconds)
 
 
-def _similar(task: Task) -> Iterator[tuple[Hashable, float]]:
+def _similar(task: Any) -> Iterator[tuple[Hashable, float]]:
     """Yield keys of groups of similar tasks, the most similar first, each with the time that scales its mean."""
     usual = _USUAL_SECONDS[variant_of(task.method).method.family]
     yield (task.data, task.method, task.nbits), 1.0
@@ -108,3 +228,48 @@ def _similar(task: Task) -> Iterator[tuple[Hashable, float]]:
     yield (None, task.method), 1.0
     yield task.data, usual
     yield None, usual
+
+
+class LiveLine:
+    """Context manager of what a terminal shows: a line per finished fit, and with rich the fit in progress below it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+        self._status: Any = None
+        self._written = time.monotonic()
+        if file.isatty() and find_spec("rich") is not None:
+            from rich.console import Console
+
+            self._status = Console(file=file, highlight=False, markup=False).status("")
+
+    def __enter__(self) -> "LiveLine":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, event: object) -> None:
+        """Show a plan, or a step: below the lines on a terminal with rich, else as a line per minute."""
+        if isinstance(event, Plan):
+            self.write(event)
+        elif self._status is not None:
+            self._status.update(str(event))
+            self._status.start()
+        elif time.monotonic() - self._written >= _PAUSE:
+            self.write(event)
+
+    def write(self, text: object) -> None:
+        """Write a line."""
+        if self._status is not None:
+            self._status.stop()
+        self.file.write(f"{text}\n")  # one write: print writes the newline separately, and Ctrl-C may come before it
+        self.file.flush()
+        self._written = time.monotonic()
+
+
+def format_seconds(seconds: float) -> str:
+    """A time in words, such as 'about 41 s' or 'about 2.5 h'."""
+    if seconds < 90:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

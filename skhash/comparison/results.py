@@ -1,21 +1,47 @@
-"""The result of one fit, in code and in files."""
+"""Results of a comparison, in code and in files.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+    FOLDER/rows/<data set>_<protocol>_<method>_<nbits>_<seed>_<hash>.json     one per finished fit, with what led to it
+    FOLDER/rows/<...>.npz                                                    its values of each query
+    FOLDER/tuning/<...>.json                                                 the candidates of one tuning
+    FOLDER/models/<...>.safetensors                                          the fitted hasher, if it is kept
 
-from skhash._files import with_current_names
-from skhash.comparison._checks import check_fields
-from skhash.comparison._layouts import LAYOUTS
+The hash is that of the settings: everything that decides the metrics. A file is reused only for the same data, method,
+parameters, tuning and versions. Code that changed under the same version number is not noticed: use `fresh` then.
+A comparison computes what a damaged file holds again, with a warning. A report, which computes nothing, raises an error
+that names the file.
+"""
+
+import hashlib
+import json
+import os
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from numbers import Real
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._files import atomic_write, write_json
+from skhash.comparison.tuning import Candidate
+from skhash.exceptions import InvalidFileError
+
+_REMEDY = "Delete it, or run the comparison again, which replaces it."
+_Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result(Mapping[str, Any]):
     """Result of one fit: what was fitted, the metrics, and how it was obtained.
 
-    It can be read like an entry of ``results.json``, too: ``result["ap"]``, ``dict(result)``.
-    The metrics and what follows them up to `curves` are None if the fit failed or the method does
-    not apply. As a dict it has only the metrics of its task, and `model` only if it was kept.
+    It can be read like an entry of ``results.json``, too, with the metrics beside the other values:
+    ``result["ap"]``, ``dict(result)``. As a dict it has `bytes_per_item` and `model` only if they are given, and
+    neither curves nor values of queries.
 
     Parameters
     ----------
@@ -31,15 +57,9 @@ class Result(Mapping[str, Any]):
         Number of bits.
     seed : int
         Seed of the split and of the method.
-    ap, ap_worst, ap_best, ndcg, precision_at_100, precision_radius_2 : float, default=None
-        Metrics of relevance.
-    neighbor_recall_at_10, neighbor_recall_at_10_worst, neighbor_recall_at_10_best : float, default=None
-        Share of the ten nearest vectors of a query that are among the ten nearest codes; None for
-        methods that do not encode queries.
-    neighbor_recall_at_10_of_50 : float, default=None
-        Share of them among the fifty nearest codes.
-    real_neighbor_recall_at_10, ..._worst, ..._best, real_neighbor_recall_at_10_of_50 : float, default=None
-        The same for queries that are not encoded.
+    metrics : dict of str to float, default={}
+        Value by name of each metric. All are None if the fit failed or the method does not apply, and some if the
+        method has no such value.
     bytes_per_item : int, default=None
         Bytes that the method stores of an item, factors included.
     fit_seconds, codes_per_second : float, default=None
@@ -48,6 +68,8 @@ class Result(Mapping[str, Any]):
         SHA-256 of the packed codes of the database, in hex digits.
     curves : dict of str to list, default=None
         See :func:`skhash.comparison.evaluate_hasher`.
+    per_query : dict of str to ndarray of shape (n_queries,), default=None
+        Value of each query by name of the metric; NaN for a query with nothing relevant.
     parameters : dict, default={}
         Parameters that differ from the defaults.
     n_candidates : int, default=1
@@ -64,8 +86,10 @@ class Result(Mapping[str, Any]):
     Examples
     --------
     >>> from skhash.comparison import Result
-    >>> result = Result(dataset="digits", method="itq", nbits=16, seed=0, ap=0.5)
-    >>> result.ap, result["ap"], Result.from_dict(result.to_dict()) == result
+    >>> result = Result(
+    ...     dataset="digits", method="itq", nbits=16, seed=0, metrics={"ap": 0.5}
+    ... )
+    >>> result.metrics["ap"], result["ap"], Result.from_dict(dict(result)) == result
     (0.5, 0.5, True)
     """
 
@@ -77,25 +101,13 @@ class Result(Mapping[str, Any]):
     method: str
     nbits: int
     seed: int
-    ap: float | None = None
-    ap_worst: float | None = None
-    ap_best: float | None = None
-    ndcg: float | None = None
-    precision_at_100: float | None = None
-    precision_radius_2: float | None = None
-    neighbor_recall_at_10: float | None = None
-    neighbor_recall_at_10_worst: float | None = None
-    neighbor_recall_at_10_best: float | None = None
-    neighbor_recall_at_10_of_50: float | None = None
-    real_neighbor_recall_at_10: float | None = None
-    real_neighbor_recall_at_10_worst: float | None = None
-    real_neighbor_recall_at_10_best: float | None = None
-    real_neighbor_recall_at_10_of_50: float | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
     bytes_per_item: int | None = None
     fit_seconds: float | None = None
     codes_per_second: float | None = None
     codes_sha256: str | None = None
     curves: Mapping[str, list[float]] | None = field(default=None, repr=False)
+    per_query: Mapping[str, npt.NDArray[np.float64]] | None = field(default=None, repr=False)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     n_candidates: int = 1
     tuning_seconds: float = 0.0
@@ -105,42 +117,35 @@ class Result(Mapping[str, Any]):
     seconds: float = 0.0
 
     def __getitem__(self, name: str) -> Any:
-        if name not in list(self):
+        if name in self.metrics:
+            return self.metrics[name]
+        if name not in _FLAT:
             raise KeyError(name)
         return getattr(self, name)
 
     def __iter__(self) -> Iterator[str]:
-        own = LAYOUTS[self.task].fields if self.task in LAYOUTS else frozenset()
-        others = frozenset().union(*(layout.fields for layout in LAYOUTS.values())) - own
-        others |= {"model"} if self.model is None else frozenset()
-        return (field.name for field in fields(self) if field.name not in others)
+        for name in (own.name for own in fields(self)):
+            if name == "metrics":
+                yield from self.metrics
+            elif name in _FLAT and (name not in ("bytes_per_item", "model") or getattr(self, name) is not None):
+                yield name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
-        """Entry of ``results.json``.
-
-        Parameters
-        ----------
-        curves : bool, default=False
-            Whether to include the curves, which ``results.json`` leaves out.
-
-        Returns
-        -------
-        dict
-            Values that JSON can hold, by field.
-        """
-        return {name: value for name, value in self.items() if curves or name != "curves"}
+    @property
+    def is_done(self) -> bool:
+        """Whether the fit succeeded, so that there are metrics."""
+        return any(value is not None for value in self.metrics.values())
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Result":
-        """Result from an entry of ``results.json``, of this or an earlier version.
+        """Result from an entry of ``results.json``.
 
         Parameters
         ----------
         values : dict
-            At least "method", "nbits" and "seed". Unknown keys are ignored.
+            At least "method", "nbits" and "seed". A number, or None, under any other name is a metric.
 
         Returns
         -------
@@ -150,13 +155,135 @@ class Result(Mapping[str, Any]):
         Raises
         ------
         ValueError
-            If a value is missing or has another type.
+            If one of these is missing.
         """
         if missing := {"method", "nbits", "seed"} - values.keys():
             raise ValueError(
                 f"A result must have the keys method, nbits and seed. {', '.join(sorted(missing))} is missing."
             )
-        check_fields(cls, values)
-        known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
-        known["parameters"] = with_current_names(values.get("parameters", {}))
-        return cls(**known)
+        own = {name: values[name] for name in (*_FLAT, "curves", "per_query") if name in values}
+        metrics: dict[str, Any] = {
+            name: value
+            for name, value in values.items()
+            if name not in own and (value is None or (isinstance(value, Real) and not isinstance(value, bool)))
+        }
+        return cls(metrics=metrics, **own)
+
+
+#: names of the fields that are keys of a result
+_FLAT = tuple(f.name for f in fields(Result) if f.name not in ("metrics", "curves", "per_query"))
+
+
+def as_results(results: Iterable[Mapping[str, Any]]) -> list[Result]:
+    """Results from results or entries of a ``results.json``."""
+    return [result if isinstance(result, Result) else Result.from_dict(result) for result in results]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A result with its settings, the time (UTC) at which it was finished, the command line, and the traceback."""
+
+    settings: Mapping[str, Any]
+    result: Result
+    finished: str
+    command: str | None = None
+    traceback: str | None = None
+
+
+class Store:
+    """Files of finished results, tuned candidates and fitted hashers in a folder; with None nothing is stored."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        if self.folder is not None:
+            if self.folder.is_file():
+                raise NotADirectoryError(f"The folder of results must be a folder. Got the file {folder} instead.")
+            (self.folder / "rows").mkdir(parents=True, exist_ok=True)
+
+    def records(self, *, intact: bool = False) -> list[Record]:
+        """Records of all finished fits; a damaged file is an error, or with `intact` left out with a warning."""
+        paths = sorted((self.folder / "rows").glob("*.json")) if self.folder else []
+        if not intact:
+            return [_read_record(path) for path in paths]
+        read = (_read_or_warn(path, _read_record, "It is left out") for path in paths)
+        return [record for record in read if record is not None]
+
+    def read(self, settings: Mapping[str, Any]) -> Result | None:
+        """Stored result of these settings; None if there is none, or with a warning if its file is damaged."""
+        path = self.path("rows", settings, "json")
+        record = None if path is None else _read_or_warn(path, _read_record)
+        return None if record is None else record.result
+
+    def write(self, record: Record) -> None:
+        """Store a result, in place of an earlier one of the same settings."""
+        path = self.path("rows", record.settings, "json")
+        if path is None:
+            return
+        of_queries = path.with_suffix(".npz")
+        of_queries.unlink(missing_ok=True)
+        if record.result.per_query is not None:
+            with atomic_write(of_queries) as file:
+                of_metrics: dict[str, Any] = dict(record.result.per_query)
+                np.savez_compressed(file, **of_metrics)
+        row = dict(record.result) | {"curves": record.result.curves}
+        write_json(path, dict(vars(record)) | {"result": row})
+
+    def read_candidates(self, settings: Mapping[str, Any]) -> list[Candidate]:
+        """Stored candidates of a tuning; empty if there are none, or with a warning if their file is damaged."""
+        path = self.path("tuning", settings, "json")
+        return [] if path is None else _read_or_warn(path, _read_candidates) or []
+
+    def write_candidates(self, settings: Mapping[str, Any], candidates: Sequence[Candidate]) -> None:
+        """Store all candidates of a tuning."""
+        path = self.path("tuning", settings, "json")
+        if path is not None:
+            path.parent.mkdir(exist_ok=True)
+            write_json(path, {"settings": settings, "candidates": [vars(candidate) for candidate in candidates]})
+
+    def path(self, kind: str, settings: Mapping[str, Any], ending: str) -> Path | None:
+        """File of settings in one of the folders rows, tuning and models; None without a folder."""
+        if self.folder is None:
+            return None
+        name = "_".join(str(settings[key]) for key in ("dataset", "protocol", "method", "nbits", "seed"))
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        stem = re.sub(r"[^\w.-]", "-", name)
+        return self.folder / kind / f"{stem}_{digest}.{ending}"
+
+
+def _read_record(path: Path) -> Record:
+    with _damage(path):
+        values = json.loads(path.read_bytes())
+        values["result"] = Result.from_dict(values["result"])
+        record = Record(**values)
+    of_queries = path.with_suffix(".npz")
+    if not of_queries.exists():
+        return record
+    with _damage(of_queries), np.load(of_queries) as arrays:
+        return replace(record, result=replace(record.result, per_query=dict(arrays)))
+
+
+def _read_candidates(path: Path) -> list[Candidate]:
+    with _damage(path):
+        return [Candidate(**candidate) for candidate in json.loads(path.read_bytes())["candidates"]]
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Context manager that turns errors of reading a file into one that names it."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidFileError(path, f"is damaged: {str(error).rstrip('.')}. {_REMEDY}") from error
+
+
+def _read_or_warn(
+    path: Path, read: Callable[[Path], _Content], consequence: str = "Its content is computed again"
+) -> _Content | None:
+    """Content of a file; None if there is no file, or with a warning if it is damaged."""
+    if not path.exists():
+        return None
+    try:
+        return read(path)
+    except InvalidFileError as error:
+        warnings.warn(f"{str(error).removesuffix(_REMEDY)}{consequence}.", UserWarning, stacklevel=4)
+        return None

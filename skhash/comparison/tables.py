@@ -1,11 +1,281 @@
-"""Tables of averaged results in Markdown, and the list of methods without results."""
+"""Tables of averaged results in Markdown: which columns they have, who leads, and which methods have no results."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from skhash.comparison._groups import by_dataset, by_method
-from skhash.comparison._layouts import Layout, Results, is_done, layout_of
-from skhash.comparison.leaders import find_leaders
+import numpy as np
+
+from skhash.comparison.results import Result, as_results
+from skhash.metrics import Metric
+
+Results = Sequence[Mapping[str, Any]]
+R = TypeVar("R", bound=Mapping[str, Any])
+
+CODE_METRICS = tuple(f"neighbor_recall_at_10{ending}" for ending in ("", "_worst", "_best", "_of_50"))
+REAL_METRICS = tuple(f"real_{name}" for name in CODE_METRICS)
+_HEADS = {"precision_at_100": "P@100", "precision_radius_2": "P@radius 2"}
+_NEIGHBOR_HEADS = {
+    REAL_METRICS[0]: "R@10",
+    REAL_METRICS[3]: "10 of 50",
+    CODE_METRICS[0]: "R@10, codes",
+    CODE_METRICS[3]: "10 of 50, codes",
+}
+_NOTES = {
+    "relevance": "the tie range is the metric with the relevant items of each tie last and first",
+    "neighbors": "R@10 is the share of the ten nearest vectors among the ten best items, 10 of 50 their share among "
+    "the best fifty; queries are real, or codes as the items are; the tie range is R@10 with the true neighbors of "
+    "each tie last and first",
+}
+
+
+def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
+    """Mean of values over the seeds, and after ± their standard deviation.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One per seed.
+    digits : int, default=3
+        Number of decimal digits.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from skhash.comparison import mean_and_spread
+    >>> mean_and_spread([0.25, 0.75]), mean_and_spread([0.5])
+    ('0.500 ± 0.354', '0.500')
+    """
+    deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{deviation}"
+
+
+def tie_range(results: Results, metric: str = "ap", digits: int = 3) -> str:
+    """Means of a metric over the seeds in the worst and in the best order of ties.
+
+    Parameters
+    ----------
+    results : sequence of Result or of dict
+        Each with the metric in both orders, see :func:`in_order`.
+    metric : str, default="ap"
+        The metric.
+    digits : int, default=3
+        Number of decimal digits.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from skhash.comparison import tie_range
+    >>> tie_range([{"ap_worst": 0.25, "ap_best": 0.5}, {"ap_worst": 0.35, "ap_best": 0.7}])
+    '0.300 to 0.600'
+    """
+    return " to ".join(f"{_mean(results, in_order(metric, ties)):.{digits}f}" for ties in ("worst", "best"))
+
+
+def in_order(metric: str, ties: str) -> str:
+    """Name of a metric under an order of ties; that of a function of the user gets an ending."""
+    try:
+        return Metric.parse(metric).with_ties(ties).name
+    except ValueError:
+        return f"{metric}_{ties}"
+
+
+def head_of(metric: str) -> str:
+    """Head of the column of a metric."""
+    if metric in _HEADS:
+        return _HEADS[metric]
+    try:
+        return Metric.parse(metric).label("_T")
+    except ValueError:  # a function of the user
+        return metric
+
+
+def _mean(results: Results, name: str) -> float:
+    return float(np.mean([result[name] for result in results]))
+
+
+def _spread(results: Results, name: str) -> str:
+    return mean_and_spread([result[name] for result in results])
+
+
+def _number(form: str) -> Callable[[Results, str], str]:
+    return lambda results, name: form.format(_mean(results, name))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, whose ``show(results, name)`` returns the text of a cell."""
+
+    head: str
+    name: str
+    show: Callable[[Results, str], str] = _spread
+    has_leaders: bool = True
+
+    def text(self, results: Results) -> str:
+        """Text of the cell of finished results; a dash if the method has no such metric."""
+        return "-" if any(result[self.name] is None for result in results) else self.show(results, self.name)
+
+
+_SPEED = (
+    Column("fit s", "fit_seconds", _number("{:.1f}"), False),
+    Column("codes/s", "codes_per_second", _number("{:,.0f}"), False),
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What tables and pictures show of the results of one data set."""
+
+    task: str
+    heads: Mapping[str, str]  # metrics whose best values are marked, and the heads of their columns
+    ranges: frozenset[str]  # those with a tie range
+
+    @property
+    def headline(self) -> str:
+        """The metric that orders methods."""
+        return next(iter(self.heads))
+
+    @property
+    def matrices(self) -> list[str]:
+        """Metrics that have a table of methods by sizes."""
+        return [REAL_METRICS[0], CODE_METRICS[0]] if self.task == "neighbors" else list(self.heads)[:2]
+
+    @property
+    def columns(self) -> list[Column]:
+        """Columns after the method and the size."""
+        columns = []
+        for name, head in self.heads.items():
+            is_short = name in (*_HEADS, REAL_METRICS[3], CODE_METRICS[3])
+            columns.append(Column(head, name, _number("{:.3f}") if is_short else _spread))
+            if name in self.ranges:
+                columns.append(Column("tie range", name, tie_range, False))
+        return [*columns, *_SPEED]
+
+    @property
+    def unit(self) -> str:
+        """Unit of the sizes."""
+        return "bytes" if self.task == "neighbors" else "bits"
+
+    @property
+    def table_head(self) -> list[str]:
+        """Head of a table: method, size, and the columns."""
+        return ["method", self.unit, *(column.head for column in self.columns)]
+
+    @property
+    def note(self) -> str:
+        """What the tie range means."""
+        return _NOTES[self.task]
+
+    @property
+    def marked(self) -> str:
+        """What the mark of a leader means."""
+        return f"the best mean at this number of {self.unit}, or at most two standard errors below it (paired by seed)"
+
+    def legend(self, table: str) -> str:
+        """What an asterisk means; empty for a table that has none, as with a single method."""
+        return f"* {self.marked}." if " *" in table else ""
+
+    def size(self, nbits: int) -> str:
+        """Number of bits in the unit of the tables."""
+        return f"{nbits / (8 if self.task == 'neighbors' else 1):g}"
+
+
+def layout_of(results: Iterable[Mapping[str, Any]]) -> Layout:
+    """Layout of the results of one data set: a metric beside its worst and best order of ties has a tie range."""
+    found = as_results(results)
+    task = found[0].task if found else "relevance"
+    if task == "neighbors":
+        return Layout(task, _NEIGHBOR_HEADS, frozenset(CODE_METRICS[:1]))
+    names = list(dict.fromkeys(name for result in found for name in result.metrics))
+    orders = {name: (in_order(name, "worst"), in_order(name, "best")) for name in names}
+    ranges = {name: pair for name, pair in orders.items() if name not in pair and set(pair) <= set(names)}
+    within = {name for pair in ranges.values() for name in pair}
+    return Layout(task, {name: head_of(name) for name in names if name not in within}, frozenset(ranges))
+
+
+def by_dataset(results: Iterable[R]) -> dict[tuple[Any, ...], list[R]]:
+    """Results of each (data set, protocol), in the order of the first ones."""
+    return _group(results, "dataset", "protocol")
+
+
+def by_method(results: Iterable[R]) -> dict[tuple[Any, ...], list[R]]:
+    """Results of each (method, number of bits), in the order of the first ones."""
+    return _group(results, "method", "nbits")
+
+
+def _group(results: Iterable[R], *names: str) -> dict[tuple[Any, ...], list[R]]:
+    groups: dict[tuple[Any, ...], list[R]] = {}
+    for result in results:
+        groups.setdefault(tuple(result[name] for name in names), []).append(result)
+    return groups
+
+
+def ranked_methods(results: Results, metric: str) -> list[str]:
+    """Methods by their mean of a metric over all results of one data set, the best first; those without any last."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        values.setdefault(result["method"], []).extend([] if result[metric] is None else [result[metric]])
+    return sorted(values, key=lambda method: -float(np.mean(values[method])) if values[method] else np.inf)
+
+
+def find_leaders(results: Results, metric: str = "ap") -> list[str]:
+    """Methods with the best mean of a metric, and those whose distance to it is not significant.
+
+    The difference of two methods is taken on the same splits. Its standard error is that of
+    these paired differences, s / sqrt(n).
+
+    Parameters
+    ----------
+    results : sequence of Result or of dict
+        Results of one data set and number of bits, with "method", "seed" and the metric.
+    metric : str, default="ap"
+        The metric, a key of the results.
+
+    Returns
+    -------
+    list of str
+        The method with the best mean first, then those whose mean is at most two standard errors
+        of the paired differences below it. With a single seed, those of equal value alone. A
+        method that has results for some of the seeds only is not among them. Empty if no method
+        has results.
+
+    Examples
+    --------
+    >>> from skhash.comparison import find_leaders
+    >>> values = {"a": [0.5, 0.75], "b": [0.25, 0.25], "c": [0.5, 0.625]}
+    >>> results = [
+    ...     {"method": name, "seed": seed, "ap": ap}
+    ...     for name in values
+    ...     for seed, ap in enumerate(values[name])
+    ... ]
+    >>> find_leaders(results)
+    ['a', 'c']
+    """
+    values: dict[str, dict[int, float]] = {}
+    for result in results:
+        if result[metric] is not None:
+            values.setdefault(result["method"], {})[result["seed"]] = result[metric]
+    if not values:
+        return []
+    seeds = max((sorted(own) for own in values.values()), key=len)
+    paired = {name: np.array([own[seed] for seed in seeds]) for name, own in values.items() if sorted(own) == seeds}
+    best, *others = sorted(paired, key=lambda name: -paired[name].mean())
+    return [best, *(name for name in others if _is_level(paired[best] - paired[name]))]
+
+
+def _is_level(differences: Any) -> bool:
+    """Whether the mean of paired differences is at most two standard errors."""
+    n = len(differences)
+    error = differences.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    return bool(differences.mean() <= 2 * error)
 
 
 def _with_asterisk(text: str) -> str:
@@ -36,35 +306,31 @@ def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> 
     >>> [cells[:2] for cells in summarize(results)]
     [['pca', '8']]
     """
-    lines = []
-    layout = layout_of(results)
-    leaders = _leaders(results, layout)
-    for (method, bits), group in by_method(results).items():
-        done = [result for result in group if is_done(result)]
+    lines, found = [], as_results(results)
+    layout = layout_of(found)
+    leaders = _leaders(found, layout)
+    for (method, bits), group in by_method(found).items():
+        done = [result for result in group if result.is_done]
         if done:
             cells = [column.text(done) for column in layout.columns]
             for place, column in enumerate(layout.columns):
-                if column.has_leaders and (method, bits, column.metric) in leaders:
+                if column.has_leaders and (method, bits, column.name) in leaders:
                     cells[place] = mark(cells[place])
         else:
-            why = "failed" if any(result.get("error") for result in group) else "not applicable"
-            reason = group[0].get("not_applicable") or ""
-            why = reason if reason.startswith("needs ") else why
-            cells = [why, *[""] * (len(layout.columns) - 1)]
+            reason = group[0].not_applicable or ""
+            why = "failed" if any(result.error for result in group) else "not applicable"
+            cells = [reason if reason.startswith("needs ") else why, *[""] * (len(layout.columns) - 1)]
         lines.append([method, layout.size(bits), *cells])
     return lines
 
 
-def _leaders(results: Results, layout: Layout) -> set[tuple[str, int, str]]:
+def _leaders(results: Sequence[Result], layout: Layout) -> set[tuple[str, int, str]]:
     """Method, number of bits and metric of each cell of a leader."""
-    if len({result["method"] for result in results}) == 1:
+    if len({result.method for result in results}) == 1:
         return set()
-    columns: dict[int, list[Mapping[str, Any]]] = {}
-    for result in results:
-        columns.setdefault(result["nbits"], []).append(result)
     return {
         (method, bits, metric)
-        for bits, column in columns.items()
+        for (bits,), column in _group(results, "nbits").items()
         for metric in layout.heads
         for method in find_leaders(column, metric)
     }
@@ -90,7 +356,7 @@ def markdown_table(results: Results) -> str:
     >>> len(markdown_table(results).splitlines())  # head, rule, and a line per method
     4
     """
-    groups = by_dataset(results)
+    groups = by_dataset(as_results(results))
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
@@ -146,12 +412,12 @@ def absences(results: Results) -> list[str]:
     ['sdh: not applicable: no labels.']
     """
     reasons: dict[tuple[str, str], dict[int, list[str]]] = {}
-    for result in results:
-        if result.get("not_applicable"):
-            reasons.setdefault((result["method"], f"not applicable: {result['not_applicable']}"), {})
-        elif result.get("error"):
-            seeds = reasons.setdefault((result["method"], f"failed: {result['error']}"), {})
-            seeds.setdefault(result["nbits"], []).append(str(result["seed"]))
+    for result in as_results(results):
+        if result.not_applicable:
+            reasons.setdefault((result.method, f"not applicable: {result.not_applicable}"), {})
+        elif result.error:
+            seeds = reasons.setdefault((result.method, f"failed: {result.error}"), {})
+            seeds.setdefault(result.nbits, []).append(str(result.seed))
     sentences = []
     for (method, reason), seeds in reasons.items():
         places = "; ".join(f"{bits} bits, seed {', '.join(which)}" for bits, which in seeds.items())

@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._estimators import named_warnings
-from skhash._files import with_current_names
 from skhash.affinity import ClassAffinity
 from skhash.affinity._classes import one_per_sample
 from skhash.affinity._targets import as_targets
-from skhash.comparison._checks import check_fields
 from skhash.metrics import RetrievalScorer
 from skhash.registry import Around, Space
 
@@ -50,20 +48,6 @@ class Candidate:
     error: str | None = None
     seconds: float = 0.0
     centers: Mapping[str, float] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Candidate for JSON."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Candidate":
-        """Candidate from JSON, of this or an earlier version; a ValueError if a value has another type."""
-        values = dict(values)
-        values.setdefault("centers", values.pop("centres", {}))
-        check_fields(cls, values)
-        for name in ("parameters", "centers"):
-            values[name] = with_current_names(values[name])
-        return cls(**values)
 
 
 def tune(

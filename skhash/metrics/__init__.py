@@ -2,7 +2,7 @@
 
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.counting import histogram_from_distances, iter_histograms, relevance_histogram
-from skhash.metrics.evaluation import Ranking, evaluate_histograms, evaluate_ranking, evaluate_with_curve
+from skhash.metrics.evaluation import Ranking, evaluate_histograms, evaluate_queries, evaluate_ranking
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.metric import Metric
@@ -30,8 +30,8 @@ __all__ = [
     "ap_scorer",
     "average_precision",
     "evaluate_histograms",
+    "evaluate_queries",
     "evaluate_ranking",
-    "evaluate_with_curve",
     "fast_ap",
     "histogram_from_distances",
     "iter_histograms",

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._distances import Estimates
-from skhash.metrics._queries import NO_RELEVANT_ITEM, check_histogram, mean_over_queries
+from skhash.metrics._queries import check_histogram, mean_over_queries
 from skhash.metrics.counting import iter_histograms
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.metric import Metric
-from skhash.metrics.precision_recall_curve import precision_recall_curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,14 +134,13 @@ def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty
     ... }
     {'ap_worst': 0.5833, 'ap_best': 0.8333}
     """
-    parsed = _parse(metrics)
-    return _means(parsed, _values_of_ranking(ranking, parsed, empty), empty)
+    return evaluate_queries(ranking, metrics, empty=empty)[0]
 
 
-def evaluate_with_curve(
+def evaluate_queries(
     ranking: Ranking, metrics: Sequence[str | Metric], *, empty: str = "skip"
-) -> tuple[dict[str, float], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Metrics of a ranking, and its mean precision and recall within each Hamming radius.
+) -> tuple[dict[str, float], dict[str, npt.NDArray[np.float64]]]:
+    """Metrics of a ranking: the means over the queries, and the value of each query.
 
     Parameters
     ----------
@@ -155,27 +153,25 @@ def evaluate_with_curve(
 
     Returns
     -------
-    values : dict of str to float
-        Value by name of the metric.
-    precision : ndarray of shape (nbits + 1,)
-        Mean precision within the radii 0, 1, ..., nbits, whatever the weights of the bits.
-    recall : ndarray of shape (nbits + 1,)
-        Mean recall within these radii.
+    means : dict of str to float
+        Mean by name of the metric.
+    values : dict of str to ndarray of shape (n_queries,)
+        Values by name of the metric; NaN for a query that is skipped.
 
     Examples
     --------
     >>> from skhash.affinity import ClassAffinity
     >>> from skhash.codes import pack
-    >>> from skhash.metrics import Ranking, evaluate_with_curve
-    >>> codes, database = pack([[0, 0]]), pack([[0, 1], [0, 1], [1, 1]])
-    >>> ranking = Ranking(codes, database, 2, [7], [7, 5, 7], ClassAffinity())
-    >>> evaluate_with_curve(ranking, ["recall_at_3"])[2]
-    array([0. , 0.5, 1. ])
+    >>> from skhash.metrics import Ranking, evaluate_queries
+    >>> queries, database = pack([[0, 0], [1, 1]]), pack([[0, 1], [0, 0], [1, 1]])
+    >>> ranking = Ranking(queries, database, 2, [7, 5], [7, 5, 7], ClassAffinity())
+    >>> means, values = evaluate_queries(ranking, ["recall_at_1"])
+    >>> means["recall_at_1"], values["recall_at_1"]
+    (0.0, array([0., 0.]))
     """
-    parsed: list[Metric | _RadiusCurve] = [*_parse(metrics), _RadiusCurve()]
-    values = _means(parsed, _values_of_ranking(ranking, parsed, empty), empty)
-    precision, recall = values.pop(_RadiusCurve.name)
-    return values, precision, recall
+    parsed = _parse(metrics)
+    values = _values_of_ranking(ranking, parsed, empty)
+    return _means(parsed, values, empty), values
 
 
 def evaluate_histograms(
@@ -211,27 +207,13 @@ def evaluate_histograms(
     return _means(parsed, _values_per_query(histograms, parsed, empty), empty)
 
 
-@dataclass(frozen=True)
-class _RadiusCurve:
-    """Precision and recall of each query within all radii, with the interface of a Metric."""
-
-    name = "radius_curve"
-    radius = np.inf
-    _lacking = NO_RELEVANT_ITEM
-
-    def __call__(self, H: RelevanceHistogram, *, empty: str, average: bool) -> npt.NDArray[np.float64]:
-        return np.stack(precision_recall_curve(H, empty=empty, average=average)[:2], axis=1)
-
-
 def _parse(metrics: Sequence[str | Metric]) -> list[Metric]:
     """Metrics from metrics or names, each name once."""
-    parsed = [metric if isinstance(metric, Metric) else Metric.parse(metric) for metric in metrics]
+    parsed = [Metric.parse(metric) if isinstance(metric, str) else metric for metric in metrics]
     return list({metric.name: metric for metric in parsed}.values())
 
 
-def _values_of_ranking(
-    ranking: Ranking, metrics: Sequence[Metric | _RadiusCurve], empty: str
-) -> dict[str, npt.NDArray[np.float64]]:
+def _values_of_ranking(ranking: Ranking, metrics: Sequence[Metric], empty: str) -> dict[str, npt.NDArray[np.float64]]:
     """Values per query, from one pass, or from two if bits have weights and some metrics count bits."""
     if not ranking.has_weights:
         passes = [(False, list(metrics))]
@@ -246,7 +228,7 @@ def _values_of_ranking(
 
 
 def _values_per_query(
-    histograms: Iterable[RelevanceHistogram], metrics: Sequence[Metric | _RadiusCurve], empty: str
+    histograms: Iterable[RelevanceHistogram], metrics: Sequence[Metric], empty: str
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Values per query of each metric, by name."""
     parts: dict[str, list[Any]] = {metric.name: [] for metric in metrics}
@@ -259,9 +241,7 @@ def _values_per_query(
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _means(
-    metrics: Sequence[Metric | _RadiusCurve], values: dict[str, npt.NDArray[np.float64]], empty: str
-) -> dict[str, Any]:
+def _means(metrics: Sequence[Metric], values: dict[str, npt.NDArray[np.float64]], empty: str) -> dict[str, Any]:
     """Means over all queries; metrics that skip the same queries give one warning."""
     means: dict[str, Any] = {}
     warned: set[str] = set()

@@ -208,7 +208,7 @@ def test_a_share_is_below_1(share, capsys):
 
 @pytest.mark.parametrize("task", [["--bits", "8"], ["--task", "neighbors", "--bytes", "2"]])
 def test_a_comparison_keeps_its_hashers(task, files, digits, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("skhash.comparison._pictures.can_draw", lambda: False)
+    monkeypatch.setattr("skhash.comparison._page.can_draw", lambda: False)
     monkeypatch.chdir(tmp_path)
     methods = "lsh,sign" if "neighbors" in task else "lsh,pca"
     command = ["compare", str(files / "items.npz"), "--methods", methods, *task, "--seeds", "1", "--out", "report"]

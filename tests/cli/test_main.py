@@ -15,7 +15,7 @@ import pytest
 from _helpers import without_times
 
 from skhash.cli import _options, main
-from skhash.comparison import _pictures, compare, run
+from skhash.comparison import _page, compare, run
 from skhash.datasets import PROTOCOLS
 from skhash.registry import GROUPS
 from skhash.registry import METHODS as REGISTERED
@@ -26,7 +26,7 @@ QUICK = ["--methods", "lsh", "--bits", "8", "--seeds", "1"]
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch):
     """Pictures take most of the time; tests/comparison/test_page.py tests them."""
-    monkeypatch.setattr(_pictures, "can_draw", lambda: False)
+    monkeypatch.setattr(_page, "can_draw", lambda: False)
 
 
 def test_the_table_of_a_single_method_explains_no_asterisk(tmp_path, capsys):
@@ -54,7 +54,7 @@ def test_compare_shows_progress_prints_the_table_and_writes(tmp_path, capsys):
     assert main(arguments) == 0
     assert capsys.readouterr().err.count("; reused") == 2
     assert json.loads((tmp_path / "results.json").read_text()) == entries
-    assert len(list((tmp_path / "rows").iterdir())) == 2
+    assert len(list((tmp_path / "rows").glob("*.json"))) == 2
 
     (tmp_path / "report.html").unlink()
     assert main(["report", str(tmp_path)]) == 0
@@ -65,7 +65,7 @@ def test_the_command_gives_the_results_of_the_function(tmp_path):
     arguments = ["--methods", "itq-cca,lsh", "--bits", "8", "--seeds", "1", "--tune", "2", "--tune-metric", "ndcg"]
     assert main(["compare", *arguments, "--out", str(tmp_path)]) == 0
     results, _ = compare(methods=["itq-cca", "lsh"], nbits=[8], n_seeds=1, tune=2, tune_metric="ndcg")
-    expected = without_times([result.to_dict() for result in results])
+    expected = without_times(results)
     assert without_times(json.loads((tmp_path / "results.json").read_text())) == expected
 
 
@@ -73,7 +73,7 @@ def test_a_failed_fit_gives_status_1(monkeypatch, capsys):
     def fail(*args, **options):
         raise FloatingPointError("no")
 
-    monkeypatch.setattr("skhash.comparison._tasks.evaluate_hasher", fail)
+    monkeypatch.setattr("skhash.comparison.run.evaluate_hasher", fail)
     assert main(["compare", *QUICK]) == 1
     output = capsys.readouterr()
     assert "lsh, 8 bits, seed 0 of digits: failed: FloatingPointError: no" in output.err
@@ -86,7 +86,6 @@ def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skhash.comparison._tasks.run_task", interrupt)
     monkeypatch.setattr("skhash.comparison.run.run_task", interrupt)
     assert main(["compare", *QUICK]) == 130
     assert capsys.readouterr().err.endswith("skhash: Interrupted.\n")

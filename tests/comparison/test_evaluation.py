@@ -1,5 +1,7 @@
 """What is measured of one hasher."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
@@ -9,7 +11,7 @@ from sklearn.utils import Bunch
 from skhash.comparison import METRICS, evaluate_hasher, make_hasher
 from skhash.datasets import load_dataset
 from skhash.exceptions import DegenerateCodesWarning
-from skhash.metrics import precision, recall, relevance_histogram
+from skhash.metrics import Metric, average_precision, ndcg, precision, recall, relevance_histogram
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def test_a_warning_names_the_fit(data):
 def test_details_change_no_metric(data):
     short, long = (evaluate_hasher(make_hasher("lsh", 8, 0, "auto"), data, details=details) for details in (0, 1))
     assert set(short) == {*METRICS, "fit_seconds", "codes_per_second"}
-    assert set(long) == {*short, "codes_sha256", "curves"}
+    assert set(long) == {*short, "codes_sha256", "curves", "per_query"}
     assert all(short[name] == long[name] for name in METRICS)
 
 
@@ -72,3 +74,33 @@ def test_a_pipeline_is_ranked_as_its_hasher_on_transformed_samples(data):
     of_pipeline = evaluate_hasher(make_pipeline(MaxAbsScaler(), make_hasher("itq", 8, 0, "auto")), data)
     of_hasher = evaluate_hasher(make_hasher("itq", 8, 0, "auto"), scaled)
     assert [of_pipeline[metric] for metric in METRICS] == [of_hasher[metric] for metric in METRICS]
+
+
+def test_metrics_are_names_metrics_and_functions(data):
+    hasher = make_hasher("itq", 8, 0, "auto")
+    own = {
+        "best": "ap_best",
+        "five": partial(ndcg, k=5),
+        "mean": lambda H: 0.25,
+        "first": lambda H: H.counts[:, 0, 1],
+    }
+    values = evaluate_hasher(hasher, data, metrics=own, details=True)
+    H = relevance_histogram(
+        hasher.transform(data.X_query), hasher.transform(data.X_database), data.y_query, data.y_database
+    )
+    expected = {"best": average_precision(H, ties="best"), "five": ndcg(H, k=5), "mean": 0.25}
+    expected["first"] = H.counts[:, 0, 1].mean()
+    assert {name: values[name] for name in own} == pytest.approx(expected)
+    assert set(values["per_query"]) == {"best", "five", "first"}  # a mean has no values of queries
+    np.testing.assert_allclose(values["per_query"]["five"], ndcg(H, k=5, average=False))
+    assert evaluate_hasher(hasher, data, metrics=[Metric.parse("recall_radius_2"), average_precision]).keys() == {
+        "recall_radius_2",
+        "average_precision",
+        "fit_seconds",
+        "codes_per_second",
+    }
+
+
+def test_a_function_of_another_shape_is_refused(data):
+    with pytest.raises(ValueError, match=r"Got shape \(3,\) for \d+ queries from mine instead"):
+        evaluate_hasher(make_hasher("lsh", 8, 0, "auto"), data, metrics={"mine": lambda H: np.zeros(3)})

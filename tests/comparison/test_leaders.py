@@ -29,7 +29,7 @@ from skhash.comparison import find_leaders
 def test_leaders_are_within_two_standard_errors_of_the_best(values, leaders, hand_made):
     results = hand_made(values)
     assert find_leaders(results) == leaders
-    assert find_leaders([result.to_dict() for result in results]) == leaders
+    assert find_leaders([dict(result) for result in results]) == leaders
 
 
 def test_each_metric_has_its_own_leader(hand_made):

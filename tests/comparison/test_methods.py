@@ -5,7 +5,7 @@ import pytest
 
 from skhash import hashers
 from skhash.affinity import DistanceAffinity
-from skhash.comparison import GROUPS, METHODS, VARIANTS, expand_methods, make_hasher
+from skhash.comparison import GROUPS, VARIANTS, expand_methods, make_hasher
 from skhash.comparison.tuning import _centers, _draw_parameters, _fitted_value, _scale
 from skhash.registry import METHODS as REGISTERED
 from skhash.registry import Around
@@ -17,7 +17,6 @@ def test_every_method_can_be_built(method):
 
 
 def test_names_of_variants_are_those_of_methods_with_a_suffix():
-    assert METHODS is VARIANTS  # the older name
     assert list(VARIANTS)[:4] == ["talr", "talr-mlp", "talr-ndcg", "talr-ndcg-mlp"]
     assert VARIANTS["fastap-mlp"].parameters == {"objective": "fastap", "backbone": "mlp"}
     assert {variant.method.name for variant in VARIANTS.values()} == set(REGISTERED)

@@ -15,8 +15,8 @@ from skhash.cli import main
 from skhash.codes import hamming_distances
 from skhash.comparison import compare, expand_methods, rebuild_page
 from skhash.comparison._baselines import make_baseline, subtract_mean, why_not
-from skhash.comparison._layouts import CODE_METRICS, REAL_METRICS
 from skhash.comparison._neighbors import HasherIndex, evaluate_method, search_recalls, with_truth
+from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.datasets import PROTOCOLS
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
@@ -82,7 +82,7 @@ def test_recalls_are_means_over_the_orders_of_ties(vectors, nbits):
 
 
 def test_recalls_of_a_hasher_are_those_of_the_scorer(vectors):
-    values = evaluate_method("itq", 12, 0, vectors)
+    values, _ = evaluate_method("itq", 12, 0, vectors)
     hasher = ITQHasher(12, random_state=0).fit(vectors.items)
     names = [name for name in CODE_METRICS if name in values]
     for metrics, query in ((CODE_METRICS, "code"), (REAL_METRICS, "real")):
@@ -93,7 +93,7 @@ def test_recalls_of_a_hasher_are_those_of_the_scorer(vectors):
 
 
 def test_factors_count_as_bytes_and_rank_as_in_the_index(vectors):
-    values = evaluate_method("embedding-factors", 64 + 16, 0, vectors, metric="euclidean", n_epochs=1)
+    values, _ = evaluate_method("embedding-factors", 64 + 16, 0, vectors, metric="euclidean", n_epochs=1)
     hasher = EmbeddingHasher(16, metric="euclidean", factors=True, n_epochs=1, random_state=0)
     search = HammingNeighbors(hasher, n_neighbors=10, query="real").fit(vectors.items)
     found = search.kneighbors(vectors.queries, return_distance=False)
@@ -134,7 +134,7 @@ def test_truth_is_the_largest_inner_products(by_product):
     [("centered-sign", 24, 0.2), ("int8", 192, 0.9), ("rabitq", 88, 0.4), ("pq", 96, 0.8), ("opq", 32, 0.5)],
 )
 def test_baselines_rank_by_inner_products(by_product, name, nbits, recall):
-    values = evaluate_method(name, nbits, 0, by_product)
+    values, _ = evaluate_method(name, nbits, 0, by_product)
     assert values[REAL_METRICS[0]] > recall
     index = fitted(name, nbits, by_product, metric="inner")
     products = by_product.queries.astype(float) @ by_product.items.T
@@ -144,7 +144,7 @@ def test_baselines_rank_by_inner_products(by_product, name, nbits, recall):
 
 
 def test_a_comparison_by_inner_products(by_product):
-    assert evaluate_method("embedding", 8, 0, by_product, n_epochs=1)["parameters"]["metric"] == "inner"
+    assert evaluate_method("embedding", 8, 0, by_product, n_epochs=1)[0]["parameters"]["metric"] == "inner"
     results, description = compare(protocol="neighbors-inner", methods=["int8"], nbits=[512], n_seeds=1)
     assert "relevance = the 10 samples with the largest inner product" in description
     assert results[0].task == "neighbors"
@@ -184,7 +184,7 @@ def test_a_baseline_has_its_better_setting(vectors):
         axes: search_recalls(fitted("int8", 32, vectors, axes=axes).search, vectors)[0]
         for axes in ("features", "components")
     }
-    values = evaluate_method("int8", 32, 0, vectors)
+    values, _ = evaluate_method("int8", 32, 0, vectors)
     assert values["parameters"] == {"dtype": "uint8", "axes": "components"}
     assert values[REAL_METRICS[0]] == max(scores.values())
 

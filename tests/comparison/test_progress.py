@@ -4,10 +4,9 @@ import pytest
 from sklearn.utils import Bunch
 
 from skhash.comparison import Progress, Result, Step
-from skhash.comparison.progress import estimate_seconds_left
-from skhash.comparison.watching import format_seconds
+from skhash.comparison.progress import estimate_seconds_left, format_seconds
 
-DONE = Result(dataset="d", method="itq", nbits=8, seed=1, ap=0.5, ndcg=0.75, fit_seconds=2.0)
+DONE = Result(dataset="d", method="itq", nbits=8, seed=1, metrics={"ap": 0.5, "ndcg": 0.75}, fit_seconds=2.0)
 
 
 def tasks_of(*methods, data=("a",), nbits=(8,)):

@@ -7,23 +7,22 @@ from dataclasses import replace
 import pytest
 
 from skhash.cli import main
-from skhash.comparison import _page, compare, markdown_table, rebuild_page, write_report
-from skhash.comparison.store import Store
+from skhash.comparison import compare, markdown_table, read_results, rebuild_page, write_report
 
 
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch):
     """Pictures take most of the time of a page; test_page.py tests them."""
-    monkeypatch.setattr(_page._pictures, "can_draw", lambda: False)
+    monkeypatch.setattr("skhash.comparison._page.can_draw", lambda: False)
 
 
 def test_a_report_can_be_read_back(results, tmp_path):
-    bare = [result.to_dict() for result in results]
+    bare = [dict(result) for result in results]
     for result in bare:
         del result["description"]
     folder = write_report(tmp_path / "new" / "report", bare, "A sentence.")
     assert json.loads((folder / "results.json").read_text()) == [
-        result.to_dict() | {"description": "A sentence."} for result in results
+        dict(result) | {"description": "A sentence."} for result in results
     ]
     text = (folder / "results.md").read_text(encoding="utf-8")
     assert markdown_table(results) in text
@@ -53,11 +52,11 @@ def folder(tmp_path_factory):
 
 def test_the_page_is_written_again_from_stored_results(folder, tmp_path, monkeypatch):
     shutil.copytree(folder, tmp_path / "copy")
-    write_report(tmp_path / "copy", [record.result for record in Store(folder).records()])
+    write_report(tmp_path / "copy", read_results(folder))
     before = (tmp_path / "copy" / "report.html").read_text(encoding="utf-8")
     for name in ("report.html", "results.json", "results.md"):
         (tmp_path / "copy" / name).unlink()
-    monkeypatch.setattr("skhash.comparison._tasks.load_dataset", None)
+    monkeypatch.setattr("skhash.comparison.run.load_dataset", None)
     assert rebuild_page(tmp_path / "copy").read_text(encoding="utf-8") == before
     assert "<code>skhash compare --tune 2</code>" in before
 
@@ -109,13 +108,12 @@ def test_a_damaged_list_of_results_is_replaced(folder, tmp_path):
 
 def test_a_damaged_result_is_one_line_on_the_command_line(folder, tmp_path, capsys):
     shutil.copytree(folder, tmp_path / "copy")
-    path = next((tmp_path / "copy" / "rows").iterdir())
-    path.write_bytes(path.read_bytes().replace(b'"ap": 0.', b'"ap": 0.9'))
+    path = next((tmp_path / "copy" / "rows").glob("*.json"))
+    path.write_bytes(path.read_bytes()[:100])
     assert main(["report", str(tmp_path / "copy")]) == 1
     error = capsys.readouterr().err
-    assert error.startswith(
-        f"skhash: error: {path} is damaged: its content does not agree with its checksum. Delete it"
-    )
+    assert error.startswith(f"skhash: error: {path} is damaged: ")
+    assert "Delete it, or run the comparison again" in error
     assert error.count("\n") == 1
     with pytest.warns(UserWarning, match="is damaged.*It is left out"):
         write_report(tmp_path / "copy", json.loads((folder / "results.json").read_text()))

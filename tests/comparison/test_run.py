@@ -10,21 +10,20 @@ import numpy as np
 import pytest
 from _helpers import without_times
 
-from skhash.comparison import compare, tuning
-from skhash.comparison.store import Store
+from skhash.comparison import compare, read_results, tuning
 
 
 def test_results_are_those_of_every_method_on_every_split(results):
     found = [(result.seed, result.nbits, result.method) for result in results]
     assert found == [(seed, nbits, method) for seed in (0, 1) for nbits in (8, 16) for method in ("itq", "lsh")]
     for result in results:
-        assert result.ap_worst <= result.ap <= result.ap_best
+        assert result["ap_worst"] <= result["ap"] <= result["ap_best"]
         assert result.codes_per_second > 0
         assert (result.error, result.not_applicable, result.parameters, result.n_candidates) == (None, None, {}, 1)
 
 
 def test_itq_beats_lsh(results):
-    means = [np.mean([result.ap for result in results if result.method == method]) for method in ("itq", "lsh")]
+    means = [np.mean([result["ap"] for result in results if result.method == method]) for method in ("itq", "lsh")]
     assert means[0] > means[1]
 
 
@@ -57,7 +56,7 @@ def test_finished_results_are_reused(tmp_path, monkeypatch):
         calls.append(args)
         return {"ap": 0.5, "ndcg": 0.5, "fit_seconds": 0.0}
 
-    monkeypatch.setattr("skhash.comparison._tasks.evaluate_hasher", evaluate)
+    monkeypatch.setattr("skhash.comparison.run.evaluate_hasher", evaluate)
     assert compare(**options)[0] == first
     assert not calls
     compare(**options | {"n_seeds": 3})
@@ -79,7 +78,7 @@ def test_other_settings_are_computed_and_fresh_computes_all(tmp_path):
     compare(**options)
     tuned = compare(**options, tune=2)[0]
     assert tuned[0].n_candidates == 2
-    assert len(Store(tmp_path).records()) == 2
+    assert len(list((tmp_path / "rows").glob("*.json"))) == 2
     again = compare(**options, tune=2, fresh=True)[0]
     assert again != tuned
     assert without_times(again) == without_times(tuned)
@@ -87,7 +86,7 @@ def test_other_settings_are_computed_and_fresh_computes_all(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from skhash.comparison import compare, tuning
+from skhash.comparison import compare, read_results, tuning
 
 evaluate, done = tuning._evaluate, []
 
@@ -105,7 +104,7 @@ compare(methods=["lsh", "itq-cca"], nbits=[8], n_seeds=2, tune=4, folder=sys.arg
 def test_a_killed_run_continues_where_it_stopped(tmp_path, monkeypatch):
     run = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], env=os.environ, capture_output=True, text=True)
     assert run.returncode == -signal.SIGKILL, run.stderr
-    stored = {(record.result.method, record.result.seed) for record in Store(tmp_path).records()}
+    stored = {(result.method, result.seed) for result in read_results(tmp_path)}
     assert stored == {("lsh", 0), ("itq-cca", 0), ("lsh", 1)}
     assert not list(tmp_path.rglob("*.part"))
 
@@ -123,7 +122,7 @@ def test_two_processes_give_the_results_of_one(tmp_path):
     options = {"methods": ["itq-cca", "lsh"], "nbits": [8], "n_seeds": 2, "tune": 2}
     parallel = compare(**options, n_jobs=2, folder=tmp_path)[0]
     assert without_times(parallel) == without_times(compare(**options)[0])
-    assert len(list((tmp_path / "rows").iterdir())) == 4
+    assert len(list((tmp_path / "rows").glob("*.json"))) == 4
 
 
 @pytest.mark.parametrize(
@@ -131,6 +130,9 @@ def test_two_processes_give_the_results_of_one(tmp_path):
     [
         ({"tune": 1}, "`tune` must be None or an int >= 2, the default .* Got 1"),
         ({"tune": 2, "tune_metric": "magic"}, "Got 'magic'"),
+        ({"metrics": ["magic"]}, "`metric` must be one of .* Got 'magic'"),
+        ({"metrics": []}, "`metrics` must hold at least one metric"),
+        ({"metrics": [lambda H: 1.0]}, "`metrics` must name a function"),
         ({"n_jobs": 0}, "`n_jobs` must be an int >= 1. Got 0"),
         ({"n_seeds": 0}, "`n_seeds` must be an int >= 1. Got 0"),
         ({"methods": []}, "`methods` must name at least one method"),

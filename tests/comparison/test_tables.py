@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from skhash.comparison import absences, markdown_table, summarize
+from skhash.comparison import Result, absences, markdown_table, summarize
 
 
 def test_a_table_has_one_line_per_method_and_number_of_bits(results):
@@ -38,10 +38,21 @@ def test_a_single_method_has_no_mark(hand_made):
 
 
 def test_dicts_do_as_well(results):
-    assert markdown_table([result.to_dict() for result in results]) == markdown_table(results)
+    assert markdown_table([dict(result) for result in results]) == markdown_table(results)
 
 
 def test_a_failure_names_its_seeds(hand_made):
     failed = hand_made({"c": [None, None]})
     assert absences(failed) == ["c (16 bits, seed 0, 1): failed: ValueError: <no> & no."]
     assert absences([replace(failed[0], error=None, not_applicable="no labels")]) == ["c: not applicable: no labels."]
+
+
+def test_other_metrics_have_columns_and_a_tie_range():
+    metrics = {"ndcg_at_10": 0.5, "ndcg_at_10_worst": 0.25, "ndcg_at_10_best": 0.75, "r_precision": 0.5, "mine": 2.0}
+    results = [
+        Result(method=name, nbits=8, seed=0, metrics=metrics, fit_seconds=1, codes_per_second=1) for name in "ab"
+    ]
+    assert markdown_table(results).splitlines()[::2] == [
+        "| method | bits | NDCG_T@10 | tie range      | R-precision | mine    | fit s | codes/s |",
+        "| a      | 8    | 0.500 *   | 0.250 to 0.750 | 0.500 *     | 2.000 * | 1.0   | 1       |",
+    ]

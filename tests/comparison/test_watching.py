@@ -2,46 +2,41 @@
 
 import io
 import math
+import re
 import time
+from functools import partial
 
 import pytest
 
-from skhash.comparison import Plan, Progress, Result, Step, _watching, compare
-from skhash.comparison._live import LiveLine
+from skhash.comparison import Plan, Progress, Result, Step, compare, run
+from skhash.comparison.progress import FitWatcher, LiveLine
 
 STEP = Step(0, "talr, 8 bits", "epoch", 12, 125, 50.0, 41.0, 0.12345, n_tasks=3, total_seconds_left=130.0)
 DONE = Progress(Result(dataset="d", method="itq", nbits=8, seed=1, error="no"), 1, 3, 30.0)
 
 
 class Terminal(io.StringIO):
-    """What a user sees of a text file that is a terminal."""
+    """A text file that is a terminal."""
 
     def isatty(self):
         return True
 
-    def screen(self):
-        lines = []
-        for line in self.getvalue().split("\n"):
-            shown = ""
-            for text in line.split("\r"):
-                shown = text + shown[len(text) :]
-            lines.append(shown.rstrip())
-        return lines
 
-
-def run(methods, **options):
+def watched(methods, **options):
     seen = []
     results, _ = compare(methods=methods, nbits=[4], n_seeds=1, watch=seen.append, **options)
     return results, seen
 
 
 @pytest.fixture
-def every_step(monkeypatch):
-    monkeypatch.setattr(_watching, "_INTERVAL", 0.0)
+def set_interval(monkeypatch):
+    """A function that sets the seconds between two reported steps."""
+    return lambda seconds: monkeypatch.setattr(run, "FitWatcher", partial(FitWatcher, interval=seconds))
 
 
-def test_each_epoch_is_told_and_changes_nothing(every_step):
-    results, (plan, *steps) = run(["talr-ndcg", "lsh"])
+def test_each_epoch_is_told_and_changes_nothing(set_interval):
+    set_interval(0.0)
+    results, (plan, *steps) = watched(["talr-ndcg", "lsh"])
     assert str(plan) == results[0].description
     assert plan.n_tasks == 2
     n = steps[0].n_steps
@@ -55,24 +50,26 @@ def test_each_epoch_is_told_and_changes_nothing(every_step):
 
 
 @pytest.mark.parametrize("start", [0.0, -5.0, 1e9])
-def test_steps_are_told_a_few_times_a_second(monkeypatch, start):
+def test_steps_are_told_a_few_times_a_second(monkeypatch, set_interval, start):
     """Whatever the clock shows: on some systems it begins when the machine starts."""
     clock, begin = time.perf_counter, time.perf_counter()
     monkeypatch.setattr(time, "perf_counter", lambda: clock() - begin + start)
-    monkeypatch.setattr(_watching, "_INTERVAL", math.inf)
-    _, (_, *steps) = run(["talr-ndcg"])
+    set_interval(math.inf)
+    _, (_, *steps) = watched(["talr-ndcg"])
     assert [step.n_done for step in steps] == [1, steps[0].n_steps]
 
 
 @pytest.mark.slow
-def test_steps_come_from_other_processes():
-    _, (_, *steps) = run(["talr-ndcg", "fastap"], n_jobs=2)
-    assert {step.position for step in steps} == {0, 1}
+def test_other_processes_report_finished_fits_alone():
+    finished = []
+    _, seen = watched(["talr-ndcg", "fastap"], n_jobs=2, report=finished.append)
+    assert [type(event) for event in seen] == [Plan]
+    assert {progress.position for progress in finished} == {0, 1}
 
 
 @pytest.mark.slow
 def test_candidates_are_counted():
-    _, (_, *steps) = run(["cghash"], tune=2)
+    _, (_, *steps) = watched(["cghash"], tune=2)
     assert {(step.fit, step.n_fits, step.unit) for step in steps} == {(1, 3, "bit"), (2, 3, "bit"), (3, 3, "bit")}
     assert "cghash, 4 bits, candidate 2 of 2: bit " in "\n".join(map(str, steps))
 
@@ -84,25 +81,29 @@ def test_the_line_of_a_step():
     assert str(Step(0, "x", "bit", 1, 8, n_tasks=3)) == "[1/3] x: bit 1 of 8"
 
 
-def test_a_terminal_shows_the_latest_step_of_the_first_fit(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
+def test_a_terminal_shows_the_step_below_the_lines(monkeypatch):
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
     terminal = Terminal()
     with LiveLine(terminal) as live:
         live.show(Plan(["one", "two"], 3))
         live.show(STEP)
-        assert terminal.screen() == ["one", "two", str(STEP)[:59]]
-        live.show(Step(1, "x", "bit", 1, 8, n_tasks=3))
-        assert terminal.screen()[-1] == str(STEP)[:59]
+        while str(STEP) not in terminal.getvalue():  # rich draws in a thread
+            time.sleep(0.01)
         live.write(DONE)
-        live.show(Step(1, "x", "bit", 2, 8, n_tasks=3))
-        assert terminal.screen() == ["one", "two", str(DONE), "[2/3] x: bit 2 of 8"]
-    assert terminal.screen() == ["one", "two", str(DONE), ""]
+    shown = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", terminal.getvalue())
+    assert shown.startswith("one\ntwo\n")
+    assert shown.endswith(f"{DONE}\n")
 
 
-def test_a_file_gets_a_line_per_minute(monkeypatch):
-    file, now = io.StringIO(), [0.0]
+@pytest.mark.parametrize("file", [io.StringIO, Terminal])
+def test_without_rich_a_line_per_minute(monkeypatch, file):
+    file, now = file(), [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("skhash.comparison.progress.find_spec", lambda name: None)
     with LiveLine(file) as live:
         for now[0] in range(0, 150, 10):
             live.show(STEP)
-    assert file.getvalue() == f"{STEP}\n" * 2
+        live.write(DONE)
+    assert file.getvalue() == f"{STEP}\n" * 2 + f"{DONE}\n"

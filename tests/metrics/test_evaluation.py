@@ -14,8 +14,8 @@ from skhash.metrics import (
     Ranking,
     average_precision,
     evaluate_histograms,
+    evaluate_queries,
     evaluate_ranking,
-    evaluate_with_curve,
     evaluation,
     fast_ap,
     iter_histograms,
@@ -76,13 +76,13 @@ def test_metrics_of_a_ranking_are_those_of_its_histogram(ranking, empty):
     assert values == pytest.approx(expected, abs=1e-14, nan_ok=True)
 
 
-def test_all_metrics_and_the_curve_take_one_pass(ranking, monkeypatch):
+def test_all_metrics_and_their_values_per_query_take_one_pass(ranking, monkeypatch):
     calls = counted(monkeypatch)
-    values, *curve = evaluate_with_curve(ranking, ["ap", "recall_radius_2", "ap"], empty="zero")
+    means, values = evaluate_queries(ranking, ["ap", "recall_radius_2", "ap"], empty="zero")
     assert len(calls) == 1
-    assert list(values) == ["ap", "recall_radius_2"]
-    assert_array_equal(curve, precision_recall_curve(histogram(ranking), empty="zero")[:2])
-    assert curve[1][2] == values["recall_radius_2"]
+    assert list(means) == list(values) == ["ap", "recall_radius_2"]
+    assert_array_equal(values["ap"], average_precision(histogram(ranking), empty="zero", average=False))
+    assert means == {name: of_queries.mean() for name, of_queries in values.items()}
 
 
 @pytest.mark.parametrize(
