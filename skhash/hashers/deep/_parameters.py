@@ -70,7 +70,7 @@ input_dropout : float, default={input_dropout}
     and for "mlp". None uses p / (1 - p) = 3 n_features / n_samples, at most 0.6, for linear
     hashers, and 4 n_features / n_samples, at most 3, for "mlp".
 smoothing : float, default=None
-    Exponent of :class:`~skhash.engine.smoothing.Smoothing`, which makes features that occur
+    Exponent of :class:`~skhash.engine.layers.Smoothing`, which makes features that occur
     together act together. For linear hashers of vectors only. None uses 0.4 for tags (less than
     5 % of the entries are nonzero) that are learned from shared labels, and 0 otherwise.
 hidden_dropout : float, default={hidden_dropout}

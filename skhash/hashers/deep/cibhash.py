@@ -31,8 +31,7 @@ from skhash._compat import Interval, StrOptions
 from skhash.engine import Encoder, Objective
 from skhash.engine.augment import two_views
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._binarize import bernoulli_sign
-from skhash.hashers.deep._contrast import nt_xent, view_maker
+from skhash.hashers.deep._objectives import bernoulli_sign, nt_xent, view_maker
 from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LRSchedule, Optimizer, RandomState
 
 

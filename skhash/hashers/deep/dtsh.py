@@ -20,9 +20,8 @@ from torch.nn.functional import softplus
 from skhash._compat import Interval
 from skhash.affinity import level_indices
 from skhash.engine import Objective
-from skhash.hashers.deep._objectives import QuantizedObjective
+from skhash.hashers.deep._objectives import QuantizedDeepHasher, QuantizedObjective
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
-from skhash.hashers.deep._quantized import QuantizedDeepHasher
 
 _MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
 

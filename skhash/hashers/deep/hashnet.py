@@ -27,10 +27,10 @@ import torch
 from skhash._compat import Interval, StrOptions
 from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
 from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
-from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import pairwise_loss
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._starts import compute_activations
 
 # a * nbits, which is about 10 in the authors' code at 48 bits. With two hidden layers, a smaller value and more weight
 # decay also work for many classes and for few samples per class (experiments/defaults.py).

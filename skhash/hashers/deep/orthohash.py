@@ -31,7 +31,7 @@ from skhash._compat import Interval
 from skhash._validation.schema import Array
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._labels import LabelsMixin, batch_labels
+from skhash.hashers.deep._objectives import LabelsMixin, batch_labels
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
 _N_CANDIDATES = 5000  # random codes to choose from

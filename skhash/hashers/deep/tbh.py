@@ -41,7 +41,7 @@ from skhash._compat import Interval
 from skhash.engine import Encoder, Objective
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._binarize import bernoulli_sign
+from skhash.hashers.deep._objectives import bernoulli_sign
 from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
 
 
