@@ -3,9 +3,9 @@
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ from skhash.engine.layers import N_MAX_DIRECTIONS
 from skhash.engine.runtime import from_first, gather, n_processes
 from skhash.hashers.deep._checkpoints import FREE, TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
-from skhash.hashers.deep._parameters import CONSTRAINTS, document
+from skhash.hashers.deep._parameters import CONSTRAINTS, SHARED, SharedParameters, document, list_parameters
 from skhash.hashers.deep._starts import compute_activations
 from skhash.hashers.deep._stored import StoredMixin
 
@@ -81,6 +81,8 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
+    _shared_defaults: ClassVar[dict[str, Any]] = {}  # defaults of shared parameters that differ from the usual ones
+    _lacking: ClassVar[Sequence[str]] = ()  # shared parameters that the class does not have
     _settings: tuple[str, ...]
     _recipes: dict[str, tuple[Any, ...]]
     _sgd_rates: dict[str, float]
@@ -92,7 +94,19 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            list_parameters(cls)
         document(cls)
+
+    def __init__(self, nbits: int = 32, **shared: Unpack[SharedParameters]) -> None:
+        self.nbits = nbits
+        given: dict[str, Any] = dict(shared)
+        for name, default in (SHARED | self._shared_defaults).items():
+            if name not in self._lacking:
+                setattr(self, name, given.pop(name, default))
+        if given:
+            name = next(iter(given))
+            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -529,6 +543,9 @@ class DeepHasher(StoredMixin, BaseHasher):
         state: dict[str, Any] = super().__getstate__().copy()
         state.pop("_cache", None)
         return state
+
+
+list_parameters(DeepHasher)
 
 
 def has_channels_last(shape: tuple[int, ...]) -> bool:

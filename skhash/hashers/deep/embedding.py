@@ -22,8 +22,7 @@ import copy
 import math
 import warnings
 from numbers import Real
-from os import PathLike
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +38,7 @@ from skhash.engine import Encoder, Objective, Trainer, count_batches, evenly_spa
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._objectives import sign
-from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, QueryEncoder, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
@@ -254,6 +253,10 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     `temperature` is not used, and the defaults are those of the rows "relevance" of the table. Without an
     affinity, ``input_dropout=None`` is 0.
 
+    Of the parameters that other deep hashers have, `augment` is missing: what is learned are the neighbors of the
+    given vectors, and a changed vector has others. `early_stopping` is True by default, because only held-out
+    queries tell whether training is better than its start.
+
     {defaults}
 
     From 32 bits on, or with factors, codes reconstruct the items without backbone, smoothing and affinity, and
@@ -300,60 +303,27 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
     _n_digits = {"cosine": 4, "inner": 0, "euclidean": 8}
 
+    _shared_defaults: ClassVar = {
+        "affinity": None,
+        "hidden_dropout": 0.0,
+        "early_stopping": True,
+        "n_iter_no_change": 50,
+    }
+    _lacking: ClassVar = ("augment",)
+
     def __init__(
         self,
         nbits: int = 256,
         *,
         metric: VectorMetric = "cosine",
         temperature: float = 0.25,
-        affinity: Affinity | None = None,
         factors: bool = False,
-        backbone: Backbone = None,
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = None,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.0,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 50,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
+        super().__init__(nbits, **shared)
         self.metric = metric
         self.temperature = temperature
-        self.affinity = affinity
         self.factors = factors
-        self.backbone = backbone
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
 
     def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
         """Real queries, which are compared with codes by their inner product with the signs of the bits.

@@ -39,8 +39,7 @@ import math
 import warnings
 from functools import partial
 from numbers import Integral, Real
-from os import PathLike
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +54,10 @@ from skhash.engine.augment import augmented
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import nt_xent, sign, view_maker
-from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._parameters import (
+    Augmentation,
+    SharedParameters,
+)
 
 _VARIANTS = ("full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label")
 _MAX_WEIGHTS = 2**23  # entries of the soft permutations in memory at a time: 32 MiB
@@ -323,6 +325,8 @@ class NSHHasher(DeepHasher):
         "augment": [StrOptions({"auto"}), callable],
     }
 
+    _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0, "hidden_dropout": 0.0}
+
     def __init__(
         self,
         nbits: int = 32,
@@ -335,54 +339,17 @@ class NSHHasher(DeepHasher):
         variant: str = "full",
         own_view: Literal["sorted", "first"] | None = None,
         own_view_weight: float = 0.2,
-        augment: Literal["auto"] | Augmentation = "auto",
-        affinity: Affinity = "auto",
-        backbone: Backbone = "mlp",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = 0.0,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.0,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
-        self.n_latent, self.n_positives = n_latent, n_positives
-        self.temperature, self.sort_temperature = temperature, sort_temperature
-        self.quantization_weight, self.variant = quantization_weight, variant
-        self.own_view, self.own_view_weight = own_view, own_view_weight
-        self.augment, self.affinity = augment, affinity
-        self.backbone = backbone
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.early_stopping = early_stopping
-        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
+        super().__init__(nbits, **shared)
+        self.n_latent = n_latent
+        self.n_positives = n_positives
+        self.temperature = temperature
+        self.sort_temperature = sort_temperature
+        self.quantization_weight = quantization_weight
+        self.variant = variant
+        self.own_view = own_view
+        self.own_view_weight = own_view_weight
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)
