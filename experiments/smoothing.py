@@ -25,7 +25,7 @@ from _splits import rank_held_out
 from skhash import ITQCCAHasher, KSHHasher, SDHHasher, TALRHasher
 from skhash.affinity import resolve_affinity
 from skhash.datasets import load_dataset
-from skhash.engine.smoothing import N_MAX_DIRECTIONS, Smoothing
+from skhash.engine.layers import N_MAX_DIRECTIONS, Smoothing
 
 SMOOTHING = (0.0, 0.2, 0.4, 0.6)
 BASELINES = {"itq-cca": ITQCCAHasher, "sdh": SDHHasher, "ksh": KSHHasher}

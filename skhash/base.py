@@ -131,7 +131,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             self._resolve_defaults(X)
             context = self._init_callback_context(max_subtasks=self._n_tasks())
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
-            with self._thread_limits():
+            with self._environment():
                 self._fit(X, targets, **options)
             self._store_database(X, targets)
             context.call_on_fit_task_end(estimator=self, X=X, y=targets)
@@ -153,7 +153,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
         """Activations of validated samples, of shape (n_samples, nbits)."""
 
-    def _project_few(self, X: Any) -> npt.NDArray[np.floating] | None:
+    def _project_small(self, X: Any) -> npt.NDArray[np.floating] | None:
         """Activations of few validated samples without limits of threads; None for many, or without such a way."""
         return None
 
@@ -392,7 +392,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         if targets is not None and (self._supervised or callable(self.affinity)):
             self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
 
-    def _thread_limits(self) -> AbstractContextManager[None]:
+    def _environment(self) -> AbstractContextManager[None]:
         """Context manager for learning and hashing with one thread, since the rounding depends on their number."""
         return one_thread()
 

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 import skhash
 from skhash.engine import Trainer
-from skhash.engine.processes import gather, is_first
+from skhash.engine.runtime import gather, is_first
 
 BATCH = 101  # not divisible among the processes
 NO_NOISE = {"backbone": "mlp", "input_dropout": 0.0, "hidden_dropout": 0.0}

@@ -52,9 +52,9 @@ class Slice(NamedTuple):
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Concatenate a function of the activations of validated samples over batches."""
-    if (few := hasher._project_few(X)) is not None:
+    if (few := hasher._project_small(X)) is not None:
         return function(check_activations(few, hasher))
-    with hasher._thread_limits():
+    with hasher._environment():
         batches = (hasher._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
         return np.concatenate([function(check_activations(activations, hasher)) for activations in batches])
 
@@ -64,7 +64,7 @@ def map_samples(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]
     if not is_sliced(X) or X.shape[0] <= ENCODE_BATCH_SIZE:
         return map_batches(hasher, hasher._validate_samples(X), function)
     convert = Converter(hasher)
-    with hasher._thread_limits(), closing(_slices(array_source(X), ENCODE_BATCH_SIZE)) as slices:
+    with hasher._environment(), closing(_slices(array_source(X), ENCODE_BATCH_SIZE)) as slices:
         return np.concatenate([function(convert.activations(part)) for part in slices])
 
 
@@ -103,7 +103,7 @@ def encode_block(hasher: Any, X: Any) -> Codes:
     if not X.shape[0]:
         return np.empty((0, -(-hasher._n_features_out // 8)), dtype=np.uint8)
     convert, source = Converter(hasher), _open(hasher, X)
-    with hasher._thread_limits():
+    with hasher._environment():
         return np.concatenate(
             [convert.codes(Slice(part, False, is_valid=source.is_valid)) for part in source.slices(ENCODE_BATCH_SIZE)]
         )
@@ -122,7 +122,7 @@ def into_file(
     check_writable(path)
     records = None
     try:
-        with hasher._thread_limits(), closing(_slices(source, size, with_checksum=True)) as slices:
+        with hasher._environment(), closing(_slices(source, size, with_checksum=True)) as slices:
             for part in slices:
                 if records is None:
                     records = ResumableRecords(path, width, _identity(hasher, source, part.samples, size))
@@ -155,7 +155,7 @@ class Converter:
 
     def _projected(self, part: Slice) -> Any:
         X = self._validated(part)
-        few = self.hasher._project_few(X) if part.is_only else None
+        few = self.hasher._project_small(X) if part.is_only else None
         return self.hasher._project(X) if few is None else few
 
     def _validated(self, part: Slice) -> Any:
@@ -214,7 +214,7 @@ def _into_array(
     width, parts, n_done = -(-hasher._n_features_out // 8), [], 0
     if out is not None:
         _check_out(out, source.n, width)
-    with hasher._thread_limits(), closing(_slices(source, size)) as slices:
+    with hasher._environment(), closing(_slices(source, size)) as slices:
         for part in slices:
             codes = convert.codes(part)
             if out is None:

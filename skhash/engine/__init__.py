@@ -5,12 +5,11 @@ from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.checkpoint import Checkpoint
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, unit_of
-from skhash.engine.encoder import Encoder
-from skhash.engine.few import FewEncoder
+from skhash.engine.encoder import Encoder, NumpyEncoder
 from skhash.engine.identity import Identity, fingerprint
+from skhash.engine.layers import Smoothing, are_tags
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import full_precision, own_settings, resolve_device, seeded
-from skhash.engine.smoothing import Smoothing, are_tags
 from skhash.engine.states import as_arrays, as_tensors
 from skhash.engine.training import Schedule, Trainer, count_batches
 
@@ -19,8 +18,8 @@ __all__ = [
     "Checkpoint",
     "DatasetArray",
     "Encoder",
-    "FewEncoder",
     "Identity",
+    "NumpyEncoder",
     "Objective",
     "Schedule",
     "Smoothing",

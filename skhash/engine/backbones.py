@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from skhash.engine.dropout import Dropout
+from skhash.engine.layers import Dropout
 
 HIDDEN = 512  # width of the two hidden layers of "mlp"
 # channels of the convolutions of "conv"; a 0 halves the image

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from skhash.engine._adamw import stepper
-from skhash.engine._linear_step import LinearStep, is_by_hand
-from skhash.engine._shared_step import shared_loss
 from skhash.engine._state_checks import check_state
 from skhash.engine.augment import augmented
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
-from skhash.engine.runtime import generator_states, restore_generators
+from skhash.engine.runtime import generator_states, n_processes, restore_generators, seeded
 
 
 @dataclass(frozen=True)
@@ -320,3 +321,235 @@ def _build_scheduler(optimizer: torch.optim.Optimizer, schedule: Schedule, n_ste
     if callable(schedule.lr_schedule):
         return schedule.lr_schedule(optimizer)
     return None if schedule.lr_schedule == "constant" else CosineAnnealingLR(optimizer, T_max=n_steps)
+
+
+N_MAX_VALUES = 2**18  # of all parameters; with more, the overhead of torch is a small part of a step
+
+
+def stepper(optimizer: torch.optim.Optimizer, is_built_in: bool) -> Callable[[], Any]:
+    """Function that makes a step of an optimizer: compiled for few values of the built-in AdamW, else that of torch."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    is_small = sum(parameter.numel() for parameter in parameters) <= N_MAX_VALUES
+    are_plain = all(parameter.dtype == torch.float32 and parameter.is_contiguous() for parameter in parameters)
+    if not (is_built_in and is_small and are_plain):
+        return optimizer.step
+    return _CompiledSteps(optimizer)
+
+
+class _CompiledSteps:
+    """Function that makes a compiled step of AdamW; it keeps the arrays of the tensors from step to step."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        from skhash.engine._kernels import step_adamw
+
+        self.optimizer, self._step_adamw = optimizer, step_adamw
+        self._arrays: dict[tuple[int, str], tuple[torch.Tensor, npt.NDArray[Any]]] = {}
+
+    def __call__(self) -> None:
+        pairs = [(group, parameter) for group in self.optimizer.param_groups for parameter in group["params"]]
+        states = [self.optimizer.state[parameter] for _, parameter in pairs]
+        if not all(states):
+            self.optimizer.step()  # the first step makes the state
+            return
+        for i, ((group, parameter), state) in enumerate(zip(pairs, states, strict=True)):
+            if parameter.grad is not None:
+                value, gradient = self._array(i, "value", parameter), self._array(i, "gradient", parameter.grad)
+                mean, square, n_steps = (
+                    self._array(i, name, state[name]) for name in ("exp_avg", "exp_avg_sq", "step")
+                )
+                n_steps += 1
+                numbers = group["lr"], group["weight_decay"], *group["betas"], group["eps"], n_steps.item()
+                self._step_adamw(value, gradient, mean, square, *numbers)
+
+    def _array(self, i: int, name: str, tensor: torch.Tensor) -> npt.NDArray[Any]:
+        """Tensor of parameter i as a flat array, which is made again if the tensor is another object."""
+        made_from, array = self._arrays.get((i, name), (None, None))
+        if made_from is not tensor or array is None:
+            array = tensor.detach().contiguous().view(-1).numpy()
+            if tensor.is_contiguous():  # the array shares its memory
+                self._arrays[i, name] = tensor, array
+        return array
+
+
+class LinearStep:
+    """Loss of a batch of a linear encoder; the gradients are stored in the parameters."""
+
+    def __init__(self, encoder: Encoder, objective: Objective, X: Any, max_samples: int) -> None:
+        from skhash.engine._kernels import center_and_drop
+
+        self.encoder, self.X, self._center_and_drop = encoder, X, center_and_drop
+        self._differentiate: Any = objective.loss_by_hand
+        is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
+        self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
+        self._parameters = encoder.hash.weight, encoder.hash.bias
+        self._values = tuple(parameter.detach() for parameter in self._parameters)  # torch records no graph for them
+        self._gradients = tuple(torch.empty_like(value) for value in self._values)
+        self._samples = torch.empty(max_samples, X.shape[1]).numpy()
+        self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
+
+    @np.errstate(over="ignore", invalid="ignore")  # the training loop raises if the loss is not finite
+    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> float:
+        """Loss of the batch with these indices and targets."""
+        (weight, bias), (weight_slopes, bias_slopes) = self._values, self._gradients
+        samples = torch.from_numpy(self._read(indices))
+        outputs = torch.addmm(bias, samples, weight.T)
+        loss: float
+        loss, slopes = self._differentiate(outputs.numpy(), targets)
+        slopes = torch.from_numpy(slopes)
+        torch.mm(slopes.T, samples, out=weight_slopes)
+        torch.sum(slopes, 0, out=bias_slopes)
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
+        return loss
+
+    def _read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Samples of a batch, centered, scaled and with dropout, of shape (n_batch, n_features)."""
+        factor, n_dropped, seed = self._dropout.draw(self._scale.item())
+        samples, X = self._samples[: len(indices)], self.X
+        if not self._is_plain:
+            X, indices = self.encoder.read(X, indices).numpy(), np.arange(len(indices))
+        self._center_and_drop(X, indices, self._mean, np.float32(factor), n_dropped, np.uint64(seed), samples)
+        return samples
+
+
+def is_by_hand(encoder: Encoder, objective: Objective, augment: Any) -> bool:
+    """Whether :class:`LinearStep` suits: a linear encoder on the CPU, a known derivative, one process, no `augment`."""
+    layers = encoder.backbone, encoder.norm
+    is_linear = type(encoder) is Encoder and all(type(layer) is nn.Identity for layer in layers)
+    is_alone = n_processes() == 1 and next(objective.parameters(), None) is None
+    is_on_cpu = encoder.mean.device.type == "cpu"
+    return is_linear and is_on_cpu and is_alone and augment is None and objective.loss_by_hand is not None
+
+
+def shared_loss(encoder: Encoder, objective: Objective) -> Callable[..., torch.Tensor]:
+    """Function of samples, targets and indices that returns the loss; several processes share the backbone."""
+    if n_processes() == 1:
+        return functools.partial(objective, encoder)
+    if next(encoder.backbone.parameters(), None) is not None:
+        encoder.run_backbone = _DividedBackbone(encoder.backbone)
+    return DistributedDataParallel(_Step(encoder, objective), find_unused_parameters=True)
+
+
+class _Step(nn.Module):
+    """Encoder and objective as one module."""
+
+    def __init__(self, encoder: Encoder, objective: Objective) -> None:
+        super().__init__()
+        self.encoder, self.objective = encoder, objective
+
+    def forward(self, X: torch.Tensor, targets: Any, indices: Any) -> torch.Tensor:
+        loss: torch.Tensor = self.objective(self.encoder, X, targets, indices)
+        return loss
+
+
+class _DividedBackbone:
+    """Outputs of a backbone for a batch whose samples are divided among the processes.
+
+    Batches of fewer than two samples per process are not divided.
+    """
+
+    def __init__(self, backbone: nn.Module) -> None:
+        self.backbone, self.is_dividing = backbone, False
+        for module in backbone.modules():
+            if isinstance(module, _BatchNorm):
+                module.forward = functools.partial(self._normalize, module, module.forward)  # type: ignore[method-assign]
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        n_parts, rank = n_processes(), dist.get_rank()
+        if len(X) < 2 * n_parts:
+            return self.backbone(X)  # type: ignore[no-any-return]
+        sizes = [len(X) // n_parts + (i < len(X) % n_parts) for i in range(n_parts)]
+        self.is_dividing = True
+        try:
+            outputs = _with_own_draws(self.backbone, X.split(sizes)[rank], rank)
+        finally:
+            self.is_dividing = False
+        gathered: torch.Tensor = _Gather.apply(outputs.float(), sizes, rank)
+        return gathered
+
+    def _normalize(
+        self, module: _BatchNorm, normalize: Callable[[torch.Tensor], torch.Tensor], X: torch.Tensor
+    ) -> torch.Tensor:
+        """Batch normalization by the moments of the whole batch, not of the part."""
+        if not (self.is_dividing and module.training):
+            return normalize(X)
+        axes, shape = [0, *range(2, X.ndim)], (1, -1, *(1 for _ in X.shape[2:]))
+        values = X.float()
+        n = _Sum.apply(values.new_tensor([values.numel() / values.shape[1]]))
+        mean = _Sum.apply(values.sum(axes)) / n
+        deviations = values - mean.view(shape)
+        variance = _Sum.apply(deviations.square().sum(axes)) / n
+        if module.running_mean is not None:
+            _update_moments(module, mean.detach(), (variance * n / (n - 1)).detach())
+        outputs = deviations * torch.rsqrt(variance + module.eps).view(shape)
+        if module.affine:
+            outputs = outputs * module.weight.view(shape) + module.bias.view(shape)
+        normalized: torch.Tensor = outputs.to(X.dtype)
+        return normalized
+
+
+def _update_moments(module: _BatchNorm, mean: torch.Tensor, variance: torch.Tensor) -> None:
+    """Running moments after one more batch."""
+    module.num_batches_tracked.add_(1)  # type: ignore[union-attr]
+    rate = 1 / float(module.num_batches_tracked) if module.momentum is None else module.momentum  # type: ignore[arg-type]
+    module.running_mean.lerp_(mean, rate)  # type: ignore[union-attr]
+    module.running_var.lerp_(variance, rate)  # type: ignore[union-attr]
+
+
+def _with_own_draws(backbone: nn.Module, X: torch.Tensor, rank: int) -> torch.Tensor:
+    """Outputs of a backbone that draws other random numbers in each process.
+
+    The generators are restored afterwards; if it drew, each advances by one number, so that they stay equal.
+    """
+    shared = torch.Generator()
+    shared.set_state(torch.get_rng_state())
+    seed = int(torch.randint(2**31 - 2**16, (), generator=shared)) + rank
+    with seeded(seed, X.device):
+        before = generator_states(X.device)
+        outputs: torch.Tensor = backbone(X)
+        drew = _differ(before, generator_states(X.device))
+    if drew:
+        torch.rand(())
+    return outputs
+
+
+def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether states of generators differ."""
+    (_, key, *rest), (_, next_key, *next_rest) = before["numpy"], after["numpy"]
+    tensors = [(before[name], after[name]) for name in ("torch", "cuda") if name in before]
+    same = all(torch.equal(*pair) for pair in [*tensors, (key, next_key)])
+    return not (same and rest == next_rest and before["python"] == after["python"])
+
+
+class _Gather(torch.autograd.Function):
+    """The outputs of all processes. All compute the same loss, so no gradients are exchanged."""
+
+    @staticmethod
+    def forward(ctx: Any, outputs: torch.Tensor, sizes: list[int], rank: int) -> torch.Tensor:
+        ctx.sizes, ctx.rank = sizes, rank
+        padded = outputs.new_zeros(max(sizes), *outputs.shape[1:])
+        padded[: len(outputs)] = outputs
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return gradient.split(ctx.sizes)[ctx.rank] * len(ctx.sizes), None, None
+
+
+class _Sum(torch.autograd.Function):
+    """Sum over the processes, of values and of gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:
+        total = values.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        total: torch.Tensor = gradient.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total

@@ -59,7 +59,7 @@ def check_activations(hasher: BaseHasher) -> None:
     """Raise ValueError unless a sample of zeros has finite activations; images and backbone modules are not checked."""
     is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1  # images may have an old n_features_in_
     if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
-        with np.errstate(all="ignore"), hasher._thread_limits():
+        with np.errstate(all="ignore"), hasher._environment():
             activations = hasher._project(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
         Array("1 nbits").check("project", activations, {"nbits": hasher._nbits})
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skhash.engine import _adamw
-from skhash.engine._adamw import stepper
+from skhash.engine import training
+from skhash.engine.training import stepper
 
 
 def parameters():
@@ -44,7 +44,7 @@ def test_equals_torch():
 @pytest.mark.parametrize("reason", ["given", "large", "double"])
 def test_other_steps_are_those_of_the_optimizer(monkeypatch, reason):
     if reason == "large":
-        monkeypatch.setattr(_adamw, "N_MAX_VALUES", 10)
+        monkeypatch.setattr(training, "N_MAX_VALUES", 10)
     values = torch.zeros(11, dtype=torch.float64 if reason == "double" else torch.float32)
     optimizer = torch.optim.AdamW([values])
     assert stepper(optimizer, reason != "given") == optimizer.step

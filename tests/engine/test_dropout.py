@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from skhash.engine import seeded
-from skhash.engine.dropout import Dropout
+from skhash.engine.layers import Dropout
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from skhash.engine import ArraySubset, DatasetArray, Encoder, Objective, Schedule, Trainer, seeded
-from skhash.engine._linear_step import LinearStep, is_by_hand
+from skhash.engine.training import LinearStep, is_by_hand
 
 CPU = torch.device("cpu")
 

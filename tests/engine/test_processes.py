@@ -6,38 +6,38 @@ import torch
 from _helpers import quick
 from torch import nn
 
-from skhash.engine import Encoder, _shared_step, processes, seeded
-from skhash.engine._shared_step import _Gather, _with_own_draws
-from skhash.hashers.deep import _checkpoints, _processes
+from skhash.engine import Encoder, runtime, seeded, training
+from skhash.engine.training import _Gather, _with_own_draws
+from skhash.hashers.deep import _base, _checkpoints
 
 CPU = torch.device("cpu")
 
 
 def play(monkeypatch, rank, n=2):
     """Be one of `n` processes."""
-    monkeypatch.setattr(processes, "n_processes", lambda: n)
-    monkeypatch.setattr(processes.dist, "get_rank", lambda: rank)
+    monkeypatch.setattr(runtime, "n_processes", lambda: n)
+    monkeypatch.setattr(runtime.dist, "get_rank", lambda: rank)
 
 
 def test_the_first_process_calls_and_the_others_get_its_value_or_its_error(monkeypatch):
     sent, calls = [], []
 
     def broadcast(values, src):
-        if processes.is_first():
+        if runtime.is_first():
             sent[:] = values
         values[:] = sent
 
-    monkeypatch.setattr(processes.dist, "broadcast_object_list", broadcast)
+    monkeypatch.setattr(runtime.dist, "broadcast_object_list", broadcast)
     for rank in (0, 1):
         play(monkeypatch, rank)
-        assert processes.call_in_first(lambda: calls.append(1) or 5) == 5
+        assert runtime.call_in_first(lambda: calls.append(1) or 5) == 5
     for rank in (0, 1):
         play(monkeypatch, rank)
         with pytest.raises(ZeroDivisionError):
-            processes.call_in_first(lambda: 1 / 0)
+            runtime.call_in_first(lambda: 1 / 0)
     for rank in (0, 1):
         play(monkeypatch, rank)
-        assert processes.from_first(rank) == 0
+        assert runtime.from_first(rank) == 0
     assert calls == [1]
 
 
@@ -57,19 +57,19 @@ def test_processes_with_other_data_or_parameters_are_named(monkeypatch, digits, 
     def gather(identity):
         return [identity, other or identity]
 
-    monkeypatch.setattr(_processes, "n_processes", lambda: 2)
-    monkeypatch.setattr(_processes, "gather", gather)
+    monkeypatch.setattr(_base, "n_processes", lambda: 2)
+    monkeypatch.setattr(_base, "gather", gather)
     hasher = quick("HashNetHasher", learning_rate=0.1).fit(digits.X[:50], digits.y[:50])
     changed = quick("HashNetHasher", learning_rate=0.1 + change.get("learning_rate", 0))
     changed.settings_ = hasher.settings_ | {"learning_rate": changed.learning_rate}
     n = 50 - change.get("n", 0)
     found = []
-    monkeypatch.setattr(_processes, "gather", lambda identity: found.append(identity) or [identity])
-    _processes.check_same_training(changed, digits.X[:n] + change.get("X", 0), digits.y[:n] + change.get("y", 0))
+    monkeypatch.setattr(_base, "gather", lambda identity: found.append(identity) or [identity])
+    _base.check_same_training(changed, digits.X[:n] + change.get("X", 0), digits.y[:n] + change.get("y", 0))
     (other,) = found
-    monkeypatch.setattr(_processes, "gather", gather)
+    monkeypatch.setattr(_base, "gather", gather)
     with pytest.raises(ValueError, match=f"Process 1 differs from process 0 in: {named}"):
-        _processes.check_same_training(hasher, digits.X[:50], digits.y[:50])
+        _base.check_same_training(hasher, digits.X[:50], digits.y[:50])
 
 
 def test_what_a_backbone_draws_differs_between_processes_and_leaves_them_together():
@@ -98,7 +98,7 @@ def test_gathered_outputs_and_their_gradients(monkeypatch):
         for place, part in zip(found, parts, strict=True):
             place[: len(part)] = part
 
-    monkeypatch.setattr(_shared_step.dist, "all_gather", all_gather)
+    monkeypatch.setattr(training.dist, "all_gather", all_gather)
     own = parts[1].clone().requires_grad_()
     gathered = _Gather.apply(own, [3, 2], 1)
     assert torch.equal(gathered, torch.cat(parts))
@@ -110,8 +110,8 @@ def test_gathered_outputs_and_their_gradients(monkeypatch):
 def test_batch_normalization_by_the_moments_of_all_parts(monkeypatch, shape):
     X = torch.from_numpy(np.random.default_rng(0).normal(2, 3, shape)).float()
     plain, shared = (nn.BatchNorm1d(3) if len(shape) == 2 else nn.BatchNorm2d(3) for _ in range(2))
-    monkeypatch.setattr(_shared_step.dist, "all_reduce", lambda values: None)  # the only process: the sums are its own
-    divided = _shared_step._DividedBackbone(shared)
+    monkeypatch.setattr(training.dist, "all_reduce", lambda values: None)  # the only process: the sums are its own
+    divided = training._DividedBackbone(shared)
     divided.is_dividing = True
     given, same = X.clone().requires_grad_(), X.clone().requires_grad_()
     torch.testing.assert_close(shared(same), plain(given))
@@ -127,6 +127,6 @@ def test_batch_normalization_by_the_moments_of_all_parts(monkeypatch, shape):
 
 def test_one_process_shares_nothing():
     encoder = Encoder(4, 3, "mlp")
-    loss = _shared_step.shared_loss(encoder, nn.Identity())
+    loss = training.shared_loss(encoder, nn.Identity())
     assert encoder.run_backbone is None
     assert (loss.func.__class__, loss.args) == (nn.Identity, (encoder,))

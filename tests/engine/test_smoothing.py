@@ -13,7 +13,7 @@ from torch import nn
 from skhash import HashNetHasher, NSHHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity
 from skhash.engine import Encoder
-from skhash.engine.smoothing import N_MAX_DIRECTIONS, Smoothing, are_tags
+from skhash.engine.layers import N_MAX_DIRECTIONS, Smoothing, are_tags
 from skhash.persistence import load, save
 
 

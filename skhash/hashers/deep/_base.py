@@ -1,10 +1,11 @@
 """DeepHasher: the base class of methods that train a torch encoder on an objective."""
 
 import math
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -16,47 +17,54 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
+from skhash._files import qualified_name
 from skhash._threads import is_forked, one_thread
 from skhash._validation.samples import check_kind
 from skhash.affinity import SharedLabelsAffinity
+from skhash.affinity._pairs import check_pairs
 from skhash.base import BaseHasher, InterruptedFit
 from skhash.engine import (
     ArraySubset,
     DatasetArray,
     Encoder,
-    FewEncoder,
+    NumpyEncoder,
     Objective,
     Schedule,
     Trainer,
     are_tags,
+    as_arrays,
+    as_tensors,
     build_backbone,
     count_batches,
     crop_and_flip,
     evenly_spaced,
+    fingerprint,
     output_width,
     own_settings,
     resolve_device,
     seeded,
 )
-from skhash.engine.few import N_MAX_PRODUCTS
-from skhash.engine.processes import from_first, gather
-from skhash.engine.smoothing import N_MAX_DIRECTIONS
-from skhash.hashers.deep._activations import compute_activations
-from skhash.hashers.deep._checkpoints import TrainingFile
+from skhash.engine.encoder import N_MAX_PRODUCTS
+from skhash.engine.layers import N_MAX_DIRECTIONS
+from skhash.engine.runtime import from_first, gather, n_processes
+from skhash.hashers.deep._checkpoints import FREE, TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
-from skhash.hashers.deep._images import check_channels, check_same_shape
-from skhash.hashers.deep._parameters import CONSTRAINTS, document
-from skhash.hashers.deep._partial_fit import FIXED, PartialFitMixin
-from skhash.hashers.deep._processes import check_same_training
+from skhash.hashers.deep._parameters import CONSTRAINTS, SHARED, SharedParameters, document, list_parameters
+from skhash.hashers.deep._starts import compute_activations
 from skhash.hashers.deep._stored import StoredMixin
 
 # Default dropout of features: slope and upper bound of the ratio p / (1 - p), which grows with the features per sample.
 # Chosen on training samples: for linear hashers by experiments/dropout.py, with a backbone on MNIST and USPS.
 LINEAR_NOISE, NOISE = (3.0, 0.6), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
+#: parameters that decide the weights of the encoder and what is relevant, and stay the same in partial_fit
+FIXED = ("nbits", "backbone", "affinity", "smoothing")
+#: numbers of channels of usual images: gray, RGB, RGBA
+CHANNELS = (1, 3, 4)
+N_COMPARED = 1000  # samples that several processes compare at most
 
 
-class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
+class DeepHasher(StoredMixin, BaseHasher):
     """A hasher whose activations are the outputs of a torch encoder.
 
     A subclass lists its parameters in `__init__` and implements `_objective`. `_settings`
@@ -73,9 +81,12 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
 
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
+    _shared_defaults: ClassVar[dict[str, Any]] = {}  # defaults of shared parameters that differ from the usual ones
+    _lacking: ClassVar[Sequence[str]] = ()  # shared parameters that the class does not have
     _settings: tuple[str, ...]
     _recipes: dict[str, tuple[Any, ...]]
     _sgd_rates: dict[str, float]
+    _objective_params: tuple[str, ...] = ()  # parameters that decide which weights the objective has
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _batch_norm = False  # whether each output is normalized over the batch
     _new_encoder: Callable[..., Encoder] = Encoder  # returns an encoder with initial weights
@@ -83,7 +94,19 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            list_parameters(cls)
         document(cls)
+
+    def __init__(self, nbits: int = 32, **shared: Unpack[SharedParameters]) -> None:
+        self.nbits = nbits
+        given: dict[str, Any] = dict(shared)
+        for name, default in (SHARED | self._shared_defaults).items():
+            if name not in self._lacking:
+                setattr(self, name, given.pop(name, default))
+        if given:
+            name = next(iter(given))
+            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -138,6 +161,87 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         if resume and self.checkpoint is None:
             raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
         return self._run_fit(X, y, resume=resume)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Train for one pass over the next samples of a stream.
+
+        The first call sets the mean and the scale, the directions of smoothing, the affinity and
+        the parameters that are None, so its samples should be like the later ones. The learning
+        rate is constant and may change between calls. A continuation stays in its first stage.
+        The state of the optimizer is kept, and so are the weights of the objective, such as a
+        classifier. The first call after :meth:`fit`, which keeps only the encoder, starts them
+        again. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            The next samples; at least two.
+        y : array-like of shape (n_samples, ...), default=None
+            Their targets. None takes those of a Dataset, if learning needs them.
+
+        Returns
+        -------
+        self : object
+            The hasher. :meth:`score` ranks the samples of this call.
+
+        Raises
+        ------
+        ValueError
+            If `X` or `y` is invalid or does not match the first samples, or if a parameter has
+            changed that the learned weights depend on.
+
+        Warns
+        -----
+        UserWarning
+            If a supervised hasher gets samples without relevant or without irrelevant pairs.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import TALRHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = TALRHasher(16, random_state=0)
+        >>> for start in range(0, 1500, 500):
+        ...     hasher = hasher.partial_fit(X[start : start + 500], y[start : start + 500])
+        >>> [entry["epoch"] for entry in hasher.history_]
+        [1, 2, 3]
+        """
+        with self._restored_on_failure():
+            is_first = not hasattr(self, "weights_")
+            if not is_first:
+                fixed = dict.fromkeys(FIXED) | self._fixed | getattr(self, "_stream", {"fixed": {}})["fixed"]
+                check_unchanged({name: getattr(self, name) for name in fixed}, fixed)
+            X, targets = self._validate_fit_data(X, y, reset=is_first)
+            if is_first:
+                self._nbits, self.history_ = int(self.nbits), []
+                self._fit_affinity(targets)
+            else:
+                self._check_kind_of_targets(targets)
+                self._check_next_targets(targets)
+            if self._supervised:
+                self._warn_without_pairs(targets)
+            if is_first:
+                self._check_options()
+                self._resolve_defaults(X)
+            self.settings_ = self._with_given_values(self.settings_)
+            check_same_training(self, X, targets)
+            device = resolve_device(self.device)
+            rng, seed = self._draw_seed()
+            with self._environment(), seeded(seed, device, self.deterministic):
+                encoder = self._build_encoder(X, rng) if is_first else self._rebuild_encoder(device, training=True)
+                order = np.random.default_rng(seed)
+                constant = {"n_epochs": 1, "n_stages": 1, "lr_schedule": "constant"}
+                trainer = self._build_trainer(encoder, X, targets, order, device, **constant)
+                if hasattr(self, "_stream"):
+                    restore_state(trainer, self._stream, self.optimizer)
+                self.history_ = [*self.history_, {"epoch": len(self.history_) + 1, "loss": trainer.run_epoch()}]
+                fixed = {name: getattr(self, name) for name in ("backbone_lr_scale", *self._objective_params)}
+                self._stream = capture_state(trainer, fixed)
+            self._store_weights(encoder.state_dict())
+            self.n_epochs_ = len(self.history_)
+            self._store_database(X, targets)
+        return self
 
     # --- what a method defines
 
@@ -209,6 +313,22 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
                 "`smoothing` must be None or 0 with a backbone or with samples that are not vectors. "
                 f"Got {self.smoothing} with backbone={self.backbone!r} and samples of shape {self.input_shape_}."
             )
+
+    def _check_kind_of_targets(self, targets: Any) -> None:
+        """Raise ValueError for targets that the affinity cannot compare with those of the last call."""
+        before, one = self.database_y_, slice(0, 1)
+        if self.affinity_ is not None and before is not None and targets is not None:
+            self.affinity_(before[one], targets[one])
+
+    def _check_next_targets(self, targets: Any) -> None:
+        """Raise ValueError for targets that do not match those of the first call."""
+
+    def _warn_without_pairs(self, targets: Any) -> None:
+        try:
+            check_pairs(self.affinity_, targets)
+        except ValueError as error:
+            message = f"{error} Such samples teach little or nothing: mix the samples of a stream."
+            warnings.warn(message, UserWarning, stacklevel=4)
 
     # --- resolve defaults
 
@@ -390,24 +510,27 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         device = resolve_device(self.device)
         cached = getattr(self, "_cache", None)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
-            with self._thread_limits():  # initial weights use OpenMP, which has no threads in a forked process
+            with self._environment():  # initial weights use OpenMP, which has no threads in a forked process
                 encoder = self._rebuild_encoder(torch.device("cpu")).fold().to(device).eval()
             is_dense = self.backbone in (None, "mlp") and len(self.input_shape_) == 1 and type(encoder) is Encoder
-            few = FewEncoder(encoder) if is_dense and device.type == "cpu" else None
-            self._cache = cached = (self.weights_, device, encoder, few)
+            in_numpy = NumpyEncoder(encoder) if is_dense and device.type == "cpu" else None
+            self._cache = cached = (self.weights_, device, encoder, in_numpy)
         return cached[2]
 
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
         activations: npt.NDArray[np.floating] = compute_activations(self._module(), X)
         return activations
 
-    def _project_few(self, X: Any) -> npt.NDArray[np.floating] | None:
+    def _project_small(self, X: Any) -> npt.NDArray[np.floating] | None:
         self._module()
-        few = self._cache[3] if isinstance(X, np.ndarray) else None
-        return few(X) if few is not None and len(X) * few.n_products <= N_MAX_PRODUCTS else None
+        in_numpy = self._cache[3] if isinstance(X, np.ndarray) else None
+        if in_numpy is None or len(X) * in_numpy.n_products > N_MAX_PRODUCTS:
+            return None
+        activations: npt.NDArray[np.floating] = in_numpy(X)
+        return activations
 
     @contextmanager
-    def _thread_limits(self) -> Iterator[None]:
+    def _environment(self) -> Iterator[None]:
         """Limit the threads of torch, and ignore the caller's settings of torch.
 
         A given backbone may use all threads, unless `deterministic` is set or the process is forked.
@@ -420,3 +543,93 @@ class DeepHasher(StoredMixin, PartialFitMixin, BaseHasher):
         state: dict[str, Any] = super().__getstate__().copy()
         state.pop("_cache", None)
         return state
+
+
+list_parameters(DeepHasher)
+
+
+def has_channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether samples look like images of shape (height, width, channels), and not (channels, height, width)."""
+    return len(shape) == 3 and shape[2] in CHANNELS and shape[0] not in CHANNELS and shape[0] > 4 and shape[1] > 4
+
+
+def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
+    """Raise ValueError for training images with the channels last, or warn if a module of the user may take them."""
+    if not has_channels_last(shape):
+        return
+    if not isinstance(backbone, nn.Module):
+        raise ValueError(
+            f"`X` must hold images of shape (channels, height, width). Got samples of shape {shape}, which are "
+            f"{shape[0]} channels. {_remedy(is_dataset)}"
+        )
+    warnings.warn(
+        f"X has images of shape {shape}, and axis 1 is taken for {shape[0]} channels. {_remedy(is_dataset)}",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def check_same_shape(shape: tuple[int, ...], fitted: tuple[int, ...], is_dataset: bool) -> None:
+    """Raise ValueError unless samples have the shape of the training samples."""
+    if shape != fitted:
+        hint = f" {_remedy(is_dataset)}" if (*shape[2:], *shape[:2]) == fitted else ""
+        raise ValueError(f"`X` must have samples of shape {fitted}, as in fit. Got {shape} instead.{hint}")
+
+
+def _remedy(is_dataset: bool) -> str:
+    move = "return image.transpose(2, 0, 1) from the Dataset" if is_dataset else "pass X.transpose(0, 3, 1, 2)"
+    return f"If the channels are last, {move}."
+
+
+def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
+    """Raise ValueError in every process unless all have the same parameters and samples.
+
+    At most 1,000 samples are compared.
+    """
+    if n_processes() == 1:
+        return
+    params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
+    plain = {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | None)}
+    chosen = evenly_spaced(len(X), N_COMPARED)
+    some = None if targets is None else targets[chosen]
+    settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
+    identity = fingerprint(settings, X[chosen], some)
+    for rank, other in enumerate(gather(identity)):
+        if rank == 0:
+            first = set(other.entries)
+        elif differing := sorted({name for name, *_ in first.symmetric_difference(other.entries)}):
+            raise ValueError(
+                "Processes that train one hasher must be given the same parameters, X and y, since each takes its "
+                f"part of every batch by itself. Process {rank} differs from process 0 in: {', '.join(differing)}."
+            )
+
+
+def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    """Raise ValueError if a parameter differs from its value in `fixed`, when the weights were learned."""
+    for name, value in fixed.items():
+        given = params[name]
+        if name == "backbone_lr_scale" and given and value:
+            continue  # the backbone is trained with both values
+        if given is not value and given != value:
+            raise ValueError(_message(name, given, value))
+
+
+def capture_state(trainer: Trainer, fixed: dict[str, Any]) -> dict[str, Any]:
+    """State of arrays and plain values that the next call continues from, without the weights of the encoder."""
+    state: dict[str, Any] = as_arrays(trainer.state_dict()) | {"n_epochs_done": 0, "fixed": fixed}
+    del state["encoder"]
+    return state | {"optimizer_class": qualified_name(trainer.optimizer)}
+
+
+def restore_state(trainer: Trainer, state: dict[str, Any], optimizer: Any) -> None:
+    """Continue a new trainer from a state, with the learning rates and weight decays that are set now."""
+    if qualified_name(trainer.optimizer) != state["optimizer_class"]:
+        raise ValueError(_message("optimizer", optimizer, state["optimizer_class"]))
+    now = [{name: group[name] for name in ("lr", "weight_decay")} for group in trainer.optimizer.param_groups]
+    trainer.load_state_dict(as_tensors(state) | {"encoder": trainer.encoder.state_dict()})
+    for group, values in zip(trainer.optimizer.param_groups, now, strict=True):
+        group.update(values)
+
+
+def _message(name: str, given: Any, value: Any) -> str:
+    return f"`{name}` must stay {value!r} in partial_fit. Got {given!r} instead. Set it back, or fit a new hasher."

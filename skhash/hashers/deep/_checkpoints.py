@@ -10,7 +10,7 @@ import torch
 from skhash.engine import Checkpoint, DatasetArray, Identity, Trainer, fingerprint
 from skhash.engine._state_checks import check_like, check_weights
 from skhash.engine.checkpoint import REMEDY
-from skhash.engine.processes import call_in_first, is_first
+from skhash.engine.runtime import call_in_first, is_first
 from skhash.exceptions import InvalidFileError
 from skhash.hashers.deep._early_stopping import EarlyStopping
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from skhash.codes import binarize, pack
 from skhash.engine import ArraySubset, Encoder
-from skhash.engine.processes import from_first
-from skhash.hashers.deep._activations import compute_activations
+from skhash.engine.runtime import from_first
+from skhash.hashers.deep._starts import compute_activations
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 
 #: assumed standard deviation of the gain of a query; a mean gain below its standard error is noise

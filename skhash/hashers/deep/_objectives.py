@@ -1,4 +1,4 @@
-"""Parts of the losses of several papers: the pairwise likelihood, a penalty of the activations, a soft histogram.
+"""What several papers share: signs, the pairwise likelihood, a penalty of activations, a contrast of views, labels.
 
 With activations u of shape (n, b) and theta_ij = scale <u_i, u_j>, the negative log-likelihood of the similarities
 s_ij, when p(s_ij = 1) = sigma(theta_ij), is the mean over the pairs of different samples (HashNet, DPSH, DHN)
@@ -12,26 +12,91 @@ Methods that pull activations to the two values of a bit (DPSH, DHN, DTSH, Greed
 where |u_ik| - 1 is, up to its sign, the distance of u_ik from sign(u_ik). Both terms are means, so that one weight
 suits every batch size and number of bits.
 
-Methods that rank a batch (TALR, MIHash) count its soft Hamming distances,
+Methods with codes of -1 and 1 in their loss pass the gradient straight through the sign. Methods that rank a batch
+(TALR, MIHash) count its soft Hamming distances,
 
     d = (b - <phi, phi'>) / 2,   phi = tanh(alpha f(x)),
 
 and their loss is a function of the counts (:mod:`skhash.metrics.soft_histogram`).
 """
 
-from typing import Any
+from numbers import Real
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.nn.functional import softplus
+from torch.nn.functional import cross_entropy, normalize, softplus
 
-from skhash.affinity import ClassAffinity, level_indices
+from skhash._compat import Interval
+from skhash._validation.schema import Array
+from skhash.affinity import ClassAffinity, SharedLabelsAffinity, label_matrix, level_indices
 from skhash.affinity._classes import class_codes
 from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
+from skhash.engine.augment import corrupt, moco_v2
+from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._parameters import (
+    Augmentation,
+    SharedParameters,
+)
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics.soft_histogram import soft_histogram
+
+
+def sign(h: torch.Tensor) -> torch.Tensor:
+    """Sign of each activation, 1 for 0, with the gradient of the identity (straight through).
+
+    Parameters
+    ----------
+    h : tensor
+        Activations.
+
+    Returns
+    -------
+    tensor
+        Values -1 and 1, in the shape of `h`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.deep import sign
+    >>> h = torch.tensor([-0.5, 0.0], requires_grad=True)
+    >>> code = sign(h)
+    >>> code.tolist(), torch.autograd.grad(code.sum(), h)[0].tolist()
+    ([-1.0, 1.0], [1.0, 1.0])
+    """
+    return h + (torch.where(h >= 0, 1.0, -1.0) - h).detach()
+
+
+def bernoulli_sign(logits: torch.Tensor) -> torch.Tensor:
+    """Random bits, 1 with probability p = sigmoid(logit) and else -1, with the gradient of their mean 2 p - 1.
+
+    Parameters
+    ----------
+    logits : tensor
+        Logits of the bits.
+
+    Returns
+    -------
+    tensor
+        Values -1 and 1, in the shape of `logits`: sign(p - u), with u uniform in [0, 1) from torch's
+        global generator.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.deep import bernoulli_sign
+    >>> logits = torch.tensor([-200.0, 0.0, 200.0], requires_grad=True)
+    >>> code = bernoulli_sign(logits)
+    >>> code[0].item(), code[2].item()
+    (-1.0, 1.0)
+    >>> torch.autograd.grad(code.sum(), logits)[0].tolist()  # 2 p (1 - p)
+    [0.0, 0.5, 0.0]
+    """
+    p = torch.sigmoid(logits)
+    return sign(2 * (p - torch.rand_like(p)))
+
 
 MAX_LEVELS = 256  # the soft histogram has one plane per level
 _BINARY = np.array([0, 1])
@@ -266,3 +331,147 @@ class HistogramObjective(Objective):
             The loss.
         """
         raise NotImplementedError
+
+
+class QuantizedDeepHasher(DeepHasher):
+    """A supervised hasher with the parameter `quantization_weight`.
+
+    A subclass implements `_objective`, which returns a
+    :class:`~skhash.hashers.deep.QuantizedObjective`. It sets `_recipes`, the default values of
+    `_settings` for "linear" and "deep" hashers, and `_sgd_rates`, the learning rates of SGD.
+
+    Parameters
+    ----------
+    nbits : int, default=32
+        Number of bits of a code.
+    quantization_weight : float, default=None
+        Weight of the penalty; None uses the value of the recipe.
+    affinity : "auto" or callable, default="auto"
+        Which samples are similar.
+    augment : None, "auto" or callable, default=None
+        Maps each training batch (a float32 tensor) to another version of it.
+    {shared parameters}
+
+    Attributes
+    ----------
+    {shared attributes}
+
+    Examples
+    --------
+    >>> from skhash import DHNHasher, DPSHHasher, DTSHHasher
+    >>> from skhash.hashers.deep import QuantizedDeepHasher
+    >>> all(
+    ...     issubclass(cls, QuantizedDeepHasher)
+    ...     for cls in (DHNHasher, DPSHHasher, DTSHHasher)
+    ... )
+    True
+    """
+
+    _supervised = True
+    _settings: tuple[str, ...] = ("n_steps", "batch_size", "learning_rate", "weight_decay", "quantization_weight")
+    _sgd_rates = {"linear": 0.1, "deep": 0.1}
+    _parameter_constraints = DeepHasher._parameter_constraints | {
+        "quantization_weight": [Interval(Real, 0, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        nbits: int = 32,
+        *,
+        quantization_weight: float | None = None,
+        **shared: Unpack[SharedParameters],
+    ) -> None:
+        super().__init__(nbits, **shared)
+        self.quantization_weight = quantization_weight
+
+
+def view_maker(augment: str | Augmentation, shape: tuple[int, ...]) -> Augmentation:
+    """Function that draws a random version of a batch, from the parameter `augment`.
+
+    "auto" is for vectors, and for images with kornia.
+    """
+    if callable(augment):
+        return augment
+    return corrupt if len(shape) == 1 else moco_v2(shape)
+
+
+def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Loss of SimCLR: each view must find the other view of its sample among all other views.
+
+    It is the mean of -log(e^s(i, i') / sum_{j != i} e^s(i, j)) over the 2 n views i with their counterparts i',
+    where s is the cosine over the temperature (Chen et al., ICML 2020).
+
+    Parameters
+    ----------
+    first, second : tensor of shape (n, width)
+        Views; row i of each comes from sample i of the batch.
+    temperature : float
+        Temperature.
+
+    Returns
+    -------
+    tensor of shape ()
+        The loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skhash.hashers.deep import nt_xent
+    >>> views = torch.eye(2)
+    >>> nt_xent(views, views, temperature=1.0)  # ln(1 + 2 / e)
+    tensor(0.5514)
+    """
+    views = normalize(torch.cat([first, second]), dim=1, eps=1e-3)
+    logits = (views @ views.T / temperature).fill_diagonal_(-torch.inf)
+    return cross_entropy(logits, torch.arange(len(views), device=views.device).roll(len(first)))
+
+
+def batch_labels(affinity: Any, targets: Any, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:
+    """0/1 matrix of the labels of a batch, with the dtype and device of its activations.
+
+    The affinity of a sample to one target per class gives its labels.
+    """
+    return torch.from_numpy(np.asarray(affinity(targets, classes))).to(activations)
+
+
+class LabelsMixin:
+    """Mixin of deep hashers with one class of the objective per label; it goes before the base class.
+
+    `classes_` is known when `_objective` is called, and ``affinity_(targets, classes_)`` are the labels of a batch
+    as a 0/1 matrix.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or (n_labels, n_labels)
+        The classes; for a matrix of labels the identity matrix, one label per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash import GreedyHashHasher
+    >>> y = np.array(["cat", "dog", "cat", "dog"])
+    >>> hasher = GreedyHashHasher(8, n_epochs=1, random_state=0).fit(np.eye(4), y)
+    >>> hasher.affinity_(y, hasher.classes_).tolist()
+    [[1, 0], [0, 1], [1, 0], [0, 1]]
+    """
+
+    affinity_: Any
+    classes_: Annotated[npt.NDArray[Any], Array("n_classes ...", "biufUSO")]
+
+    def _fit_affinity(self, targets: Any) -> None:
+        super()._fit_affinity(targets)  # type: ignore[misc]
+        self.classes_ = self._classes_in(targets)
+
+    def _check_next_targets(self, targets: Any) -> None:
+        new = np.setdiff1d(self._classes_in(targets), self.classes_)
+        if len(new):
+            raise ValueError(
+                "`y` must hold classes of the first call of partial_fit only. "
+                f"Got the new classes {new}. The first call must have samples of all classes."
+            )
+
+    def _classes_in(self, targets: Any) -> npt.NDArray[Any]:
+        labels = label_matrix(self.affinity_, targets[:1])  # raises for an affinity without labels
+        if isinstance(self.affinity_, SharedLabelsAffinity):
+            return np.eye(labels.shape[1], dtype=np.int64)
+        return np.unique(targets.toarray() if hasattr(targets, "toarray") else targets)

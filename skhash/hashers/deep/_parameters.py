@@ -1,11 +1,14 @@
-"""Parameters that all deep hashers share: their types, their constraints, and their part of the docstrings."""
+"""Parameters that all deep hashers share: their types, defaults and constraints, and their part of the docstrings.
+
+A new one is added in this file alone.
+"""
 
 import inspect
 import textwrap
 from collections.abc import Callable
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -20,6 +23,60 @@ Backbone = Literal["mlp", "conv"] | nn.Module | None
 LRSchedule = Literal["cosine", "constant"] | Callable[[torch.optim.Optimizer], Any]
 Optimizer = Literal["adam", "sgd"] | Callable[..., torch.optim.Optimizer]
 RandomState = int | np.random.RandomState | None
+
+
+class SharedParameters(TypedDict, total=False):
+    """Types of the shared parameters, for ``**shared: Unpack[SharedParameters]``."""
+
+    backbone: Backbone
+    affinity: Affinity | None
+    n_epochs: int | None
+    batch_size: int | None
+    learning_rate: float | None
+    backbone_lr_scale: float
+    lr_schedule: LRSchedule
+    optimizer: Optimizer
+    weight_decay: float | None
+    input_dropout: float | None
+    smoothing: float | None
+    hidden_dropout: float
+    augment: Augment
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    checkpoint: str | PathLike[str] | None
+    store_database: bool
+    device: str | torch.device
+    mixed_precision: bool
+    deterministic: bool
+    random_state: RandomState
+
+
+#: defaults of the shared parameters, unless `_shared_defaults` of a class has another
+SHARED: dict[str, Any] = {
+    "backbone": None,
+    "affinity": "auto",
+    "n_epochs": None,
+    "batch_size": None,
+    "learning_rate": None,
+    "backbone_lr_scale": 1.0,
+    "lr_schedule": "cosine",
+    "optimizer": "adam",
+    "weight_decay": None,
+    "input_dropout": None,
+    "smoothing": None,
+    "hidden_dropout": 0.3,
+    "augment": None,
+    "early_stopping": False,
+    "validation_fraction": 0.1,
+    "n_iter_no_change": 10,
+    "checkpoint": None,
+    "store_database": True,
+    "device": "auto",
+    "mixed_precision": False,
+    "deterministic": False,
+    "random_state": None,
+}
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "backbone": [StrOptions({"mlp", "conv"}), nn.Module, None],
@@ -70,7 +127,7 @@ input_dropout : float, default={input_dropout}
     and for "mlp". None uses p / (1 - p) = 3 n_features / n_samples, at most 0.6, for linear
     hashers, and 4 n_features / n_samples, at most 3, for "mlp".
 smoothing : float, default=None
-    Exponent of :class:`~skhash.engine.smoothing.Smoothing`, which makes features that occur
+    Exponent of :class:`~skhash.engine.layers.Smoothing`, which makes features that occur
     together act together. For linear hashers of vectors only. None uses 0.4 for tags (less than
     5 % of the entries are nonzero) that are learned from shared labels, and 0 otherwise.
 hidden_dropout : float, default={hidden_dropout}
@@ -136,13 +193,29 @@ needs rich.
 """.strip()
 
 
+def list_parameters(cls: Any) -> None:
+    """Write the shared parameters into the signature of the constructor, where scikit-learn looks for them."""
+    signature = inspect.signature(cls.__init__)
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind != inspect.Parameter.VAR_KEYWORD]
+    if len(own) == len(signature.parameters):  # all of them are listed
+        return
+    types = SharedParameters.__annotations__
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
+        for name, default in (SHARED | cls._shared_defaults).items()
+        if name not in cls._lacking and name not in signature.parameters
+    ]
+    cls.__init__.__signature__ = signature.replace(parameters=[*own, *shared])
+
+
 def document(cls: Any) -> None:
     """Fill the shared parts into the docstring of a deep hasher: parameters, attributes, and the table of defaults."""
     if cls.__doc__ is None:
         return
-    shared, signature = PARAMETERS, cls.__init__.__kwdefaults__ or {}
+    shared = PARAMETERS
     for name in ("backbone", "input_dropout", "hidden_dropout"):
-        shared = shared.replace(f"{{{name}}}", repr(signature.get(name)).replace("'", '"'))
+        default = (SHARED | cls._shared_defaults)[name]
+        shared = shared.replace(f"{{{name}}}", repr(default).replace("'", '"'))
     doc = inspect.cleandoc(cls.__doc__)
     doc = doc.replace("{shared parameters}", shared).replace("{shared attributes}", ATTRIBUTES)
     if "{defaults}" in doc:

@@ -13,7 +13,7 @@ from skhash._validation.numeric import is_count
 from skhash._validation.schema import OPTIONAL, Array
 from skhash.engine import Encoder, seeded
 from skhash.engine.backbones import HIDDEN
-from skhash.engine.smoothing import N_MAX_DIRECTIONS
+from skhash.engine.layers import N_MAX_DIRECTIONS
 
 MAX_VALUES = 2**24  # of one sample
 #: entries of the architecture that the first files lack
@@ -25,7 +25,7 @@ class StoredMixin:
 
     _batch_norm: bool
     _new_encoder: Callable[..., Encoder]
-    _thread_limits: Any
+    _environment: Any
     _nbits: int
     settings_: dict[str, Any]
     weights_: dict[str, npt.NDArray[Any]]
@@ -70,7 +70,7 @@ class StoredMixin:
         first = {None: self._nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape), "conv": shape[0]}[backbone]
         if first > sum(weight.size for weight in self.weights_.values()):  # checked before an encoder takes memory
             raise ValueError(f"`weights_` must suit samples of shape {self.input_shape_}.")
-        with self._thread_limits(), seeded(0, torch.device("cpu")):  # restores the global generators
+        with self._environment(), seeded(0, torch.device("cpu")):  # restores the global generators
             weights = self._new_encoder(**(architecture | {"shape": shape})).state_dict()
         if weights.keys() != self.weights_.keys():
             raise ValueError(f"`weights_` must have {sorted(weights)}. Got {sorted(self.weights_)} instead.")

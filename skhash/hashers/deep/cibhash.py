@@ -20,8 +20,7 @@ both of its arguments.
 
 from functools import partial
 from numbers import Real
-from os import PathLike
-from typing import Any, Literal
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +30,11 @@ from skhash._compat import Interval, StrOptions
 from skhash.engine import Encoder, Objective
 from skhash.engine.augment import two_views
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._binarize import bernoulli_sign
-from skhash.hashers.deep._contrast import nt_xent, view_maker
-from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._objectives import bernoulli_sign, nt_xent, view_maker
+from skhash.hashers.deep._parameters import (
+    Augmentation,
+    SharedParameters,
+)
 
 
 def _symmetric_kl(f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
@@ -133,60 +134,19 @@ class CIBHashHasher(DeepHasher):
     _recipes = {"linear": (5000, 64, 3e-3, 1e-4), "deep": (5000, 64, 3e-3, 1e-4)}
     _sgd_rates = {"linear": 0.3, "deep": 0.3}
 
+    _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0, "hidden_dropout": 0.0}
+
     def __init__(
         self,
         nbits: int = 32,
         *,
         temperature: float = 0.7,
         kl_weight: float = 0.1,
-        augment: Literal["auto"] | Augmentation = "auto",
-        affinity: Affinity = "auto",
-        backbone: Backbone = "mlp",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = 0.0,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.0,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
+        super().__init__(nbits, **shared)
         self.temperature = temperature
         self.kl_weight = kl_weight
-        self.augment = augment
-        self.affinity = affinity
-        self.backbone = backbone
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
 
     def _objective(self) -> Objective:
         return _CIBHashObjective(view_maker(self.augment, self.input_shape_), self.temperature, self.kl_weight)

@@ -26,8 +26,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from skhash._validation.schema import Array
 from skhash.engine import Encoder, Objective
-from skhash.hashers.deep._labels import LabelsMixin, batch_labels
-from skhash.hashers.deep._quantized import QuantizedDeepHasher
+from skhash.hashers.deep._objectives import LabelsMixin, QuantizedDeepHasher, batch_labels
 
 _N_TRIES = 100  # draws of a center that differs from all others
 

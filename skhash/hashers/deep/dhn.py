@@ -16,8 +16,7 @@ import torch
 from torch.nn.functional import softplus
 
 from skhash.engine import Objective
-from skhash.hashers.deep._objectives import PairwiseObjective
-from skhash.hashers.deep._quantized import QuantizedDeepHasher
+from skhash.hashers.deep._objectives import PairwiseObjective, QuantizedDeepHasher
 
 
 class _DHNObjective(PairwiseObjective):

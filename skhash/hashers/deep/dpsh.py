@@ -12,8 +12,7 @@ codes binary by continuation, DPSH by the penalty.
 """
 
 from skhash.engine import Objective
-from skhash.hashers.deep._objectives import PairwiseObjective
-from skhash.hashers.deep._quantized import QuantizedDeepHasher
+from skhash.hashers.deep._objectives import PairwiseObjective, QuantizedDeepHasher
 
 
 class DPSHHasher(QuantizedDeepHasher):

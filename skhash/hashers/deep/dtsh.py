@@ -11,8 +11,7 @@ here both as means: over the triplets of a batch, and over its entries.
 """
 
 from numbers import Real
-from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch.nn.functional import softplus
@@ -20,9 +19,10 @@ from torch.nn.functional import softplus
 from skhash._compat import Interval
 from skhash.affinity import level_indices
 from skhash.engine import Objective
-from skhash.hashers.deep._objectives import QuantizedObjective
-from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
-from skhash.hashers.deep._quantized import QuantizedDeepHasher
+from skhash.hashers.deep._objectives import QuantizedDeepHasher, QuantizedObjective
+from skhash.hashers.deep._parameters import (
+    SharedParameters,
+)
 
 _MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
 
@@ -117,56 +117,11 @@ class DTSHHasher(QuantizedDeepHasher):
         *,
         margin: float | None = None,
         quantization_weight: float | None = None,
-        backbone: Backbone = None,
-        affinity: Affinity = "auto",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = None,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.3,
-        augment: Augment = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        super().__init__(
-            nbits,
-            quantization_weight=quantization_weight,
-            backbone=backbone,
-            affinity=affinity,
-            n_epochs=n_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            backbone_lr_scale=backbone_lr_scale,
-            lr_schedule=lr_schedule,
-            optimizer=optimizer,
-            weight_decay=weight_decay,
-            input_dropout=input_dropout,
-            smoothing=smoothing,
-            hidden_dropout=hidden_dropout,
-            augment=augment,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            checkpoint=checkpoint,
-            store_database=store_database,
-            device=device,
-            mixed_precision=mixed_precision,
-            deterministic=deterministic,
-            random_state=random_state,
-        )
+        super().__init__(nbits, **shared)
         self.margin = margin
+        self.quantization_weight = quantization_weight
 
     def _objective(self) -> Objective:
         margin = self._nbits / 2 if self.margin is None else self.margin

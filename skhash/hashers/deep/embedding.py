@@ -22,30 +22,111 @@ import copy
 import math
 import warnings
 from numbers import Real
-from os import PathLike
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.utils import gen_batches
 from torch.nn.functional import linear
 
 from skhash._compat import Interval, StrOptions
+from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation.options import VECTOR_METRICS, VectorMetric
 from skhash._validation.values import FAR
 from skhash.engine import Encoder, Objective, Trainer, count_batches, evenly_spaced
-from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._factors import FactorsMixin
-from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
-from skhash.hashers.deep._itq_start import itq_map
-from skhash.hashers.deep._local_batches import local_batches
-from skhash.hashers.deep._parameters import Affinity, Backbone, LRSchedule, Optimizer, RandomState
-from skhash.hashers.deep._query_encoder import QueryEncoder
-from skhash.hashers.deep._query_scores import ItemTerms, QueryScores
+from skhash.hashers.deep._early_stopping import BestEpoch
+from skhash.hashers.deep._objectives import sign
+from skhash.hashers.deep._parameters import SharedParameters
+from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, QueryEncoder, QueryScores
 from skhash.hashers.deep._reconstruction import learn_reconstruction
 from skhash.hashers.deep._relevance import RelevanceMixin
+from skhash.hashers.deep._starts import compute_activations, itq_map
+
+N_NEIGHBORS = 10
+N_MAX_QUERIES = 500
+
+
+class HeldOutQueries(BestEpoch):
+    """Recall of the nearest neighbors of held-out samples, which are real queries against all other samples.
+
+    Held-out samples stay items, but training takes no query from them. `items` holds the terms of all items if training
+    does not change them.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        targets: Any,
+        indices: npt.NDArray[np.int64],
+        scores: QueryScores,
+        n_iter_no_change: int,
+        every: int = 1,
+    ) -> None:
+        super().__init__(X, targets, len(indices), n_iter_no_change)
+        self.indices, self.scores, self.every = indices, scores, every
+        self.items: ItemTerms | None = None
+        self._neighbors: torch.Tensor | None = None
+
+    def improves(self, encoder: Any, entry: dict[str, Any]) -> bool:
+        """Add the recall to the entry of an epoch that is measured; return whether it is the best so far."""
+        return entry["epoch"] % self.every == 0 and super().improves(encoder, entry)
+
+    @torch.no_grad()
+    def measure(self, encoder: QueryEncoder) -> float:
+        """Share of the nearest neighbors that are among the nearest codes, mean over the held-out queries."""
+        if len(self.indices) == 0:
+            return 0.0
+        if self._neighbors is None:
+            self._neighbors = self._nearest(self._similarities(encoder))
+        vectors, offsets = self.scores.items(encoder, self.train) if self.items is None else self.items
+        queries = self.scores.queries(encoder, encoder.read(self.train, self.indices)).cpu()
+        found = self._nearest(queries @ vectors.T - offsets)
+        return float((found[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
+
+    def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
+        queries = encoder.read(self.train, self.indices)
+        parts = [
+            encoder.similarities(queries, encoder.read(self.train, batch), self.scores.metric)
+            for batch in gen_batches(len(self.train), ENCODE_BATCH_SIZE)
+        ]
+        return torch.cat(parts, 1).cpu()
+
+    def _nearest(self, scores: torch.Tensor) -> torch.Tensor:
+        """Indices of the nearest items of each held-out sample, without itself."""
+        scores[torch.arange(len(scores)), torch.from_numpy(self.indices)] = -math.inf
+        return scores.topk(min(N_NEIGHBORS, scores.shape[1] - 1), 1).indices
+
+
+def choose_queries(n: int, fraction: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Indices of the samples to hold out, in ascending order; none of fewer than 4 samples."""
+    n_queries = min(round(n * fraction), N_MAX_QUERIES)
+    return np.sort(rng.permutation(n)[: n_queries if n >= 4 else 0]).astype(np.int64)
+
+
+def local_batches(
+    coordinates: npt.NDArray[np.floating], n_batches: int, rng: np.random.Generator
+) -> list[npt.NDArray[np.int64]]:
+    """Batches of samples that are near each other, whose sizes differ by at most one.
+
+    A random tree splits the samples by coordinates of shape (n_samples, n_coordinates); its leaves are the batches.
+    """
+    n = len(coordinates)
+    smaller, n_larger = divmod(n, n_batches)
+    sizes = rng.permutation(np.repeat([smaller + 1, smaller], [n_larger, n_batches - n_larger]))
+    parts, leaves = [(np.arange(n), sizes)], []
+    while parts:
+        part, sizes = parts.pop()
+        if len(sizes) == 1:
+            leaves.append(rng.permutation(part))
+            continue
+        part = part[np.argsort(coordinates[part, rng.integers(coordinates.shape[1])], kind="stable")]
+        half = len(sizes) // 2
+        cut = sizes[:half].sum()
+        parts += [(part[:cut], sizes[:half]), (part[cut:], sizes[half:])]
+    return [leaves[i] for i in rng.permutation(n_batches)]
+
 
 _N_START = 10_000  # number of samples that the initial weights are learned from
 _N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
@@ -172,6 +253,10 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     `temperature` is not used, and the defaults are those of the rows "relevance" of the table. Without an
     affinity, ``input_dropout=None`` is 0.
 
+    Of the parameters that other deep hashers have, `augment` is missing: what is learned are the neighbors of the
+    given vectors, and a changed vector has others. `early_stopping` is True by default, because only held-out
+    queries tell whether training is better than its start.
+
     {defaults}
 
     From 32 bits on, or with factors, codes reconstruct the items without backbone, smoothing and affinity, and
@@ -218,60 +303,27 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
     _n_digits = {"cosine": 4, "inner": 0, "euclidean": 8}
 
+    _shared_defaults: ClassVar = {
+        "affinity": None,
+        "hidden_dropout": 0.0,
+        "early_stopping": True,
+        "n_iter_no_change": 50,
+    }
+    _lacking: ClassVar = ("augment",)
+
     def __init__(
         self,
         nbits: int = 256,
         *,
         metric: VectorMetric = "cosine",
         temperature: float = 0.25,
-        affinity: Affinity | None = None,
         factors: bool = False,
-        backbone: Backbone = None,
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = None,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.0,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 50,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
+        super().__init__(nbits, **shared)
         self.metric = metric
         self.temperature = temperature
-        self.affinity = affinity
         self.factors = factors
-        self.backbone = backbone
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
 
     def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
         """Real queries, which are compared with codes by their inner product with the signs of the bits.
@@ -303,7 +355,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         (5, 16)
         """
         X = self._validate_samples(X)
-        with self._thread_limits():
+        with self._environment():
             encoder: Any = self._module()
             queries: npt.NDArray[np.floating] = compute_activations(encoder, X, encoder.query)
         return queries

@@ -19,10 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from skhash.affinity import SharedLabelsAffinity
 from skhash.engine import Objective
-from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._labels import LabelsMixin, batch_labels
-from skhash.hashers.deep._objectives import QuantizedObjective
-from skhash.hashers.deep._quantized import QuantizedDeepHasher
+from skhash.hashers.deep._objectives import LabelsMixin, QuantizedDeepHasher, QuantizedObjective, batch_labels, sign
 
 
 class _GreedyHashObjective(QuantizedObjective):

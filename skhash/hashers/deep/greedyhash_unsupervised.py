@@ -20,8 +20,7 @@ import torch
 from torch.nn.functional import normalize
 
 from skhash.engine import Encoder, Objective, unit_of
-from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._quantized import QuantizedDeepHasher
+from skhash.hashers.deep._objectives import QuantizedDeepHasher, sign
 
 
 class _CosineObjective(Objective):

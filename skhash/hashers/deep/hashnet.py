@@ -17,8 +17,7 @@ J and the loss L of the binary codes closes.
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from os import PathLike
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +26,12 @@ import torch
 from skhash._compat import Interval, StrOptions
 from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
 from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
-from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import pairwise_loss
-from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._parameters import (
+    SharedParameters,
+)
+from skhash.hashers.deep._starts import compute_activations
 
 # a * nbits, which is about 10 in the authors' code at 48 bits. With two hidden layers, a smaller value and more weight
 # decay also work for many classes and for few samples per class (experiments/defaults.py).
@@ -202,56 +203,15 @@ class HashNetHasher(DeepHasher):
         last_beta: float | None = None,
         class_ratio: Literal["batch"] | float = "batch",
         similarity: Literal["binary", "continuous"] = "binary",
-        backbone: Backbone = None,
-        affinity: Affinity = "auto",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = None,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.3,
-        augment: Augment = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
+        super().__init__(nbits, **shared)
         self.scale = scale
         self.n_stages = n_stages
-        self.max_beta, self.last_beta = max_beta, last_beta
-        self.class_ratio, self.similarity = class_ratio, similarity
-        self.backbone = backbone
-        self.affinity = affinity
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.augment = augment
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
+        self.max_beta = max_beta
+        self.last_beta = last_beta
+        self.class_ratio = class_ratio
+        self.similarity = similarity
 
     def _objective(self) -> Objective:
         scale = _SCALES[self._kind()] / self._nbits if self.scale is None else self.scale

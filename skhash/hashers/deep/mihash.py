@@ -15,7 +15,7 @@ the histogram that TALR, of the same authors, ranks.
 """
 
 from numbers import Integral, Real
-from os import PathLike
+from typing import Unpack
 
 import torch
 
@@ -23,7 +23,9 @@ from skhash._compat import Interval
 from skhash.engine import Objective
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import HistogramObjective
-from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._parameters import (
+    SharedParameters,
+)
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics._ties import divide
 
@@ -112,54 +114,11 @@ class MIHashHasher(DeepHasher):
         *,
         alpha: float | None = None,
         n_bins: int | None = None,
-        backbone: Backbone = None,
-        affinity: Affinity = "auto",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = None,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.3,
-        augment: Augment = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
+        super().__init__(nbits, **shared)
         self.alpha = alpha
         self.n_bins = n_bins
-        self.backbone = backbone
-        self.affinity = affinity
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.augment = augment
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
 
     def _objective(self) -> Objective:
         return _MIHashObjective(self.affinity_, self.settings_["alpha"], self.n_bins)

@@ -36,26 +36,28 @@ rank m shares its gradient evenly, as the mean over the orders of the tied items
 """  # noqa: E501
 
 import math
+import warnings
 from functools import partial
 from numbers import Integral, Real
-from os import PathLike
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from torch.nn.functional import mse_loss, normalize, softplus
+from torch.nn.functional import cross_entropy, mse_loss, normalize, softplus
 from torch.utils.checkpoint import checkpoint
 
 from skhash._compat import Interval, StrOptions
-from skhash.engine import Encoder, Objective, Trainer
+from skhash.engine import Encoder, Objective, Trainer, two_views, unit_of
+from skhash.engine.augment import augmented
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._binarize import sign
-from skhash.hashers.deep._contrast import nt_xent, view_maker
-from skhash.hashers.deep._own_views import OwnViews, warn_if_not_found
-from skhash.hashers.deep._parameters import Affinity, Augmentation, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._objectives import nt_xent, sign, view_maker
+from skhash.hashers.deep._parameters import (
+    Augmentation,
+    SharedParameters,
+)
 
 _VARIANTS = ("full", "hard_sort", "no_quantization", "decoding", "single_bottleneck", "no_softsort", "multi_label")
 _MAX_WEIGHTS = 2**23  # entries of the soft permutations in memory at a time: 32 MiB
@@ -323,6 +325,8 @@ class NSHHasher(DeepHasher):
         "augment": [StrOptions({"auto"}), callable],
     }
 
+    _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0, "hidden_dropout": 0.0}
+
     def __init__(
         self,
         nbits: int = 32,
@@ -335,54 +339,17 @@ class NSHHasher(DeepHasher):
         variant: str = "full",
         own_view: Literal["sorted", "first"] | None = None,
         own_view_weight: float = 0.2,
-        augment: Literal["auto"] | Augmentation = "auto",
-        affinity: Affinity = "auto",
-        backbone: Backbone = "mlp",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = 0.0,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.0,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
-        self.n_latent, self.n_positives = n_latent, n_positives
-        self.temperature, self.sort_temperature = temperature, sort_temperature
-        self.quantization_weight, self.variant = quantization_weight, variant
-        self.own_view, self.own_view_weight = own_view, own_view_weight
-        self.augment, self.affinity = augment, affinity
-        self.backbone = backbone
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.early_stopping = early_stopping
-        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
+        super().__init__(nbits, **shared)
+        self.n_latent = n_latent
+        self.n_positives = n_positives
+        self.temperature = temperature
+        self.sort_temperature = sort_temperature
+        self.quantization_weight = quantization_weight
+        self.variant = variant
+        self.own_view = own_view
+        self.own_view_weight = own_view_weight
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)
@@ -415,3 +382,128 @@ class NSHHasher(DeepHasher):
 
     def _augmentation(self) -> None:
         return None  # the objective draws two views
+
+
+_MIN_SHARE = 0.3  # of own views that the codes find; below it `fit` warns
+# The strength of an augmentation rises by _STEP after a batch in which the codes find _SHARE of the own views, and
+# falls by _STEP otherwise. Chosen on held-out training samples of MNIST.
+_SHARE, _STEP, _LEAST_STRENGTH = 0.9, 0.005, 0.1
+# A weak augmentation takes the nearest of _MAX_DRAWS random versions of a sample. On held-out training samples of MNIST
+# 32 are better than 8, on those of Fashion-MNIST as good. Since an augmentation may change a whole batch in the same
+# way, it is called eight times with _N_COPIES copies of each sample.
+_MAX_DRAWS, _N_COPIES = 32, 4
+
+
+def _nearest_draw(augment: Augmentation, n_draws: int, batch: torch.Tensor) -> torch.Tensor:
+    """The nearest of `n_draws` random versions of each sample; the first one if its shape differs from the batch."""
+    nearest = batch[:0]
+    for n_done in range(0, n_draws, _N_COPIES):
+        copies = batch.repeat(min(_N_COPIES, n_draws - n_done), *[1] * (batch.ndim - 1))
+        draws = augmented(augment, copies)
+        if draws.shape != copies.shape:
+            return draws[: len(batch)]
+        draws = torch.cat([nearest, draws]).view(-1, *batch.shape)
+        changes = draws - batch
+        distances = (changes / unit_of(changes)).flatten(2).square().sum(2)
+        nearest = draws[distances.argmin(0), torch.arange(len(batch), device=batch.device)]
+    return nearest
+
+
+def _weaken(augment: Augmentation, strength: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
+    """Random version of a batch, weaker than `augment` at a strength below 1 unless its shape differs.
+
+    Up to a strength of 1/2, the nearest of 32 random versions of each sample is mixed with the sample. Above it,
+    nothing is mixed, and the number of random versions falls to one.
+    """
+    share = min(1.0, 2 * strength.item())
+    n_draws = 1 + round((_MAX_DRAWS - 1) * min(1.0, 2 - 2 * strength.item()))
+    views = _nearest_draw(augment, n_draws, batch)
+    return torch.lerp(batch, views, share) if share < 1 and views.shape == batch.shape else views
+
+
+def _next_strength(strength: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+    """Strength for the next batch, in [0.1, 1]: higher if the codes found enough own views, else lower."""
+    return (strength + torch.where(share >= _SHARE, _STEP, -_STEP)).clamp(_LEAST_STRENGTH, 1.0)
+
+
+def _own_view_first(distances: torch.Tensor) -> torch.Tensor:
+    """Distances (n, n) in [0, nbits + 1] in which the own view is one bit nearer than all others.
+
+    All distances are raised by one, so that none is negative. The gradient is that of `distances`.
+    """
+    nearest = distances.min(1).values
+    return distances + 1 + torch.diag(nearest - 1 - distances.diagonal()).detach()
+
+
+def _own_view_loss(distances: torch.Tensor, sort_temperature: float) -> torch.Tensor:
+    """Mean negative log-likelihood that the first row of the soft permutation selects the own view."""
+    return cross_entropy(-distances / sort_temperature, torch.arange(len(distances), device=distances.device))
+
+
+def _count_found(distances: torch.Tensor, n_positives: int) -> torch.Tensor:
+    """Number of anchors with fewer than `n_positives` views nearer than the own view."""
+    nearer = distances.detach().round()
+    return ((nearer < nearer.diagonal()[:, None]).sum(1) < n_positives).sum()
+
+
+class OwnViews(nn.Module):
+    """The two views of each batch, and the rank of the own view among the sorted views.
+
+    With `first`, the own view is always the first, the strength of `augment` follows the share of own views that the
+    codes find, and `weight` is the weight of the loss of own views. Otherwise the codes sort it as all others.
+    """
+
+    strength: torch.Tensor
+
+    def __init__(self, augment: Augmentation, first: bool, weight: float) -> None:
+        super().__init__()
+        self.augment = partial(augment)  # hidden from nn.Module: modules of the user are not trained
+        self.first, self.weight = first, weight
+        self.register_buffer("strength", torch.tensor(_LEAST_STRENGTH if first else 1.0))
+        self.n_found, self.n_anchors = torch.tensor(0), 0
+
+    def start_epoch(self) -> None:
+        """Reset the counts of own views."""
+        self.n_found, self.n_anchors = torch.tensor(0), 0
+
+    def draw(self, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two views of a batch."""
+        return two_views(partial(_weaken, self.augment, self.strength) if self.first else self.augment, batch)
+
+    def sort(self, distances: torch.Tensor, n_positives: int, tau: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Distances by which the views are sorted, and the loss of own views; see :func:`_own_view_first`."""
+        n_found = _count_found(distances, n_positives)
+        self.n_found, self.n_anchors = n_found + self.n_found.to(n_found.device), self.n_anchors + len(distances)
+        if not self.first:
+            return distances, distances.new_zeros(())
+        self.strength = _next_strength(self.strength, n_found / len(distances))
+        return _own_view_first(distances), self.weight * _own_view_loss(distances, tau)
+
+    def shares(self) -> dict[str, float]:
+        """Share of own views found in this epoch, and the strength of `augment`."""
+        shares = {"own_views_found": self.n_found.item() / self.n_anchors} if self.n_anchors else {}
+        return shares | ({"augment_strength": round(self.strength.item(), 3)} if self.first else {})
+
+
+def warn_if_not_found(history: list[dict[str, Any]], stacklevel: int) -> None:
+    """Warn if the codes rarely find the own views at the end of a training.
+
+    Fewer than 30 % in the last epoch are too few. Fewer than 90 % in the last two epochs are, too, if the augmentation
+    had its lowest strength.
+    """
+    entries = [entry for entry in history if "own_views_found" in entry]
+    if not entries:
+        return
+    share, strength = entries[-1]["own_views_found"], entries[-1].get("augment_strength", 1.0)
+    stays_weak = len(entries) > 1 and all(
+        entry["own_views_found"] < _SHARE and entry.get("augment_strength", 1.0) <= _LEAST_STRENGTH + _STEP
+        for entry in entries[-2:]
+    )
+    if share < _MIN_SHARE or stays_weak:
+        message = (
+            "The codes find the other view of a sample among the first `n_positives` views of its batch for only "
+            f"{100 * share:.0f} % of the samples at the end of the training, with `augment` at "
+            f"{100 * strength:.0f} % of its strength, so that they have learned little from it. "
+            "Weaken `augment`, raise `n_epochs`, or use own_view='first'."
+        )
+        warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)

@@ -18,8 +18,7 @@ cosines, which balances each bit over the classes.
 """
 
 from numbers import Real
-from os import PathLike
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +30,10 @@ from skhash._compat import Interval
 from skhash._validation.schema import Array
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._labels import LabelsMixin, batch_labels
-from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._objectives import LabelsMixin, batch_labels
+from skhash.hashers.deep._parameters import (
+    SharedParameters,
+)
 
 _N_CANDIDATES = 5000  # random codes to choose from
 
@@ -149,54 +150,11 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
         *,
         scale: float | None = None,
         margin: float | None = None,
-        backbone: Backbone = None,
-        affinity: Affinity = "auto",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = None,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.3,
-        augment: Augment = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
+        super().__init__(nbits, **shared)
         self.scale = scale
         self.margin = margin
-        self.backbone = backbone
-        self.affinity = affinity
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.augment = augment
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
 
     def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
         self.class_codes_ = _draw_codes(len(self.classes_), self._nbits, rng)

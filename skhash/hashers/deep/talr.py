@@ -21,8 +21,7 @@ soft counts is FastAP (:func:`skhash.metrics.fast_ap`).
 """
 
 from numbers import Integral, Real
-from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +30,11 @@ import torch
 from skhash._compat import Interval, StrOptions
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._itq_start import itq_map
-from skhash.hashers.deep._log_integral import LogIntegral
 from skhash.hashers.deep._objectives import HistogramObjective
-from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._parameters import (
+    SharedParameters,
+)
+from skhash.hashers.deep._starts import itq_map
 from skhash.hashers.shallow._linear import orthonormal_map
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics._listwise import listwise_loss, listwise_metric
@@ -291,56 +291,16 @@ class TALRHasher(DeepHasher):
         k: int | None = None,
         alpha: float | None = None,
         n_bins: int | None = None,
-        backbone: Backbone = None,
         init: Literal["rotation", "itq"] | None = None,
-        affinity: Affinity = "auto",
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = None,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.3,
-        augment: Augment = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
-        self.objective, self.relaxation, self.k = objective, relaxation, k
-        self.alpha, self.n_bins = alpha, n_bins
-        self.backbone = backbone
+        super().__init__(nbits, **shared)
+        self.objective = objective
+        self.relaxation = relaxation
+        self.k = k
+        self.alpha = alpha
+        self.n_bins = n_bins
         self.init = init
-        self.affinity = affinity
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.augment = augment
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
 
     def _objective(self) -> Objective:
         alpha = self.settings_["alpha"]
@@ -373,3 +333,36 @@ class TALRHasher(DeepHasher):
             start = orthonormal_map(encoder.hash.in_features, self.nbits, rng)
         with torch.no_grad():
             encoder.hash.weight.copy_(torch.as_tensor(start.T))
+
+
+N_TERMS = 60  # of the series, which is as precise as float64 up to x = exp(15)
+
+
+class LogIntegral(torch.autograd.Function):
+    """li(x) for x > 1, with its derivative 1 / ln x: from scipy on a CPU, by its series on other devices."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """Values of a float64 tensor of any shape."""
+        from scipy.special import expi
+
+        ctx.save_for_backward(x)
+        if x.device.type == "cpu":
+            return torch.from_numpy(expi(np.log(x.detach().numpy())))
+        return log_integral_series(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        """Gradient with respect to x."""
+        (x,) = ctx.saved_tensors
+        return gradient / torch.log(x)
+
+
+def log_integral_series(x: torch.Tensor) -> torch.Tensor:
+    """li(x) = gamma + ln ln x + sum_k (ln x)^k / (k k!) for float64 values in (1, exp(15)]."""
+    logarithm = torch.log(x)
+    total = term = logarithm
+    for k in range(2, N_TERMS):
+        term = term * logarithm / k
+        total = total + term / k
+    return np.euler_gamma + torch.log(logarithm) + total

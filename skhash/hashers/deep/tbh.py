@@ -28,8 +28,7 @@ critics held constant in L, and b and z' in L_D. So each player sees only its ow
 
 import math
 from numbers import Integral, Real
-from os import PathLike
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +40,10 @@ from skhash._compat import Interval
 from skhash.engine import Encoder, Objective
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._binarize import bernoulli_sign
-from skhash.hashers.deep._parameters import Affinity, Augment, Backbone, LRSchedule, Optimizer, RandomState
+from skhash.hashers.deep._objectives import bernoulli_sign
+from skhash.hashers.deep._parameters import (
+    SharedParameters,
+)
 
 
 def _similarity_graph(codes: torch.Tensor) -> torch.Tensor:
@@ -153,60 +154,19 @@ class TBHHasher(DeepHasher):
     _recipes = {"linear": (1000, 256, 1e-3, 1e-4), "deep": (2000, 256, 3e-3, 1e-4)}
     _sgd_rates = {"linear": 0.1, "deep": 0.1}
 
+    _shared_defaults: ClassVar = {"input_dropout": 0.0, "hidden_dropout": 0.0}
+
     def __init__(
         self,
         nbits: int = 32,
         *,
         n_latent: int = 512,
         adversarial_weight: float = 0.1,
-        affinity: Affinity = "auto",
-        backbone: Backbone = None,
-        n_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        backbone_lr_scale: float = 1.0,
-        lr_schedule: LRSchedule = "cosine",
-        optimizer: Optimizer = "adam",
-        weight_decay: float | None = None,
-        input_dropout: float | None = 0.0,
-        smoothing: float | None = None,
-        hidden_dropout: float = 0.0,
-        augment: Augment = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | PathLike[str] | None = None,
-        store_database: bool = True,
-        device: str | torch.device = "auto",
-        mixed_precision: bool = False,
-        deterministic: bool = False,
-        random_state: RandomState = None,
+        **shared: Unpack[SharedParameters],
     ) -> None:
-        self.nbits = nbits
+        super().__init__(nbits, **shared)
         self.n_latent = n_latent
         self.adversarial_weight = adversarial_weight
-        self.affinity = affinity
-        self.backbone = backbone
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.backbone_lr_scale = backbone_lr_scale
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.input_dropout = input_dropout
-        self.smoothing = smoothing
-        self.hidden_dropout = hidden_dropout
-        self.augment = augment
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.checkpoint = checkpoint
-        self.store_database = store_database
-        self.device = device
-        self.mixed_precision = mixed_precision
-        self.deterministic = deterministic
-        self.random_state = random_state
 
     def _objective(self) -> Objective:
         n_inputs = math.prod(self.input_shape_)

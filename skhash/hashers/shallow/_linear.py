@@ -83,7 +83,7 @@ class LinearHasher(BaseHasher):
             np.matmul(X[start:stop] - self.mean_, self.projection_, out=activations[start:stop])
         return activations
 
-    def _project_few(self, X: Any) -> npt.NDArray[Any] | None:
+    def _project_small(self, X: Any) -> npt.NDArray[Any] | None:
         if issparse(X) or X.shape[0] * self.projection_.size > N_MAX_PRODUCTS:
             return None
         activations: npt.NDArray[Any] = np.einsum("ij,jk->ik", X - self.mean_, self.projection_)

@@ -5,8 +5,8 @@ import torch
 from numpy.testing import assert_allclose
 
 from skhash.engine import Encoder, seeded
-from skhash.hashers.deep import _activations
-from skhash.hashers.deep._activations import compute_activations
+from skhash.hashers.deep import _starts
+from skhash.hashers.deep._starts import compute_activations
 
 
 def test_batches_and_dropout_change_nothing(monkeypatch):
@@ -17,7 +17,7 @@ def test_batches_and_dropout_change_nothing(monkeypatch):
     with torch.no_grad():
         samples = encoder.eval().read(X, slice(None))
         expected, features = encoder(samples).numpy(), encoder.features(samples).numpy()
-    monkeypatch.setattr(_activations, "ENCODE_BATCH_SIZE", 4)  # the last batch has 2 samples
+    monkeypatch.setattr(_starts, "ENCODE_BATCH_SIZE", 4)  # the last batch has 2 samples
     activations = compute_activations(encoder.train(), X)
     assert activations.dtype == np.float32
     assert_allclose(activations, expected, rtol=1e-5, atol=1e-5)

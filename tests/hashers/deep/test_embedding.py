@@ -16,10 +16,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import GridSearchCV
 
 from skhash import EmbeddingHasher
-from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
-from skhash.hashers.deep._query_encoder import QueryEncoder
-from skhash.hashers.deep._query_scores import QueryScores
-from skhash.hashers.deep.embedding import _EmbeddingObjective, _neighbor_loss
+from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
+from skhash.hashers.deep.embedding import HeldOutQueries, _EmbeddingObjective, _neighbor_loss, choose_queries
 from skhash.hashers.shallow._rotation import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors

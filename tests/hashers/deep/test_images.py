@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from skhash import CIBHashHasher, HashNetHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
 from skhash.engine import DatasetArray, Encoder, crop_and_flip
-from skhash.hashers.deep._images import has_channels_last
+from skhash.hashers.deep._base import has_channels_last
 
 SHAPE = (3, 8, 8)
 OPTIONS = {"n_epochs": 2, "batch_size": 20, "random_state": 0}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skhash.hashers.deep._local_batches import local_batches
+from skhash.hashers.deep.embedding import local_batches
 
 
 @pytest.mark.parametrize(("n", "n_batches"), [(1, 1), (9, 3), (10, 3), (64, 9), (65, 2), (200, 25)])

@@ -11,17 +11,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash import NSHHasher
 from skhash.exceptions import DegenerateCodesWarning
-from skhash.hashers.deep._own_views import (
+from skhash.hashers.deep.nsh import (
     OwnViews,
     _count_found,
     _nearest_draw,
     _next_strength,
+    _NSHObjective,
     _own_view_first,
     _own_view_loss,
+    _soft_permutation,
     _weaken,
     warn_if_not_found,
 )
-from skhash.hashers.deep.nsh import _NSHObjective, _soft_permutation
 
 
 def draw_distances(n=7, seed=0):

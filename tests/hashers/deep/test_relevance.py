@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 
 from skhash import EmbeddingHasher, ITQHasher
 from skhash.affinity import ClassAffinity, NeighborAffinity, PrecomputedAffinity, SharedLabelsAffinity
-from skhash.hashers.deep._relevance_start import labeled_indices, relevance_map
+from skhash.hashers.deep._relevance import labeled_indices, relevance_map
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 from skhash.persistence import load, save
 

@@ -1,14 +1,28 @@
-"""Initial weights from ITQ."""
+"""Activations of samples, and initial weights from ITQ."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.utils import gen_batches
 
-from skhash.engine import Encoder
+from skhash._encoding import ENCODE_BATCH_SIZE
+from skhash.engine import Encoder, full_precision
 from skhash.hashers.shallow._linear import principal_map
 from skhash.hashers.shallow._rotation import quantizing_rotation
+
+
+@torch.no_grad()
+def compute_activations(
+    encoder: Encoder, X: Any, function: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> Any:
+    """Activations of shape (n_samples, nbits), batch by batch, of the encoder or of a `function` of each batch."""
+    encoder.eval()
+    with full_precision(encoder.mean.device):
+        parts = [(function or encoder)(encoder.read(X, batch)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
+    return torch.cat(parts).cpu().numpy()
 
 
 @torch.no_grad()

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
 from skhash import ITQHasher, LSHHasher, NSHHasher, TALRHasher, base
-from skhash.engine import Encoder, FewEncoder
-from skhash.engine.few import N_MAX_INPUTS
+from skhash.engine import Encoder, NumpyEncoder
+from skhash.engine.encoder import N_MAX_INPUTS
 from skhash.hashers.deep import _base
 
 X, y = load_digits(return_X_y=True)
@@ -29,7 +29,7 @@ def test_activations_are_those_of_the_encoder(backbone, batch_norm, offset):
             torch.nn.init.normal_(module.bias)
     with torch.no_grad():
         expected = encoder.eval()(encoder.read(X + offset, slice(None))).numpy()
-    assert_allclose(FewEncoder(encoder)(X + offset), expected, atol=2e-5)
+    assert_allclose(NumpyEncoder(encoder)(X + offset), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("n_features", [N_MAX_INPUTS, N_MAX_INPUTS + 1])
@@ -39,12 +39,12 @@ def test_activations_of_many_features(n_features):
     encoder = Encoder(n_features, 4).eval()
     with torch.no_grad():
         expected = encoder(encoder.read(samples, slice(None))).numpy()
-    assert_allclose(FewEncoder(encoder)(samples), expected, atol=2e-5)
+    assert_allclose(NumpyEncoder(encoder)(samples), expected, atol=2e-5)
 
 
 def test_other_layers_are_refused():
     with pytest.raises(TypeError, match=r"^`encoder` must have dense layers only. Got Conv2d instead.$"):
-        FewEncoder(Encoder((1, 8, 8), 4, "conv"))
+        NumpyEncoder(Encoder((1, 8, 8), 4, "conv"))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from skhash.engine import DatasetArray
-from skhash.engine.items import sample_of
+from skhash.engine.data import sample_of
 
 
 @pytest.mark.parametrize("item", [[[1, 2], 7], ([1.0, 2.0], 7), (torch.tensor([1, 2]), 0), np.array([1, 2])], ids=type)
