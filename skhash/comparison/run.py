@@ -19,7 +19,7 @@ from skhash.comparison.results import Result
 from skhash.comparison.store import Store
 from skhash.comparison.watching import Plan, Step
 from skhash.datasets import PROTOCOLS, Protocol
-from skhash.datasets._sources import check_names
+from skhash.datasets.loading import check_names
 from skhash.datasets.protocols import check_protocol
 from skhash.metrics import Metric
 

@@ -63,7 +63,7 @@ def read_npz(
         raise InvalidFileError(path, f"must hold {content}. Got {found} instead. {how}")
     if ignored := [name for name in names if name not in known]:
         message = f"{path} has arrays that are ignored: {', '.join(ignored)}. Only {', '.join(known)} are read."
-        warnings.warn(message, UserWarning, stacklevel=4)  # the caller of load_dataset
+        warnings.warn(message, UserWarning, stacklevel=3)  # the caller of load_dataset
     return arrays
 
 
