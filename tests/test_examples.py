@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.utils import Bunch
 
 from skhash import ITQHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity
 from skhash.comparison import evaluate_hasher
-from skhash.datasets import _image_files, load_dataset
-from skhash.datasets._image_files import _cropped
+from skhash.datasets import load_dataset
 from skhash.exceptions import DegenerateCodesWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -328,7 +328,8 @@ def test_alexnet_reads_the_weights_of_torchvision(reproductions, tmp_path):
 def test_a_trial_reads_few_images_of_the_users_folder(reproductions, monkeypatch, tmp_path, capsys):
     folders, read = reproductions("_image_folders"), []
     folders.make_imagenet100(tmp_path, n_classes=50, n_train=10, n_val=3)
-    monkeypatch.setattr(_image_files, "_cropped", lambda image, size: read.append(image) or _cropped(image, size))
+    open_image = Image.open
+    monkeypatch.setattr(Image, "open", lambda path: read.append(path) or open_image(path))
     path = EXAMPLES / "reproductions" / "plot_image_folders.py"
     monkeypatch.setattr(sys, "argv", [str(path), "--imagenet100", str(tmp_path)])
     with warnings.catch_warnings():

@@ -240,7 +240,7 @@ def check(options: argparse.Namespace) -> None:
 
     A list takes all words up to the next option, so data sets in it are moved back to the data sets.
     """
-    from skhash.datasets._sources import is_dataset
+    from skhash.datasets.loading import is_dataset
 
     datasets = list(options.datasets)
     if options.bits and options.bytes:
@@ -291,7 +291,7 @@ def method_lines() -> list[str]:
 def _lists() -> str:
     """Data sets, protocols, methods and groups, one per line."""
     from skhash.datasets import PROTOCOLS  # imports scikit-learn
-    from skhash.datasets._sources import sources
+    from skhash.datasets.loading import sources
 
     lines = [
         fill(f"{', '.join(names)}: {source}", 79, initial_indent="  ", subsequent_indent="    ")

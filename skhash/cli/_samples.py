@@ -14,8 +14,8 @@ from skhash._encoding._sources import array_source, iterator_source
 from skhash._libraries import library
 from skhash._validation.numeric import as_array
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
-from skhash.datasets._sources import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
-from skhash.datasets._splitting import check_arrays
+from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
+from skhash.datasets.splitting import check_arrays
 from skhash.exceptions import InvalidFileError
 from skhash.stores import StoredCodes, from_parquet
 from skhash.stores._codes import check_codes

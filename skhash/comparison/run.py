@@ -31,7 +31,7 @@ from skhash.comparison.results import Record, Result, Store
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.comparison.tuning import best_candidate, tune
 from skhash.datasets import PROTOCOLS, Protocol, load_dataset, split
-from skhash.datasets._sources import check_names
+from skhash.datasets.loading import check_names
 from skhash.datasets.protocols import check_protocol
 from skhash.metrics import Metric
 from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS

@@ -31,7 +31,7 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
     """
 
     def __init__(self, folder: str | os.PathLike[str], names: Sequence[str], size: int) -> None:
-        check_pillow()
+        library("PIL.Image", "pillow", "images of a folder")  # raises ImportError with the remedy
         self.folder, self.names, self.size = os.fspath(folder), list(names), size
 
     def __len__(self) -> int:
@@ -50,11 +50,6 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
         except Exception as error:  # each format raises its own errors for a damaged file
             reason = f"must be an image: {' '.join(str(error).split()).removesuffix('.')}. Get the file again."
             raise InvalidFileError(path, reason) from error
-
-
-def check_pillow() -> None:
-    """Raise ImportError with the remedy if Pillow is not installed."""
-    library("PIL.Image", "pillow", "images of a folder")
 
 
 def _as_rgb(image: Any) -> Any:

@@ -63,7 +63,7 @@ def read_npz(
         raise InvalidFileError(path, f"must hold {content}. Got {found} instead. {how}")
     if ignored := [name for name in names if name not in known]:
         message = f"{path} has arrays that are ignored: {', '.join(ignored)}. Only {', '.join(known)} are read."
-        warnings.warn(message, UserWarning, stacklevel=4)  # the caller of load_dataset
+        warnings.warn(message, UserWarning, stacklevel=3)  # the caller of load_dataset
     return arrays
 
 
@@ -91,8 +91,6 @@ def npz_slices(path: str | os.PathLike[str], name: str) -> tuple[tuple[int, ...]
                 for first in range(0, part.nbytes, _N_READ):
                     piece = content[first : first + _N_READ]
                     piece[:] = np.frombuffer(file.read(len(piece)), np.uint8)  # raises if the file ends early
-                if start + size >= shape[0]:
-                    file.read(1)  # compares the checksum
                 yield part
 
     with _explained(path, name), zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
@@ -105,12 +103,11 @@ class _PickledError(Exception):
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[np.generic]:
-    """Array of a member, which is read to its end because zipfile compares the checksum there."""
+    """Array of a member. At its end, which the header must agree with, zipfile compares the checksum."""
     with archive.open(member) as file:
         _read_header(file, member)
     with archive.open(member) as file:
         array: npt.NDArray[np.generic] = npy.read_array(file, allow_pickle=False)
-        file.read(1)
     return array
 
 

@@ -1,32 +1,25 @@
 """Read NUS-WIDE, MS-COCO and ImageNet100 from folders of images, for users who have the files."""
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._validation.numeric import is_count
-from skhash.datasets._image_lists import (
-    Labels,
-    images_in,
-    missing_file,
-    read_bits,
-    read_coco,
-    read_lines,
-    visible_in,
-    with_label,
-)
-from skhash.datasets._parts import draw
-from skhash.datasets._splitting import as_bunch
 from skhash.datasets.protocols import Protocol, check_protocol
+from skhash.datasets.splitting import as_bunch, draw
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
+
+Labels = npt.NDArray[Any]
+_ENDINGS = (".jpg", ".jpeg", ".png")
 
 
 def load_nus_wide(
@@ -94,13 +87,13 @@ def load_nus_wide(
     if n_concepts is not None and not is_count(n_concepts):
         raise ValueError(f"`n_concepts` must be None or an int >= 1. Got {n_concepts!r} instead.")
     protocol = _check_options(protocol, size)
-    lines = read_lines(folder, "ImageList/Imagelist.txt")
+    lines = _read_lines(folder, "ImageList/Imagelist.txt")
     names = ["Flickr/" + line.replace("\\", "/") for line in lines]
-    concepts = read_lines(folder, "ConceptsList/Concepts81.txt")
-    columns = [read_bits(folder, f"Groundtruth/AllLabels/Labels_{concept}.txt", len(names)) for concept in concepts]
+    concepts = _read_lines(folder, "ConceptsList/Concepts81.txt")
+    columns = [_read_bits(folder, f"Groundtruth/AllLabels/Labels_{concept}.txt", len(names)) for concept in concepts]
     frequent = np.sort(np.argsort([-int(column.sum()) for column in columns], kind="stable")[:n_concepts])
     y = np.stack([columns[i] for i in frequent], axis=1)
-    names, y = with_label(names, y)
+    names, y = _with_label(names, y)
     data = _split_images("nus_wide", folder, names, y, protocol, random_state, size, checksum)
     data.label_names = [concepts[i] for i in frequent]
     return data
@@ -173,15 +166,15 @@ def load_ms_coco(
     FileNotFoundError: `folder` must hold annotations/instances_train2014.json. There ...
     """
     protocol = _check_options(protocol, size)
-    names, y, categories = read_coco(folder, "train2014")
-    more_names, more_y, others = read_coco(folder, "val2014")
+    names, y, categories = _read_coco(folder, "train2014")
+    more_names, more_y, others = _read_coco(folder, "val2014")
     if others != categories:
         raise InvalidFileError(
             Path(folder, "annotations/instances_val2014.json"),
             f"must have the {len(categories)} categories of instances_train2014.json. Got {len(others)} that are not "
             "the same. Get both files again.",
         )
-    names, y = with_label(names + more_names, np.concatenate([y, more_y]))
+    names, y = _with_label(names + more_names, np.concatenate([y, more_y]))
     data = _split_images("ms_coco", folder, names, y, protocol, random_state, size, checksum)
     data.label_names = [name for _, name in categories]
     return data
@@ -265,17 +258,17 @@ def load_imagenet100(
     """
     protocol = _check_options(protocol, size)
     if classes is None:
-        entries = visible_in(folder, "train") + visible_in(folder, "val")
+        entries = _visible_in(folder, "train") + _visible_in(folder, "val")
         classes = sorted({entry.name for entry in entries if entry.is_dir()})
         if not classes:
-            raise missing_file(folder, "a folder for each class in train and val")
+            raise _missing_file(folder, "a folder for each class in train and val")
     elif isinstance(classes, str) or not 0 < len(classes) == len(set(classes)):
         raise ValueError(f"`classes` must be None or a list of names that differ. Got {classes!r} instead.")
     names: list[str] = []
     targets: list[int] = []
     for part in ("train", "val"):
         for index, label in enumerate(classes):
-            images = images_in(folder, f"{part}/{label}")
+            images = _images_in(folder, f"{part}/{label}")
             names += images
             targets += [index] * len(images)
     test = np.array([name.startswith("val/") for name in names], dtype=bool)
@@ -339,3 +332,89 @@ def _checksum(folder: str | os.PathLike[str], names: list[str], y: Labels) -> st
             f"{len(missing):,} in all. Unpack the images again."
         )
     return digest.hexdigest()
+
+
+def _missing_file(folder: str | os.PathLike[str], name: str) -> FileNotFoundError:
+    """Error that says what a folder lacks."""
+    return FileNotFoundError(
+        f"`folder` must hold {name}. There is none in {os.fspath(folder)}. The documentation shows the layout."
+    )
+
+
+def _visible_in(folder: str | os.PathLike[str], name: str) -> list[Path]:
+    """Paths in a folder of `folder`, without names that begin with a dot, which Jupyter and macOS add."""
+    path = Path(folder, name)
+    if not path.is_dir():
+        raise _missing_file(folder, f"the folder {name}")
+    return [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+
+
+def _file(folder: str | os.PathLike[str], name: str) -> Path:
+    path = Path(folder, name)
+    if not path.is_file():
+        raise _missing_file(folder, name)
+    return path
+
+
+def _images_in(folder: str | os.PathLike[str], name: str) -> list[str]:
+    """Sorted paths of the images in a folder, relative to `folder`."""
+    names = sorted(f"{name}/{path.name}" for path in _visible_in(folder, name) if path.suffix.lower() in _ENDINGS)
+    if not names:
+        raise _missing_file(folder, f"images (.jpg, .jpeg, .png) in {name}")
+    return names
+
+
+def _read_lines(folder: str | os.PathLike[str], name: str) -> list[str]:
+    """Lines of a text file that are not empty."""
+    path = _file(folder, name)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise InvalidFileError(path, "must have a name per line. Got an empty file. Get it again.")
+    return lines
+
+
+def _read_bits(folder: str | os.PathLike[str], name: str, n: int) -> npt.NDArray[np.uint8]:
+    """Zeros and ones of a file of labels, of shape (n,)."""
+    path = _file(folder, name)
+    characters = np.frombuffer(b"".join(path.read_bytes().split()), dtype=np.uint8)
+    if len(characters) != n or not np.isin(characters, (48, 49)).all():
+        raise InvalidFileError(
+            path, f"must have 0 or 1 for each of the {n:,} images. Got {len(characters):,} values. Get the file again."
+        )
+    return characters - np.uint8(48)
+
+
+def _with_label(names: list[str], y: Labels) -> tuple[list[str], Labels]:
+    """Names and labels of the images that have a label."""
+    has_label: npt.NDArray[np.bool_] = y.max(axis=1) > 0
+    return [name for name, has in zip(names, has_label, strict=True) if has], y[has_label]
+
+
+def _read_coco(folder: str | os.PathLike[str], part: str) -> tuple[list[str], Labels, list[tuple[int, str]]]:
+    """Paths of the images of a part of MS-COCO, 0/1 labels of shape (n, n_categories), and ids and names of these."""
+    path = _file(folder, f"annotations/instances_{part}.json")
+    try:
+        content = json.loads(path.read_bytes(), object_hook=_without_outline)
+        categories = sorted((category["id"], category["name"]) for category in content["categories"])
+        column = {number: i for i, (number, _) in enumerate(categories)}
+        row = {image["id"]: i for i, image in enumerate(content["images"])}
+        names = [f"{part}/" + image["file_name"] for image in content["images"]]
+        labels = [(row[label["image_id"]], column[label["category_id"]]) for label in content["annotations"]]
+        if not labels or len(row) < len(names) or len(column) < len(categories):
+            raise ValueError("no annotation, or an id twice")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidFileError(
+            path,
+            "must be JSON with images, annotations and categories whose ids fit each other. "
+            f"Got {type(error).__name__}: {error}. Get the file again.",
+        ) from error
+    y = np.zeros((len(names), len(categories)), np.uint8)
+    y[tuple(np.transpose(labels))] = 1
+    return names, y, categories
+
+
+def _without_outline(entry: dict[str, Any]) -> dict[str, Any]:
+    """Entry of a file of annotations without the outline of the object: a third of the memory to read the file."""
+    entry.pop("segmentation", None)
+    return entry

@@ -4,9 +4,67 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from skhash._validation.names import with_nearest
 from skhash.affinity import DistanceAffinity, NeighborAffinity, SharedLabelsAffinity
-from skhash.datasets import _draws
+
+Indices = npt.NDArray[np.int64]
+
+# A draw maps the class (or the labels) of each sample, a size and a generator to the indices of samples.
+
+
+def _randomly(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of random samples."""
+    return rng.permutation(len(classes))[:size]
+
+
+def _first(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of the first samples, in their order."""
+    return np.arange(size)
+
+
+def _evenly(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of equally many samples per class; if a class is too small, the others fill up."""
+    order, rank, _ = _shuffle_by_class(classes, rng)
+    return order[np.argsort(rank, kind="stable")[:size]]
+
+
+def _evenly_up_to_half(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices as of `_evenly`, but a class keeps half of its samples as long as others can fill up."""
+    order, rank, class_size = _shuffle_by_class(classes, rng)
+    in_second_half = rank >= class_size // 2
+    return order[np.lexsort((rank, in_second_half))[:size]]
+
+
+def _proportionally(classes: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of the same share of each class, rounded; a class with one sample is skipped."""
+    order, rank, class_size = _shuffle_by_class(classes, rng)
+    return order[np.argsort((rank + 0.5) / class_size, kind="stable")[:size]]
+
+
+def _evenly_by_label(labels: Indices, size: int, rng: np.random.RandomState) -> Indices:
+    """Indices of equally many samples per label, drawn for the rarest label first; random samples fill up."""
+    order = rng.permutation(len(labels))
+    shuffled = np.asarray(labels)[order] > 0
+    n_per_label = size // shuffled.shape[1]
+    chosen = np.zeros(len(order), dtype=bool)
+    for label in np.argsort(shuffled.sum(axis=0), kind="stable"):
+        chosen[np.flatnonzero(shuffled[:, label] & ~chosen)[:n_per_label]] = True
+    chosen[np.flatnonzero(~chosen)[: size - chosen.sum()]] = True
+    return order[chosen]
+
+
+def _shuffle_by_class(classes: Indices, rng: np.random.RandomState) -> tuple[Indices, Indices, Indices]:
+    """Shuffled indices, the rank of each inside its class (from 0), and the size of its class."""
+    order = rng.permutation(len(classes))
+    shuffled = classes[order]
+    by_class = np.argsort(shuffled, kind="stable")
+    sizes = np.bincount(classes)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[by_class] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order, rank, sizes[shuffled]
 
 
 @dataclass(frozen=True)
@@ -68,8 +126,8 @@ class Protocol:
     description: str
     n_query: int | float | None
     n_train: int | None = None
-    draw_query: Callable[..., _draws.Indices] = _draws.randomly
-    draw_train: Callable[..., _draws.Indices] = _draws.randomly
+    draw_query: Callable[..., Indices] = _randomly
+    draw_train: Callable[..., Indices] = _randomly
     n_samples: int | None = None
     affinity: Any = "auto"
     relevance: str | None = None
@@ -143,102 +201,99 @@ def check_protocol(protocol: str | Protocol) -> Protocol:
     return PROTOCOLS[protocol]
 
 
-_HOLDOUT = Protocol(
-    "holdout", "20 % of each class are queries; training on the whole database", 0.2, draw_query=_draws.proportionally
-)
-_5K = Protocol(
-    "5k",
-    "1,000 queries and 5,000 training samples, equally many per class",
-    1000,
-    5000,
-    _draws.evenly_up_to_half,
-    _draws.evenly,
-)
-_STRUCT = Protocol("struct", "2,000 random queries and 2,000 random training samples", 2000, 2000, cutoff=100)
-_LABELME = Protocol(
-    "labelme",
-    "22,000 samples, centered and of unit length: 2,000 random queries, 5,000 random training samples",
-    2000,
-    5000,
-    n_samples=22_000,
-    affinity=DistanceAffinity(percentiles=(5, 1, 0.2, 0.1), levels=(1, 2, 5, 10)),
-    relevance="levels 1, 2, 5, 10 at the distances of the nearest 5, 1, 0.2, 0.1 % of the training pairs",
-    unit_length=True,
-)
-_MIRFLICKR = Protocol(
-    "mirflickr",
-    "the first 2,000 samples are the queries; 5,000 random training samples",
-    2000,
-    5000,
-    draw_query=_draws.first,
-    affinity=SharedLabelsAffinity(),
-)
-_NEIGHBORS = Protocol(
-    "neighbors",
-    "500 random queries, at most 20 %; training on the whole database, without labels",
-    0.2,
-    affinity=NeighborAffinity(10),
-    relevance="the 10 nearest samples",
-    max_query=500,
-)
-_COSINE = Protocol(
-    "neighbors-cosine",
-    "as neighbors, on samples of unit length",
-    0.2,
-    affinity=NeighborAffinity(10),
-    relevance="the 10 samples with the largest cosine",
-    max_query=500,
-    normalize=True,
-)
-_S2 = Protocol("s2", "the test samples of the data are the queries; training on the whole database", None)
-_UNSEEN = Protocol(
-    "unseen",
-    "a quarter of the classes is unseen: 20 % of their samples are queries, the others the database; training on all "
-    "samples of the other classes",
-    0.2,
-    draw_query=_draws.proportionally,
-    unseen=0.25,
-)
-_NUS_WIDE = Protocol(
-    "nus-wide",
-    "2,100 queries and 10,500 training samples, equally many per label",
-    2100,
-    10_500,
-    _draws.evenly_by_label,
-    _draws.evenly_by_label,
-    affinity=SharedLabelsAffinity(),
-    by_label=True,
-)
-_MS_COCO = Protocol(
-    "ms-coco",
-    "5,000 random queries and 10,000 random training samples",
-    5000,
-    10_000,
-    affinity=SharedLabelsAffinity(),
-    cutoff=5000,
-)
-_IMAGENET100 = Protocol(
-    "imagenet100",
-    "the test samples of the data are the queries; 13,000 training samples, equally many per class",
-    None,
-    13_000,
-    draw_train=_draws.evenly,
-    cutoff=1000,
-)
-_INNER = Protocol(
-    "neighbors-inner",
-    "as neighbors, with the nearest by inner product",
-    0.2,
-    affinity=NeighborAffinity(10, metric="inner"),
-    relevance="the 10 samples with the largest inner product",
-    max_query=500,
-)
-
 #: protocols by name
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        *(_HOLDOUT, _5K, _S2, _UNSEEN, _STRUCT, _LABELME, _MIRFLICKR),
-        *(_NUS_WIDE, _MS_COCO, _IMAGENET100, _NEIGHBORS, _COSINE, _INNER),
+        Protocol(
+            "holdout", "20 % of each class are queries; training on the whole database", 0.2, draw_query=_proportionally
+        ),
+        Protocol(
+            "5k",
+            "1,000 queries and 5,000 training samples, equally many per class",
+            1000,
+            5000,
+            _evenly_up_to_half,
+            _evenly,
+        ),
+        Protocol("s2", "the test samples of the data are the queries; training on the whole database", None),
+        Protocol(
+            "unseen",
+            "a quarter of the classes is unseen: 20 % of their samples are queries, the others the database; training "
+            "on all samples of the other classes",
+            0.2,
+            draw_query=_proportionally,
+            unseen=0.25,
+        ),
+        Protocol("struct", "2,000 random queries and 2,000 random training samples", 2000, 2000, cutoff=100),
+        Protocol(
+            "labelme",
+            "22,000 samples, centered and of unit length: 2,000 random queries, 5,000 random training samples",
+            2000,
+            5000,
+            n_samples=22_000,
+            affinity=DistanceAffinity(percentiles=(5, 1, 0.2, 0.1), levels=(1, 2, 5, 10)),
+            relevance="levels 1, 2, 5, 10 at the distances of the nearest 5, 1, 0.2, 0.1 % of the training pairs",
+            unit_length=True,
+        ),
+        Protocol(
+            "mirflickr",
+            "the first 2,000 samples are the queries; 5,000 random training samples",
+            2000,
+            5000,
+            draw_query=_first,
+            affinity=SharedLabelsAffinity(),
+        ),
+        Protocol(
+            "nus-wide",
+            "2,100 queries and 10,500 training samples, equally many per label",
+            2100,
+            10_500,
+            _evenly_by_label,
+            _evenly_by_label,
+            affinity=SharedLabelsAffinity(),
+            by_label=True,
+        ),
+        Protocol(
+            "ms-coco",
+            "5,000 random queries and 10,000 random training samples",
+            5000,
+            10_000,
+            affinity=SharedLabelsAffinity(),
+            cutoff=5000,
+        ),
+        Protocol(
+            "imagenet100",
+            "the test samples of the data are the queries; 13,000 training samples, equally many per class",
+            None,
+            13_000,
+            draw_train=_evenly,
+            cutoff=1000,
+        ),
+        Protocol(
+            "neighbors",
+            "500 random queries, at most 20 %; training on the whole database, without labels",
+            0.2,
+            affinity=NeighborAffinity(10),
+            relevance="the 10 nearest samples",
+            max_query=500,
+        ),
+        Protocol(
+            "neighbors-cosine",
+            "as neighbors, on samples of unit length",
+            0.2,
+            affinity=NeighborAffinity(10),
+            relevance="the 10 samples with the largest cosine",
+            max_query=500,
+            normalize=True,
+        ),
+        Protocol(
+            "neighbors-inner",
+            "as neighbors, with the nearest by inner product",
+            0.2,
+            affinity=NeighborAffinity(10, metric="inner"),
+            relevance="the 10 samples with the largest inner product",
+            max_query=500,
+        ),
     )
 }

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from skhash.datasets import load_dataset
-from skhash.datasets._npz import read_npz
 from skhash.exceptions import InvalidFileError
 
 X, Y = np.arange(60.0).reshape(30, 2), np.arange(30) % 2
@@ -30,12 +29,12 @@ def refusal(path):
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_arrays_are_read(save, path):
-    big = np.arange(4, dtype=">f8").reshape(2, 2).T  # another byte order, columns first
-    save(path, X=big, y=np.array(["a", "b"]), scale=2.0, test=X)
-    arrays = read_npz(path)
-    assert list(arrays) == ["X", "y", "scale", "test"]
-    np.testing.assert_array_equal(arrays["X"], big)
-    assert (arrays["X"].dtype, arrays["y"].tolist(), arrays["scale"].shape) == (big.dtype, ["a", "b"], ())
+    big = X[::-1].astype(">f8", order="F")  # another byte order, columns first
+    save(path, X=big, y=np.where(Y, "a", "b"), scale=2.0, test=Y == 1)
+    data = load_dataset(path, protocol="s2")
+    np.testing.assert_array_equal(data.X_query, 2 * big[Y == 1])
+    np.testing.assert_array_equal(np.sort(data.X_database, axis=0), np.sort(2 * big[Y == 0], axis=0))
+    assert (set(data.y_query), set(data.y_database)) == ({"a"}, {"b"})
 
 
 def test_arrays_that_are_ignored_are_named(path):
@@ -105,17 +104,19 @@ def test_a_flipped_bit_is_found(save, path):
     """Only the end of a member compares its checksum; a flip that changes no array is none."""
     save(path, X=X, y=Y, scale=2.0)
     data, rng = path.read_bytes(), np.random.default_rng(0)
+    whole = load_dataset(path, protocol="holdout")
     refused = []
     for position in rng.integers(8 * len(data), size=300):
         flipped = bytearray(data)
         flipped[position // 8] ^= 1 << position % 8
         path.write_bytes(flipped)
         try:
-            arrays = read_npz(path)
+            found = load_dataset(path, protocol="holdout")
         except InvalidFileError as error:
             refused.append(str(error).startswith(f"{path} "))
         else:
-            assert [array.tolist() for array in arrays.values()] == [X.tolist(), Y.tolist(), 2.0]
+            for part in ("X_query", "X_database", "y_query", "y_database"):
+                np.testing.assert_array_equal(found[part], whole[part])
     assert len(refused) > 200
     assert all(refused)
 
