@@ -39,13 +39,14 @@ def itq(digits):
 
 
 @pytest.mark.parametrize("name", ["items.npy", "items.npz"])
-def test_codes_are_those_of_encode(name, files, itq, digits, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("skhash.cli._codes.ENCODE_BATCH_SIZE", 150)
-    out = tmp_path / "codes.npz"
-    assert main(["encode", f"{files}/itq", f"{files}/{name}", "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"500 codes of 12 bits: {out}\n"
+def test_codes_are_those_of_encode(name, files, itq, digits, tmp_path, capsys):
+    out, X = tmp_path / "codes.npz", np.tile(digits.X, (9, 1))  # more than one batch
+    np.save(tmp_path / "items.npy", X)
+    np.savez(tmp_path / "items.npz", X=(2 * X).astype(np.uint8), scale=0.5)
+    assert main(["encode", f"{files}/itq", f"{tmp_path}/{name}", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"4,500 codes of 12 bits: {out}\n"
     with np.load(out) as found:
-        assert_array_equal(found["codes"], itq.encode(digits.X))
+        assert_array_equal(found["codes"], itq.encode(X))
         assert (found["codes"].dtype, int(found["nbits"])) == (np.uint8, 12)
 
 
