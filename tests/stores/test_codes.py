@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skhash import stores
-from skhash.stores import _codes, bit_strings
+from skhash.stores import bit_strings
 
 LIBRARIES = {
     "to_duckdb": ("duckdb", "duckdb"),
@@ -22,13 +22,6 @@ LIBRARIES = {
 def test_bit_strings_of_bits_and_of_packed_codes():
     packed = np.array([[0b01101101, 0b10000000]], dtype=np.uint8)
     assert bit_strings([[0, 1, 1] * 3]) == bit_strings(packed, nbits=9) == ["011011011"]
-
-
-@pytest.mark.parametrize("n", [0, 1, 4, 9])
-def test_slices_cover_all_codes(n, monkeypatch):
-    monkeypatch.setattr(_codes, "BATCH", 4)
-    assert [i for part in _codes.slices(n) for i in range(n)[part]] == list(range(n))
-    assert len(_codes.slices(n)) == -(-n // 4)
 
 
 @pytest.mark.parametrize("function", LIBRARIES)
