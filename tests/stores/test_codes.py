@@ -35,6 +35,16 @@ def test_a_missing_library_is_named(function, monkeypatch):
         getattr(stores, function)([[0, 1]], *place)
 
 
+def test_a_library_that_fails_to_import_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "usearch").mkdir()
+    (tmp_path / "usearch/__init__.py").write_text("raise ImportError('its own error')")
+    for name in [name for name in sys.modules if name.split(".")[0] == "usearch"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=r"^its own error$"):
+        stores.to_usearch([[0, 1]])
+
+
 def test_the_list_is_complete():
     names = {name.removeprefix("to_") for name in stores.__all__ if name.startswith("to_")}
     assert names == {name.removeprefix("from_") for name in stores.__all__ if name.startswith("from_")}
