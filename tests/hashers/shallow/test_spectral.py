@@ -16,11 +16,8 @@ def eigenvalue(mode, length, eps=0.1):
 def test_the_smallest_eigenvalues_are_chosen(nbits):
     rng = np.random.default_rng(nbits)
     hasher = SpectralHasher(nbits).fit(rng.uniform(size=(300, 6)) * rng.uniform(0.5, 5, 6))
-    lengths = hasher.lengths_
-    everything = sorted(
-        product(range(len(lengths)), range(1, 400)), key=lambda one: eigenvalue(one[1], lengths[one[0]])
-    )
-    assert list(zip(hasher.axes_, hasher.modes_, strict=True)) == everything[:nbits]
+    values = {(i, mode): eigenvalue(mode, length) for i, length in enumerate(hasher.lengths_) for mode in range(1, 400)}
+    assert list(zip(hasher.axes_, hasher.modes_, strict=True)) == sorted(values, key=values.get)[:nbits]
 
 
 def test_activations_are_eigenvectors_of_a_random_walk_on_a_line():
