@@ -22,8 +22,7 @@ import numpy as np
 from _results import RESULTS, store
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.neighbors._chosen_code import measured_table, smallest_code
-from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
+from skhash.neighbors.choose_code import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors
 
 N_QUERIES = 4000
 N_VALIDATION = 1000
@@ -41,7 +40,7 @@ def load(name, n_items):
     X = X.reshape(len(X), -1).astype(np.float32)
     X = X[np.random.default_rng(0).permutation(len(X))]
     queries, items = X[:N_QUERIES], X[N_QUERIES:][:n_items]
-    return HeldOut(queries, queries, items, items, np.arange(len(items)))
+    return _HeldOut(queries, queries, items, items, np.arange(len(items)))
 
 
 def resplit(recalls, targets, n_splits):
@@ -51,10 +50,10 @@ def resplit(recalls, targets, n_splits):
     for _ in range(n_splits):
         order = rng.permutation(N_QUERIES)
         validation = {nbits: values[:, order[:N_VALIDATION]] for nbits, values in recalls.items()}
-        table = measured_table(validation, CANDIDATES, sizes, 0.95)
+        table = _measured_table(validation, CANDIDATES, sizes, 0.95)
         tables = {"bound": table, "means": [replace(code, lower_bound=code.recall) for code in table]}
         for target, name in chosen:
-            code = smallest_code(tables[name], target)
+            code = _smallest_code(tables[name], target)
             if code is None:
                 raise SystemExit(f"No code reaches {target}: pass longer --bits.")
             test = recalls[code.nbits][CANDIDATES.index(code.candidates), order[N_VALIDATION:]].mean()
@@ -81,10 +80,10 @@ def main():
     parser.add_argument("--splits", type=int, default=100)
     options = parser.parse_args()
     data = load(options.set, options.items)
-    measure = HeldOutRecall(data, K, "euclidean")
+    truth = _true_neighbors(data, K, "euclidean")
     hashers = {nbits: METHODS[options.method](nbits).fit(data.items) for nbits in map(int, options.bits.split(","))}
     for query in options.queries.split(","):
-        recalls = {nbits: measure(hasher, CANDIDATES, query) for nbits, hasher in hashers.items()}
+        recalls = {n: _recalls(hasher, data, truth, K, CANDIDATES, query) for n, hasher in hashers.items()}
         targets = [float(target) for target in options.targets.split(",")]
         for (target, name), codes in resplit(recalls, targets, options.splits).items():
             result = {"set": options.set, "method": options.method, "query": query, "n_items": len(data.items)}

@@ -10,8 +10,8 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Around:
-    """A range of values around the default of a parameter, on a logarithmic scale.
+class LogUniform:
+    """A log-uniform range of values around the default of a parameter.
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ class Around:
 
     Examples
     --------
-    >>> from skhash.registry import Around
-    >>> Around(10, center=0.3)  # from 0.03 to 3
-    Around(factor=10, center=0.3)
+    >>> from skhash.registry import LogUniform
+    >>> LogUniform(10, center=0.3)  # from 0.03 to 3
+    LogUniform(factor=10, center=0.3)
     """
 
     factor: float
@@ -32,7 +32,7 @@ class Around:
 
 
 #: parameter to what it may be tuned to
-Space = Mapping[str, list[Any] | Around]
+Space = Mapping[str, list[Any] | LogUniform]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Method:
     variants : dict of str to dict, default={"": {}}
         Suffix of the command-line name to the parameters of that variant.
     search_space : dict, default={}
-        Parameter to a list of values, or to :class:`Around`: what tuning draws from.
+        Parameter to a list of values, or to :class:`LogUniform`: what tuning draws from.
     learns_from : {"labels", "relevance", "samples"}, default="relevance"
         What ``fit`` learns from: the labels themselves, which samples an affinity calls relevant, or the
         samples alone, without labels.
@@ -125,9 +125,9 @@ class Variant:
 
 _MLP: dict[str, dict[str, Any]] = {"": {}, "-mlp": {"backbone": "mlp"}}
 _TALR = _MLP | {"-ndcg": {"objective": "ndcg"}, "-ndcg-mlp": {"objective": "ndcg", "backbone": "mlp"}}
-_DEEP = {"learning_rate": Around(5), "weight_decay": Around(10)}
-_QUANTIZED = _DEEP | {"quantization_weight": Around(10)}
-_KERNEL = {"n_anchors": Around(2), "gamma": Around(3)}
+_DEEP = {"learning_rate": LogUniform(5), "weight_decay": LogUniform(10)}
+_QUANTIZED = _DEEP | {"quantization_weight": LogUniform(10)}
+_KERNEL = {"n_anchors": LogUniform(2), "gamma": LogUniform(3)}
 
 #: all methods by name, in the order of lists and tables
 METHODS: dict[str, Method] = {
@@ -138,7 +138,7 @@ METHODS: dict[str, Method] = {
             "deep.talr.TALRHasher",
             style=0,
             variants=_TALR,
-            search_space=_DEEP | {"alpha": Around(3)},
+            search_space=_DEEP | {"alpha": LogUniform(3)},
             paper="He et al., CVPR 2018",
             use_for="first choice with labels, or with any other affinity",
         ),
@@ -148,7 +148,7 @@ METHODS: dict[str, Method] = {
             style=15,
             parameters={"objective": "fastap"},
             variants=_MLP,
-            search_space=_DEEP | {"alpha": Around(3)},
+            search_space=_DEEP | {"alpha": LogUniform(3)},
             paper="Cakir et al., CVPR 2019",
             use_for="baseline of talr, with another formula of AP",
         ),
@@ -166,7 +166,7 @@ METHODS: dict[str, Method] = {
             "deep.mihash.MIHashHasher",
             style=10,
             variants=_MLP,
-            search_space=_DEEP | {"alpha": Around(3)},
+            search_space=_DEEP | {"alpha": LogUniform(3)},
             paper="Cakir et al., ICCV 2017",
             use_for="like talr, if the end of a ranking matters as much as its top",
         ),
@@ -203,7 +203,7 @@ METHODS: dict[str, Method] = {
             "deep.orthohash.OrthoHashHasher",
             style=23,
             variants=_MLP,
-            search_space=_DEEP | {"scale": Around(2), "margin": Around(2)},
+            search_space=_DEEP | {"scale": LogUniform(2), "margin": LogUniform(2)},
             learns_from="labels",
             paper="Hoe et al., NeurIPS 2021",
             use_for="class labels, if the codes of classes should be far apart",
@@ -231,7 +231,7 @@ METHODS: dict[str, Method] = {
             "nsh",
             "deep.nsh.NSHHasher",
             style=5,
-            search_space=_QUANTIZED | {"temperature": Around(3)},
+            search_space=_QUANTIZED | {"temperature": LogUniform(3)},
             learns_from="samples",
             paper="Yu et al., IJCAI 2022",
             use_for="images without labels, with a suitable augmentation",
@@ -240,7 +240,7 @@ METHODS: dict[str, Method] = {
             "cibhash",
             "deep.cibhash.CIBHashHasher",
             style=19,
-            search_space=_DEEP | {"temperature": Around(3), "kl_weight": Around(10)},
+            search_space=_DEEP | {"temperature": LogUniform(3), "kl_weight": LogUniform(10)},
             learns_from="samples",
             paper="Qiu et al., IJCAI 2021",
             use_for="no labels, and time to train: more accurate than itq on vectors",
@@ -249,7 +249,7 @@ METHODS: dict[str, Method] = {
             "tbh",
             "deep.tbh.TBHHasher",
             style=20,
-            search_space=_DEEP | {"adversarial_weight": Around(10)},
+            search_space=_DEEP | {"adversarial_weight": LogUniform(10)},
             learns_from="samples",
             paper="Shen et al., CVPR 2020",
             use_for="no labels, and no suitable augmentation",
@@ -268,7 +268,7 @@ METHODS: dict[str, Method] = {
             "embedding",
             "deep.embedding.EmbeddingHasher",
             style=24,
-            search_space={"learning_rate": Around(5), "temperature": Around(2)},
+            search_space={"learning_rate": LogUniform(5), "temperature": LogUniform(2)},
             learns_from="samples",
             paper="Neyshabur et al., NIPS 2013",
             use_for="no labels: the nearest neighbors of vectors, found by real queries",
@@ -277,7 +277,7 @@ METHODS: dict[str, Method] = {
             "structhash",
             "structhash.structhash.StructHashHasher",
             style=4,
-            search_space={"C": Around(5), "gamma": Around(3), "ridge": Around(10, center=0.3)},
+            search_space={"C": LogUniform(5), "gamma": LogUniform(3), "ridge": LogUniform(10, center=0.3)},
             paper="Lin et al., ECCV 2014",
             use_for="bits with weights that are proven near the optimum; few samples",
         ),
@@ -285,7 +285,7 @@ METHODS: dict[str, Method] = {
             "cghash",
             "structhash.cghash.CGHashHasher",
             style=22,
-            search_space={"C": Around(3), "gamma": Around(3), "ridge": Around(10, center=0.1)},
+            search_space={"C": LogUniform(3), "gamma": LogUniform(3), "ridge": LogUniform(10, center=0.1)},
             paper="Li et al., ICML 2013",
             use_for="weighted bits learned from triplets; few samples",
         ),
@@ -293,7 +293,7 @@ METHODS: dict[str, Method] = {
             "itq-cca",
             "shallow.itq_cca.ITQCCAHasher",
             style=8,
-            search_space={"ridge": Around(100)},
+            search_space={"ridge": LogUniform(100)},
             learns_from="labels",
             paper="Gong and Lazebnik, CVPR 2011",
             use_for="labels, if the training may take a second",
@@ -302,7 +302,7 @@ METHODS: dict[str, Method] = {
             "ksh",
             "shallow.ksh.KSHHasher",
             style=6,
-            search_space={"n_labeled": [1000, 2000], **_KERNEL, "ridge": Around(10)},
+            search_space={"n_labeled": [1000, 2000], **_KERNEL, "ridge": LogUniform(10)},
             paper="Liu et al., CVPR 2012",
             use_for="any affinity, and samples that no line separates",
         ),
@@ -310,7 +310,7 @@ METHODS: dict[str, Method] = {
             "sdh",
             "shallow.sdh.SDHHasher",
             style=7,
-            search_space={"nu": Around(100), "lam": Around(10), **_KERNEL, "ridge": Around(10)},
+            search_space={"nu": LogUniform(100), "lam": LogUniform(10), **_KERNEL, "ridge": LogUniform(10)},
             learns_from="labels",
             paper="Shen et al., CVPR 2015",
             use_for="class labels, if the training may take seconds",
@@ -327,7 +327,12 @@ METHODS: dict[str, Method] = {
             "agh",
             "shallow.agh.AGHHasher",
             style=16,
-            search_space={"n_layers": [1, 2], "n_anchors": Around(2), "n_neighbors": [2, 3, 5], "bandwidth": Around(3)},
+            search_space={
+                "n_layers": [1, 2],
+                "n_anchors": LogUniform(2),
+                "n_neighbors": [2, 3, 5],
+                "bandwidth": LogUniform(3),
+            },
             learns_from="samples",
             paper="Liu et al., ICML 2011",
             use_for="no labels, and data in clusters",
@@ -360,7 +365,7 @@ METHODS: dict[str, Method] = {
             "spherical",
             "shallow.spherical.SphericalHasher",
             style=18,
-            search_space={"eps_m": Around(2), "eps_s": Around(2)},
+            search_space={"eps_m": LogUniform(2), "eps_s": LogUniform(2)},
             learns_from="samples",
             paper="Heo et al., CVPR 2012",
             use_for="no labels, and data in closed regions",

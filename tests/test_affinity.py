@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
 
+from skhash import ITQHasher
 from skhash.affinity import (
     ClassAffinity,
     DistanceAffinity,
@@ -19,8 +20,7 @@ from skhash.affinity import (
     level_indices,
     resolve_affinity,
 )
-from skhash.affinity._classes import class_codes
-from skhash.affinity._targets import as_targets, distinct_targets
+from skhash.codes import hamming_distances
 from skhash.metrics import relevance_histogram
 
 
@@ -144,30 +144,31 @@ def test_many_classes_neither_warn_nor_change_the_filters_that_all_threads_share
     assert resolve_affinity("auto", y) == ClassAffinity()
 
 
-@pytest.mark.parametrize("y", [list("baab"), [3.5, 1, 3.5], [[0, 1], [1, 1], [0, 1]], sparse.eye_array(3)], ids=str)
-def test_distinct_targets_rebuild_the_targets(y):
-    y = as_targets(y)
-    first, group = distinct_targets(y)
-    rebuilt = y[first][group]
-    assert_array_equal(*(rows.toarray() if sparse.issparse(rows) else rows for rows in (rebuilt, y)))
-
-
 @pytest.mark.parametrize(
     "y",
     [
+        list("baab"),
+        np.array(["b", "a", "c", "a"], dtype=object),
+        np.array(["3", "1", "3"]).astype(float),
+        [[0, 1], [1, 1], [0, 1]],
+        sparse.csr_array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1]]),
+        [[5.0], [0.0], [1e9], [5.0]],
         [3, -5, 3, 0, -5, 9, 9, 9, 1, 2, 3, 4, 5, 6, 7],
         np.array([200, 7, 200] * 90, dtype=np.uint8),
         np.array([2**63, 2**63 + 1, 2**63], dtype=np.uint64),
         [10**12, 5],
-        [],
     ],
     ids=str,
 )
-def test_distinct_integers_are_in_order_and_named_by_their_first_sample(y):
-    for found, expected in zip(
-        distinct_targets(np.array(y)), np.unique(y, return_index=True, return_inverse=True)[1:], strict=True
-    ):
-        assert_array_equal(found, expected)
+def test_targets_of_any_kind_are_counted_as_the_affinity_compares_them(y):
+    """Equal targets are compared once."""
+    y = y if sparse.issparse(y) else np.array(y)
+    codes = np.random.default_rng(0).integers(0, 2, (y.shape[0], 3))
+    distances, is_relevant = hamming_distances(codes, codes), np.asarray(resolve_affinity("auto", y)(y, y)) > 0
+    H = relevance_histogram(codes, codes, y, y)
+    for distance in range(4):
+        counts = ((distances == distance) & is_relevant).sum(axis=1)
+        assert_array_equal(H.counts[:, distance, 1:].sum(axis=1), counts)
 
 
 def test_level_indices_point_to_the_levels_of_a_plain_function():
@@ -258,26 +259,10 @@ def test_distance_levels_do_not_depend_on_the_block():
     assert_array_equal(np.concatenate([affinity(rows[i : i + 7], rows) for i in range(0, 400, 7)]), whole)
 
 
-@pytest.mark.parametrize("dtype", [object, float, str])
-def test_class_labels_of_any_kind_are_grouped(dtype):
-    first, group = distinct_targets(as_targets(np.array([3, 1, 3, 1, 2]).astype(str).astype(dtype)))
-    assert_array_equal(group, [2, 0, 2, 0, 1])
-    assert_array_equal(first, [1, 4, 0])
-
-
-@pytest.mark.parametrize("y", [["b", "a", "c"], [7, -1, 300], [[0.5], [0.0], [1e9]], np.array(["b", "a", "c"], object)])
-def test_codes_of_classes_are_relevant_as_the_classes_are(y):
-    y = np.array(y)[[0, 1, 1, 2, 0]]
-    codes = class_codes(y)
-    assert codes.dtype == np.uint8
-    assert_array_equal(codes, [1, 0, 0, 2, 1])
-    assert_array_equal(ClassAffinity()(codes, codes), ClassAffinity()(y, y))
-
-
 @pytest.mark.parametrize("y", [["a", None], [0.0, np.nan], np.array(["a", 1], object)])
-def test_no_code_of_classes_that_are_missing_or_of_two_kinds(y):
+def test_classes_that_are_missing_or_of_two_kinds_are_no_targets(y):
     with pytest.raises(ValueError, match=r"^`y` must hold "):
-        class_codes(np.array(y, dtype=object))
+        ITQHasher(2).fit(np.eye(2), np.array(y, dtype=object))
 
 
 def test_classes_of_two_kinds_are_refused():

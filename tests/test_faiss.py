@@ -14,10 +14,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skhash import ITQHasher, LSHHasher
+from skhash import ITQHasher, LSHHasher, PCAHasher
 from skhash.codes import binarize, hamming_distances, pack
-from skhash.hashers.shallow._linear import orthonormal_map, principal_map
-from skhash.hashers.shallow._rotation import quantizing_rotation
 from skhash.metrics import average_precision, relevance_histogram
 
 SEEDS = range(5)
@@ -42,11 +40,18 @@ def faiss_rotation(V, n_iter=50, seed=0, start=None):
 
 
 @pytest.fixture(scope="module")
-def components(digits):
-    """Sixteen principal components of the training samples and of the queries."""
-    mean = digits.X.mean(axis=0)
-    directions = principal_map(digits.X - mean, 16, np.random.RandomState(0))
-    return (digits.X - mean) @ directions, (digits.X_query - mean) @ directions
+def pca(digits):
+    return PCAHasher(16).fit(digits.X)
+
+
+@pytest.fixture(scope="module")
+def rotation_of(pca, digits):
+    """Function that returns the rotation of the principal components after some iterations of ITQ."""
+
+    def rotation(n_iter, seed):
+        return pca.projection_.T @ ITQHasher(16, n_iter=n_iter, random_state=seed).fit(digits.X).projection_
+
+    return rotation
 
 
 # --- ITQ
@@ -57,7 +62,7 @@ def test_principal_directions_span_the_same_space(digits, nbits):
     pca = faiss.PCAMatrix(64, nbits)
     pca.train(digits.X.astype(np.float32))
     theirs = faiss.vector_to_array(pca.A)[: 64 * nbits].reshape(nbits, 64)
-    ours = principal_map(digits.X - digits.X.mean(axis=0), nbits, np.random.RandomState(0))
+    ours = PCAHasher(nbits).fit(digits.X).projection_
     assert_allclose(np.linalg.svd(theirs @ ours, compute_uv=False), 1, atol=1e-5)  # cosines of the angles between
 
 
@@ -72,12 +77,11 @@ def test_codes_of_the_same_rotation_are_the_same(digits):
     assert np.mean(theirs != hasher.transform(digits.X_query)) < 1e-3  # of activations near 0 the sign is rounding
 
 
-def test_rotations_start_the_same_and_multiply_the_factors_in_another_order(components):
-    V, _ = components
-    start = orthonormal_map(16, 16, np.random.RandomState(5))
+def test_rotations_that_start_the_same_multiply_the_factors_in_another_order(pca, rotation_of, digits):
+    V, start, ours = pca.project(digits.X), rotation_of(1, 5), rotation_of(2, 5)
     assert_allclose(faiss_rotation(V, 0, start=start), start, atol=1e-6)
     U, _, Wt = np.linalg.svd((2.0 * binarize(V @ start) - 1.0).T @ V)
-    ours, theirs = quantizing_rotation(V, 1, np.random.RandomState(5)), faiss_rotation(V, 1, start=start)
+    theirs = faiss_rotation(V, 1, start=start)
     assert_allclose(ours, Wt.T @ U.T, atol=1e-9)
     in_their_order = np.abs(theirs @ U) - np.abs(Wt)  # up to the signs of singular vectors
     fixed = np.abs(theirs - ours)  # in a version of FAISS that solves the Procrustes problem
@@ -87,15 +91,11 @@ def test_rotations_start_the_same_and_multiply_the_factors_in_another_order(comp
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_our_rotation_has_no_larger_quantization_error(components, seed):
-    V, _ = components
+def test_our_rotation_has_no_larger_quantization_error(pca, rotation_of, digits, seed):
+    V = pca.project(digits.X)
     ours, theirs, start = (
         quantization_error(V @ rotation)
-        for rotation in (
-            quantizing_rotation(V, 50, np.random.RandomState(seed)),
-            faiss_rotation(V, 50, seed),
-            orthonormal_map(16, 16, np.random.RandomState(seed)),
-        )
+        for rotation in (rotation_of(50, seed), faiss_rotation(V, 50, seed), rotation_of(1, seed))
     )
     assert ours <= theirs * (1 + 1e-6)
     assert ours < start

@@ -185,13 +185,19 @@ PLACES = {
 }
 
 
+def kinds_at(place, kinds):
+    """All kinds where nothing is fitted, else every third one, at each place from another first one on."""
+    is_quick = place in ("fold", "database", "relevance_histogram", "histogram_from_distances")
+    return kinds if is_quick else dict(list(kinds.items())[list(PLACES).index(place) % 3 :: 3])
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_label_matrices_of_every_kind_give_the_same_result(place):
     call = PLACES[place]
     expected = call(LABELS)
-    kinds = dict(MATRICES)
+    kinds = dict(kinds_at(place, MATRICES))
     if place == "search":  # scikit-learn adds repeated entries up, as it makes a CSR matrix of them
-        del kinds["repeated in coo"]
+        kinds.pop("repeated in coo", None)
     assert {name: call(y) for name, y in kinds.items()} == pytest.approx(dict.fromkeys(kinds, expected))
 
 
@@ -199,7 +205,7 @@ def test_label_matrices_of_every_kind_give_the_same_result(place):
 @pytest.mark.parametrize("place", PLACES)
 def test_classes_of_every_kind_give_the_same_result(place, kinds):
     call = PLACES[place]
-    expected = call(next(iter(kinds.values())))
+    expected, kinds = call(next(iter(kinds.values()))), kinds_at(place, kinds)
     assert {name: call(y) for name, y in kinds.items()} == pytest.approx(dict.fromkeys(kinds, expected))
 
 

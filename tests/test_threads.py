@@ -9,11 +9,12 @@ import pytest
 import torch
 from _helpers import quick, run_python
 from numpy.testing import assert_array_equal
-from threadpoolctl import threadpool_info, threadpool_limits
+from sklearn.base import BaseEstimator, TransformerMixin
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 import skhash
 from skhash._threads import _loaded_libraries, _set_n_threads, one_thread, run_in_slices
-from skhash.neighbors._checks import n_threads
+from skhash.neighbors import HammingNeighbors
 
 SHALLOW = [name for name in skhash.hashers.__all__ if ".deep." not in skhash.registry.HASHERS[name]]
 
@@ -229,12 +230,23 @@ def test_one_thread_leaves_a_limit_of_the_calling_thread_to_it():
 
 
 def test_a_search_with_a_number_of_threads_leaves_the_limits_of_blas_to_other_threads():
-    blas = _loaded_libraries(True)["of the process"]
+    blas, limits = ThreadpoolController().select(user_api="blas"), []
+
+    class Meanwhile(TransformerMixin, BaseEstimator):
+        """A hasher in whose search another thread finishes hashing."""
+
+        def fit(self, X, y=None):
+            return self
+
+        def transform(self, X):
+            blas.limit(limits=2)
+            limits.append(blas.info())
+            return (X > 0).astype(np.uint8)
+
+    index = HammingNeighbors(Meanwhile(), n_neighbors=1, n_jobs=1).fit(np.eye(8))
     with blas.limit(limits=1):
-        with n_threads(1):
-            blas.limit(limits=2)  # as another thread does that finishes hashing during the search
-            limits = blas.info()
-        assert blas.info() == limits
+        index.kneighbors(np.eye(8))
+        assert blas.info() == limits[-1]
 
 
 def of_mkl(default):

@@ -1,9 +1,15 @@
 """The command line: compare methods, list them, write a report again; fit, encode, search and export."""
 
+import _thread
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import shows no traceback
@@ -11,13 +17,11 @@ if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import show
 
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
-#: modules of commands, imported at first use; `run` takes the options and returns the exit status
-_MODULES = {
-    "fit": "skhash.cli._fitting",
-    "encode": "skhash.cli._encoding",
-    "search": "skhash.cli._searching",
-    "export": "skhash.cli._exporting",
-}
+#: modules of commands, imported at first use; a function of the same name takes the options and returns the exit status
+_MODULES = {"fit": "_fitting", "encode": "_codes", "search": "_codes", "export": "_codes"}
+#: modules that are unsafe to interrupt, with all that they call: imports, and the loading of compiled kernels
+_UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")
+_PAUSE = 0.05  # seconds until a Ctrl-C at an unsafe moment is repeated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     out, unfinished = None, None
     try:
-        from skhash.cli._interrupt import Interrupt
-
-        with Interrupt(), warnings.catch_warnings():
+        with _interruptible(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             import shlex
             from importlib import import_module
@@ -58,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unfinished = f"{options.out}.part" if options.job == "encode" else None
             if options.job in _MODULES:
                 _check_out(options)
-                status: int = import_module(_MODULES[options.job]).run(options)
+                module = import_module(f"skhash.cli.{_MODULES[options.job]}")
+                status: int = getattr(module, options.job)(options)
                 return status
             return {"compare": _compare, "report": _report, "methods": _methods}[options.job](options)
     except BrokenPipeError:  # the reader, such as head, has closed the pipe
@@ -73,6 +76,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(_TRACEBACK):
             raise
         return _report_error(error)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Context manager that repeats a Ctrl-C where Python or a library would lose it.
+
+    Imports and functions called by C code swallow a KeyboardInterrupt, and numba crashes if it is loading a kernel.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").startswith(_UNSAFE):
+                return try_again()
+            frame = frame.f_back
+        raise KeyboardInterrupt
+
+    def on_ignored(ignored: "sys.UnraisableHookArgs") -> None:
+        try_again() if issubclass(ignored.exc_type, KeyboardInterrupt) else show_ignored(ignored)
+
+    def try_again() -> None:
+        _thread.start_new_thread(interrupt_later, ())  # a threading.Timer needs locks that the code may hold
+
+    def interrupt_later() -> None:
+        time.sleep(_PAUSE)
+        if signal.getsignal(signal.SIGINT) is on_signal:
+            _thread.interrupt_main()
+
+    show_ignored, sys.unraisablehook = sys.unraisablehook, on_ignored
+    signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = show_ignored
 
 
 def _check_out(options: "argparse.Namespace") -> None:

@@ -28,7 +28,7 @@ from skhash.persistence import save
 _N_NEIGHBORS, _MAX_QUERIES = 10, 1000  # of the score without labels
 
 
-def run(options: argparse.Namespace) -> int:
+def fit(options: argparse.Namespace) -> int:
     """Fit a hasher to the samples of a file, score it, and save it."""
     hasher = make_hasher(options.method, options.bits, options.seed, "auto")
     hasher.set_params(**_parameters(options, hasher))._validate_params()

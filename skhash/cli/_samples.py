@@ -1,18 +1,22 @@
-"""Samples and codes of files, for the command line."""
+"""Samples and codes of files, for the command line, and progress of work on them."""
 
+import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._encoding._sources import array_source, iterator_source
 from skhash._libraries import library
 from skhash._validation.numeric import as_array
+from skhash.comparison.progress import LiveLine, format_seconds
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets.splitting import check_arrays
@@ -237,3 +241,43 @@ def _arrow(module: str) -> Any:
 def _check_exists(path: str) -> None:
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {path}.")
+
+
+# --- progress
+
+
+@dataclass(frozen=True)
+class Part:
+    """Number of samples that are done, whose string is a line to print."""
+
+    label: str
+    n_done: int
+    n: int
+    started: float  # by time.monotonic
+    now: float = field(default_factory=time.monotonic)
+    position: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.label}: {self.n_done:,} of {self.n:,} samples"
+        if not 0 < self.n_done < self.n:
+            return text
+        left = (self.now - self.started) / self.n_done * (self.n - self.n_done)
+        return f"{text}; {format_seconds(left)} left"
+
+
+def in_batches(samples: Samples, label: str) -> Iterator[npt.NDArray[Any]]:
+    """Samples in the batches of ``encode``, with progress on stderr after each."""
+    n_done = 0
+    with progress(label, samples.n) as show:
+        for batch in samples.batches(ENCODE_BATCH_SIZE):
+            yield batch
+            n_done += len(batch)
+            show(n_done)
+
+
+@contextmanager
+def progress(label: str, n: int) -> Iterator[Callable[[int], None]]:
+    """Context manager of a function that takes the number of samples done, of n, and shows it on stderr."""
+    started = time.monotonic()
+    with LiveLine(sys.stderr) as line:
+        yield lambda n_done: line.show(Part(label, n_done, n, started))

@@ -20,7 +20,7 @@ from skhash.affinity import ClassAffinity
 from skhash.affinity._classes import one_per_sample
 from skhash.affinity._targets import as_targets
 from skhash.metrics import RetrievalScorer
-from skhash.registry import Around, Space
+from skhash.registry import LogUniform, Space
 
 _HELD_OUT = 0.2  # share of the training samples that act as queries
 
@@ -40,7 +40,7 @@ class Candidate:
     seconds : float, default=0.0
         Time of fit and evaluation.
     centers : dict, default={}
-        For the default alone: its value of each parameter that is searched :class:`~skhash.registry.Around` it.
+        For the default alone: its value of each parameter that is searched :class:`~skhash.registry.LogUniform` it.
     """
 
     parameters: Mapping[str, Any]
@@ -68,7 +68,7 @@ def tune(
     make : callable
         ``make(**parameters)`` returns a hasher.
     space : dict
-        Parameter to a list of values, or to a :class:`skhash.registry.Around`.
+        Parameter to a list of values, or to a :class:`skhash.registry.LogUniform`.
     data : Bunch
         Result of :func:`skhash.datasets.load_dataset`. Only its training samples are used.
     budget : int
@@ -161,12 +161,12 @@ def _scale(value: Any, factor: float) -> Any:
 
 
 def _draw_parameters(space: Space, n: int, seed: int) -> list[dict[str, Any]]:
-    """Random values of the parameters; for an `Around`, factors of its center."""
+    """Random values of the parameters; for a `LogUniform`, factors of its center."""
     from scipy.stats import loguniform
     from sklearn.model_selection import ParameterSampler
 
     lists: dict[str, Any] = {
-        name: loguniform(1 / values.factor, values.factor) if isinstance(values, Around) else list(values)
+        name: loguniform(1 / values.factor, values.factor) if isinstance(values, LogUniform) else list(values)
         for name, values in space.items()
     }
     if all(isinstance(values, list) for values in lists.values()):
@@ -210,7 +210,7 @@ def _centers(hasher: Any, space: Space) -> dict[str, Any]:
     return {
         name: _fitted_value(hasher, name) if values.center is None else values.center
         for name, values in space.items()
-        if isinstance(values, Around)
+        if isinstance(values, LogUniform)
     }
 
 

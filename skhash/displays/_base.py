@@ -1,11 +1,17 @@
-"""What all displays share: matplotlib at first use, axes, colors and labels."""
+"""What all displays share: figures and axes, styles, curves, and what they read from hashers and results."""
 
 from collections import Counter
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from skhash._estimators import find_hasher
 from skhash._libraries import library
-from skhash.metrics import Metric
+from skhash.metrics import Metric, RetrievalScorer
+from skhash.metrics._histograms import concatenate
 from skhash.registry import FOR_NEIGHBORS, METHODS
 
 #: Petroff's sequence of ten colors that color-blind readers can distinguish (Accessible Color Sequences, 2021).
@@ -13,6 +19,7 @@ COLORS = ("#3F90DA", "#FFA90E", "#BD1F01", "#94A4A2", "#832DB6", "#A96B59", "#E7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _N_STYLES = len(COLORS) * len(MARKERS)
 _FIRST_FREE = 40  # styles from here on are for names that are not in the registry
+_SETTINGS = {"dataset", "protocol", "method", "nbits", "seed"}  # of results, not metrics
 _LINES = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-."}
 #: method and variant, without hyphens, to its style number and line style
 _REGISTERED = {
@@ -25,16 +32,40 @@ _REGISTERED = {
 }
 
 
+class Display:
+    """A plot of computed values, which subclasses draw."""
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot the values.
+
+        Parameters
+        ----------
+        ax : Axes or array-like of Axes, default=None
+            Axes to draw on. None creates a figure. A display with several panels divides a single Axes, or takes one
+            Axes for each panel.
+        **kwargs : dict
+            Keyword arguments of matplotlib, as in the methods that compute the values.
+
+        Returns
+        -------
+        self : object
+            The display.
+        """
+        self.ax_ = self._draw(ax, kwargs)
+        self.figure_ = np.ravel(self.ax_)[0].figure
+        return self
+
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
+        """Draw on Axes or on those of a new figure, and return them."""
+        raise NotImplementedError
+
+
+# --- axes
+
+
 def pyplot():
     """matplotlib.pyplot, or an error with the command that installs it."""
     return library("matplotlib.pyplot", "matplotlib", "the displays of skhash")
-
-
-def check_shapes(shape, **values):
-    """Raise ValueError unless all values have a shape."""
-    for name, value in values.items():
-        if np.shape(value) != shape:
-            raise ValueError(f"`{name}` must have shape {shape}. Got shape {np.shape(value)} instead.")
 
 
 def new_figure(figsize):
@@ -74,38 +105,6 @@ def panels(ax, shape, figsize):
     return np.array([ax.figure.add_subplot(cell) for cell in grid], dtype=object).reshape(shape)
 
 
-def color_and_marker(number):
-    """Color and marker of a style number. The first 70 are all different."""
-    turn, color = divmod(number, len(COLORS))
-    return COLORS[color], MARKERS[(color + turn) % len(MARKERS)]
-
-
-def styles(names, ax=None):
-    """Color, marker and line style of each name: those of the registry, or for other names new ones on `ax`."""
-    from matplotlib.colors import to_hex
-
-    numbers: dict = {name: _REGISTERED.get(str(name).lower().removesuffix("hasher").replace("-", "")) for name in names}
-    used = [(to_hex(line.get_color()).upper(), line.get_marker()) for line in ([] if ax is None else ax.lines)]
-    used += [color_and_marker(number[0]) for number in numbers.values() if number]
-    for name, number in numbers.items():
-        if number is None:
-            colors = Counter(color for color, _ in used)
-            free = [i for i in range(_FIRST_FREE, _N_STYLES) if color_and_marker(i) not in used]
-            free = free or list(range(_FIRST_FREE, _N_STYLES))
-            numbers[name] = min(free, key=lambda i, colors=colors: colors[color_and_marker(i)[0]]), "-"
-            used.append(color_and_marker(numbers[name][0]))
-    chosen = ((*color_and_marker(numbers[name][0]), numbers[name][1]) for name in names)
-    return [dict(zip(("color", "marker", "linestyle"), style, strict=True)) for style in chosen]
-
-
-def with_defaults(kwargs, **defaults):
-    """Keyword arguments of a line, with defaults for those not given. Aliases (c, lw) are resolved."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    return defaults | normalize_kwargs(kwargs, Line2D)
-
-
 def tidy(ax, **settings):
     """Set labels and limits, add a grid, and remove the spines at the top and at the right."""
     ax.set(**settings)
@@ -139,3 +138,176 @@ def metric_label(name, average="$_T$"):
         return Metric.parse(name).label(average)
     except ValueError:
         return name.replace("_", " ").capitalize()
+
+
+# --- styles
+
+
+def color_and_marker(number):
+    """Color and marker of a style number. The first 70 are all different."""
+    turn, color = divmod(number, len(COLORS))
+    return COLORS[color], MARKERS[(color + turn) % len(MARKERS)]
+
+
+def styles(names, ax=None):
+    """Color, marker and line style of each name: those of the registry, or for other names new ones on `ax`."""
+    from matplotlib.colors import to_hex
+
+    numbers: dict = {name: _REGISTERED.get(str(name).lower().removesuffix("hasher").replace("-", "")) for name in names}
+    used = [(to_hex(line.get_color()).upper(), line.get_marker()) for line in ([] if ax is None else ax.lines)]
+    used += [color_and_marker(number[0]) for number in numbers.values() if number]
+    for name, number in numbers.items():
+        if number is None:
+            colors = Counter(color for color, _ in used)
+            free = [i for i in range(_FIRST_FREE, _N_STYLES) if color_and_marker(i) not in used]
+            free = free or list(range(_FIRST_FREE, _N_STYLES))
+            numbers[name] = min(free, key=lambda i, colors=colors: colors[color_and_marker(i)[0]]), "-"
+            used.append(color_and_marker(numbers[name][0]))
+    chosen = ((*color_and_marker(numbers[name][0]), numbers[name][1]) for name in names)
+    return [dict(zip(("color", "marker", "linestyle"), style, strict=True)) for style in chosen]
+
+
+def with_defaults(kwargs, **defaults):
+    """Keyword arguments of a line, with defaults for those not given. Aliases (c, lw) are resolved."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return defaults | normalize_kwargs(kwargs, Line2D)
+
+
+# --- values and curves
+
+
+def check_shapes(shape, **values):
+    """Raise ValueError unless all values have a shape."""
+    for name, value in values.items():
+        if np.shape(value) != shape:
+            raise ValueError(f"`{name}` must have shape {shape}. Got shape {np.shape(value)} instead.")
+
+
+def check_histograms(histograms):
+    """Raise ValueError unless `histograms` is a dict with at least one histogram."""
+    if not isinstance(histograms, dict) or not histograms:
+        given = "{}" if isinstance(histograms, dict) else f"an instance of {type(histograms).__name__}"
+        raise ValueError(f"`histograms` must be a dict of name to RelevanceHistogram, not empty. Got {given} instead.")
+
+
+def curves_of(histograms, curve):
+    """Lists of the x, the y and the name of each histogram, where ``curve(H)`` returns x and y."""
+    check_histograms(histograms)
+    xs, ys = zip(*map(curve, histograms.values()), strict=True)
+    return list(xs), list(ys), list(histograms)
+
+
+def as_curves(x, y, name):
+    """Lists of x, y and names, from one curve or several."""
+    several = isinstance(x, list | tuple) and len(x) and np.ndim(x[0])
+    xs, ys, names = (list(x), list(y), name) if several else ([x], [y], [name])
+    names = [None] * len(xs) if names is None else list(names)
+    if not len(xs) == len(ys) == len(names) or any(np.shape(a) != np.shape(b) for a, b in zip(xs, ys, strict=True)):
+        raise ValueError(
+            f"Each curve must have one name, and as many x as y. Got {len(xs)} and {len(ys)} curves of "
+            f"{[len(a) for a in xs]} and {[len(b) for b in ys]} points with {len(names)} names instead."
+        )
+    return xs, ys, names
+
+
+def draw_curves(ax, curves, kwargs, **settings):
+    """Axes and lines of a plot of the curves of :func:`as_curves`, each in the style of its name."""
+    ax = one_axes(ax, figsize=(6.4, 4.4))
+    lines = []
+    for x, y, name, style in zip(*curves, styles(curves[2], ax), strict=True):
+        options = with_defaults(kwargs, **style, label=name, markevery=0.06, markersize=5, linewidth=1.6)
+        lines += ax.plot(x, y, **options)
+    tidy(ax, **settings)
+    if ax.get_legend_handles_labels()[1]:
+        legend(ax)
+    return ax, lines
+
+
+# --- hashers
+
+
+def estimator_name(estimator):
+    """Name of the method of a hasher: its class without "Hasher"."""
+    return type(find_hasher(estimator)).__name__.removesuffix("Hasher")
+
+
+def ranked_histogram(estimator, X, y, *, weighted=True):
+    """Histogram of the training samples as `score` ranks them, for metrics of ranks; or by distances in bits."""
+    pyplot()  # an error about matplotlib must come before the ranking, which takes time
+    ranking = RetrievalScorer().ranking(estimator, X, y)
+    return concatenate(H.by_ranks() for H in ranking.histograms(weighted=weighted))
+
+
+def history(estimator, keys, source):
+    """Columns of the entries of `history_` with all `keys`; ValueError, naming `source`, if there are none."""
+    pyplot()
+    check_is_fitted(estimator)
+    hasher = find_hasher(estimator)
+    entries = [entry for entry in getattr(hasher, "history_", []) if entry.keys() >= set(keys)]
+    if not entries:
+        raise ValueError(
+            f"`estimator` must have a history_ with {', '.join(map(repr, keys))}, as a {source} has. "
+            f"Got an instance of {type(hasher).__name__} instead."
+        )
+    return [[entry[key] for entry in entries] for key in keys]
+
+
+# --- results of a comparison
+
+
+def choose_results(results, metrics, **chosen):
+    """Results with metrics as dicts, of one data set, and of one number of bits if `chosen` has it.
+
+    None in `chosen` selects the only value that occurs. ValueError if there are several values, or no result.
+    """
+    if wrong := [result for result in results if not isinstance(result, Mapping)]:
+        raise TypeError(
+            "`results` must be those of compare, or dicts as in its results.json. "
+            f"Got an instance of {type(wrong[0]).__name__} instead."
+        )
+    results = list(map(dict, results))
+    for name, value in (chosen | {"protocol": None}).items():
+        known = list(dict.fromkeys(result.get(name) for result in results))
+        listed = ", ".join(map(str, known)) or "none"
+        if value is None and len(known) > 1:
+            remedy = f"Choose one: {name}={known[0]!r}." if name in chosen else "Pass the results of one of them."
+            raise ValueError(f"`results` must have a single {name}. Got {listed} instead. {remedy}")
+        if value is not None and value not in known:
+            raise ValueError(f"`{name}` must be one of those of `results`: {listed}. Got {value!r} instead.")
+        results = [result for result in results if value in (None, result.get(name))]
+    known = [key for key in dict.fromkeys(key for result in results for key in result) if _is_metric(results, key)]
+    for metric in metrics:
+        if results and metric not in known:
+            listed = ", ".join(known) or "none"
+            raise ValueError(f"`metric` must have a value in all results: {listed}. Got {metric!r} instead.")
+    results = [result for result in results if all(result[metric] is not None for metric in metrics)]
+    if not results:
+        raise ValueError("`results` must hold at least one result with metrics. Got none.")
+    return results
+
+
+def _is_metric(results, key):
+    """Whether a key has a number in at least one result, and a number or None in all results."""
+    values = [result.get(key, "") for result in results]
+    return (
+        key not in _SETTINGS
+        and all(value is None or isinstance(value, Real) for value in values)
+        and any(value is not None for value in values)
+    )
+
+
+def means_by(results, metric, key):
+    """Methods in their order, values of a key (n_values,), and means and deviations (n_methods, n_values).
+
+    NaN stands for a mean of no results, and for a deviation of one.
+    """
+    names, values = list(dict.fromkeys(result["method"] for result in results)), sorted({r[key] for r in results})
+    mean, deviation = np.full((2, len(names), len(values)), np.nan)
+    for i, name in enumerate(names):
+        for j, value in enumerate(values):
+            found = [result[metric] for result in results if (result["method"], result[key]) == (name, value)]
+            mean[i, j] = np.mean(found) if found else np.nan
+            deviation[i, j] = np.std(found, ddof=1) if len(found) > 1 else np.nan
+    return names, np.array(values), mean, deviation

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from skhash.codes import bit_balance, bit_correlation
-from skhash.displays._base import COLORS, panels, pyplot, tidy
+from skhash.displays._base import COLORS, Display, panels, pyplot, tidy
 
 
-class BitBalanceDisplay:
+@dataclass(eq=False, repr=False)
+class BitBalanceDisplay(Display):
     """Proportion of ones of each bit, and absolute correlation of all pairs of bits.
 
     Parameters
@@ -46,9 +48,8 @@ class BitBalanceDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, balance: ArrayLike, correlation: ArrayLike) -> None:
-        self.balance = balance
-        self.correlation = correlation
+    balance: ArrayLike
+    correlation: ArrayLike
 
     @classmethod
     def from_codes(cls, codes: ArrayLike, *, nbits: int | None = None, ax: Any = None, **kwargs: Any) -> Self:
@@ -96,24 +97,8 @@ class BitBalanceDisplay:
         pyplot()
         return cls.from_codes(np.asarray(estimator.transform(X)), ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Plot both panels.
-
-        Parameters
-        ----------
-        ax : Axes or array-like of 2 Axes, default=None
-            Axes to draw on. None creates a figure; a single Axes is divided into two.
-        **kwargs : dict
-            Keyword arguments of ``Axes.bar``.
-
-        Returns
-        -------
-        BitBalanceDisplay
-            The display itself.
-        """
-        self.ax_ = panels(ax, (1, 2), figsize=(9, 3.6))[0]
-        balance, correlation = self.ax_
-        self.figure_ = balance.figure
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
+        balance, correlation = drawn = panels(ax, (1, 2), figsize=(9, 3.6))[0]
         ones = np.asarray(self.balance, dtype=float)
         options = {"bottom": 0.5, "width": 0.8, "color": COLORS[0]} | kwargs
         self.bars_ = balance.bar(np.arange(1, len(ones) + 1), ones - 0.5, **options)
@@ -126,5 +111,5 @@ class BitBalanceDisplay:
         correlation.set(xlabel="Bit", ylabel="Bit")
         for axis in (balance.xaxis, correlation.xaxis, correlation.yaxis):
             axis.get_major_locator().set_params(integer=True)
-        self.colorbar_ = self.figure_.colorbar(self.image_, ax=correlation, label="|correlation|")
-        return self
+        self.colorbar_ = correlation.figure.colorbar(self.image_, ax=correlation, label="|correlation|")
+        return drawn

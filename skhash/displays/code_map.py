@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from skhash.affinity._targets import as_labels
 from skhash.codes import as_packed, unpack
-from skhash.displays._base import color_and_marker, legend, one_axes, pyplot
+from skhash.displays._base import Display, color_and_marker, legend, one_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 _MAX_CLASSES = 20  # with more values, y holds numbers, or its colors look alike
 
 
-class CodeMapDisplay:
+@dataclass(eq=False, repr=False)
+class CodeMapDisplay(Display):
     """Codes as points in the plane: those at a small Hamming distance are close to each other.
 
     Parameters
@@ -51,9 +53,8 @@ class CodeMapDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, embedding: ArrayLike, y: ArrayLike | None = None) -> None:
-        self.embedding = embedding
-        self.y = y
+    embedding: ArrayLike
+    y: ArrayLike | None = None
 
     @classmethod
     def from_codes(
@@ -140,28 +141,13 @@ class CodeMapDisplay:
         codes = np.asarray(estimator.transform(X))
         return cls.from_codes(codes, y, perplexity=perplexity, random_state=random_state, ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the points.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.scatter``.
-
-        Returns
-        -------
-        CodeMapDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         from matplotlib.patheffects import withStroke
 
         points = np.asarray(self.embedding, dtype=float)
         targets = _check_targets(self.y, len(points))
         classes = np.unique([] if targets is None else targets)
-        self.ax_ = ax = one_axes(ax, figsize=(6.4, 5))
-        self.figure_ = ax.figure
+        ax = one_axes(ax, figsize=(6.4, 5))
         self.points_: list[Any] = []
         self.names_: list[Any] = []
         self.colorbar_: Any = None
@@ -169,7 +155,7 @@ class CodeMapDisplay:
         if len(classes) > _MAX_CLASSES:
             options = {"c": targets, "cmap": "viridis"} | options
             self.points_ = [ax.scatter(*points.T, **options)]
-            self.colorbar_ = self.figure_.colorbar(self.points_[0], ax=ax)
+            self.colorbar_ = ax.figure.colorbar(self.points_[0], ax=ax)
         elif targets is None:
             self.points_ = [ax.scatter(*points.T, **({"color": "0.5"} | options))]
         for i, label in enumerate(classes if self.colorbar_ is None else []):
@@ -186,7 +172,7 @@ class CodeMapDisplay:
         ax.set(xticks=[], yticks=[])
         ax.set_aspect("equal", adjustable="datalim")
         ax.spines[:].set_color("0.8")
-        return self
+        return ax
 
 
 def _check_targets(given: ArrayLike | None, n: int) -> npt.NDArray[Any] | None:

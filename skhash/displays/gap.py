@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from skhash._estimators import find_hasher
-from skhash.displays._base import COLORS, legend_above, panels, tidy, with_defaults
-from skhash.displays._estimators import history
+from skhash.displays._base import COLORS, Display, history, legend_above, panels, tidy, with_defaults
 
 _KEYS = ("bit", "objective", "bound", "gap", "effective_bits", "n_cuts")
 
 
-class GapDisplay:
+@dataclass(eq=False, repr=False)
+class GapDisplay(Display):
     """Objective, lower bound, gap, effective bits and number of cuts after each bit.
 
     The gap is that of the restricted master problem, over the bits learned so far. It proves
@@ -57,23 +58,13 @@ class GapDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        bit: ArrayLike,
-        objective: ArrayLike,
-        bound: ArrayLike,
-        gap: ArrayLike,
-        effective_bits: ArrayLike,
-        n_cuts: ArrayLike,
-        tolerance: float | None = None,
-    ) -> None:
-        self.bit = bit
-        self.objective = objective
-        self.bound = bound
-        self.gap = gap
-        self.effective_bits = effective_bits
-        self.n_cuts = n_cuts
-        self.tolerance = tolerance
+    bit: ArrayLike
+    objective: ArrayLike
+    bound: ArrayLike
+    gap: ArrayLike
+    effective_bits: ArrayLike
+    n_cuts: ArrayLike
+    tolerance: float | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
@@ -103,24 +94,9 @@ class GapDisplay:
         named = dict(zip(_KEYS, columns, strict=True))
         return cls(**named, tolerance=hasher.C_ * hasher.tol).plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Plot four panels.
-
-        Parameters
-        ----------
-        ax : Axes or array-like of 4 Axes, default=None
-            Axes to draw on. None creates a figure; a single Axes is divided into four.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for each line.
-
-        Returns
-        -------
-        GapDisplay
-            The display itself.
-        """
-        self.ax_ = panels(ax, (2, 2), figsize=(8.4, 5.8))
-        (value, gap), (effective, cuts) = self.ax_
-        self.figure_ = value.figure
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
+        drawn = panels(ax, (2, 2), figsize=(8.4, 5.8))
+        (value, gap), (effective, cuts) = drawn
         self.lines_: dict[str, Any] = {}
 
         def line(axes: Any, name: str, color: int, label: str | None = None, **style: Any) -> None:
@@ -139,10 +115,10 @@ class GapDisplay:
         tidy(gap, ylabel="Objective - bound")
         tidy(effective, xlabel="Bits", ylabel="Effective bits")
         tidy(cuts, xlabel="Bits", ylabel="Cuts")
-        for axes in self.ax_.flat:
+        for axes in drawn.flat:
             axes.set_ylim(bottom=0)
             axes.xaxis.get_major_locator().set_params(integer=True)
         effective.yaxis.get_major_locator().set_params(integer=True)
         for axes in (value, gap, effective):
             legend_above(axes)
-        return self
+        return drawn

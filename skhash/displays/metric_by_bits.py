@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import check_shapes, legend, metric_label, one_axes, styles, ticks_at, tidy, with_defaults
-from skhash.displays._results import choose_results, means_by
+from skhash.displays._base import (
+    Display,
+    check_shapes,
+    choose_results,
+    legend,
+    means_by,
+    metric_label,
+    one_axes,
+    styles,
+    ticks_at,
+    tidy,
+    with_defaults,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class MetricByBitsDisplay:
+@dataclass(eq=False, repr=False)
+class MetricByBitsDisplay(Display):
     """Mean of a metric over the seeds against the number of bits, with its standard deviation.
 
     Parameters
@@ -56,14 +69,11 @@ class MetricByBitsDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self, nbits: ArrayLike, mean: ArrayLike, spread: ArrayLike, names: Sequence[str], metric: str = "ap"
-    ) -> None:
-        self.nbits = nbits
-        self.mean = mean
-        self.spread = spread
-        self.names = names
-        self.metric = metric
+    nbits: ArrayLike
+    mean: ArrayLike
+    spread: ArrayLike
+    names: Sequence[str]
+    metric: str = "ap"
 
     @classmethod
     def from_results(
@@ -104,24 +114,9 @@ class MetricByBitsDisplay:
         names, known, mean, spread = means_by(chosen, metric, "nbits")
         return cls(known, mean, spread, names, metric).plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the lines.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.errorbar``, for each method.
-
-        Returns
-        -------
-        MetricByBitsDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         check_shapes((len(self.names), len(np.atleast_1d(self.nbits))), mean=self.mean, spread=self.spread)
-        self.ax_ = ax = one_axes(ax, figsize=(6.4, 4.4))
-        self.figure_, self.errorbars_ = ax.figure, []
+        ax, self.errorbars_ = one_axes(ax, figsize=(6.4, 4.4)), []
         nbits, mean, spread = (np.asarray(values, dtype=float) for values in (self.nbits, self.mean, self.spread))
         for values, deviations, name, style in zip(mean, spread, self.names, styles(self.names, ax), strict=True):
             known = np.isfinite(values)
@@ -132,4 +127,4 @@ class MetricByBitsDisplay:
         tidy(ax, xlabel="Bits", ylabel=metric_label(self.metric), xscale="log")
         ticks_at(ax, nbits, "g")
         legend(ax)
-        return self
+        return ax

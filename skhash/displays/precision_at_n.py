@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash.displays._curves import as_curves, curves_of, draw_curves
-from skhash.displays._estimators import estimator_name, ranked_histogram
+from skhash.displays._base import Display, as_curves, curves_of, draw_curves, estimator_name, ranked_histogram
 from skhash.metrics import RelevanceHistogram, evaluate_histograms
 from skhash.metrics._queries import check_histogram
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _LAST_RANK = 1000  # of the default ranks
 
 
-class PrecisionAtNDisplay:
+@dataclass(eq=False, repr=False)
+class PrecisionAtNDisplay(Display):
     """Mean precision among the first N items, averaged over all orders of ties.
 
     Parameters
@@ -53,15 +54,9 @@ class PrecisionAtNDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        n: ArrayLike | Sequence[ArrayLike],
-        precision: ArrayLike | Sequence[ArrayLike],
-        name: str | Sequence[str] | None = None,
-    ) -> None:
-        self.n = n
-        self.precision = precision
-        self.name = name
+    n: ArrayLike | Sequence[ArrayLike]
+    precision: ArrayLike | Sequence[ArrayLike]
+    name: str | Sequence[str] | None = None
 
     @classmethod
     def from_histogram(
@@ -165,27 +160,12 @@ class PrecisionAtNDisplay:
         H = ranked_histogram(estimator, X, y)
         return cls.from_histogram(H, estimator_name(estimator) if name is None else name, n=n, ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the curves.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for each curve.
-
-        Returns
-        -------
-        PrecisionAtNDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         curves = as_curves(self.n, self.precision, self.name)
         settings = {"xlabel": "Number of items N", "ylabel": "Precision@N", "xscale": "log", "ylim": (-0.02, 1.02)}
-        self.ax_, self.lines_ = draw_curves(ax, curves, kwargs, **settings)
-        self.ax_.xaxis.set_major_formatter("{x:,.0f}")
-        self.figure_ = self.ax_.figure
-        return self
+        ax, self.lines_ = draw_curves(ax, curves, kwargs, **settings)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        return ax
 
 
 def _curve(H: RelevanceHistogram, n: ArrayLike | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

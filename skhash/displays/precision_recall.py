@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import pyplot
-from skhash.displays._curves import as_curves, curves_of, draw_curves
-from skhash.displays._estimators import estimator_name
-from skhash.metrics import RelevanceHistogram, RetrievalScorer, precision_recall_curve
-from skhash.metrics._histograms import concatenate
+from skhash.displays._base import Display, as_curves, curves_of, draw_curves, estimator_name, ranked_histogram
+from skhash.metrics import RelevanceHistogram, precision_recall_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class PrecisionRecallDisplay:
+@dataclass(eq=False, repr=False)
+class PrecisionRecallDisplay(Display):
     """Mean precision against mean recall within each Hamming radius.
 
     The radius goes from 0, at the left, to `nbits`. Without items within the radius precision
@@ -55,15 +54,9 @@ class PrecisionRecallDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        precision: ArrayLike | Sequence[ArrayLike],
-        recall: ArrayLike | Sequence[ArrayLike],
-        name: str | Sequence[str] | None = None,
-    ) -> None:
-        self.precision = precision
-        self.recall = recall
-        self.name = name
+    precision: ArrayLike | Sequence[ArrayLike]
+    recall: ArrayLike | Sequence[ArrayLike]
+    name: str | Sequence[str] | None = None
 
     @classmethod
     def from_histogram(
@@ -148,32 +141,15 @@ class PrecisionRecallDisplay:
         PrecisionRecallDisplay
             The display.
         """
-        pyplot()
-        ranking = RetrievalScorer().ranking(estimator, X, y)
-        H = concatenate(ranking.histograms(weighted=False))
+        H = ranked_histogram(estimator, X, y, weighted=False)
         return cls.from_histogram(H, estimator_name(estimator) if name is None else name, ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the curves.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for each curve.
-
-        Returns
-        -------
-        PrecisionRecallDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         curves = as_curves(self.recall, self.precision, self.name)
         limits = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}
         labels = {"xlabel": "Recall within Hamming radius", "ylabel": "Precision within Hamming radius"}
-        self.ax_, self.lines_ = draw_curves(ax, curves, kwargs, **labels, **limits)
-        self.figure_ = self.ax_.figure
-        return self
+        ax, self.lines_ = draw_curves(ax, curves, kwargs, **labels, **limits)
+        return ax
 
 
 def _curve(H: RelevanceHistogram) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

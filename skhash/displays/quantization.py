@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import COLORS, legend_above, panels, tidy, with_defaults
-from skhash.displays._estimators import activations, history
+from skhash._estimators import find_hasher, hasher_input
+from skhash.displays._base import COLORS, Display, history, legend_above, panels, tidy, with_defaults
 
 _KEYS = ("beta", "relaxed_loss", "binary_loss")
 
 
-class QuantizationDisplay:
+@dataclass(eq=False, repr=False)
+class QuantizationDisplay(Display):
     """Loss of relaxed and of binary codes after each stage, and a histogram of the relaxed codes.
 
     Parameters
@@ -56,11 +58,10 @@ class QuantizationDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, beta: ArrayLike, relaxed_loss: ArrayLike, binary_loss: ArrayLike, codes: ArrayLike) -> None:
-        self.beta = beta
-        self.relaxed_loss = relaxed_loss
-        self.binary_loss = binary_loss
-        self.codes = codes
+    beta: ArrayLike
+    relaxed_loss: ArrayLike
+    binary_loss: ArrayLike
+    codes: ArrayLike
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: ArrayLike, *, ax: Any = None, **kwargs: Any) -> Self:
@@ -88,27 +89,11 @@ class QuantizationDisplay:
             If the hasher has no such history.
         """
         beta, relaxed, binary = history(estimator, _KEYS, "HashNetHasher")
-        codes = np.tanh(beta[-1] * activations(estimator, X))
+        codes = np.tanh(beta[-1] * find_hasher(estimator).project(hasher_input(estimator, X)))
         return cls(beta, relaxed, binary, codes).plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Plot both panels.
-
-        Parameters
-        ----------
-        ax : Axes or array-like of 2 Axes, default=None
-            Axes to draw on. None creates a figure; a single Axes is divided into two.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for both losses.
-
-        Returns
-        -------
-        QuantizationDisplay
-            The display itself.
-        """
-        self.ax_ = panels(ax, (1, 2), figsize=(9, 3.6))[0]
-        losses, values = self.ax_
-        self.figure_ = losses.figure
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
+        losses, values = drawn = panels(ax, (1, 2), figsize=(9, 3.6))[0]
         beta = np.asarray(self.beta)
         stages = np.arange(1, len(beta) + 1)
         options = [
@@ -129,4 +114,4 @@ class QuantizationDisplay:
         tidy(values, xlabel=f"tanh(beta z) at beta = {beta[-1]:.3g}", ylabel="Proportion of values")
         values.set_xticks([-1, -0.5, 0, 0.5, 1])
         values.yaxis.set_major_formatter(lambda share, _: f"{share:.3g}")
-        return self
+        return drawn

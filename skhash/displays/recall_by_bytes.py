@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import check_shapes, legend, one_axes, styles, ticks_at, tidy, with_defaults
-from skhash.displays._results import choose_results, means_by
+from skhash.displays._base import (
+    Display,
+    check_shapes,
+    choose_results,
+    legend,
+    means_by,
+    one_axes,
+    styles,
+    ticks_at,
+    tidy,
+    with_defaults,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 
-class RecallByBytesDisplay:
+@dataclass(eq=False, repr=False)
+class RecallByBytesDisplay(Display):
     """Recall of each method against the bytes that it stores of an item; the best at each size has a ring.
 
     Parameters
@@ -53,11 +64,10 @@ class RecallByBytesDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(self, nbytes: ArrayLike, recall: ArrayLike, names: Sequence[str], ylabel: str = "R@10") -> None:
-        self.nbytes = nbytes
-        self.recall = recall
-        self.names = names
-        self.ylabel = ylabel
+    nbytes: ArrayLike
+    recall: ArrayLike
+    names: Sequence[str]
+    ylabel: str = "R@10"
 
     @classmethod
     def from_results(
@@ -99,25 +109,10 @@ class RecallByBytesDisplay:
         queries = "" if metric.startswith("real_") else ", codes as queries"
         return cls(sizes, recall, names, f"Recall of the 10 nearest{queries}").plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the lines.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for each method.
-
-        Returns
-        -------
-        RecallByBytesDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         check_shapes((len(self.names), len(np.atleast_1d(self.nbytes))), recall=self.recall)
-        self.ax_ = ax = one_axes(ax, figsize=(6.8, 4.6))
-        self.figure_ = ax.figure
-        self.lines_: list[Line2D] = []
+        ax = one_axes(ax, figsize=(6.8, 4.6))
+        self.lines_: list[Any] = []
         nbytes, recall = np.asarray(self.nbytes, dtype=float), np.asarray(self.recall, dtype=float)
         best = np.where(np.isfinite(recall), recall, -np.inf).argmax(axis=0)
         for method, (values, name, style) in enumerate(zip(recall, self.names, styles(self.names, ax), strict=True)):
@@ -133,4 +128,4 @@ class RecallByBytesDisplay:
         tidy(ax, xlabel="Bytes per item", ylabel=self.ylabel, xscale="log", ylim=(0, 1.02))
         ticks_at(ax, nbytes, "g")
         legend(ax)
-        return self
+        return ax

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import legend, one_axes, styles, ticks_at, tidy, with_defaults
+from skhash.displays._base import Display, legend, one_axes, styles, ticks_at, tidy, with_defaults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 _MAX_TICKS = 12  # more labels overlap
 
 
-class RecallByCandidatesDisplay:
+@dataclass(eq=False, repr=False)
+class RecallByCandidatesDisplay(Display):
     """Recall against the number of candidates, one line per length of codes, with its bytes.
 
     Parameters
@@ -61,24 +63,14 @@ class RecallByCandidatesDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        candidates: ArrayLike,
-        recall: ArrayLike,
-        nbits: Sequence[int],
-        bytes_per_item: Sequence[int],
-        *,
-        lower_bound: ArrayLike | None = None,
-        target_recall: float | None = None,
-        chosen: tuple[int, int] | None = None,
-    ) -> None:
-        self.candidates = candidates
-        self.recall = recall
-        self.nbits = nbits
-        self.bytes_per_item = bytes_per_item
-        self.lower_bound = lower_bound
-        self.target_recall = target_recall
-        self.chosen = chosen
+    candidates: ArrayLike
+    recall: ArrayLike
+    nbits: Sequence[int]
+    bytes_per_item: Sequence[int]
+    _: KW_ONLY
+    lower_bound: ArrayLike | None = None
+    target_recall: float | None = None
+    chosen: tuple[int, int] | None = None
 
     @classmethod
     def from_choice(cls, chosen: ChosenCode, *, ax: Axes | None = None, **kwargs: Any) -> Self:
@@ -111,23 +103,8 @@ class RecallByCandidatesDisplay:
             chosen=(chosen.nbits, chosen.candidates),
         ).plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the lines.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for each length.
-
-        Returns
-        -------
-        RecallByCandidatesDisplay
-            The display itself.
-        """
-        self.ax_ = ax = one_axes(ax, figsize=(6.4, 4.4))
-        self.figure_, self.chosen_ = ax.figure, None
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
+        ax, self.chosen_ = one_axes(ax, figsize=(6.4, 4.4)), None
         self.lines_: list[Any] = []
         candidates, recall = np.asarray(self.candidates), np.asarray(self.recall, dtype=float)
         lengths = list(self.nbits)
@@ -151,4 +128,4 @@ class RecallByCandidatesDisplay:
         if len(candidates) <= _MAX_TICKS:
             ticks_at(ax, candidates)
         legend(ax)
-        return self
+        return ax

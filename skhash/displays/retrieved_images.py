@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,8 +13,7 @@ from numpy.typing import ArrayLike
 from skhash._validation.numeric import is_count
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances
-from skhash.displays._base import check_shapes, one_axes, pyplot
-from skhash.displays._images import as_images, stretch
+from skhash.displays._base import Display, check_shapes, one_axes, pyplot
 from skhash.metrics import Ranking, RetrievalScorer
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _TITLE = "Nearest images by rank, and their distances;{}ties in the order of the
 _GREEN, _RED = "#009E73", "#C8102E"
 
 
-class RetrievedImagesDisplay:
+@dataclass(eq=False, repr=False)
+class RetrievedImagesDisplay(Display):
     """One row per query with its nearest images: relevant ones in a green frame, others in a red one.
 
     A tick or a cross in the corner shows the same without colors.
@@ -67,19 +69,11 @@ class RetrievedImagesDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        images: ArrayLike,
-        neighbors: ArrayLike,
-        relevant: ArrayLike,
-        distances: ArrayLike | None = None,
-        title: str | None = None,
-    ) -> None:
-        self.images = images
-        self.neighbors = neighbors
-        self.relevant = relevant
-        self.distances = distances
-        self.title = title
+    images: ArrayLike
+    neighbors: ArrayLike
+    relevant: ArrayLike
+    distances: ArrayLike | None = None
+    title: str | None = None
 
     @classmethod
     def from_estimator(
@@ -138,8 +132,8 @@ class RetrievedImagesDisplay:
             If samples are not images, or the database has fewer items than `n_neighbors`.
         """
         pyplot()
-        queries = as_images(X_query if images_query is None else images_query, image_shape, "images_query")
-        items = as_images(X_database if images_database is None else images_database, image_shape, "images_database")
+        queries = _as_images(X_query if images_query is None else images_query, image_shape, "images_query")
+        items = _as_images(X_database if images_database is None else images_database, image_shape, "images_database")
         for name, images, X in (("query", queries, X_query), ("database", items, X_database)):
             if len(images) != len(np.asarray(X)):
                 raise ValueError(
@@ -151,25 +145,11 @@ class RetrievedImagesDisplay:
         ranking = RetrievalScorer(database=(X_database, y_database)).ranking(estimator, X_query, y_query)
         distances, order = _nearest(ranking, n_neighbors)
         relevant = np.array([_is_relevant(ranking, query, nearest) for query, nearest in enumerate(order)])
-        queries, found = stretch(queries, items[order])
+        queries, found = _stretch(queries, items[order])
         title = _TITLE.format(" " if n_neighbors > 7 else "\n")
         return cls(queries, found, relevant, distances, title).plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the images.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.imshow``.
-
-        Returns
-        -------
-        RetrievedImagesDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         relevant = np.asarray(self.relevant, dtype=bool)
         n_queries, n_neighbors = shape = np.shape(self.neighbors)[:2]
         check_shapes(shape, relevant=relevant, **({} if self.distances is None else {"distances": self.distances}))
@@ -178,8 +158,7 @@ class RetrievedImagesDisplay:
         distances = None if self.distances is None else np.asarray(self.distances)
         step = 1.15 if distances is None else 1.4  # room for the distances
         columns = [0, *np.arange(n_neighbors) * 1.15 + 1.4]
-        self.ax_ = ax = one_axes(ax, figsize=(max(4.5, 0.75 * columns[-1] + 1.2), 0.75 * step * n_queries + 0.8))
-        self.figure_ = ax.figure
+        ax = one_axes(ax, figsize=(max(4.5, 0.75 * columns[-1] + 1.2), 0.75 * step * n_queries + 0.8))
         self.images_: list[Any] = []
         self.frames_: list[Any] = []
         self.marks_: list[Any] = []
@@ -190,7 +169,7 @@ class RetrievedImagesDisplay:
                 image = neighbors[query, i - 1] if i else queries[query]
                 self.images_.append(ax.imshow(image, extent=_inside(left, top, np.shape(image)), **options))
                 if i:
-                    self._frame(left, top, relevant[query, i - 1])
+                    self._frame(ax, left, top, relevant[query, i - 1])
                 if i and distances is not None:
                     text = f"{distances[query, i - 1]:.3g}"
                     ax.text(left + 0.5, top + 1.19, text, ha="center", va="center", fontsize="x-small", color="0.3")
@@ -199,18 +178,18 @@ class RetrievedImagesDisplay:
         ax.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
         ax.spines[:].set_visible(False)
         ax.set_title(self.title or "", fontsize="medium", pad=10)
-        return self
+        return ax
 
-    def _frame(self, left: float, top: float, relevant: bool) -> None:
+    def _frame(self, ax: Any, left: float, top: float, relevant: bool) -> None:
         """Add a frame to an image, and a tick or a cross in its corner."""
         from matplotlib.patches import Rectangle
 
         color = _GREEN if relevant else _RED
         frame = Rectangle((left, top), 1, 1, fill=False, edgecolor=color, linewidth=2.5)
-        self.frames_.append(self.ax_.add_patch(frame))
+        self.frames_.append(ax.add_patch(frame))
         box = {"boxstyle": "square,pad=0.1", "facecolor": color, "edgecolor": color}
         place = {"ha": "right", "va": "bottom", "fontsize": "small", "color": "white", "bbox": box}
-        self.marks_.append(self.ax_.text(left + 0.99, top + 0.99, _TICK if relevant else _CROSS, **place))
+        self.marks_.append(ax.text(left + 0.99, top + 0.99, _TICK if relevant else _CROSS, **place))
 
 
 def _inside(left: float, top: float, shape: tuple[int, ...]) -> tuple[float, float, float, float]:
@@ -233,3 +212,29 @@ def _is_relevant(ranking: Ranking, query: int, items: npt.NDArray[np.intp]) -> n
     targets = ranking.query_y[[query]], ranking.database_y[items]
     levels = level_indices(ranking.affinity, *targets)[0][0]
     return np.asarray(levels > 0)
+
+
+def _as_images(samples: ArrayLike, image_shape: tuple[int, ...] | None, name: str) -> npt.NDArray[Any]:
+    """Images of shape (n, height, width) or (n, height, width, 3) from vectors or images with 1 or 3 channels."""
+    images = np.asarray(samples)
+    shape = images.shape[1:]
+    if images.ndim == 2 and image_shape is not None and math.prod(image_shape) == images.shape[1]:
+        images = images.reshape(len(images), *image_shape)
+    if images.ndim == 4 and images.shape[1] in (1, 3):
+        images = np.moveaxis(images, 1, -1)
+    if images.ndim == 4 and images.shape[-1] == 1:
+        images = images[..., 0]
+    if images.ndim != 3 and not (images.ndim == 4 and images.shape[-1] == 3):
+        raise ValueError(
+            f"`{name}` must hold images (height, width), with 1 or 3 channels first or last, or vectors together with "
+            f"the `image_shape` that fits them. Got samples of shape {shape} with image_shape={image_shape} instead."
+        )
+    return images
+
+
+def _stretch(*groups: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Images in [0, 1] from several arrays: bytes are divided by 255, other values are scaled by their common range."""
+    if all(group.dtype == np.uint8 for group in groups):
+        return [group / np.float32(255) for group in groups]
+    low, high = min(float(group.min()) for group in groups), max(float(group.max()) for group in groups)
+    return [(group - low) / (high - low or 1) for group in groups]

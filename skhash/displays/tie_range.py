@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import check_shapes, metric_label, one_axes, styles, tidy, with_defaults
-from skhash.displays._curves import check_histograms
-from skhash.displays._estimators import estimator_name, ranked_histogram
-from skhash.displays._results import choose_results, mean_and_deviation, methods_of
+from skhash.displays._base import (
+    Display,
+    check_histograms,
+    check_shapes,
+    choose_results,
+    estimator_name,
+    means_by,
+    metric_label,
+    one_axes,
+    ranked_histogram,
+    styles,
+    tidy,
+    with_defaults,
+)
 from skhash.metrics import Metric, RelevanceHistogram, evaluate_histograms
 
 if TYPE_CHECKING:
@@ -20,7 +31,8 @@ if TYPE_CHECKING:
 _ORDERS = ("average", "worst", "best")
 
 
-class TieRangeDisplay:
+@dataclass(eq=False, repr=False)
+class TieRangeDisplay(Display):
     """Range of a metric over the orders of ties, one bar per method.
 
     The bar goes from the value with the relevant items of each tie last to the value with them
@@ -69,19 +81,11 @@ class TieRangeDisplay:
     >>> pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        average: ArrayLike,
-        worst: ArrayLike,
-        best: ArrayLike,
-        metric_name: str = "AP",
-    ) -> None:
-        self.names = names
-        self.average = average
-        self.worst = worst
-        self.best = best
-        self.metric_name = metric_name
+    names: Sequence[str]
+    average: ArrayLike
+    worst: ArrayLike
+    best: ArrayLike
+    metric_name: str = "AP"
 
     @classmethod
     def from_histogram(
@@ -185,10 +189,8 @@ class TieRangeDisplay:
         """
         metrics = [Metric.parse(metric).with_ties(ties).name for ties in _ORDERS]
         results = choose_results(results, metrics, nbits=nbits, dataset=dataset)
-        names = methods_of(results)
-        average, worst, best = (
-            np.array([mean_and_deviation(results, order, method=name)[0] for name in names]) for order in metrics
-        )
+        names = means_by(results, metric, "nbits")[0]
+        average, worst, best = (means_by(results, order, "nbits")[2][:, 0] for order in metrics)
         metric_name = f"{metric_label(metric, '')} at {results[0]['nbits']} bits"
         return cls(names, average, worst, best, metric_name).plot(ax=ax, **kwargs)
 
@@ -232,25 +234,10 @@ class TieRangeDisplay:
         name = estimator_name(estimator) if name is None else name
         return cls.from_histogram(ranked_histogram(estimator, X, y), name, metric=metric, ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot the ranges, with the first method at the top.
-
-        Parameters
-        ----------
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for the points.
-
-        Returns
-        -------
-        TieRangeDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         n = len(self.names)
         check_shapes((n,), average=self.average, worst=self.worst, best=self.best)
-        self.ax_ = ax = one_axes(ax, figsize=(6.4, 1.3 + 0.5 * n))
-        self.figure_ = ax.figure
+        ax = one_axes(ax, figsize=(6.4, 1.3 + 0.5 * n))
         chosen = styles(self.names)
         lines = range(n)
         colors = [style["color"] for style in chosen]
@@ -269,4 +256,4 @@ class TieRangeDisplay:
         ax.spines["left"].set_visible(False)
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=False, axis="y")
-        return self
+        return ax

@@ -1,10 +1,8 @@
 """Search among binary codes: exact nearest neighbors, real queries, re-ranking, merging of shards, length of codes."""
 
-from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode
-from skhash.neighbors.choose_code import choose_code
-from skhash.neighbors.hamming_neighbors import HammingNeighbors
+from skhash.neighbors.choose_code import ChosenCode, MeasuredCode, choose_code
+from skhash.neighbors.hamming_neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.neighbors.merging import merge_neighbors, neighbors_from_bytes, neighbors_to_bytes
-from skhash.neighbors.transformer import HammingNeighborsTransformer
 
 __all__ = [
     "ChosenCode",

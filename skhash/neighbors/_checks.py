@@ -1,31 +1,18 @@
-"""Checks of samples and of the arguments of searches, and forms of their results."""
+"""Checks of the parameters, items and searches of an index."""
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
-from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from skhash._estimators import find_hasher
-from skhash._threads import openmp_threads
 from skhash._validation.numeric import as_array, check_not_masked, is_count
 from skhash._validation.options import VECTOR_METRICS, check_option
 from skhash._validation.samples import check_not_1d, is_dataset
 
 MAX_ID = int(np.iinfo(np.int64).max)
-
-
-def n_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Context manager in which the kernels use `n_jobs` threads; None and -1 change nothing."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
-    return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(n_jobs))
 
 
 def checked_count(n_neighbors: Any) -> int:
@@ -132,32 +119,3 @@ def check_stages(query: Any, rerank: Any, candidates: Any) -> None:
     check_option("rerank", rerank, (None, *VECTOR_METRICS))
     if candidates is not None and not is_count(candidates):
         raise ValueError(f"`candidates` must be None or an int >= 1. Got {candidates!r} instead.")
-
-
-def check_mode(mode: Any) -> None:
-    """Raise ValueError for an unknown kind of graph."""
-    if mode not in ("connectivity", "distance"):
-        raise ValueError(f"`mode` must be 'connectivity' or 'distance'. Got {mode!r} instead.")
-
-
-def graph(
-    distances: npt.NDArray[np.float64], positions: npt.NDArray[np.int64], indptr: Any, mode: str, n_items: int
-) -> sparse.csr_matrix:
-    """Sparse matrix of shape (n_queries, n_items) of the neighbors; a distance of 0 is stored as an explicit zero."""
-    values = np.ones(len(positions)) if mode == "connectivity" else distances
-    return sparse.csr_matrix((values, positions, indptr), shape=(len(indptr) - 1, n_items))
-
-
-def object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:
-    """Array of shape (n,) of arrays of different lengths."""
-    array = np.empty(len(parts), dtype=object)
-    array[:] = parts
-    return array
-
-
-def smallest(
-    distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], k: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Distances and indices of the k smallest distances of each query, sorted by distance and index."""
-    order = np.lexsort((indices, distances), axis=1)[:, :k]
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)

@@ -1,25 +1,130 @@
-"""The shortest code that finds the nearest vectors of new queries, with confidence."""
+"""The shortest code that finds the nearest vectors of new queries, with confidence.
 
+The pairs of lengths and candidates are tested as a fixed sequence within each length (Angelopoulos et al., Learn then
+Test, 2021):
+
+    reject "mean recall with c candidates < target" at level alpha / n_lengths,   c = largest, ..., smallest,
+
+until one is not rejected. So the probability that any accepted pair misses the target is at most alpha, however many
+pairs are tried.
+"""
+
+import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.optimize import bisect
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
+from skhash._chunks import memory_chunks
 from skhash._estimators import find_hasher, item_factors, named_warnings
 from skhash._validation.numeric import check_not_masked, is_count
 from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
 from skhash._validation.samples import check_not_1d
+from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
-from skhash.neighbors._chosen_code import ChosenCode, MeasuredCode, measured_table, smallest_code
-from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
+from skhash.metrics import RetrievalScorer, neighbor_recall
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 
 _MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # default numbers of candidates, as multiples of k
 _MAX_QUERIES = 1000  # largest default number of queries
+_LARGEST_BET = 0.75  # largest share of the capital that a value of 0 loses
+_SMALLEST_MEAN = 1e-9
+
+
+@dataclass(frozen=True)
+class MeasuredCode:
+    """Recall of one length of codes with one number of candidates.
+
+    Parameters
+    ----------
+    nbits : int
+        Number of bits of a code.
+    candidates : int
+        Number of items that the search returns first.
+    bytes_per_item : int
+        Bytes of an item: its packed code, its factors, and the vector that is re-ranked.
+    recall : float
+        Mean share of the k nearest vectors among the candidates, over the queries.
+    lower_bound : float
+        One-sided bound of the recall of further queries, corrected for the number of lengths.
+
+    Examples
+    --------
+    >>> from skhash.neighbors import MeasuredCode
+    >>> MeasuredCode(64, 50, bytes_per_item=8, recall=0.93, lower_bound=0.91).recall
+    0.93
+    """
+
+    nbits: int
+    candidates: int
+    bytes_per_item: int
+    recall: float
+    lower_bound: float
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenCode:
+    """Length of codes and number of candidates that :func:`choose_code` chooses.
+
+    Parameters
+    ----------
+    nbits : int
+        Number of bits of a code.
+    candidates : int
+        Number of items that the search returns first, with enough of the nearest vectors among them.
+    bytes_per_item : int
+        Bytes of an item: its packed code, its factors, and the vector that is re-ranked. An index of
+        :class:`HammingNeighbors` pads the code to a multiple of 8 bytes.
+    recall : float
+        Mean recall of the held-out queries.
+    interval : tuple of float
+        One-sided interval of the recall: a lower bound that is at least the target, and 1.
+    target_recall : float
+        The target.
+    k : int
+        Number of nearest vectors.
+    query : "code" or "real"
+        What ranks the items: the codes of the queries, or their activations.
+    rerank : "cosine", "euclidean", "inner" or None
+        The distance by which the candidates will be ordered.
+    table : tuple of MeasuredCode
+        All measured values, by bits and candidates. ``pandas.DataFrame(chosen.table)`` shows it.
+    hasher : estimator
+        The hasher of this length, fitted on the samples that are not queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash import LSHHasher
+    >>> from skhash.neighbors import choose_code
+    >>> X = np.random.default_rng(0).standard_normal((500, 8))
+    >>> lsh = LSHHasher(random_state=0)
+    >>> chosen = choose_code(lsh, X, nbits=(32, 64), random_state=0)
+    >>> chosen.nbits, chosen.candidates, chosen.interval[0] >= 0.9
+    (32, 100, True)
+    >>> len(chosen.table)
+    20
+    """
+
+    nbits: int
+    candidates: int
+    bytes_per_item: int
+    recall: float
+    interval: tuple[float, float]
+    target_recall: float
+    k: int
+    query: Literal["code", "real"]
+    rerank: VectorMetric | None
+    table: tuple[MeasuredCode, ...] = field(repr=False)
+    hasher: Any = field(repr=False)
 
 
 def choose_code(
@@ -135,7 +240,7 @@ def choose_code(
         check_complete(y)  # also targets of queries, so that an error does not depend on the random draw
         check_consistent_length(X, y)
     learned_from = held_out.items, None if y is None else y[held_out.item_indices]
-    measure = HeldOutRecall(held_out, k, near)
+    truth = _true_neighbors(held_out, k, near)
     hashers, recalls, sizes = {}, {}, {}
     for place, length in enumerate(lengths, 1):
         head = f"[choose_code {place}/{len(lengths)}] {length} bits"
@@ -146,13 +251,13 @@ def choose_code(
         with named_warnings(hashers[length]):
             hashers[length].fit(*learned_from)
         seconds = time.perf_counter() - start
-        recalls[length] = measure(hashers[length], numbers, query)
+        recalls[length] = _recalls(hashers[length], held_out, truth, k, numbers, query)
         if verbose:
             recall = f"{recalls[length][-1].mean():.3f} with {numbers[-1]} candidates"
             print(f"{head}: fitted in {seconds:.1f} s, recall {recall}", flush=True)
         sizes[length] = _bytes_per_item(hashers[length], held_out, length, rerank)
-    table = measured_table(recalls, numbers, sizes, confidence)
-    best = smallest_code(table, target_recall)
+    table = _measured_table(recalls, numbers, sizes, confidence)
+    best = _smallest_code(table, target_recall)
     if best is None:
         raise ValueError(_unreachable(table, target_recall, query))
     size = best.nbits, best.candidates, best.bytes_per_item
@@ -161,11 +266,113 @@ def choose_code(
     )
 
 
-def _bytes_per_item(hasher: Any, held_out: HeldOut, nbits: int, rerank: str | None) -> int:
+# --- measure
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Queries and items, as samples for the hashers and as vectors, whose nearest ones are the true neighbors."""
+
+    queries: Any
+    query_vectors: npt.NDArray[Any]  # of shape (n_queries, n_features)
+    items: Any
+    item_vectors: npt.NDArray[Any]  # of shape (n_items, n_features)
+    item_indices: npt.NDArray[np.int64]  # of the items among the samples
+
+
+def _true_neighbors(held_out: _HeldOut, k: int, metric: Any) -> PrecomputedAffinity:
+    """Affinity of indices, in which the items come first and then the queries: the k nearest vectors are relevant."""
+    affinity, (queries, items) = NeighborAffinity(k, metric=metric), (held_out.query_vectors, held_out.item_vectors)
+    blocks = [sparse.csr_matrix(affinity(queries[part], items)) for part in memory_chunks(len(queries), len(items))]
+    levels = sparse.vstack([sparse.csr_matrix((len(items), len(items)), dtype=np.uint8), *blocks], format="csr")
+    levels.resize(len(items) + len(queries), len(items) + len(queries))
+    return PrecomputedAffinity(levels)
+
+
+def _recalls(
+    hasher: Any,
+    held_out: _HeldOut,
+    truth: PrecomputedAffinity,
+    k: int,
+    candidates: Sequence[int],
+    query: Literal["code", "real"],
+) -> npt.NDArray[np.float64]:
+    """Recall of each query, of shape (n_candidates, n_queries), in expectation over the order of ties."""
+    n_items, n_queries = len(held_out.item_vectors), len(held_out.query_vectors)
+    database = held_out.items, held_out.item_vectors
+    scorer = RetrievalScorer(f"neighbor_recall_at_{k}", database=database, query=query)
+    ranking = replace(
+        scorer.ranking(hasher, held_out.queries, held_out.query_vectors),
+        query_y=np.arange(n_items, n_items + n_queries),
+        database_y=np.arange(n_items),
+        affinity=truth,
+    )
+    parts = [
+        [neighbor_recall(H, k, candidates=n, average=False) for n in candidates]
+        for H in (histogram.by_ranks() for histogram in ranking.histograms())
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _bytes_per_item(hasher: Any, held_out: _HeldOut, nbits: int, rerank: str | None) -> int:
     """Bytes of the packed code of an item, of its factors, and of the vector that is re-ranked."""
     factors = item_factors(hasher, _safe_indexing(held_out.items, [0]))
     size = -(-nbits // 8) + (0 if factors is None else factors.nbytes)
     return size + (held_out.item_vectors[:1].nbytes if rerank else 0)
+
+
+def _measured_table(
+    values: dict[int, npt.NDArray[np.float64]], candidates: Sequence[int], sizes: dict[int, int], confidence: float
+) -> tuple[MeasuredCode, ...]:
+    """Recall and lower bound of each length and number of candidates, in ascending order.
+
+    `values` maps the number of bits to recalls of shape (n_candidates, n_queries). All lengths share the error equally.
+    """
+    each = 1 - (1 - confidence) / len(values)
+    return tuple(
+        MeasuredCode(nbits, n, sizes[nbits], float(recalls.mean()), _lower_bound(recalls, each))
+        for nbits, by_candidates in values.items()
+        for n, recalls in zip(candidates, by_candidates, strict=True)
+    )
+
+
+def _smallest_code(table: Sequence[MeasuredCode], target_recall: float) -> MeasuredCode | None:
+    """Code with the fewest bytes, then the fewest candidates, whose bound reaches a target; None if there is none."""
+    reached = []
+    for nbits in dict.fromkeys(code.nbits for code in table):
+        for code in sorted((code for code in table if code.nbits == nbits), key=lambda code: -code.candidates):
+            if code.lower_bound < target_recall:
+                break
+            reached.append(code)
+    return min(reached, key=lambda code: (code.bytes_per_item, code.candidates, code.nbits), default=None)
+
+
+def _lower_bound(values: npt.NDArray[np.float64], confidence: float) -> float:
+    r"""Lower bound, in [0, 1], of the mean of a distribution, from independent draws of shape (n,) in random order.
+
+    It bets against each mean m (Waudby-Smith and Ramdas, JRSS B 2024):
+
+        K_t(m) = prod_{i<=t} [1 + lambda_i (x_i - m)]
+        lambda_i = min(sqrt(2 ln(1 / alpha) / (n s^2_{i-1})), c / m),   c = 3/4
+
+    s^2 is a running variance, which starts at 1/4. If the mean is at most m, K_t(m) exceeds 1 / alpha at any t with a
+    probability of at most alpha (Ville). So the smallest m whose K_t(m) stays below is a lower bound with confidence
+    1 - alpha, for any distribution in [0, 1] and any n. A normal bound is too high here: where most recalls are 1 and
+    few are low, samples without the few have a high mean and a small variance.
+    """
+    threshold = -math.log1p(-confidence)
+    n = len(values)
+    count = np.arange(1, n + 1)
+    means = (0.5 + np.cumsum(values)) / (count + 1)
+    variances = (0.25 + np.cumsum(np.square(values - means))) / (count + 1)
+    bets = np.sqrt(2 * threshold / (n * np.concatenate([[0.25], variances[:-1]])))
+
+    def excess(mean: float) -> float:
+        """Logarithm of the largest capital over 1 / alpha, which falls with the mean."""
+        growth = np.log1p(np.minimum(bets, _LARGEST_BET / mean) * (values - mean))
+        return float(np.cumsum(growth).max()) - threshold
+
+    return float(bisect(excess, _SMALLEST_MEAN, 1.0, xtol=1e-7)) if excess(_SMALLEST_MEAN) > 0 else 0.0
 
 
 def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str) -> str:
@@ -188,7 +395,7 @@ def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str
 # --- hold out queries
 
 
-def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> HeldOut:
+def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> _HeldOut:
     """Queries in random order, and the items: the samples that are not queries."""
     check_not_masked(X, "X")
     check_not_1d(X)
@@ -204,7 +411,7 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
                 f"`queries` must have the {vectors.shape[1]} features of X. Got {query_vectors.shape[1]} instead."
             )
         order = rng.permutation(len(query_vectors))
-        held_out = HeldOut(_safe_indexing(queries, order), query_vectors[order], X, vectors, np.arange(len(vectors)))
+        held_out = _HeldOut(_safe_indexing(queries, order), query_vectors[order], X, vectors, np.arange(len(vectors)))
     else:
         n = min(len(vectors) // 5, _MAX_QUERIES) if n_queries is None else n_queries
         if not is_count(n, len(vectors) - 1):
@@ -214,7 +421,7 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
             )
         order = rng.permutation(len(vectors))
         chosen, rest = order[:n], np.sort(order[n:])
-        held_out = HeldOut(_safe_indexing(X, chosen), vectors[chosen], _safe_indexing(X, rest), vectors[rest], rest)
+        held_out = _HeldOut(_safe_indexing(X, chosen), vectors[chosen], _safe_indexing(X, rest), vectors[rest], rest)
     if k > len(held_out.item_vectors):
         raise ValueError(f"`k` must be at most {len(held_out.item_vectors)}, the number of items. Got {k} instead.")
     return held_out

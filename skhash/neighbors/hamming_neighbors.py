@@ -9,13 +9,16 @@ Stage 1 ranks all items, or picks `candidates` of them for the stages after it. 
 distances the lowest index comes first. All three are exact, unless an index of FAISS replaces stage 1.
 """
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -29,29 +32,29 @@ from skhash._estimators import (
     real_queries,
     without_database,
 )
+from skhash._threads import openmp_threads
 from skhash._validation.numeric import check_not_masked
-from skhash._validation.options import VECTOR_METRICS, VectorMetric
+from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
 from skhash._validation.samples import check_not_1d
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
-from skhash.neighbors._approximate import BACKENDS, Backend, build_approximate
+from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
 from skhash.neighbors._checks import (
     check_features,
-    check_mode,
     check_parameters,
+    check_stages,
     checked_count,
     checked_ids,
+    checked_radius,
     checked_vectors,
-    graph,
     n_columns,
-    n_threads,
     which_have,
 )
-from skhash.neighbors._items import ItemVectors, copy_of, replace_items, whole_vectors, with_items_of_now
-from skhash.neighbors._radius import RadiusMixin
-from skhash.neighbors._stages import Stages
+from skhash.neighbors._search import Stages
+
+MODES = ("connectivity", "distance")  # values of a graph
 
 
-class HammingNeighbors(RadiusMixin, BaseEstimator):
+class HammingNeighbors(BaseEstimator):
     """Nearest neighbors among binary codes, with the methods of :class:`sklearn.neighbors.NearestNeighbors`.
 
     Parameters
@@ -125,7 +128,10 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         "n_jobs": [Integral, None],
     }
 
-    _vectors: ItemVectors | None
+    ids_: npt.NDArray[np.int64]
+    n_samples_fit_: int
+    _vectors: "_ItemVectors | None"
+    _approximate: ApproximateIndex | None
 
     def __init__(
         self,
@@ -195,7 +201,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         codes = item_words(packed)
         approximate = build_approximate(self.backend, codes, nbits, hasher)
         factors = item_factors(hasher, X)
-        after = copy_of(self)
+        after = self._copy()
         check_features(after, X, hasher, reset=True)
         after.hasher_, after._nbits, after.factors_ = hasher, nbits, factors
         after.codes_, after.ids_, after.vectors_ = codes, new_ids, kept
@@ -238,9 +244,9 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
         kept = self._vectors
         if kept is not None:
-            kept = kept.with_more(checked_vectors(X if vectors is None else vectors, len(packed), kept.given.shape[1]))
+            kept = kept.with_more(checked_vectors(X if vectors is None else vectors, len(packed), kept.n_dimensions))
         codes, all_ids = np.concatenate([self.codes_, item_words(packed)]), np.concatenate([self.ids_, new_ids])
-        replace_items(self, codes, all_ids, kept, factors)
+        self._replace_items(codes, all_ids, kept, factors)
         return self
 
     def remove(self, ids: npt.ArrayLike) -> Self:
@@ -273,7 +279,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
         vectors = None if self._vectors is None else self._vectors.kept(kept)
         factors = None if self.factors_ is None else self.factors_[kept]
-        replace_items(self, self.codes_[kept], self.ids_[kept], vectors, factors)
+        self._replace_items(self.codes_[kept], self.ids_[kept], vectors, factors)
         return self
 
     def kneighbors(
@@ -324,7 +330,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         ... )  # two items at distance 1
         (array([[1., 1.]]), array([[0, 1]]), array([2]))
         """
-        index = with_items_of_now(self)
+        index = self._with_items_of_now()
         distances, positions, n_ties = index._kneighbors(X, n_neighbors, return_ties)
         results = [distances] if return_distance else []
         results.append(index.ids_[positions])
@@ -360,11 +366,94 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
                [1., 0., 0.],
                [0., 1., 0.]])
         """
-        check_mode(mode)
-        index = with_items_of_now(self)
+        check_option("mode", mode, MODES)
+        index = self._with_items_of_now()
         distances, positions, _ = index._kneighbors(X, n_neighbors, return_ties=False)
         indptr = np.arange(len(positions) + 1) * positions.shape[1]
-        return graph(distances.ravel(), positions.ravel(), indptr, mode, index.n_samples_fit_)
+        return _graph(distances.ravel(), positions.ravel(), indptr, mode, index.n_samples_fit_)
+
+    def radius_neighbors(
+        self, X: Any = None, radius: float = 2, return_distance: bool = True, *, sort_results: bool = False
+    ) -> Any:
+        """All items within a Hamming distance of queries.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), default=None
+            Queries. None takes the items, each without itself.
+        radius : float, default=2
+            Largest distance, in bits or in the weights of the hasher.
+        return_distance : bool, default=True
+            Whether to return distances.
+        sort_results : bool, default=False
+            Whether to sort by distance; False keeps the order of the index.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries,) of float64 arrays
+            Distances. Only with ``return_distance=True``.
+        ids : ndarray of shape (n_queries,) of int64 arrays
+            Identifiers of the items.
+
+        Raises
+        ------
+        ValueError
+            If ``query="real"`` or `rerank` is set, whose distances are not in bits.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1], [1, 0, 0]]).radius_neighbors(
+        ...     [[0, 1, 1]], radius=1
+        ... )[1][0]
+        array([0, 1])
+        """
+        index = self._with_items_of_now()
+        distances, positions = index._within(X, radius, sort_results)
+        ids = _object_array([index.ids_[found] for found in positions])
+        return (_object_array(distances), ids) if return_distance else ids
+
+    def radius_neighbors_graph(
+        self,
+        X: Any = None,
+        radius: float = 2,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+        *,
+        sort_results: bool = False,
+    ) -> sparse.csr_matrix:
+        """Sparse graph of all items within a Hamming distance of queries.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), default=None
+            Queries. None takes the items, each without itself.
+        radius : float, default=2
+            Largest distance.
+        mode : "connectivity" or "distance", default="connectivity"
+            Values of the graph: 1, or the distance.
+        sort_results : bool, default=False
+            Whether to sort the entries of a query by distance.
+
+        Returns
+        -------
+        csr_matrix of shape (n_queries, n_samples_fit)
+            One column per item, in the order of the index.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0], [0, 1], [1, 1]]).radius_neighbors_graph(
+        ...     radius=1
+        ... ).toarray()
+        array([[0., 1., 0.],
+               [1., 0., 1.],
+               [0., 1., 0.]])
+        """
+        check_option("mode", mode, MODES)
+        index = self._with_items_of_now()
+        distances, positions = index._within(X, radius, sort_results)
+        indptr = np.cumsum([0, *(len(found) for found in positions)])
+        return _graph(np.concatenate(distances), np.concatenate(positions), indptr, mode, index.n_samples_fit_)
 
     @property
     def vectors_(self) -> Any:
@@ -380,11 +469,17 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
         >>> index.fit(X).remove([3]).vectors_.shape
         (49, 8)
         """
-        return whole_vectors(self)
+        vectors = self._vectors
+        if vectors is None:
+            return None
+        whole = vectors.whole()
+        if self._vectors is vectors:  # no other thread has changed the items
+            self._vectors = _ItemVectors([whole])
+        return whole
 
     @vectors_.setter
     def vectors_(self, vectors: Any) -> None:
-        self._vectors = None if vectors is None else ItemVectors(vectors)
+        self._vectors = None if vectors is None else _ItemVectors([vectors])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -393,7 +488,18 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             tags.target_tags.required = get_tags(self.hasher).target_tags.required
         return tags
 
-    # --- encode
+    # --- items
+
+    def _copy(self) -> Self:
+        """Another index that shares the parameters and items."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def _replace_items(self, codes: Any, ids: Any, vectors: "_ItemVectors | None", factors: Any) -> None:
+        """Replace the items in one step: a search in another thread, or after an interrupt, sees all or none of it."""
+        changed = {"codes_": codes, "ids_": ids, "_vectors": vectors, "factors_": factors, "n_samples_fit_": len(codes)}
+        self.__dict__ = vars(self) | changed
 
     def _encode(self, hasher: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
         """Packed codes and number of bits of samples."""
@@ -414,11 +520,22 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     # --- search
 
+    def _with_items_of_now(self) -> Self:
+        """Copy of the index with its present items, which other threads do not change during a search."""
+        check_is_fitted(self)
+        now = self._copy()
+        check_stages(now.query, now.rerank, now.candidates)
+        known = vars(now).get("_approximate")
+        if known is None or known.codes is not now.codes_ or known.backend != now.backend:  # changed, or loaded
+            now._approximate = build_approximate(now.backend, now.codes_, now._nbits, now.hasher_)
+            self._approximate = now._approximate
+        return now
+
     def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
         """Distances, positions and ties of the nearest items; None for X takes the items, each without itself."""
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         n_items = self.n_samples_fit_
-        with n_threads(self.n_jobs):
+        with _n_threads(self.n_jobs):
             search = self._stages(X)
             if k > n_items - search.excludes_self:
                 raise ValueError(
@@ -431,6 +548,18 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
                     f"candidates={self.candidates}, rerank={self.rerank!r} and backend={self.backend!r}."
                 )
             return search.nearest(k)
+
+    def _within(
+        self, X: Any, radius: float, sort_results: bool
+    ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
+        """Distances and positions of all items within a radius, for each query."""
+        if self.query == "real" or self.rerank is not None:
+            raise ValueError(
+                f"A radius needs Hamming distances. Got query={self.query!r} and rerank={self.rerank!r} instead. "
+                "Use query='code' and rerank=None, or kneighbors."
+            )
+        with _n_threads(self.n_jobs):
+            return self._stages(X).within(checked_radius(radius), sort_results)
 
     def _stages(self, X: Any) -> Stages:
         """The stages of the search for queries."""
@@ -447,7 +576,7 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
             if self.query == "real":
                 activations, estimates = real_queries(self.hasher_, X, self.factors_)
             if self._vectors is not None:
-                vectors = checked_vectors(X, len(codes), self._vectors.given.shape[1], "X")
+                vectors = checked_vectors(X, len(codes), self._vectors.n_dimensions, "X")
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
         return Stages(
             self.codes_,
@@ -466,3 +595,185 @@ class HammingNeighbors(RadiusMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_approximate"}
+
+
+class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HammingNeighbors):
+    """Sparse graph of the nearest neighbors among binary codes.
+
+    It replaces :class:`sklearn.neighbors.KNeighborsTransformer` before estimators that
+    accept a graph, such as ``DBSCAN(metric="precomputed")``.
+
+    Parameters
+    ----------
+    hasher : estimator, default=None
+        A hasher, or a Pipeline that ends in one; None: X holds bits or packed codes.
+    mode : "distance" or "connectivity", default="distance"
+        Values of the graph: the distance, or 1. As in scikit-learn, "distance" has one more
+        neighbor, because each sample of fit is its own first neighbor.
+    n_neighbors : int, default=10
+        Number of neighbors.
+    query : "code" or "real", default="code"
+        As in :class:`HammingNeighbors`, like all other parameters.
+    candidates : int, default=None
+        Number of items that a first stage picks.
+    rerank : "cosine", "euclidean", "inner" or None, default=None
+        Distance of the original vectors that ranks the candidates in a last stage.
+    nbits : int, default=None
+        Number of bits of packed codes, for ``hasher=None``.
+    backend : "exact", "faiss-hnsw", "faiss-ivf" or "faiss-multihash", default="exact"
+        Exact search, or an approximate one by an index of FAISS.
+    n_jobs : int, default=None
+        Number of threads.
+
+    Attributes
+    ----------
+    hasher_ : estimator or None
+        The fitted hasher.
+    n_samples_fit_ : int
+        Number of items, the columns of the graph.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.neighbors import HammingNeighborsTransformer
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> graph = HammingNeighborsTransformer(
+    ...     ITQHasher(16, random_state=0), n_neighbors=5
+    ... ).fit_transform(X)
+    >>> graph.shape, graph.nnz / len(X)
+    ((1797, 1797), 6.0)
+    """
+
+    _parameter_constraints: dict[str, Any] = HammingNeighbors._parameter_constraints | {
+        "mode": [StrOptions({"connectivity", "distance"})]
+    }
+
+    def __init__(
+        self,
+        hasher: Any = None,
+        *,
+        mode: Literal["distance", "connectivity"] = "distance",
+        n_neighbors: int = 10,
+        query: Literal["code", "real"] = "code",
+        candidates: int | None = None,
+        rerank: VectorMetric | None = None,
+        nbits: int | None = None,
+        backend: Backend = "exact",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.mode = mode
+        super().__init__(
+            hasher,
+            n_neighbors=n_neighbors,
+            query=query,
+            candidates=candidates,
+            rerank=rerank,
+            nbits=nbits,
+            backend=backend,
+            n_jobs=n_jobs,
+        )
+
+    def transform(self, X: Any) -> sparse.csr_matrix:
+        """Graph of the neighbors of samples among the items of fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        csr_matrix of shape (n_samples, n_samples_fit)
+            The graph.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighborsTransformer
+        >>> transformer = HammingNeighborsTransformer(n_neighbors=1, mode="connectivity").fit(
+        ...     [[0, 0], [1, 1]]
+        ... )
+        >>> transformer.transform([[0, 1]]).toarray()
+        array([[1., 0.]])
+        """
+        check_is_fitted(self)
+        return self.kneighbors_graph(X, self.n_neighbors + (self.mode == "distance"), self.mode)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_samples_fit_
+
+
+class _ItemVectors:
+    """Original vectors of the items: in parts, of which the first is the array given to ``fit``, not copied.
+
+    A change returns a new object, so that a search in another thread keeps the vectors that it began with.
+    """
+
+    def __init__(self, parts: Sequence[npt.NDArray[Any]], rows: npt.NDArray[np.int64] | None = None) -> None:
+        self.parts = parts  # of shape (n_part, n_dimensions)
+        self.rows = rows  # of the items among those of all parts, ascending; None is all
+        self.n_dimensions = int(parts[0].shape[1])
+
+    def at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Vectors of items at ascending positions."""
+        rows = positions if self.rows is None else self.rows[positions]
+        if len(self.parts) == 1:
+            return self.parts[0][rows]
+        found = np.empty((len(rows), self.n_dimensions), np.result_type(*self.parts))
+        start = 0
+        for part in self.parts:
+            first, last = np.searchsorted(rows, (start, start + len(part)))
+            found[first:last] = part[rows[first:last] - start]
+            start += len(part)
+        return found
+
+    def whole(self) -> npt.NDArray[Any]:
+        """Vectors of all items in one array, which is the given one if nothing has changed."""
+        if self.rows is None and len(self.parts) == 1:
+            return self.parts[0]
+        return self.at(np.arange(self._n_rows() if self.rows is None else len(self.rows)))
+
+    def with_more(self, vectors: npt.NDArray[Any]) -> "_ItemVectors":
+        """Vectors with a copy of `vectors` appended. Short parts are joined, so that there are few of them."""
+        parts = [*self.parts, np.array(vectors)]
+        while len(parts) > 2 and len(parts[-2]) < 2 * len(parts[-1]):
+            parts[-2:] = [np.concatenate(parts[-2:])]
+        n = self._n_rows()
+        rows = None if self.rows is None else np.concatenate([self.rows, n + np.arange(len(vectors))])
+        return _ItemVectors(parts, rows)
+
+    def kept(self, is_kept: npt.NDArray[np.bool_]) -> "_ItemVectors":
+        """Vectors of some items; they are copied once less than half of the rows are in use."""
+        vectors = _ItemVectors(self.parts, np.flatnonzero(is_kept) if self.rows is None else self.rows[is_kept])
+        return vectors if 2 * is_kept.sum() >= self._n_rows() else _ItemVectors([vectors.whole()])
+
+    def _n_rows(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(_ItemVectors([self.whole()]))  # without the vectors of removed items
+
+
+def _n_threads(n_jobs: int | None) -> Any:
+    """Context manager in which the kernels use `n_jobs` threads; None and -1 change nothing."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
+    return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(n_jobs))
+
+
+def _graph(
+    distances: npt.NDArray[np.float64], positions: npt.NDArray[np.int64], indptr: Any, mode: str, n_items: int
+) -> sparse.csr_matrix:
+    """Sparse matrix of shape (n_queries, n_items) of the neighbors; a distance of 0 is stored as an explicit zero."""
+    values = np.ones(len(positions)) if mode == "connectivity" else distances
+    return sparse.csr_matrix((values, positions, indptr), shape=(len(indptr) - 1, n_items))
+
+
+def _object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:
+    """Array of shape (n,) of arrays of different lengths."""
+    array = np.empty(len(parts), dtype=object)
+    array[:] = parts
+    return array

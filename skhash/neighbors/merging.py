@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
 from skhash._validation.numeric import is_count, numeric
-from skhash.neighbors._checks import MAX_ID, smallest
+from skhash.neighbors._checks import MAX_ID
 
 _KIND = "list of neighbors"
 
@@ -129,6 +129,14 @@ def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[
     arrays = arrays_from_bytes(content, _KIND, 1, [("distances", "indices")])
     _check_shapes(arrays["distances"], arrays["indices"])
     return arrays["distances"], arrays["indices"].astype(np.int64, copy=False)
+
+
+def smallest(
+    distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], k: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Distances and indices of the k smallest distances of each query, sorted by distance and index."""
+    order = np.lexsort((indices, distances), axis=1)[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
 
 
 def _checked_indices(indices: npt.ArrayLike) -> npt.NDArray[np.int64]:

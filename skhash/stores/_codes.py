@@ -9,8 +9,6 @@ import numpy.typing as npt
 from skhash.codes import as_packed, unpack
 from skhash.neighbors._checks import MAX_ID, checked_ids
 
-#: number of codes that become strings or Python objects at a time
-BATCH = 10_000
 _NO_IDS = np.empty(0, dtype=np.int64)
 
 
@@ -106,11 +104,6 @@ def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple
     if len(lengths) > 1 or 0 in lengths:
         raise ValueError(f"`table` must have codes of one length. Got the lengths {sorted(lengths)} in {table!r}.")
     return np.array(ids, dtype=np.int64), codes
-
-
-def slices(n: int) -> list[slice]:
-    """Slices of at most `BATCH` of n codes; none for n = 0, which scikit-learn's `gen_batches` refuses."""
-    return [slice(start, start + BATCH) for start in range(0, n, BATCH)]
 
 
 def check_table(table: Any) -> str:

@@ -12,12 +12,13 @@ from skhash.stores._codes import (
     check_table,
     from_strings,
     no_such_table,
-    slices,
     table_exists,
 )
 
 if TYPE_CHECKING:
     import psycopg
+
+_BATCH = 10_000  # codes that become strings at a time
 
 
 def to_pgvector(
@@ -85,7 +86,8 @@ def to_pgvector(
         except psycopg.errors.DuplicateTable as error:
             raise table_exists(table) from error
         with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(name)) as copy:
-            for part in slices(len(stored.codes)):
+            for start in range(0, len(stored.codes), _BATCH):
+                part = slice(start, start + _BATCH)
                 strings = bit_strings(stored.codes[part], nbits=stored.nbits)
                 copy.write("".join(f"{i}\t{code}\n" for i, code in zip(stored.ids[part], strings, strict=True)))
 

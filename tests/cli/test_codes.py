@@ -11,8 +11,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, StructHashHasher
 from skhash.cli import main
-from skhash.cli._progress import Part
-from skhash.cli._samples import open_samples
+from skhash.cli._samples import Part, open_samples
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
@@ -40,13 +39,14 @@ def itq(digits):
 
 
 @pytest.mark.parametrize("name", ["items.npy", "items.npz"])
-def test_codes_are_those_of_encode(name, files, itq, digits, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
-    out = tmp_path / "codes.npz"
-    assert main(["encode", f"{files}/itq", f"{files}/{name}", "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"500 codes of 12 bits: {out}\n"
+def test_codes_are_those_of_encode(name, files, itq, digits, tmp_path, capsys):
+    out, X = tmp_path / "codes.npz", np.tile(digits.X, (9, 1))  # more than one batch
+    np.save(tmp_path / "items.npy", X)
+    np.savez(tmp_path / "items.npz", X=(2 * X).astype(np.uint8), scale=0.5)
+    assert main(["encode", f"{files}/itq", f"{tmp_path}/{name}", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"4,500 codes of 12 bits: {out}\n"
     with np.load(out) as found:
-        assert_array_equal(found["codes"], itq.encode(digits.X))
+        assert_array_equal(found["codes"], itq.encode(X))
         assert (found["codes"].dtype, int(found["nbits"])) == (np.uint8, 12)
 
 
@@ -119,7 +119,7 @@ def test_progress_says_what_is_left():
 def test_a_stopped_command_leaves_the_old_file_and_goes_on(error, files, itq, digits, tmp_path, monkeypatch, capsys):
     out = tmp_path / "codes.npz"
     out.write_bytes(b"old")
-    monkeypatch.setattr("skhash.cli._encoding.ENCODE_BATCH_SIZE", 150)
+    monkeypatch.setattr("skhash.cli._codes.ENCODE_BATCH_SIZE", 150)
 
     def fail(label, n_done, *more):
         if n_done > 300:
@@ -128,7 +128,7 @@ def test_a_stopped_command_leaves_the_old_file_and_goes_on(error, files, itq, di
 
     command = ["encode", f"{files}/itq", f"{files}/items.npy", "--out", str(out)]
     with monkeypatch.context() as patch:
-        patch.setattr("skhash.cli._progress.Part", fail)
+        patch.setattr("skhash.cli._samples.Part", fail)
         assert main(command) == {OSError: 1}.get(error, 130)
     kept = f"Finished results are in {out}.part; the same command continues from there."
     message = {KeyboardInterrupt: f"skhash: Interrupted. {kept}\n", OSError: "skhash: error: no space\n"}[error]

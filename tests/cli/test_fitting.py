@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from sklearn.pipeline import Pipeline
 
 from skhash import PCAHasher, TALRHasher
 from skhash.cli import main
-from skhash.cli._fitting import _value
 from skhash.persistence import load
 
 ALL = {"--held-out": "0", "--bits": "12"}
@@ -144,13 +144,13 @@ def test_a_warning_names_the_fit(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *(("3", 3), ("-1e-3", -1e-3), ("True", True), ("false", False), ("null", None), ("None", None), ("'3'", "3")),
+        *(("-3", -3), ("-1e-3", -1e-3), ("True", True), ("false", False), ("null", None), ("None", None), ("'3'", "3")),
         *(("mlp", "mlp"), ("[1, 2]", [1, 2]), ("(1, 2)", (1, 2)), ("", ""), ("a b", "a b"), ("cuda:0", "cuda:0")),
     ],
 )
-def test_values_are_literals_or_text(text, value):
-    assert _value(text) == value
-    assert type(_value(text)) is type(value)
+def test_values_are_literals_or_text(text, value, tmp_path, capsys):
+    assert fit("digits", tmp_path / "model", "itq", ["--set", f"n_iter={text}"]) == 2  # which takes positive ints
+    assert capsys.readouterr().err.endswith(f" Got {value!r} instead.\n")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_share_is_below_1(share, capsys):
 
 @pytest.mark.parametrize("task", [["--bits", "8"], ["--task", "neighbors", "--bytes", "2"]])
 def test_a_comparison_keeps_its_hashers(task, files, digits, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("skhash.comparison._page.can_draw", lambda: False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # pictures take most of the time
     monkeypatch.chdir(tmp_path)
     methods = "lsh,sign" if "neighbors" in task else "lsh,pca"
     command = ["compare", str(files / "items.npz"), "--methods", methods, *task, "--seeds", "1", "--out", "report"]

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from _helpers import without_times
 
-from skhash.cli import _options, main
-from skhash.comparison import _page, compare, run
+from skhash import LSHHasher, TALRHasher
+from skhash.cli import main
+from skhash.comparison import compare
 from skhash.datasets import PROTOCOLS
 from skhash.registry import GROUPS
 from skhash.registry import METHODS as REGISTERED
@@ -26,7 +27,7 @@ QUICK = ["--methods", "lsh", "--bits", "8", "--seeds", "1"]
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch):
     """Pictures take most of the time; tests/comparison/test_page.py tests them."""
-    monkeypatch.setattr(_page, "can_draw", lambda: False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 def test_the_table_of_a_single_method_explains_no_asterisk(tmp_path, capsys):
@@ -73,7 +74,7 @@ def test_a_failed_fit_gives_status_1(monkeypatch, capsys):
     def fail(*args, **options):
         raise FloatingPointError("no")
 
-    monkeypatch.setattr("skhash.comparison.run.evaluate_hasher", fail)
+    monkeypatch.setattr(LSHHasher, "fit", fail)
     assert main(["compare", *QUICK]) == 1
     output = capsys.readouterr()
     assert "lsh, 8 bits, seed 0 of digits: failed: FloatingPointError: no" in output.err
@@ -86,7 +87,7 @@ def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skhash.comparison.run.run_task", interrupt)
+    monkeypatch.setattr(LSHHasher, "fit", interrupt)
     assert main(["compare", *QUICK]) == 130
     assert capsys.readouterr().err.endswith("skhash: Interrupted.\n")
     assert main(["compare", *QUICK, "--out", str(tmp_path)]) == 130
@@ -119,10 +120,10 @@ def in_llvmlite(folder):
 def test_an_interrupt_that_would_be_lost_comes_again(press, monkeypatch, capsys, tmp_path):
     def pressed(*args, **options):
         press(tmp_path)
-        return run_task(*args, **options)
+        return fit(*args, **options)
 
-    run_task = run.run_task
-    monkeypatch.setattr(run, "run_task", pressed)
+    fit = TALRHasher.fit
+    monkeypatch.setattr(TALRHasher, "fit", pressed)
     monkeypatch.syspath_prepend(tmp_path)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     assert main(["compare", "--methods", "talr", "--bits", "8", "--seeds", "1"]) == 130
@@ -138,7 +139,7 @@ def test_an_interrupt_at_any_time_is_one_line(seconds, jobs, tmp_path):
     start = """
 import signal, sys, skhash.cli
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
-ready = lambda event, names: event == "import" and names[0] == "skhash.cli._options" and print("ready", flush=True)
+ready = lambda event, names: event == "import" and names[0] == "argparse" and print("ready", flush=True)
 sys.addaudithook(ready)
 sys.exit(skhash.cli.main())
 """
@@ -153,6 +154,19 @@ sys.exit(skhash.cli.main())
     assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in error
     assert error.splitlines()[-1].startswith("skhash: Interrupted.")
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Data sets, methods and bits that are compared, in place of a comparison."""
+    calls = []
+
+    def compare(datasets, *, methods, nbits, **options):
+        calls.append((datasets, methods, nbits))
+        return [], []
+
+    monkeypatch.setattr("skhash.comparison.compare", compare)
+    return calls
 
 
 def test_data_sets_are_names_and_files_even_with_a_comma(tmp_path, capsys):
@@ -227,16 +241,14 @@ def test_an_unknown_option_names_the_help_of_its_command(command, capsys):
         ["--methods", "talr", "--bits", "8", "--methods", "itq", "usps", "--bits", "16,", "my own.npz"],
     ],
 )
-def test_commas_or_spaces_separate_lists(lists):
-    options = _options.parser().parse_args(["compare", *lists])
-    _options.check(options)
-    assert (options.datasets, options.methods, options.bits) == (["usps", "my own.npz"], ["talr", "itq"], [8, 16])
+def test_commas_or_spaces_separate_lists(lists, compared):
+    assert main(["compare", *lists]) == 0
+    assert compared == [(["usps", "my own.npz"], ["talr", "itq"], [8, 16])]
 
 
-def test_lists_have_defaults():
-    options = _options.parser().parse_args(["compare"])
-    _options.check(options)
-    assert (options.datasets, options.methods, options.bits) == (["digits"], ["talr", "itq", "lsh"], [16, 32, 64])
+def test_lists_have_defaults(compared):
+    assert main(["compare"]) == 0
+    assert compared == [(["digits"], ["talr", "itq", "lsh"], [16, 32, 64])]
 
 
 def test_the_protocol_is_the_first_line(tmp_path, capsys):
@@ -313,6 +325,8 @@ def test_the_help_lists_protocols_methods_and_groups(capsys):
 
 
 def test_the_command_starts_without_heavy_imports():
-    code = "import sys, skhash.cli._options; skhash.cli._options.parser().format_help(); print(*sys.modules)"
+    code = "import sys, atexit, skhash.cli; atexit.register(lambda: print(*sys.modules)); skhash.cli.main(['--help'])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(run.stdout.split()) & {"torch", "numba", "sklearn", "scipy", "numpy", "multiprocessing"}
+    modules = set(run.stdout.splitlines()[-1].split())
+    assert not modules & {"torch", "numba", "sklearn", "scipy", "numpy", "multiprocessing"}
+    assert "argparse" in modules

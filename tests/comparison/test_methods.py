@@ -8,7 +8,7 @@ from skhash.affinity import DistanceAffinity
 from skhash.comparison import GROUPS, VARIANTS, expand_methods, make_hasher
 from skhash.comparison.tuning import _centers, _draw_parameters, _fitted_value, _scale
 from skhash.registry import METHODS as REGISTERED
-from skhash.registry import Around
+from skhash.registry import LogUniform
 
 
 @pytest.mark.parametrize("method", VARIANTS)
@@ -59,7 +59,7 @@ def test_methods_that_need_labels_are_marked_and_search_spaces_fit(name):
     hasher = quick_hasher(method.class_name, affinity).fit(X, y)
     space = method.search_space
     centers = _centers(hasher, space)
-    assert set(centers) == {name for name, values in space.items() if isinstance(values, Around)}
+    assert set(centers) == {name for name, values in space.items() if isinstance(values, LogUniform)}
     assert all(center > 0 for center in centers.values())
     for draw in _draw_parameters(space, 10, 0):
         chosen = {name: _scale(centers[name], v) if name in centers else v for name, v in draw.items()}

@@ -1,11 +1,10 @@
 """Means and standard deviations over the seeds of a comparison."""
 
-from dataclasses import make_dataclass
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skhash.comparison import Result
 from skhash.displays import MetricByBitsDisplay, TieRangeDisplay
 
 
@@ -46,9 +45,8 @@ def test_results_of_one_data_set_are_selected(results):
         MetricByBitsDisplay.from_results(results + [row | {"protocol": "5k"} for row in results])
 
 
-def test_results_may_be_dataclasses(results):
-    Result = make_dataclass("Result", list(results[0]))
-    display = MetricByBitsDisplay.from_results([Result(**row) for row in results])
+def test_results_are_those_of_compare_or_their_entries(results):
+    display = MetricByBitsDisplay.from_results([Result.from_dict(row) for row in results])
     assert_array_equal(display.mean, MetricByBitsDisplay.from_results(results).mean)
     with pytest.raises(TypeError, match=r"`results` must be those of compare.* Got an instance of str instead"):
         MetricByBitsDisplay.from_results("ap")

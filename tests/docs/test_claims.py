@@ -3,14 +3,17 @@
 A measurement that is repeated changes its tables by itself, but not what the text says of them.
 """
 
+import io
 import re
+from contextlib import redirect_stdout, suppress
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
 from results import read_results
 
-from skhash.cli import _options
+from skhash.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -164,10 +167,16 @@ def commands():
             yield page.relative_to(ROOT).as_posix(), command.partition(" #")[0].rstrip("\\ ").split()
 
 
+@cache
+def help_of(command):
+    with redirect_stdout(io.StringIO()) as text, suppress(SystemExit):
+        main([command, "--help"])
+    return text.getvalue()
+
+
 def options_of(words):
     if words[0] == "skhash":
-        (choices,) = (action.choices for action in _options.parser()._actions if action.dest == "job")
-        return choices[words[1]]._option_string_actions
+        return re.findall(r"--[a-z][\w-]*", help_of(words[1]))
     source = (ROOT / words[1]).read_text(encoding="utf-8")
     if words[1].startswith("examples/reproductions"):
         source += (ROOT / "examples/reproductions/_common.py").read_text(encoding="utf-8")

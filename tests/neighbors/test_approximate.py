@@ -8,9 +8,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from skhash import ITQHasher, StructHashHasher
+from skhash import ITQHasher
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
-from skhash.neighbors import _approximate as approximate_module
 from skhash.persistence import load, save
 
 pytest.importorskip("faiss")
@@ -78,10 +77,10 @@ def test_a_radius(index):
         assert (near <= 6).all()
 
 
-def test_too_few_found_items_are_an_exact_search(monkeypatch):
-    monkeypatch.setattr(approximate_module, "MULTIHASH_FLIPS", 0)
-    found = HammingNeighbors(backend="faiss-multihash", n_neighbors=2500).fit(ITEMS).kneighbors(QUERIES)
-    expected = HammingNeighbors(n_neighbors=2500).fit(ITEMS).kneighbors(QUERIES)
+def test_too_few_found_items_are_an_exact_search():
+    n = len(ITEMS)  # all of them are too many for any hash table
+    found = HammingNeighbors(backend="faiss-multihash", n_neighbors=n).fit(ITEMS).kneighbors(QUERIES)
+    expected = HammingNeighbors(n_neighbors=n).fit(ITEMS).kneighbors(QUERIES)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -105,10 +104,14 @@ def test_a_shortlist_and_the_transformer(digits):
 
 
 def test_what_a_backend_cannot_do(digits, monkeypatch):
-    X, y = digits.X[:200], digits.y[:200]
-    weighted = FrozenEstimator(StructHashHasher(4, random_state=0).fit(X, y))
+    X, hasher = digits.X[:200], ITQHasher(4, random_state=0).fit(digits.X[:200])
+    hasher.bit_weights_ = np.arange(4.0)
+    weighted = FrozenEstimator(hasher)
     for index, message in [
-        (HammingNeighbors(weighted, backend="faiss-ivf"), "`backend` must be 'exact' for weighted bits"),
+        (
+            HammingNeighbors(FrozenEstimator(weighted), backend="faiss-ivf"),
+            "`backend` must be 'exact' for weighted bits",
+        ),
         (HammingNeighbors(ITQHasher(8), backend="faiss-ivf", query="real"), "`candidates` must be set with backend="),
         (HammingNeighbors(ITQHasher(8), backend="faiss-ivf", rerank="inner"), "`candidates` must be set with backend="),
     ]:

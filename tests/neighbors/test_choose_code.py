@@ -12,12 +12,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher
+from skhash import EmbeddingHasher, ITQCCAHasher, LSHHasher
 from skhash.codes import hamming_distances, signs
 from skhash.exceptions import DegenerateCodesWarning
-from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, MeasuredCode, choose_code
-from skhash.neighbors._chosen_code import measured_table, smallest_code
-from skhash.neighbors._held_out_recall import HeldOut, HeldOutRecall
+from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, choose_code
 
 X, y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(X))
@@ -70,38 +68,37 @@ def test_a_search_with_the_choice_has_its_recall():
     assert recall == pytest.approx(chosen.recall, abs=1e-9)
 
 
-def table(*bounds):
-    """Codes of 8 and 16 bits with 10, 20 and 30 candidates."""
-    pairs = [(nbits, n) for nbits in (8, 16) for n in (10, 20, 30)]
-    return [MeasuredCode(nbits, n, nbits // 8, 1.0, bound) for (nbits, n), bound in zip(pairs, bounds, strict=True)]
+def smallest(table, target):
+    """Code with the fewest bytes, then candidates, of those whose bound and all with more candidates reach a target."""
+    reached = [
+        code
+        for code in table
+        if all(
+            other.lower_bound >= target
+            for other in table
+            if other.nbits == code.nbits and other.candidates >= code.candidates
+        )
+    ]
+    return min(reached, key=lambda code: (code.bytes_per_item, code.candidates, code.nbits))
 
 
-@pytest.mark.parametrize(
-    ("bounds", "expected"),
-    [
-        ((0.1, 0.5, 0.9, 0.9, 0.9, 0.9), (8, 30)),  # bytes come before candidates
-        ((0.1, 0.8, 0.9, 0.9, 0.9, 0.9), (8, 20)),
-        ((0.9, 0.7, 0.9, 0.9, 0.9, 0.9), (8, 30)),  # the first failure ends a length
-        ((0.9, 0.9, 0.7, 0.9, 0.9, 0.9), (16, 10)),
-        ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6), None),
-    ],
-)
-def test_the_smallest_code_of_a_fixed_sequence(bounds, expected):
-    found = smallest_code(table(*bounds), 0.8)
-    assert (found and (found.nbits, found.candidates)) == expected
-
-
-def test_equal_bytes_leave_the_candidates_to_decide():
-    codes = [MeasuredCode(12, 20, 2, 1.0, 0.9), MeasuredCode(16, 10, 2, 1.0, 0.9)]
-    assert smallest_code(codes, 0.8).nbits == 16
+def test_bytes_decide_before_candidates():
+    options = {"nbits": (10, 16, 32), "candidates": range(10, 100, 10)}  # 10 and 16 bits take the same bytes
+    measured = choose(target_recall=0.01, **options).table
+    found = set()
+    for target in np.arange(0.2, max(code.lower_bound for code in measured), 0.03):
+        chosen, expected = choose(target_recall=float(target), **options), smallest(measured, target)
+        assert (chosen.nbits, chosen.candidates) == (expected.nbits, expected.candidates)
+        assert chosen.interval == (expected.lower_bound, 1.0)
+        found.add(chosen.nbits)
+    assert found == {16, 32}
 
 
 def test_lengths_share_the_error():
-    recalls = np.random.default_rng(0).random((1, 200))
-    (alone,) = measured_table({8: recalls}, [10], {8: 1}, 0.95)
-    several = measured_table(dict.fromkeys(range(5), recalls), [10], dict.fromkeys(range(5), 1), 0.95)
-    (strict,) = measured_table({8: recalls}, [10], {8: 1}, 0.99)
-    assert {code.lower_bound for code in several} == {strict.lower_bound}
+    (alone,) = choose(nbits=16, candidates=50, target_recall=0.1).table
+    (strict,) = choose(nbits=16, candidates=50, target_recall=0.1, confidence=0.975).table
+    several = choose(nbits=(16, 32), candidates=50, target_recall=0.1).table
+    assert several[0].lower_bound == pytest.approx(strict.lower_bound)
     assert strict.lower_bound < alone.lower_bound
 
 
@@ -220,20 +217,16 @@ def test_bad_arguments_are_refused_before_any_fit(options, error, message):
 
 @pytest.mark.slow
 def test_the_target_is_met_on_further_queries():
-    """100 splits of held-out queries in validation and test, with each length fitted once."""
-    data = HeldOut(X[:800], X[:800], X[800:], X[800:], np.arange(800, len(X)))
-    measure, numbers, lengths = HeldOutRecall(data, 10, "euclidean"), range(10, 301, 10), (16, 32, 64)
-    recalls = {n: measure(ITQHasher(n, random_state=0).fit(data.items), numbers, "code") for n in lengths}
-    sizes = {n: n // 8 for n in lengths}
+    """100 splits of held-out queries in validation and test."""
+    options = {"X": X[800:], "nbits": (32, 64, 128), "candidates": range(10, 301, 10)}
     rng, met, met_by_means = np.random.default_rng(0), 0, 0
     for _ in range(100):
         order = rng.permutation(800)
-        validation = {n: values[:, order[:300]] for n, values in recalls.items()}
-        measured = measured_table(validation, numbers, sizes, 0.95)
-        by_means = [dataclasses.replace(code, lower_bound=code.recall) for code in measured]
-        chosen, naive = smallest_code(measured, 0.9), smallest_code(by_means, 0.9)
-        on_test = [recalls[code.nbits][numbers.index(code.candidates), order[300:]].mean() for code in (chosen, naive)]
-        met, met_by_means = met + (on_test[0] >= 0.9), met_by_means + (on_test[1] >= 0.9)
+        chosen = choose(queries=X[order[:300]], target_recall=0.9, **options)
+        further = {(c.nbits, c.candidates): c.recall for c in choose(queries=X[order[300:]], **options).table}
+        naive = smallest([dataclasses.replace(code, lower_bound=code.recall) for code in chosen.table], 0.9)
+        met += further[chosen.nbits, chosen.candidates] >= 0.9
+        met_by_means += further[naive.nbits, naive.candidates] >= 0.9
     assert met >= 95
     assert met_by_means < 95  # so the splits tell a bound from a mean
 

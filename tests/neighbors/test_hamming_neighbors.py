@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import DBSCAN
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -14,15 +14,12 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skhash import ITQHasher, LSHHasher, StructHashHasher, TALRHasher
-from skhash._compat import openmp_n_threads
 from skhash.codes import hamming_distances, pack
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
-from skhash.neighbors import _search as search_module
-from skhash.neighbors._checks import n_threads
 from skhash.persistence import load, save
 
 ITQ = ITQHasher(16, random_state=0)
@@ -78,22 +75,13 @@ def test_items_that_come_nearer_and_nearer(k):
     assert_same(HammingNeighbors(n_neighbors=k).fit(items).kneighbors(queries, return_ties=True), expected)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_few_queries_are_searched_in_shards(monkeypatch, n_threads):
-    monkeypatch.setattr(search_module, "openmp_n_threads", lambda: n_threads)
-    monkeypatch.setattr(search_module, "MIN_SHARD", 100)
-    items, queries = bits_of(1000, 12), bits_of(2, 12, 1)
-    expected = brute_force(hamming_distances(queries, items), 30)
-    assert_same(HammingNeighbors(n_neighbors=30).fit(items).kneighbors(queries, return_ties=True), expected)
-
-
-def test_groups_of_queries_do_not_matter(monkeypatch):
-    items, queries = bits_of(500, 12), bits_of(70, 12, 1)
-    index = HammingNeighbors(n_neighbors=9).fit(items)
-    expected = index.kneighbors(queries, return_ties=True)
-    monkeypatch.setattr(search_module, "MAX_CANDIDATES", 1)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_few_queries_are_searched_in_shards_and_many_in_groups(n_jobs):
+    items, queries = bits_of(2**17 + 9, 12), bits_of(130, 12, 1)
+    index = HammingNeighbors(n_neighbors=30, n_jobs=n_jobs).fit(items)
+    expected = brute_force(hamming_distances(queries, items).astype(np.uint8), 30)
     assert_same(index.kneighbors(queries, return_ties=True), expected)
-    assert_same(HammingNeighbors(n_neighbors=9, n_jobs=1).fit(items).kneighbors(queries, return_ties=True), expected)
+    assert_same(index.kneighbors(queries[:2], return_ties=True), [part[:2] for part in expected])
 
 
 def test_items_without_themselves():
@@ -367,11 +355,27 @@ def test_bad_parameters_that_are_set_after_fit_are_named_by_a_search(digits, par
         index.kneighbors(digits.X[:2])
 
 
-def test_all_threads_are_those_of_scikit_learn():
-    with threadpool_limits(1, user_api="openmp"):
-        for n_jobs in (None, -1):
-            with n_threads(n_jobs):
-                assert openmp_n_threads() == 1
+class CountsThreads(TransformerMixin, BaseEstimator):
+    """A hasher that notes how many threads of OpenMP it may use."""
+
+    n_threads = None
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "openmp"]
+        type(self).n_threads = {pool["num_threads"] for pool in pools}
+        return (X > 0).astype(np.uint8)
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 3), (-1, 3), (1, 1), (2, 2)])
+def test_a_search_uses_as_many_threads_as_asked_or_those_of_scikit_learn(n_jobs, expected):
+    index = HammingNeighbors(CountsThreads(), n_jobs=n_jobs).fit(bits_of(20, 8))
+    with threadpool_limits(3, user_api="openmp"):
+        index.kneighbors(bits_of(2, 8))
+        assert CountsThreads.n_threads == {expected}
+        assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"} == {3}
 
 
 def test_an_index_stays_as_it_was_if_a_later_fit_fails(digits):

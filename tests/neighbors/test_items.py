@@ -1,7 +1,6 @@
 """Items that are added and removed: the cost, the results, and a search in another thread at the same time."""
 
 import copy
-import inspect
 import pickle
 import sys
 import threading
@@ -11,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 
 from skhash import LSHHasher, neighbors
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._stages import Stages
 
 ITEMS = np.random.default_rng(0).integers(0, 2, (400, 24), dtype=np.uint8)
 QUERIES = ITEMS[-5:]
@@ -30,20 +29,26 @@ SEARCHES = {
 }
 
 
+class Changing(TransformerMixin, BaseEstimator):
+    """A hasher that calls a function in the middle of a search, when it encodes the queries."""
+
+    meanwhile = None
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        call, type(self).meanwhile = type(self).meanwhile, None
+        if call is not None:
+            call()
+        return (X > 0).astype(np.uint8)
+
+
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_has_the_items_of_its_start(name, monkeypatch):
-    expected = SEARCHES[name](HammingNeighbors().fit(ITEMS))
-    index = HammingNeighbors().fit(ITEMS)
-
-    def between(method):
-        def change_and_search(*args, **kwargs):
-            index.remove(index.ids_[:2]).add(ITEMS[:1])
-            return method(*args, **kwargs)
-
-        return change_and_search
-
-    for method in ("nearest", "within"):
-        monkeypatch.setattr(Stages, method, between(getattr(Stages, method)))
+def test_a_search_has_the_items_of_its_start(name):
+    index = HammingNeighbors(Changing()).fit(ITEMS)
+    expected = SEARCHES[name](index)
+    Changing.meanwhile = lambda: index.remove(index.ids_[:2]).add(ITEMS[:1])
     for found, right in zip(SEARCHES[name](index), expected, strict=True):
         np.testing.assert_array_equal(found, right)
     assert index.n_samples_fit_ == len(ITEMS) - 1  # but the change is there
@@ -69,24 +74,22 @@ def test_searches_while_a_thread_adds_and_removes():
 
 
 def test_an_approximate_index_is_built_once_for_new_items(monkeypatch):
-    pytest.importorskip("faiss")
-    from skhash.neighbors import _items as items_module
-
+    faiss = pytest.importorskip("faiss")
     index, n_built = HammingNeighbors(backend="faiss-ivf").fit(ITEMS).add(ITEMS[:3]), []
-    build = items_module.build_approximate
-    monkeypatch.setattr(items_module, "build_approximate", lambda *args: n_built.append(1) or build(*args))
+    build = faiss.IndexBinaryIVF
+    monkeypatch.setattr(faiss, "IndexBinaryIVF", lambda *args: n_built.append(1) or build(*args))
     for _ in range(3):
         index.kneighbors(QUERIES, 2)
     assert len(n_built) == 1
 
 
-def test_an_interrupted_fit_leaves_the_earlier_one_whole():
-    code, n_lines = inspect.unwrap(HammingNeighbors.fit).__code__, 0
-    names = "feature {}".format
+def interrupted_indexes(make, change):
+    """New indexes, of which each has been interrupted at another line of the package during a change."""
+    folder, n_lines, n_left = Path(neighbors.__file__).parent, 0, 0
 
     def interrupt(frame, event, _):
         nonlocal n_left
-        if frame.f_code is not code:
+        if folder not in Path(frame.f_code.co_filename).parents:
             return None
         n_left -= event == "line"
         if n_left == 0:
@@ -94,25 +97,32 @@ def test_an_interrupted_fit_leaves_the_earlier_one_whole():
         return interrupt
 
     before = sys.gettrace()
-    while True:  # one line of fit after the other
-        index = HammingNeighbors().fit(ITEMS)
+    while n_left <= 0:
+        index = make()
         n_lines += 1
         n_left = n_lines
         sys.settrace(interrupt)
         try:
-            index.fit(pd.DataFrame(ITEMS[:20, :8]).rename(columns=names), ids=range(100, 120))
+            change(index)
         except KeyboardInterrupt:
             pass
         finally:
             sys.settrace(before)
-        if n_left > 0:
-            break  # fit has no more lines
+        yield index
+    assert n_lines > 10
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one_whole():
+    X = pd.DataFrame(ITEMS[:20, :8]).rename(columns="feature {}".format)
+    indexes = interrupted_indexes(
+        lambda: HammingNeighbors().fit(ITEMS), lambda index: index.fit(X, ids=range(100, 120))
+    )
+    for index in indexes:
         if index.n_samples_fit_ == len(ITEMS):
             assert not hasattr(index, "feature_names_in_")
             assert index.kneighbors(QUERIES, 1)[1].ravel().tolist() == list(range(395, 400))
         else:
             assert (len(index.codes_), index.ids_[0], index.n_features_in_) == (20, 100, 8)
-    assert n_lines > 10
 
 
 def peak_memory(function):
@@ -187,49 +197,28 @@ def test_a_changed_index_is_that_of_its_items(kind, tmp_path):
         index.set_params(rerank="euclidean")
 
 
-def test_a_search_has_the_vectors_of_its_start(monkeypatch):
-    index = HammingNeighbors(LSH, rerank="cosine", candidates=50).fit(VECTORS[:300]).add(VECTORS[300:310]).remove([7])
-    expected, nearest = index.kneighbors(VECTORS[:9]), Stages.nearest
-
-    def change_and_search(*args):
-        index.add(VECTORS[400:]).remove(index.ids_[:250]).add(VECTORS[:9])
-        assert len(index.vectors_) == 309 + 200 - 250 + 9
-        return nearest(*args)
-
-    monkeypatch.setattr(Stages, "nearest", change_and_search)
+def test_a_search_has_the_vectors_of_its_start():
+    index = HammingNeighbors(Changing(), rerank="cosine", candidates=50).fit(VECTORS[:300])
+    index.add(VECTORS[300:310]).remove([7])
+    expected = index.kneighbors(VECTORS[:9])
+    Changing.meanwhile = lambda: index.add(VECTORS[400:]).remove(index.ids_[:250]).add(VECTORS[:9])
     for found, right in zip(index.kneighbors(VECTORS[:9]), expected, strict=True):
         np.testing.assert_array_equal(found, right)
+    assert len(index.vectors_) == 309 + 200 - 250 + 9
 
 
 @pytest.mark.parametrize("n_removed", [0, 3, 40])
 def test_an_interrupted_change_leaves_an_index_whole(n_removed):
-    folder, n_lines, n_left = Path(neighbors.__file__).parent, 0, 0
-
-    def interrupt(frame, event, _):
-        nonlocal n_left
-        if folder not in Path(frame.f_code.co_filename).parents:
-            return None
-        n_left -= event == "line"
-        if n_left == 0:
-            raise KeyboardInterrupt
-        return interrupt
-
-    before = sys.gettrace()
-    while n_left <= 0:  # one line of the change after the other
+    def make():
         index = HammingNeighbors(LSH, rerank="cosine", candidates=30, n_neighbors=5).fit(VECTORS[:60])
-        index.add(VECTORS[60:63]).remove([61])
-        n_lines += 1
-        n_left = n_lines
-        sys.settrace(interrupt)
-        try:
-            index.remove(range(n_removed)) if n_removed else index.add(VECTORS[63:64])
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(before)
+        return index.add(VECTORS[60:63]).remove([61])
+
+    def change(index):
+        index.remove(range(n_removed)) if n_removed else index.add(VECTORS[63:64])
+
+    for index in interrupted_indexes(make, change):
         index.add(VECTORS[70:72], ids=[70, 71])
         fresh = HammingNeighbors(LSH, rerank="cosine", candidates=30, n_neighbors=5)
         fresh.fit(VECTORS[index.ids_], ids=index.ids_)
         for found, right in zip(index.kneighbors(VECTORS[:9]), fresh.kneighbors(VECTORS[:9]), strict=True):
             np.testing.assert_array_equal(found, right)
-    assert n_lines > 10

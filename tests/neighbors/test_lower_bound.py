@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skhash.neighbors._lower_bound import lower_bound
+from skhash.neighbors.choose_code import _lower_bound as lower_bound
 
 
 def largest_capital(values, mean, alpha):

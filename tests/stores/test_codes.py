@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skhash import stores
-from skhash.stores import _codes, bit_strings
+from skhash.stores import bit_strings
 
 LIBRARIES = {
     "to_duckdb": ("duckdb", "duckdb"),
@@ -24,13 +24,6 @@ def test_bit_strings_of_bits_and_of_packed_codes():
     assert bit_strings([[0, 1, 1] * 3]) == bit_strings(packed, nbits=9) == ["011011011"]
 
 
-@pytest.mark.parametrize("n", [0, 1, 4, 9])
-def test_slices_cover_all_codes(n, monkeypatch):
-    monkeypatch.setattr(_codes, "BATCH", 4)
-    assert [i for part in _codes.slices(n) for i in range(n)[part]] == list(range(n))
-    assert len(_codes.slices(n)) == -(-n // 4)
-
-
 @pytest.mark.parametrize("function", LIBRARIES)
 def test_a_missing_library_is_named(function, monkeypatch):
     module, package = LIBRARIES[function]
@@ -40,6 +33,16 @@ def test_a_missing_library_is_named(function, monkeypatch):
     place = () if function in ("to_faiss", "to_usearch") else (None,)
     with pytest.raises(ImportError, match=f"{module} must be installed for {function}.*: pip install {package}"):
         getattr(stores, function)([[0, 1]], *place)
+
+
+def test_a_library_that_fails_to_import_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "usearch").mkdir()
+    (tmp_path / "usearch/__init__.py").write_text("raise ImportError('its own error')")
+    for name in [name for name in sys.modules if name.split(".")[0] == "usearch"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=r"^its own error$"):
+        stores.to_usearch([[0, 1]])
 
 
 def test_the_list_is_complete():

@@ -5,10 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.pairwise import euclidean_distances
 
 from skhash import SphericalHasher
-from skhash.hashers.shallow.spherical import _balancing_radii, _overlap_excess, _spread_pivots
 
 
 @pytest.mark.parametrize("nbits", [2, 16, 48])
@@ -37,35 +35,34 @@ def test_samples_on_a_sphere_are_inside_despite_rounding():
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 11])
-def test_radii_hold_half_of_the_samples(n):
-    distances = np.random.default_rng(n).random((n, 4))
-    radii = _balancing_radii(distances)
-    assert_array_equal((distances <= radii).sum(axis=0), n // 2)
-    if n % 2 == 0:
-        assert_allclose(radii, np.median(distances, axis=0))
+def test_spheres_hold_half_of_the_samples(n):
+    X = np.random.default_rng(n).standard_normal((n, 4))
+    bits = SphericalHasher(nbits=4, random_state=0).fit(X).transform(X)
+    assert_array_equal(bits.sum(axis=0), n // 2)
+
+
+def excess_of(hasher, X):
+    """How much two spheres overlap beyond a quarter of the samples, relative to it."""
+    inside = hasher.transform(X).astype(int)
+    return inside.T @ inside / (len(X) / 4) - 1
 
 
 def test_pivots_move_by_the_forces_between_pairs(digits):
-    X = digits.X - digits.X.mean(axis=0)
-    pivots = X[:5] / 4
-    distances = euclidean_distances(X, pivots)
-    inside = distances <= np.median(distances, axis=0)
-    quarter = len(X) / 4
-    moved = pivots.copy()
+    options = {"nbits": 5, "eps_m": 1e-9, "eps_s": 1e-9, "random_state": 0}
+    first, second = (SphericalHasher(max_iter=n, **options).fit(digits.X) for n in (1, 2))
+    excess, moved = excess_of(first, digits.X), first.pivots_.copy()
     for i, j in product(range(5), repeat=2):
-        overlap = (inside[:, i] & inside[:, j]).sum()
-        assert _overlap_excess(X, pivots)[i, j] == pytest.approx((overlap - quarter) / quarter)
-        moved[i] += (overlap - quarter) / quarter * (pivots[i] - pivots[j]) / 2 / 5
-    assert_allclose(_spread_pivots(X, pivots, 1e-9, 1e-9, 2)[0], moved)
+        moved[i] += excess[i, j] * (first.pivots_[i] - first.pivots_[j]) / 2 / 5
+    assert_allclose(second.pivots_, moved)
 
 
 def test_pivots_that_do_not_converge_are_the_best_ones():
     X = np.random.default_rng(0).standard_normal((200, 1))
 
     def miss(n):
-        pivots, n_iter = _spread_pivots(X, X[:8] / 9, 0.1, 0.15, n)
-        assert n_iter == n
-        excess = _overlap_excess(X, pivots)[np.triu_indices(8, k=1)]
+        hasher = SphericalHasher(nbits=8, max_iter=n, random_state=0).fit(X)
+        assert hasher.n_iter_ == n
+        excess = excess_of(hasher, X)[np.triu_indices(8, k=1)]
         return max(np.abs(excess).mean() / 0.1, excess.std() / 0.15)
 
     misses = [miss(n) for n in range(1, 20)]

@@ -1,20 +1,36 @@
-"""The command ``skhash search``."""
+"""The commands ``skhash encode``, ``skhash search`` and ``skhash export``."""
 
 import argparse
 import io
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 from sklearn.frozen import FrozenEstimator
 
+from skhash import stores
 from skhash._distances import item_words
-from skhash._estimators import find_hasher
+from skhash._encoding import ENCODE_BATCH_SIZE, N_PROBED, Converter, Slice, Source, into_file
+from skhash._estimators import find_hasher, hasher_input, item_factors, packed_codes
 from skhash._files import atomic_write
 from skhash._files._resumable import check_writable
-from skhash.cli._encoding import encode_batches
-from skhash.cli._progress import in_batches
-from skhash.cli._samples import READ_BATCH, Items, Samples, errors_of, is_codes, open_samples, read_codes
+from skhash._libraries import library
+from skhash.cli._samples import (
+    READ_BATCH,
+    Items,
+    Samples,
+    errors_of,
+    in_batches,
+    is_codes,
+    open_samples,
+    progress,
+    read_codes,
+)
 from skhash.codes import check_same_nbits
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -33,9 +49,86 @@ _OF_VECTORS = {
 }
 #: what factors estimate, by the `metric` of the hasher
 _ESTIMATED = _OF_VECTORS | {"euclidean": "squared Euclidean distance of the vectors"}
+#: stores with tables that have a name
+_WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
 
 
-def run(options: argparse.Namespace) -> int:
+# --- encode
+
+
+def encode(options: argparse.Namespace) -> int:
+    """Encode a file."""
+    if not options.out.endswith(".npz"):
+        raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
+    samples = open_samples(options.data, options.column)
+    model = _load_hasher(options.model)
+    hasher = find_hasher(model)
+
+    def batches(size: int) -> Iterator[Any]:
+        return (hasher_input(model, batch) for batch in samples.batches(size))
+
+    with errors_of(options.data):
+        hasher.encode(next(batches(N_PROBED)))  # a wrong number of features is an error before any work
+    nbits = int(hasher._n_features_out)
+    n_bytes = -(-nbits // 8)
+    function, width = _record_of(hasher, n_bytes, options.data)
+    source, size = Source(samples.n, batches), ENCODE_BATCH_SIZE
+    with progress(f"Encoding {options.data}", samples.n) as show:
+        records = into_file(hasher, source, function, width, options.out, size, lambda n_done, _: show(n_done))
+    with closing(records):
+        content = records.records()
+        arrays = {"codes": content[:, :n_bytes], "nbits": np.array(nbits)}
+        if width > n_bytes:
+            arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
+        _write_codes(options.out, arrays)
+        del content, arrays  # Windows does not remove a mapped file
+        records.discard()
+    print(f"{samples.n:,} codes of {nbits} bits: {options.out}")
+    return 0
+
+
+def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Slice], npt.NDArray[np.uint8]], int]:
+    """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
+    convert, has_factors = Converter(hasher), getattr(hasher, "factors", False)
+
+    def record(part: Slice) -> npt.NDArray[np.uint8]:
+        with errors_of(name):
+            codes = convert.codes(part)
+            if not has_factors:
+                return codes
+            return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, part.samples)).view(np.uint8)])
+
+    return record, n_bytes + 8 * has_factors
+
+
+def _write_codes(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Write an .npz file whose bytes depend on the arrays alone."""
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
+
+
+def _load_hasher(path: str) -> Any:
+    """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
+    header, _ = read(path)
+    if header["class"] in INDEXES:  # `load` may need vectors for an index
+        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}: save its hasher_.")
+    return load(path)
+
+
+def _encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:
+    """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
+    for batch in in_batches(samples, f"Encoding {name}"):
+        with errors_of(name):
+            codes = packed_codes(hasher, batch)[0], item_factors(hasher, batch)
+        yield codes
+
+
+# --- search
+
+
+def search(options: argparse.Namespace) -> int:
     """Search, print a table, and write the results."""
     if options.out is not None:
         if not options.out.endswith((".csv", ".npz")):
@@ -43,11 +136,11 @@ def run(options: argparse.Namespace) -> int:
         check_writable(options.out)
     queries = open_samples(options.queries, options.column)
     index = _open_index(options, queries)
-    distances, ids = _search(index, queries, _k(index, options), options.queries)
+    distances, ids = _nearest(index, queries, _k(index, options), options.queries)
     print(_table(distances, ids))
     print(f"In parentheses: {_meaning(index)}.")
     if options.out is not None:
-        _write(options.out, distances, ids)
+        _write_neighbors(options.out, distances, ids)
         print(f"\nFile: {options.out}")
     return 0
 
@@ -163,12 +256,12 @@ def _items(hasher: Any, options: argparse.Namespace, has_codes: bool) -> Items:
             raise InvalidFileError(options.data, "has no codes.")
         return items
     samples = open_samples(options.data, options.column)
-    codes, factors = zip(*encode_batches(hasher, samples, options.data), strict=True)
+    codes, factors = zip(*_encode_batches(hasher, samples, options.data), strict=True)
     stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), None)
     return Items(stored, None if factors[0] is None else np.concatenate(factors))
 
 
-def _search(
+def _nearest(
     index: HammingNeighbors, queries: Samples, k: int, name: str
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Distances and identifiers of the nearest items, with progress on stderr."""
@@ -202,7 +295,7 @@ def _meaning(index: HammingNeighbors) -> str:
     return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
 
 
-def _write(path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> None:
+def _write_neighbors(path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> None:
     """Write all results."""
     with atomic_write(path) as file:
         if path.endswith(".npz"):
@@ -214,3 +307,90 @@ def _write(path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.in
             for rank, (distance, item) in enumerate(zip(line, items, strict=True)):
                 text.write(f"{query},{rank + 1},{item},{distance!r}\n")
         text.detach()
+
+
+# --- export
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write codes into a store."""
+    if options.table is not None and options.to not in _WITH_TABLES:
+        raise ValueError(f"--table must be used with {', '.join(_WITH_TABLES)}. Got it with {options.to}.")
+    if options.to == "pgvector" and "://" not in options.out and "=" not in options.out:
+        raise ValueError(
+            "--out must be the address of a database with --to pgvector, such as postgresql://user@host/name. "
+            f"Got {options.out} instead."
+        )
+    stored, factors = read_codes(options.codes)
+    more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
+    if options.to in _WITH_TABLES:
+        _to_table(options.to, stored.codes, options.out, "codes" if options.table is None else options.table, more)
+    elif options.to == "parquet":
+        stores.to_parquet(stored.codes, options.out, **more)
+    else:
+        check_writable(options.out)
+        content = _content(options.to, stored.codes, more)
+        with atomic_write(options.out) as file:
+            if isinstance(content, np.ndarray) and options.to in ("ubinary", "binary"):
+                np.save(file, content)
+            else:
+                file.write(content)
+    left_out = "" if factors is None else ", without their factors"
+    print(f"{len(stored.codes):,} codes of {stored.nbits} bits{left_out}: {options.out}")
+    return 0
+
+
+def _content(store: str, codes: Any, more: dict[str, Any]) -> Any:
+    """What the file of a store holds."""
+    if store == "faiss":
+        return library("faiss", "faiss-cpu", "--to faiss").serialize_index_binary(stores.to_faiss(codes, **more))
+    if store == "usearch":
+        return stores.to_usearch(codes, **more).save()
+    precision: Any = store
+    return stores.to_sentence_transformers(codes, precision, nbits=more["nbits"])
+
+
+def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, Any]) -> None:
+    """Write codes into a new table."""
+    if store == "lancedb":
+        stores.to_lancedb(codes, library("lancedb", "lancedb", "--to lancedb").connect(place), table, **more)
+    elif store == "pgvector":
+        psycopg = library("psycopg", "psycopg[binary]", "--to pgvector")
+        with _errors_of("the database of --out", psycopg.Error), psycopg.connect(place) as connection:
+            stores.to_pgvector(codes, connection, table, **more)
+    elif store == "duckdb":
+        duckdb = library("duckdb", "duckdb", "--to duckdb")
+        with _no_new_file(place), _errors_of(place, duckdb.Error), duckdb.connect(place) as connection:
+            stores.to_duckdb(codes, connection, table, **more)
+    else:
+        apsw = library("apsw", "apsw", "--to sqlite-vec")
+        with _no_new_file(place), _errors_of(place, apsw.Error):
+            connection = apsw.Connection(place)
+            try:
+                stores.to_sqlite_vec(codes, connection, table, **more)
+            finally:
+                connection.close()
+
+
+@contextmanager
+def _errors_of(place: str, kind: type[Exception]) -> Iterator[None]:
+    """Context manager in which an error of a database begins with its place."""
+    try:
+        yield
+    except kind as error:
+        raise OSError(f"{place} cannot be written: {error}") from error
+
+
+@contextmanager
+def _no_new_file(path: str) -> Iterator[None]:
+    """Context manager that removes a new database file if its body fails."""
+    if not path or path.startswith(":memory:"):
+        raise ValueError(f"--out must be a file, which stays. Got {path!r} instead.")
+    check_writable(path)
+    existed = Path(path).exists()
+    try:
+        yield
+    except BaseException:
+        if not existed:
+            Path(path).unlink(missing_ok=True)
+        raise
