@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from skhash._files._partial import SAFELY, keep_owner_and_mode, lock, sync_folder
-from skhash._files._writing import explain, status_of
+from skhash._files._writing import check_writable, explained
 
 
 class ResumableRecords:
@@ -39,17 +39,18 @@ class ResumableRecords:
         )
         self._slices: list[tuple[int, str, int, int]] = []  # n, checksums of samples and records, end in journal
         self._n_seen = 0
+        check_writable(path)
         try:
-            self._old = status_of(path)
+            self._old = os.stat(path) if self._target.exists() else None
             self._open_journal()
         except OSError as error:
-            raise explain(error, path) from error
+            raise explained(error, path) from error
         try:
             self._read_journal(dict(identity))
             self._open_part()
         except OSError as error:
             self._log.close()
-            raise explain(error, path) from error
+            raise explained(error, path) from error
         except BaseException:
             self._log.close()
             raise
@@ -78,7 +79,7 @@ class ResumableRecords:
             _write(self._file, content)
             _write(self._log, line)
         except OSError as error:
-            raise explain(error, self._target) from error
+            raise explained(error, self._target) from error
         self._n_seen += 1
         self.n_records += len(records)
 
@@ -99,7 +100,7 @@ class ResumableRecords:
             os.replace(self._part, self._target)
             sync_folder(self._target.parent)
         except OSError as error:
-            raise explain(error, self._target) from error
+            raise explained(error, self._target) from error
         self.discard()
 
     def discard(self) -> None:
@@ -181,15 +182,6 @@ class ResumableRecords:
             f"`out` has an unfinished part of another encoding: {reason}. Remove {self._part} and {self._journal} to "
             "begin again, or choose another file."
         )
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise OSError if a file cannot be written, because its folder is missing or it is a folder itself."""
-    try:
-        status_of(path)
-        os.stat(Path(os.path.realpath(path)).parent)
-    except OSError as error:
-        raise explain(error, path) from error
 
 
 def _write(file: io.FileIO, content: bytes | memoryview) -> None:

@@ -21,7 +21,8 @@ What JSON lacks is an object with a key that begins with "$":
     {"$default": class}                        a function for training alone: the parameter's default
 """
 
+from skhash._files import write_atomically
 from skhash.persistence._loading import load
 from skhash.persistence._saving import save
 
-__all__ = ["load", "save"]
+__all__ = ["load", "save", "write_atomically"]
