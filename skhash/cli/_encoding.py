@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from skhash._encoding import ENCODE_BATCH_SIZE, N_PROBED, Converter, Slice, Source, into_file
+from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._estimators import find_hasher, hasher_input, item_factors, packed_codes
-from skhash._files import atomic_write
 from skhash.cli._progress import in_batches, progress
 from skhash.cli._samples import Samples, errors_of, open_samples
 from skhash.persistence import load
-from skhash.persistence._format import INDEXES
-from skhash.persistence._reading import read
+from skhash.persistence._format import read_header
+from skhash.persistence._indexes import INDEXES
+from skhash.persistence._writing import write_atomically
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         return (hasher_input(model, batch) for batch in samples.batches(size))
 
     with errors_of(options.data):
-        hasher.encode(next(batches(N_PROBED)))  # a wrong number of features is an error before any work
+        hasher.encode(next(batches(1)))  # a wrong number of features is an error before any work
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
     function, width = _record_of(hasher, n_bytes, options.data)
@@ -51,23 +51,23 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Slice], npt.NDArray[np.uint8]], int]:
+def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any, bool], npt.NDArray[np.uint8]], int]:
     """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
     convert, has_factors = Converter(hasher), getattr(hasher, "factors", False)
 
-    def record(part: Slice) -> npt.NDArray[np.uint8]:
+    def record(samples: Any, is_only: bool) -> npt.NDArray[np.uint8]:
         with errors_of(name):
-            codes = convert.codes(part)
+            codes = convert.codes(samples, is_only)
             if not has_factors:
                 return codes
-            return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, part.samples)).view(np.uint8)])
+            return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, samples)).view(np.uint8)])
 
     return record, n_bytes + 8 * has_factors
 
 
 def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Write an .npz file whose bytes depend on the arrays alone."""
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with write_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 npy.write_array(member, array, allow_pickle=False)
@@ -75,9 +75,9 @@ def _write(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
 
 def load_hasher(path: str) -> Any:
     """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
-    header, _ = read(path)
-    if header["class"] in INDEXES:  # `load` may need vectors for an index
-        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}: save its hasher_.")
+    kind = read_header(path).get("class")
+    if kind in INDEXES:  # `load` may need vectors for an index
+        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {kind}: save its hasher_.")
     return load(path)
 
 

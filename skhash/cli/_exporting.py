@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from skhash import stores
-from skhash._files import atomic_write
-from skhash._files._resumable import check_writable
 from skhash._libraries import library
 from skhash.cli._samples import read_codes
+from skhash.persistence._writing import check_writable, write_atomically
 
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
 
@@ -35,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         check_writable(options.out)
         content = _content(options.to, stored.codes, more)
-        with atomic_write(options.out) as file:
+        with write_atomically(options.out) as file:
             if isinstance(content, np.ndarray) and options.to in ("ubinary", "binary"):
                 np.save(file, content)
             else:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skhash._encoding._sources import array_source, iterator_source
+from skhash._encoding import array_source, iterator_source
 from skhash._libraries import library
 from skhash._validation.numeric import as_array
 from skhash.datasets._npz import npz_slices, read_npy, read_npz

@@ -10,8 +10,6 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash._distances import item_words
 from skhash._estimators import find_hasher
-from skhash._files import atomic_write
-from skhash._files._resumable import check_writable
 from skhash.cli._encoding import encode_batches
 from skhash.cli._progress import in_batches
 from skhash.cli._samples import READ_BATCH, Items, Samples, errors_of, is_codes, open_samples, read_codes
@@ -20,8 +18,9 @@ from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
 from skhash.persistence import load
-from skhash.persistence._format import INDEXES
-from skhash.persistence._reading import read
+from skhash.persistence._format import read_header
+from skhash.persistence._indexes import INDEXES
+from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._codes import check_codes
 
 #: queries and items of the table that is printed
@@ -86,9 +85,8 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
 
 def _saved_index(path: str) -> tuple[bool, bool]:
     """Whether a file holds an index, and whether this index re-ranks."""
-    header, _ = read(path)
-    params = header.get("params")
-    is_index = header["class"] in INDEXES
+    header = read_header(path)
+    params, is_index = header.get("params"), header.get("class") in INDEXES
     return is_index, is_index and isinstance(params, dict) and params.get("rerank") is not None
 
 
@@ -204,7 +202,7 @@ def _meaning(index: HammingNeighbors) -> str:
 
 def _write(path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> None:
     """Write all results."""
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         if path.endswith(".npz"):
             np.savez(file, distances=distances, ids=ids)
             return

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skhash._files import write_json
 from skhash.exceptions import InvalidFileError
+from skhash.persistence._writing import write_json
 
 MAX_BYTES = 1 << 23  # of a file that is read; the results of one fit take less than 2 MB
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from skhash._files import atomic_write, write_json
 from skhash.comparison._groups import by_dataset
 from skhash.comparison._layouts import layout_of
 from skhash.comparison._page import render_page
@@ -15,6 +14,7 @@ from skhash.comparison.provenance import Provenance, provenance
 from skhash.comparison.results import Result
 from skhash.comparison.store import Record, Store
 from skhash.comparison.tables import absences, markdown_table
+from skhash.persistence._writing import write_atomically, write_json
 from skhash.registry import FOR_NEIGHBORS, VARIANTS
 
 
@@ -79,7 +79,7 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_results(folder, completed)
-    with atomic_write(folder / "results.md") as file:
+    with write_atomically(folder / "results.md") as file:
         file.write(_markdown_report(completed).encode())
     _write_page(folder, completed, provenance(_records_of(folder, completed)))
     return folder
@@ -158,7 +158,7 @@ def _as_results(results: Iterable[Mapping[str, Any]]) -> list[Result]:
 
 
 def _write_page(folder: Path, results: Sequence[Result], about: Provenance) -> Path:
-    with atomic_write(folder / "report.html") as file:
+    with write_atomically(folder / "report.html") as file:
         file.write(render_page(results, about).encode())
     return folder / "report.html"
 

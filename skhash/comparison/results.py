@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from skhash._files import with_current_names
 from skhash.comparison._checks import check_fields
 from skhash.comparison._layouts import LAYOUTS
 
@@ -158,5 +157,4 @@ class Result(Mapping[str, Any]):
             )
         check_fields(cls, values)
         known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
-        known["parameters"] = with_current_names(values.get("parameters", {}))
         return cls(**known)

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skhash._files import sweep
 from skhash.comparison._checks import check_fields, check_record
 from skhash.comparison._sealed import read_sealed, write_sealed
 from skhash.comparison._settings import Settings
@@ -106,8 +105,6 @@ class Store:
                 raise NotADirectoryError(f"The folder of results must be a folder. Got the file {folder} instead.")
             for kind in ("rows", "tuning"):
                 (self.folder / kind).mkdir(parents=True, exist_ok=True)
-                sweep(self.folder / kind)
-            sweep(self.folder)
 
     def records(self) -> list[Record]:
         """Records of all finished fits.

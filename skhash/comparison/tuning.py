@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._estimators import named_warnings
-from skhash._files import with_current_names
 from skhash.affinity import ClassAffinity
 from skhash.affinity._classes import one_per_sample
 from skhash.affinity._targets import as_targets
@@ -61,8 +60,6 @@ class Candidate:
         values = dict(values)
         values.setdefault("centers", values.pop("centres", {}))
         check_fields(cls, values)
-        for name in ("parameters", "centers"):
-            values[name] = with_current_names(values[name])
         return cls(**values)
 
 

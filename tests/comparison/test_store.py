@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from _helpers import without_times
 
-from skhash._files._partial import PartialFile
 from skhash.comparison import METRICS, compare
 from skhash.comparison.store import Record, Store, read_candidates, read_record
 from skhash.datasets import load_dataset
@@ -235,11 +234,3 @@ def test_what_is_not_a_file_is_not_waited_for(copy):
                 read()
         if make is os.mkdir:
             path.rmdir()
-
-
-def test_partial_files_are_removed_when_a_folder_is_opened(tmp_path):
-    Store(tmp_path)
-    for folder in (tmp_path, tmp_path / "rows", tmp_path / "tuning"):
-        PartialFile(folder, 0o666).close()
-    Store(tmp_path)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["rows", "tuning"]

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from skhash._compat import fit_context
-from skhash._files import qualified_name
 from skhash.affinity._pairs import check_pairs
-from skhash.engine import Trainer, as_arrays, as_tensors, resolve_device, seeded
+from skhash.engine import Trainer, resolve_device, seeded
 from skhash.hashers.deep._processes import check_same_training
+from skhash.persistence._checking import qualified_name
+from skhash.persistence._checkpoints import as_arrays, as_tensors
 
 #: parameters that decide the weights of the encoder and what is relevant
 FIXED = ("nbits", "backbone", "affinity", "smoothing")

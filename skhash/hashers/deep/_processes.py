@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from skhash.engine import evenly_spaced, fingerprint
+from skhash.engine import evenly_spaced
 from skhash.engine.processes import gather, n_processes
 from skhash.hashers.deep._checkpoints import FREE
+from skhash.persistence._identity import identify
 
 N_COMPARED = 1000  # samples at most
 
@@ -21,11 +22,11 @@ def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
     chosen = evenly_spaced(len(X), N_COMPARED)
     some = None if targets is None else targets[chosen]
     settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
-    identity = fingerprint(settings, X[chosen], some)
+    identity = identify(settings, X[chosen], some)
     for rank, other in enumerate(gather(identity)):
         if rank == 0:
-            first = set(other.entries)
-        elif differing := sorted({name for name, *_ in first.symmetric_difference(other.entries)}):
+            first = other
+        elif differing := sorted(name for name in first | other if first.get(name) != other.get(name)):
             raise ValueError(
                 "Processes that train one hasher must be given the same parameters, X and y, since each takes its "
                 f"part of every batch by itself. Process {rank} differs from process 0 in: {', '.join(differing)}."

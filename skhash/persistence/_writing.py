@@ -80,6 +80,3 @@ def _remove_abandoned(folder: Path) -> None:
         with suppress(OSError):  # another writer may have removed it
             if time.time() - partial.stat().st_mtime > _DAY:
                 partial.unlink()
-
-
-atomic_write = write_atomically

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from skhash._files import atomic_write, write_json
+from skhash.persistence._writing import write_atomically, write_json
 
 NEW, OLD = b"new", b"old"
 
 
 def write(path, content=NEW):
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         file.write(content)
 
 
 def write_half(path, error):
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         file.write(NEW)
         raise error
 
@@ -70,7 +70,7 @@ def test_an_error_of_the_body_leaves_the_old_file_alone(tmp_path, error):
 def test_the_old_file_can_be_read_until_the_new_one_is_complete(tmp_path):
     path = tmp_path / "file"
     write(path, OLD)
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         file.write(NEW)
         file.flush()
         assert path.read_bytes() == OLD
@@ -85,7 +85,7 @@ def test_the_mode_of_an_old_file_stays(tmp_path, umask, mode):
     path = tmp_path / "file"
     write(path, OLD)
     path.chmod(mode)
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         (partial,) = set(tmp_path.iterdir()) - {path}
         assert mode_of(partial) == mode
         file.write(NEW)
@@ -114,7 +114,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path, exists):
 
 def test_names_of_partial_files_do_not_depend_on_the_process(tmp_path, monkeypatch):
     monkeypatch.setattr("os.getpid", lambda: 1)
-    with atomic_write(tmp_path / "file") as first, atomic_write(tmp_path / "file") as second:
+    with write_atomically(tmp_path / "file") as first, write_atomically(tmp_path / "file") as second:
         assert len(list(tmp_path.iterdir())) == 2
         first.write(OLD)
         second.write(NEW)
@@ -151,12 +151,12 @@ def tmp_path_for_all():
 
 AS_NOBODY = """
 import os, sys
-from skhash._files import atomic_write
+from skhash.persistence._writing import write_atomically
 os.setgid(65534)
 os.setuid(65534)
 for path in sys.argv[1:]:
     try:
-        with atomic_write(path) as file:
+        with write_atomically(path) as file:
             file.write(b"new")
         print("written")
     except PermissionError as error:
@@ -206,7 +206,7 @@ def write_pieces(file):
 
 
 def run_in_write(path, body):
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         body(file)
 
 
