@@ -36,7 +36,6 @@ def test_a_result_is_read_back(results):
 def test_results_of_earlier_versions_are_read():
     result = Result.from_dict(OLD)
     assert (result.ap, result.ndcg, result.source, result.n_candidates) == (0.5, None, None, 1)
-    assert result.parameters == {"n_labeled": 1000}
 
 
 def test_a_result_reads_like_a_dict():

@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from skhash import PCAHasher
 from skhash.affinity import ClassAffinity
 from skhash.comparison import evaluate_hasher, make_hasher
-from skhash.comparison.tuning import Candidate, best_candidate, divide_samples, tune
+from skhash.comparison.tuning import best_candidate, divide_samples, tune
 from skhash.datasets import load_dataset
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.registry import METHODS
@@ -107,10 +107,3 @@ def test_candidates_lie_around_the_default_and_begin_with_the_same_ones():
     ridges = [candidate.parameters["ridge"] for candidate in more[1:]]
     assert len(set(ridges)) == 3
     assert all(0.001 <= ridge <= 10 for ridge in ridges)
-
-
-def test_candidates_of_files_are_read_under_their_current_names():
-    old = {"parameters": {"n_labelled": 2000}, "score": 0.5, "error": None, "seconds": 1.5, "centres": {"gamma": 0.1}}
-    candidate = Candidate.from_dict(old)
-    assert candidate == Candidate({"n_labeled": 2000}, 0.5, None, 1.5, {"gamma": 0.1})
-    assert Candidate.from_dict(candidate.to_dict()) == candidate
