@@ -6,7 +6,7 @@
 
 The bare product reads the same memmap in the same batches, multiplies, compares with 0 and packs the bits; once as
 it is, and once with the mean subtracted, which is a part of what ITQHasher computes. The encoding also checks the
-samples, takes their checksums, writes a journal and the codes. Each of the three runs in a process of its own, with
+samples and writes the codes to a file. Each of the three runs in a process of its own, with
 one thread for BLAS. They run in turn, forward and backward, and the ratio is the median of those of each turn: on a
 shared machine the time of one process varies by a fifth within minutes.
 """

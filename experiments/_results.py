@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from skhash._files import atomic_write
 from skhash.comparison import mean_and_spread, tie_range
 from skhash.metrics import Ranking, evaluate_ranking
+from skhash.persistence._writing import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -61,7 +61,7 @@ def store(path, results, keys):
 def write(path, results):
     """Write results to a file, created if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         file.write((json.dumps(results, indent=1) + "\n").encode())
 
 

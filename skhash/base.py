@@ -271,8 +271,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         out : path-like or ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8, default=None
             Where to write the codes, as they are computed: an array, or the path of an .npy file. None returns
             them in memory. An encoding into a file that was killed goes on when it is called again with the same
-            hasher and samples: finished slices are compared with their samples, and not encoded again. Until it
-            is complete, ``out + ".part"`` and ``out + ".journal"`` lie beside the file.
+            hasher and samples: finished slices are not encoded again, except for the last one, which must be
+            equal. Until it is complete, ``out + ".part"`` lies beside the file. See :ref:`resume_encoding`.
         batch_size : int, default=None
             Number of samples in a slice; None means 4096. The codes of other sizes may differ in bits whose
             activations are 0 except for rounding.

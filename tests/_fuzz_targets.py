@@ -26,8 +26,7 @@ from skhash.datasets import PROTOCOLS, load_dataset
 from skhash.datasets._npz import read_npz
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
-from skhash.persistence._format import checksum
-from skhash.persistence._mapping import digest
+from skhash.persistence._format import checksum, digest
 
 # --- models
 
@@ -37,11 +36,10 @@ def models():
     X, y = samples()
     names = np.array(["ant", "bee", "cat"])
     images = X.astype(np.float32).reshape(-1, 1, 2, 3)
-    generator = np.random.RandomState(0)
     talr = skhash.TALRHasher(9, n_epochs=1, random_state=0, device="cpu")
     hashers = {
         "itq": skhash.ITQHasher(6, random_state=0).fit(X, names[y]),
-        "lsh": skhash.LSHHasher(12, random_state=generator).fit(X, names.astype(object)[y]),
+        "lsh": skhash.LSHHasher(12, random_state=0).fit(X, names.astype(object)[y]),
         "pca": skhash.PCAHasher(5, affinity=PrecomputedAffinity(sparse.csr_array(np.eye(3)))).fit(X, y),
         "itq-cca": skhash.ITQCCAHasher(2, random_state=0).fit(X, y),
         "spectral": skhash.SpectralHasher(8).fit(X),
@@ -79,17 +77,12 @@ def read_model(path):
     shape = getattr(hasher, "input_shape_", None)
     codes = hasher.encode(X if shape is None or len(shape) == 1 else X.astype(np.float32).reshape(len(X), *shape))
     model._repr_html_()
-    generator = getattr(hasher, "random_state", None)
     repr(hasher)
-    draws = generator
-    if isinstance(generator, np.random.RandomState):  # whose repr is its address
-        draws = generator.uniform(size=700)
-        hasher.set_params(random_state=None)
     database = hasher.database_y_
     database = database.toarray() if sparse.issparse(database) else database
     if isinstance(database, np.ndarray) and database.dtype.kind == "O":
         database = database.tolist()
-    return repr(model), codes, draws, hasher.database_codes_, database
+    return repr(model), codes, hasher.database_codes_, database
 
 
 def unpack_model(data):

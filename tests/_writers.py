@@ -6,7 +6,7 @@ import stat
 import sys
 import time
 
-from skhash._files import atomic_write
+from skhash.persistence._writing import write_atomically
 
 
 def content_of(seed, i):
@@ -22,7 +22,7 @@ def is_whole(data):
 def write_content(path, seed, i):
     """Write such bytes: whether that failed."""
     try:
-        with atomic_write(path) as file:
+        with write_atomically(path) as file:
             file.write(content_of(seed, i))
     except OSError as error:
         print(error, file=sys.stderr)

@@ -21,7 +21,6 @@ PARTS = [
         "registry",
         "exceptions",
         "_compat",
-        "_files",
         "_libraries",
         "_threads",
         "_views",
@@ -34,6 +33,7 @@ PARTS = [
         "codes",
         "_distances",
         "_estimators",
+        "persistence",
         "affinity",
     ),
     *("_encoding", "metrics", "base"),
@@ -53,16 +53,15 @@ PARTS = [
         "displays",
         "callbacks",
         "datasets",
-        "persistence",
         "comparison",
         "cli",
         "__main__",
     ),
 ]
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
-ENGINE_NEEDS = {"exceptions", "_files", "_libraries", "_threads", "_validation"}
+ENGINE_NEEDS = {"exceptions", "_libraries", "_threads", "_validation", "persistence"}
 # they import no other part but exceptions and _compat
-LEAVES = {"registry", "exceptions", "_compat", "_files", "_libraries", "_threads", "_views", "_chunks"}
+LEAVES = {"registry", "exceptions", "_compat", "_libraries", "_threads", "_views", "_chunks"}
 LEAVES |= {"_hamming_kernels", "_kernels"}
 modules = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path

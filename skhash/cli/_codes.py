@@ -15,10 +15,8 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import stores
 from skhash._distances import item_words
-from skhash._encoding import ENCODE_BATCH_SIZE, N_PROBED, Converter, Slice, Source, into_file
+from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._estimators import find_hasher, hasher_input, item_factors, packed_codes
-from skhash._files import atomic_write
-from skhash._files._resumable import check_writable
 from skhash._libraries import library
 from skhash.cli._samples import (
     READ_BATCH,
@@ -36,8 +34,9 @@ from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
 from skhash.persistence import load
-from skhash.persistence._format import INDEXES
-from skhash.persistence._reading import read
+from skhash.persistence._format import read_header
+from skhash.persistence._indexes import INDEXES
+from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._codes import check_codes
 
 #: queries and items of the table that is printed
@@ -68,7 +67,7 @@ def encode(options: argparse.Namespace) -> int:
         return (hasher_input(model, batch) for batch in samples.batches(size))
 
     with errors_of(options.data):
-        hasher.encode(next(batches(N_PROBED)))  # a wrong number of features is an error before any work
+        hasher.encode(next(batches(1)))  # a wrong number of features is an error before any work
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
     function, width = _record_of(hasher, n_bytes, options.data)
@@ -87,23 +86,23 @@ def encode(options: argparse.Namespace) -> int:
     return 0
 
 
-def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Slice], npt.NDArray[np.uint8]], int]:
+def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any, bool], npt.NDArray[np.uint8]], int]:
     """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
     convert, has_factors = Converter(hasher), getattr(hasher, "factors", False)
 
-    def record(part: Slice) -> npt.NDArray[np.uint8]:
+    def record(samples: Any, is_only: bool) -> npt.NDArray[np.uint8]:
         with errors_of(name):
-            codes = convert.codes(part)
+            codes = convert.codes(samples, is_only)
             if not has_factors:
                 return codes
-            return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, part.samples)).view(np.uint8)])
+            return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, samples)).view(np.uint8)])
 
     return record, n_bytes + 8 * has_factors
 
 
 def _write_codes(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Write an .npz file whose bytes depend on the arrays alone."""
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with write_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 npy.write_array(member, array, allow_pickle=False)
@@ -111,9 +110,9 @@ def _write_codes(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
 
 def _load_hasher(path: str) -> Any:
     """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
-    header, _ = read(path)
-    if header["class"] in INDEXES:  # `load` may need vectors for an index
-        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {header['class']}: save its hasher_.")
+    kind = read_header(path).get("class")
+    if kind in INDEXES:  # `load` may need vectors for an index
+        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {kind}: save its hasher_.")
     return load(path)
 
 
@@ -179,9 +178,8 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
 
 def _saved_index(path: str) -> tuple[bool, bool]:
     """Whether a file holds an index, and whether this index re-ranks."""
-    header, _ = read(path)
-    params = header.get("params")
-    is_index = header["class"] in INDEXES
+    header = read_header(path)
+    params, is_index = header.get("params"), header.get("class") in INDEXES
     return is_index, is_index and isinstance(params, dict) and params.get("rerank") is not None
 
 
@@ -297,7 +295,7 @@ def _meaning(index: HammingNeighbors) -> str:
 
 def _write_neighbors(path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> None:
     """Write all results."""
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         if path.endswith(".npz"):
             np.savez(file, distances=distances, ids=ids)
             return
@@ -330,7 +328,7 @@ def export(options: argparse.Namespace) -> int:
     else:
         check_writable(options.out)
         content = _content(options.to, stored.codes, more)
-        with atomic_write(options.out) as file:
+        with write_atomically(options.out) as file:
             if isinstance(content, np.ndarray) and options.to in ("ubinary", "binary"):
                 np.save(file, content)
             else:

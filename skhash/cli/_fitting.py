@@ -13,7 +13,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skhash._estimators import hasher_input, named_warnings
-from skhash._files._resumable import check_writable
 from skhash._validation.names import with_nearest
 from skhash.affinity import resolve_affinity
 from skhash.affinity._targets import as_targets
@@ -24,6 +23,7 @@ from skhash.comparison.progress import FitWatcher
 from skhash.comparison.tuning import divide_samples
 from skhash.metrics import RetrievalScorer
 from skhash.persistence import save
+from skhash.persistence._writing import check_writable
 
 _N_NEIGHBORS, _MAX_QUERIES = 10, 1000  # of the score without labels
 

@@ -11,10 +11,10 @@ from platform import python_version
 from typing import Any
 
 from skhash import __version__
-from skhash._files import atomic_write, write_json
 from skhash.comparison._page import render_page
 from skhash.comparison.results import Record, Result, Store, as_results
 from skhash.comparison.tables import absences, by_dataset, head_of, layout_of, markdown_table
+from skhash.persistence._writing import write_atomically, write_json
 from skhash.registry import FOR_NEIGHBORS, VARIANTS
 
 _TUNED = (
@@ -85,7 +85,7 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_results(folder, completed)
-    with atomic_write(folder / "results.md") as file:
+    with write_atomically(folder / "results.md") as file:
         file.write(_markdown_report(completed).encode())
     _write_page(folder, completed, _provenance(_records_of(folder, completed)))
     return folder
@@ -195,7 +195,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 
 def _write_page(folder: Path, results: Sequence[Result], about: Mapping[str, Any]) -> Path:
-    with atomic_write(folder / "report.html") as file:
+    with write_atomically(folder / "report.html") as file:
         file.write(render_page(results, about).encode())
     return folder / "report.html"
 

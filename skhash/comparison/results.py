@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from skhash._files import atomic_write, write_json
 from skhash.comparison.tuning import Candidate
 from skhash.exceptions import InvalidFileError
+from skhash.persistence._writing import write_atomically, write_json
 
 _REMEDY = "Delete it, or run the comparison again, which replaces it."
 _Content = TypeVar("_Content")
@@ -222,7 +222,7 @@ class Store:
         of_queries = path.with_suffix(".npz")
         of_queries.unlink(missing_ok=True)
         if record.result.per_query is not None:
-            with atomic_write(of_queries) as file:
+            with write_atomically(of_queries) as file:
                 of_metrics: dict[str, Any] = dict(record.result.per_query)
                 np.savez_compressed(file, **of_metrics)
         row = dict(record.result) | {"curves": record.result.curves}

@@ -1,39 +1,31 @@
-"""The torch engine: encoders, the training loop, devices, seeds and checkpoints. It does not depend on hashing."""
+"""The torch engine: encoders, the training loop, devices and seeds. It does not depend on hashing."""
 
 from skhash._validation.subsets import evenly_spaced
 from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
 from skhash.engine.backbones import build_backbone, output_width
-from skhash.engine.checkpoint import Checkpoint
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, unit_of
 from skhash.engine.encoder import Encoder, NumpyEncoder
-from skhash.engine.identity import Identity, fingerprint
 from skhash.engine.layers import Smoothing, are_tags
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import full_precision, own_settings, resolve_device, seeded
-from skhash.engine.states import as_arrays, as_tensors
 from skhash.engine.training import Schedule, Trainer, count_batches
 
 __all__ = [
     "ArraySubset",
-    "Checkpoint",
     "DatasetArray",
     "Encoder",
-    "Identity",
     "NumpyEncoder",
     "Objective",
     "Schedule",
     "Smoothing",
     "Trainer",
     "are_tags",
-    "as_arrays",
-    "as_tensors",
     "batch_tensor",
     "build_backbone",
     "corrupt",
     "count_batches",
     "crop_and_flip",
     "evenly_spaced",
-    "fingerprint",
     "full_precision",
     "moco_v2",
     "output_width",

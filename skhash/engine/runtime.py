@@ -117,6 +117,8 @@ def generator_states(device: torch.device) -> dict[str, Any]:
 def restore_generators(states: dict[str, Any], device: torch.device) -> None:
     """Set the global generators to the states of :func:`generator_states`."""
     name, key, *rest = states["numpy"]
+    if not 0 <= rest[0] <= len(key):  # of a file; numpy would read outside its memory
+        raise ValueError("The state of numpy's generator must have a position within its words.")
     torch.set_rng_state(states["torch"])
     np.random.set_state((name, key.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     random.setstate(states["python"])

@@ -15,7 +15,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from skhash.engine._state_checks import check_state
 from skhash.engine.augment import augmented
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
@@ -256,13 +255,7 @@ class Trainer:
         ----------
         state : dict
             What :meth:`state_dict` returned.
-
-        Raises
-        ------
-        ValueError
-            If the state is damaged, or that of another training.
         """
-        check_state(self, state)
         self.n_epochs_done = state["n_epochs_done"]
         self.encoder.load_state_dict(state["encoder"])
         self.objective.load_state_dict(state["objective"])

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._chunks import memory_chunks
-from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
 from skhash._validation.numeric import numeric
 from skhash.metrics._arrays import merge_ties, spread_levels
+from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
 
 #: kind of the bytes, and names of the arrays of both layouts
 _KIND = "RelevanceHistogram"
@@ -241,7 +241,7 @@ class RelevanceHistogram:
         if not isinstance(self.counts, np.ndarray):
             raise TypeError(f"`counts` must be an ndarray to become bytes. Got a {type(self.counts).__name__} instead.")
         names = _RAGGED if self.is_ragged else _DENSE
-        return arrays_to_bytes(_KIND, 1, {name: np.asarray(getattr(self, name)) for name in names})
+        return arrays_to_bytes(_KIND, {name: np.asarray(getattr(self, name)) for name in names})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "RelevanceHistogram":
@@ -270,7 +270,7 @@ class RelevanceHistogram:
         ...
         ValueError: `content` must be bytes of a RelevanceHistogram. Got ...
         """
-        H = cls(**arrays_from_bytes(content, _KIND, 1, (_DENSE, _RAGGED)))
+        H = cls(**arrays_from_bytes(content, _KIND, (_DENSE, _RAGGED)))
         if (np.asarray(H.counts) < 0).any() or not np.isfinite(H.counts).all():
             raise ValueError("`counts` must be numbers of items, >= 0. Got others in `content`.")
         return H

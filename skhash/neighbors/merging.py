@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._files._arrays import arrays_from_bytes, arrays_to_bytes
 from skhash._validation.numeric import is_count, numeric
 from skhash.neighbors._checks import MAX_ID
+from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
 
 _KIND = "list of neighbors"
 
@@ -95,7 +95,7 @@ def neighbors_to_bytes(distances: npt.ArrayLike, indices: npt.ArrayLike) -> byte
     """
     arrays = {"distances": numeric(distances, "distances"), "indices": _checked_indices(indices)}
     _check_shapes(arrays["distances"], arrays["indices"])
-    return arrays_to_bytes(_KIND, 1, arrays)
+    return arrays_to_bytes(_KIND, arrays)
 
 
 def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
@@ -126,7 +126,7 @@ def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[
     ...
     ValueError: `content` must be bytes of a list of neighbors. Got ...
     """
-    arrays = arrays_from_bytes(content, _KIND, 1, [("distances", "indices")])
+    arrays = arrays_from_bytes(content, _KIND, [("distances", "indices")])
     _check_shapes(arrays["distances"], arrays["indices"])
     return arrays["distances"], arrays["indices"].astype(np.int64, copy=False)
 

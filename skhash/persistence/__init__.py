@@ -1,4 +1,4 @@
-"""Save a fitted hasher in one file, and load it without running code from the file.
+"""Save a fitted hasher or an index in one file, and load it without running code from the file.
 
 The file is a safetensors file. Arrays are its tensors. Everything else is JSON, in its
 metadata under the key "skhash":
@@ -11,17 +11,234 @@ A Pipeline of a StandardScaler and a hasher has the JSON of the hasher, and "sca
 
 What JSON lacks is an object with a key that begins with "$":
 
-    {"$array": tensor, "order": "C" or "F"}    "F": the array is the transpose of the tensor
-    {"$npy": tensor}                           the bytes of an .npy file, for strings and rare dtypes
-    {"$objects": tensor, "shape": [...]}       JSON in UTF-8, for arrays of dtype object
+    {"$array": tensor, "order": "C" or "F"}    "F": the array is the transpose of the tensor; for strings and rare
+                                               dtypes the tensor has bytes, and "dtype" and "shape" are there, too
+    {"$objects": [...], "shape": [...]}        an array of dtype object
     {"$sparse": class, "shape": [...], "parts": [data, indices, indptr]}
     {"$scalar": value, "dtype": dtype}         {"$tuple": [...]}         {"$dict": [[key, value], ...]}
-    {"$affinity": class, "fields": {...}}      {"$random_state": state of a RandomState}
+    {"$affinity": class, "fields": {...}}
     {"$given": class, "name": parameter}       a module or affinity that must be passed to `load`
-    {"$default": class}                        a function for training alone: the parameter's default
+    {"$default": class}                        a function or generator for training alone: the parameter's default
 """
 
-from skhash.persistence._loading import load
-from skhash.persistence._saving import save
+import os
+from typing import TYPE_CHECKING, Any
+
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.exceptions import InvalidFileError
+from skhash.persistence._checking import errors_name, qualified_name, short
+from skhash.persistence._format import Decoder, Encoder, read_file, write_file
+from skhash.persistence._hashers import (
+    HEADER,
+    check_hasher,
+    decode_hasher,
+    encode_hasher,
+    encode_scaled,
+    is_hasher,
+    is_scaled,
+    warn_of_resets,
+)
+from skhash.persistence._indexes import (
+    INDEX_HEADER,
+    INDEXES,
+    MAPPED,
+    check_index,
+    decode_index,
+    encode_index,
+    inner_hasher,
+    is_index,
+    mapped_arrays,
+)
+from skhash.persistence._writing import write_atomically as write_atomically
+from skhash.registry import HASHERS
+
+if TYPE_CHECKING:  # slow to import
+    from sklearn.pipeline import Pipeline
+
+    from skhash.base import BaseHasher
+    from skhash.neighbors import HammingNeighbors
 
 __all__ = ["load", "save"]
+
+
+def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.PathLike[str]) -> None:
+    """Save a fitted hasher or an index: its parameters and all fitted attributes, with a checksum.
+
+    The write is atomic. Callbacks are left out, and `checkpoint`, a folder of this machine. Of
+    functions that serve training alone (`optimizer`, `lr_schedule`, `augment`), and of a
+    `random_state` that is an instance, only the names are saved. A backbone module or
+    an affinity of your own is code, which must be passed to :func:`load` again; the
+    trained weights of a module are in the file.
+
+    An index is saved with its codes, its identifiers, and its hasher. Its original vectors are
+    not saved, because they are kept by reference, and neither is a pipeline: pass both to
+    :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors.
+
+    A Pipeline of a StandardScaler and a hasher is saved, too. For other pipelines, and for hasher
+    classes of your own, use skops or joblib.
+
+    Parameters
+    ----------
+    hasher : BaseHasher, Pipeline or HammingNeighbors
+        A fitted hasher or index of skhash, or a Pipeline of a StandardScaler and such a hasher.
+    path : path-like
+        The file, usually ``*.safetensors``. An existing file is replaced.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the hasher is not fitted.
+    TypeError
+        If its class is not part of skhash, or an attribute is neither data nor one of the above.
+    ValueError
+        If :func:`load` would refuse the file: a fitted attribute is unknown, missing, not finite
+        or of another shape.
+    OSError
+        If the file cannot be written. The old one is unchanged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.persistence import load, save
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = ITQHasher(nbits=16, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(hasher, Path(folder) / "digits.safetensors")
+    ...     again = load(Path(folder) / "digits.safetensors")
+    >>> bool((again.encode(X) == hasher.encode(X)).all())
+    True
+    """
+    estimator: Any = hasher
+    inner = estimator.steps[-1][1] if is_scaled(estimator) else estimator
+    if not is_index(estimator) and not is_hasher(inner):
+        remedy = "use skops or joblib for other classes, and for pipelines other than a StandardScaler and a hasher"
+        remedy = "save its `estimator`" if isinstance(estimator, FrozenEstimator) else remedy
+        raise TypeError(
+            f"`hasher` must be one of {', '.join((*HASHERS, *INDEXES))} to be saved in {path}. Got a "
+            f"{qualified_name(estimator)} instead; {remedy}."
+        )
+    check_is_fitted(estimator)
+    encode = encode_index if is_index(estimator) else encode_hasher if inner is estimator else encode_scaled
+    encoder = Encoder(path)
+    header = {"class": type(inner).__name__, "nbits": inner._nbits, "bit_order": "big", **encode(estimator, encoder)}
+    try:  # what `load` would refuse
+        (check_index if is_index(estimator) else check_hasher)(inner)
+        write_file(path, header, encoder.tensors, mapped_arrays(estimator) if is_index(estimator) else None)
+    except ValueError as error:
+        raise ValueError(f"`hasher` cannot be saved in {path}: {error}") from error
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    backbone: Any = None,
+    affinity: Any = None,
+    device: Any = None,
+    hasher: Any = None,
+    vectors: Any = None,
+    check_codes: bool | None = None,
+) -> Any:
+    """Load a hasher or an index that :func:`save` wrote. No code in the file is run.
+
+    The codes and identifiers of an index are not read but mapped: the system reads from the file
+    what a search needs, and several processes share it. The file stays open until the index is
+    gone, or has changed by ``add`` or ``remove``, which make copies. :func:`save` can replace the
+    file in the meantime; do not write into it by other means.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    backbone : torch.nn.Module, default=None
+        The backbone module that the hasher was given. It receives the trained weights of
+        the file when samples are hashed; a refit starts with its own.
+    affinity : callable, default=None
+        The affinity that the hasher was given, if it is not from :mod:`skhash.affinity`;
+        if the affinity learns, the fitted one, ``hasher.affinity_``.
+    device : str or torch.device, default=None
+        Where a deep hasher computes; not for other hashers. None takes the saved device,
+        or "auto" if that is not available.
+    hasher : estimator, default=None
+        The fitted Pipeline or search that an index was fitted with: neither is saved.
+    vectors : array of shape (n_samples, n_features), default=None
+        The original vectors that an index with `rerank` reads, in the order of its items: those of
+        fit, or ``index.vectors_`` after ``add`` or ``remove``. They are kept by reference.
+    check_codes : bool, default=None
+        Whether to compare the codes and identifiers of an index with their checksums. This reads
+        them all. None does it up to 16 MiB.
+
+    Returns
+    -------
+    BaseHasher, Pipeline or HammingNeighbors
+        The fitted hasher, Pipeline of a scaler and a hasher, or index. Functions and generators
+        that served training are reset to the default of their parameter, and `checkpoint` to None,
+        so that a fit writes nowhere; all with a warning.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no file.
+    InvalidFileError
+        If the file is damaged, of another program, or not one that this version can read,
+        whatever is wrong with it. The message begins with the path.
+    ValueError
+        If a module, an affinity, a hasher or vectors are missing, not needed or of another
+        shape, or a device is not needed or not available.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.persistence import load, save
+    >>> X, y = load_digits(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "digits.safetensors"
+    ...     save(ITQHasher(nbits=16, random_state=0).fit(X), file)
+    ...     load(file)
+    ITQHasher(nbits=16, random_state=0)
+    """
+    header, tensors = read_file(path, MAPPED)
+    loads_index = _check_header(path, header)
+    given = {"backbone": backbone, "affinity": affinity, "hasher": hasher, "vectors": vectors}
+    given["check_codes"] = check_codes
+    decoder = Decoder(path, tensors, given)
+    with errors_name(path, f"(written by skhash {short(header.get('version'))}) is damaged or does not suit this one"):
+        loaded = decode_index(header, decoder, device) if loads_index else decode_hasher(header, decoder, device)
+    for name, value in given.items():
+        if value is not None and name not in decoder.used:
+            raise ValueError(
+                f"`{name}` must be None: the {'index' if loads_index else 'hasher'} in {path} needs none. "
+                f"Got {qualified_name(value)} instead."
+            )
+    inner, saved = (inner_hasher(loaded), header["hasher"]) if loads_index else (loaded, header)
+    inner = inner.steps[-1][1] if hasattr(inner, "steps") else inner
+    if backbone is not None:
+        try:
+            inner._module()
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(f"`backbone` does not fit the weights in {path}: {error}") from error
+    if inner is not None and "hasher" not in decoder.used:
+        warn_of_resets(path, saved, inner)
+    return loaded
+
+
+def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> bool:
+    """Whether a file holds an index and not a hasher; InvalidFileError if it holds neither."""
+    kind = header.get("class")
+    if kind not in (*HASHERS, *INDEXES):
+        raise InvalidFileError(
+            path, f"must hold one of {', '.join((*HASHERS, *INDEXES))}. Got {short(repr(kind))} instead."
+        )
+    required = HEADER | (INDEX_HEADER if kind in INDEXES else set())
+    if header.keys() - {"scaler"} != required or (kind in INDEXES and "scaler" in header):
+        raise InvalidFileError(path, f"must have the keys {sorted(required)}. Got {short(sorted(header))} instead.")
+    if header["bit_order"] != "big":
+        raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")
+    return kind in INDEXES

@@ -1,18 +1,33 @@
 """The part of a file that is a hasher: its class, parameters and fitted attributes."""
 
 import warnings
+from importlib import import_module
 from typing import Annotated, Any
 
-from skhash import hashers
-from skhash._files import qualified_name, with_current_names
-from skhash._validation.schema import Array
-from skhash.base import BaseHasher
-from skhash.persistence._checking import check_activations, check_hasher, check_names_and_output, check_value
-from skhash.persistence._decoding import Decoder
-from skhash.persistence._encoding import Encoder
-from skhash.persistence._format import FOLDER, GIVEN, OUTPUT, SCALER
-from skhash.persistence._reading import ArgumentError, short
+import numpy as np
+from scipy import sparse
 
+from skhash._validation.numeric import is_count
+from skhash._validation.schema import OPTIONAL, Array
+from skhash.codes import MAX_NBITS
+from skhash.persistence._checking import (
+    MAX_FEATURES,
+    OUTPUT,
+    ArgumentError,
+    check_names_and_output,
+    check_value,
+    fitted_hints,
+    qualified_name,
+    require,
+    short,
+)
+from skhash.persistence._format import GIVEN, Decoder, Encoder
+from skhash.registry import HASHERS
+
+#: keys of the JSON of a file
+HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted", "sha256"})
+#: a parameter that names a folder of the machine that wrote the file; a fit would write there
+FOLDER = "checkpoint"
 #: fitted attributes of a scaler, and what they may hold
 _SCALER_HINTS: dict[str, Any] = {
     "n_features_in_": int,
@@ -25,8 +40,7 @@ _SCALER_HINTS: dict[str, Any] = {
 
 def is_hasher(value: Any) -> bool:
     """Whether an object is a hasher of skhash itself."""
-    name = type(value).__name__
-    return name in hashers.__all__ and type(value) is getattr(hashers, name)
+    return HASHERS.get(type(value).__name__) == qualified_name(type(value))
 
 
 def is_scaled(value: Any) -> bool:
@@ -38,13 +52,10 @@ def is_scaled(value: Any) -> bool:
     return type(value.steps[0][1]) is StandardScaler and is_hasher(value.steps[1][1])
 
 
-def encode_hasher(hasher: BaseHasher, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
+def encode_hasher(hasher: Any, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
     """Parameters and fitted attributes of a hasher; the names of its tensors begin with a prefix."""
     params = {
-        name: {"$default": qualified_name(value)}
-        if callable(value) and name not in GIVEN
-        else encoder.encode(None if name == FOLDER else value, prefix + name)
-        for name, value in hasher.get_params(deep=False).items()
+        name: _encode_param(name, value, encoder, prefix) for name, value in hasher.get_params(deep=False).items()
     }
     fitted = hasher._fitted_attributes()
     if OUTPUT in vars(hasher):
@@ -52,64 +63,55 @@ def encode_hasher(hasher: BaseHasher, encoder: Encoder, prefix: str = "") -> dic
     return {"params": params, "fitted": {name: encoder.encode(value, prefix + name) for name, value in fitted.items()}}
 
 
+def _encode_param(name: str, value: Any, encoder: Encoder, prefix: str) -> Any:
+    """JSON of a parameter; of what serves training alone it is the name."""
+    if isinstance(value, np.random.RandomState) or (callable(value) and name not in GIVEN):
+        return {"$default": qualified_name(value)}
+    return encoder.encode(None if name == FOLDER else value, prefix + name)
+
+
 def encode_scaled(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
     """JSON of a Pipeline of a scaler and a hasher: that of the hasher, with the scaler and the names of both steps."""
     (name, scaler), (hasher_name, hasher) = pipeline.steps
-    check_scaler(scaler, hasher)
+    _check_scaler(scaler, hasher)
     fitted = {
         name: vars(scaler)[name] for name in (*_SCALER_HINTS, "feature_names_in_", OUTPUT) if name in vars(scaler)
     }
     saved = {
         "names": [name, hasher_name],
-        "params": {name: encoder.encode(value, f"{SCALER}.{name}") for name, value in scaler.get_params().items()},
-        "fitted": {name: encoder.encode(value, f"{SCALER}.{name}") for name, value in fitted.items()},
+        "params": {name: encoder.encode(value, f"scaler.{name}") for name, value in scaler.get_params().items()},
+        "fitted": {name: encoder.encode(value, f"scaler.{name}") for name, value in fitted.items()},
     }
-    return encode_hasher(hasher, encoder) | {SCALER: saved}
+    return encode_hasher(hasher, encoder) | {"scaler": saved}
 
 
 def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     """Checked hasher from the JSON of a file, or a Pipeline of a scaler and a hasher."""
     hasher = _build(header, decoder, device)
     check_hasher(hasher)
-    check_activations(hasher)
-    if SCALER not in header:
+    _check_activations(hasher)
+    if "scaler" not in header:
         return hasher
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
-    saved = decoder.decode(header[SCALER])
+    saved = decoder.decode(header["scaler"])
     scaler = StandardScaler(**saved["params"])
     scaler._validate_params()
     if unknown := set(saved["fitted"]) - {*_SCALER_HINTS, "feature_names_in_", OUTPUT}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted StandardScaler.")
     vars(scaler).update(saved["fitted"])
-    check_scaler(scaler, hasher)
+    _check_scaler(scaler, hasher)
     pipeline = Pipeline(list(zip(saved["names"], (scaler, hasher), strict=True)))
     pipeline._validate_steps()
     return pipeline
 
 
-def check_scaler(scaler: Any, hasher: BaseHasher) -> None:
-    """Raise ValueError unless a fitted scaler has the number of features of the hasher, and finite numbers."""
-    lengths = {"n_features": getattr(hasher, "n_features_in_", 0)}  # 0 for images, which no scaler takes
-    for name, hint in _SCALER_HINTS.items():
-        check_value(name, getattr(scaler, name, None), hint, lengths)
-    if scaler.n_features_in_ != lengths["n_features"]:
-        raise ValueError(
-            f"`n_features_in_` must be that of the hasher, {lengths['n_features']}. Got {scaler.n_features_in_}."
-        )
-    if scaler.with_mean and scaler.mean_ is None:
-        raise ValueError("`mean_` must be an array with `with_mean`. Got None instead.")
-    if scaler.with_std and (scaler.scale_ is None or not scaler.scale_.all()):
-        raise ValueError("`scale_` must be an array without 0 with `with_std`.")
-    check_names_and_output(scaler)
-
-
-def warn_of_resets(path: Any, header: dict[str, Any], hasher: BaseHasher) -> None:
+def warn_of_resets(path: Any, header: dict[str, Any], hasher: Any) -> None:
     """Warn of the parameters that differ from those of the saved hasher."""
     for name, value in _defaults(header).items():
         warnings.warn(
-            f"{path} was saved with {name}={short(value)}, which is code and was not saved. "
+            f"{path} was saved with {name}={short(value)}, which is not saved. "
             f"{name} is now {getattr(hasher, name)!r}, its default.",
             UserWarning,
             stacklevel=3,
@@ -123,13 +125,70 @@ def warn_of_resets(path: Any, header: dict[str, Any], hasher: BaseHasher) -> Non
         )
 
 
-def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> BaseHasher:
+def check_hasher(hasher: Any) -> None:
+    """Raise ValueError unless the fitted attributes are those of the class, and agree with each other."""
+    hints, stored = fitted_hints(type(hasher)), hasher._fitted_attributes()
+    optional = {name for name, hint in hints.items() if OPTIONAL in getattr(hint, "__metadata__", ())}
+    if missing := [name for name in hints if name not in stored and name not in optional]:
+        raise ValueError(f"`{missing[0]}` is missing.")
+    if unknown := sorted(stored.keys() - hints.keys()):
+        raise ValueError(f"`{unknown[0]}` is not an attribute of a fitted {type(hasher).__name__}.")
+    nbits = hasher._nbits
+    require(is_count(nbits, MAX_NBITS), "_nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
+    lengths = {"nbits": nbits, "n_bytes": -(-nbits // 8)}
+    if "n_features_in_" in stored:
+        n_features = hasher.n_features_in_
+        require(is_count(n_features, MAX_FEATURES), "n_features_in_", f"an int from 1 to {MAX_FEATURES:,}", n_features)
+        lengths["n_features"] = n_features
+    for name, value in stored.items():
+        check_value(name, value, hints[name], lengths)
+    hasher._check_stored(lengths)
+    _check_database(hasher)
+    check_names_and_output(hasher)
+
+
+def _check_database(hasher: Any) -> None:
+    codes, targets, affinity = hasher.database_codes_, hasher.database_y_, hasher.affinity_
+    if targets is not None:
+        is_array = (type(targets) is np.ndarray and targets.ndim > 0) or sparse.issparse(targets)
+        is_paired = is_array and codes is not None and targets.shape[0] == len(codes)
+        require(is_paired, "database_y_", "one target per code", targets)
+    if codes is not None and hasher._nbits % 8 and (codes[:, -1] & (0xFF >> hasher._nbits % 8)).any():
+        raise ValueError("`database_codes_` must have zeros after the last bit.")
+    require(affinity is None or callable(affinity), "affinity_", "callable or None", affinity)
+
+
+def _check_activations(hasher: Any) -> None:
+    """Raise ValueError unless a sample of zeros has finite activations; images and backbone modules are not checked."""
+    is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1
+    if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
+        with np.errstate(all="ignore"), hasher._environment():
+            activations = hasher._project(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
+        Array("1 nbits").check("project", activations, {"nbits": hasher._nbits})
+
+
+def _check_scaler(scaler: Any, hasher: Any) -> None:
+    """Raise ValueError unless a fitted scaler has the number of features of the hasher, and finite numbers."""
+    n_features = getattr(hasher, "n_features_in_", 0)  # 0 for images, which no scaler takes
+    for name, hint in _SCALER_HINTS.items():
+        check_value(name, getattr(scaler, name, None), hint, {"n_features": n_features})
+    if scaler.n_features_in_ != n_features:
+        raise ValueError(f"`n_features_in_` must be that of the hasher, {n_features}. Got {scaler.n_features_in_}.")
+    if scaler.with_mean and scaler.mean_ is None:
+        raise ValueError("`mean_` must be an array with `with_mean`. Got None instead.")
+    if scaler.with_std and (scaler.scale_ is None or not scaler.scale_.all()):
+        raise ValueError("`scale_` must be an array without 0 with `with_std`.")
+    check_names_and_output(scaler)
+
+
+def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     """Hasher of a header, with its fitted attributes."""
-    kind: type[BaseHasher] = getattr(hashers, header["class"])
-    saved, defaults = with_current_names(header["params"]), _defaults(header)
+    module, _, name = HASHERS[header["class"]].rpartition(".")
+    kind = getattr(import_module(module), name)
+    saved, skipped = header["params"], {FOLDER, *_defaults(header)}
     if unknown := saved.keys() - set(kind._get_param_names()):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
-    params = {name: decoder.decode(value) for name, value in saved.items() if name not in defaults | {FOLDER: ""}}
+    params = {name: decoder.decode(value) for name, value in saved.items() if name not in skipped}
     if "device" in params:
         params["device"] = _resolve_device(params["device"], device)
     elif device is not None:
@@ -143,22 +202,19 @@ def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> BaseHasher:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
     if type(header["nbits"]) is not int or fitted.get("_nbits") != header["nbits"]:
         raise ValueError(f"`_nbits` must be {header['nbits']!r}. Got {fitted.get('_nbits')!r} instead.")
-    hasher.__dict__.update(fitted)
+    vars(hasher).update(fitted)
     return hasher
 
 
 def _defaults(header: dict[str, Any]) -> dict[str, str]:
-    """Parameters that are reset to their default, and the names of the functions that they had."""
-    params = with_current_names(header["params"])
-    return {
-        name: value["$default"] for name, value in params.items() if isinstance(value, dict) and "$default" in value
-    }
+    """Parameters that are reset to their default, and the names of what they had."""
+    params = header["params"].items()
+    return {name: value["$default"] for name, value in params if isinstance(value, dict) and "$default" in value}
 
 
 def _resolve_device(saved: Any, given: Any) -> Any:
     """The given device, which must be available, or the saved one if it is available."""
-    from skhash.engine.runtime import resolve_device
-
+    resolve_device = import_module("skhash.engine.runtime").resolve_device
     try:
         resolve_device(saved if given is None else given)
     except ValueError as error:

@@ -1,38 +1,55 @@
 """The part of a file that is an index: its parameters, its hasher, and the codes that are not read but mapped."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from skhash import neighbors
 from skhash._estimators import find_hasher
-from skhash._files import qualified_name
 from skhash._validation.numeric import is_count
 from skhash._validation.schema import Array
 from skhash.codes import MAX_NBITS
-from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._checks import check_parameters, checked_vectors
-from skhash.persistence._checking import MAX_FEATURES, check_hasher, check_names_and_output
-from skhash.persistence._decoding import Decoder
-from skhash.persistence._encoding import Encoder
-from skhash.persistence._format import MAX_CHECKED, OUTPUT
-from skhash.persistence._hashers import decode_hasher, encode_hasher, is_hasher
-from skhash.persistence._mapping import digest, map_tensors
-from skhash.persistence._reading import ArgumentError, short
+from skhash.persistence._checking import (
+    MAX_FEATURES,
+    OUTPUT,
+    ArgumentError,
+    check_names_and_output,
+    qualified_name,
+    require,
+    short,
+)
+from skhash.persistence._format import Decoder, Encoder, digest, map_tensors
+from skhash.persistence._hashers import check_hasher, decode_hasher, encode_hasher, is_hasher
 
+if TYPE_CHECKING:  # slow to import: a file of a hasher does without
+    from skhash.neighbors import HammingNeighbors
+
+#: classes of `skhash.neighbors`
+INDEXES = ("HammingNeighbors", "HammingNeighborsTransformer")
+#: keys that the JSON of an index has, too
+INDEX_HEADER = frozenset({"hasher", "frozen", "mapped"})
+#: tensors that `load` does not read but map
+MAPPED = ("codes_", "ids_")
+#: bytes of codes and identifiers of an index that `load` always compares with their checksums
+MAX_CHECKED = 2**24
 _FITTED = ("n_features_in_", "feature_names_in_", "factors_", OUTPUT)
 
 
-def mapped_arrays(index: HammingNeighbors) -> dict[str, npt.NDArray[Any]]:
+def is_index(value: Any) -> bool:
+    """Whether an object is an index of skhash itself."""
+    return type(value).__name__ in INDEXES and type(value).__module__.startswith("skhash.neighbors.")
+
+
+def mapped_arrays(index: "HammingNeighbors") -> dict[str, npt.NDArray[Any]]:
     """Arrays of an index that `load` maps: the codes, and the identifiers unless they are 0, 1, 2, ..."""
-    arrays: dict[str, npt.NDArray[Any]] = {"codes_": index.codes_}
-    return arrays if _is_range(index.ids_) else arrays | {"ids_": index.ids_}
+    is_range = np.array_equal(index.ids_, np.arange(len(index.ids_)))
+    return {"codes_": index.codes_} if is_range else {"codes_": index.codes_, "ids_": index.ids_}
 
 
-def encode_index(index: HammingNeighbors, encoder: Encoder) -> dict[str, Any]:
+def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
     """JSON of an index; of the mapped arrays it holds the checksums."""
     params = index.get_params(deep=False)
     inner = inner_hasher(index)
@@ -52,28 +69,27 @@ def encode_index(index: HammingNeighbors, encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def inner_hasher(index: HammingNeighbors) -> Any:
+def inner_hasher(index: "HammingNeighbors") -> Any:
     """Hasher of an index that is saved in the same file, or None."""
     hasher = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
     return hasher if is_hasher(hasher) else None
 
 
-def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> HammingNeighbors:
+def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "HammingNeighbors":
     """Checked index from the JSON of a file; `given` of the decoder holds the arguments of `load`."""
-    kind: type[HammingNeighbors] = getattr(neighbors, header["class"])
+    kind: Any = getattr(import_module("skhash.neighbors"), header["class"])
     params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
     if unknown := set(params) - set(kind._get_param_names()) | ({"hasher"} & set(params)):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
     if unknown := set(fitted) - set(_FITTED):
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
-    if type(header["frozen"]) is not bool:
-        raise ValueError(f"`frozen` must be a bool. Got {short(repr(header['frozen']))} instead.")
+    require(type(header["frozen"]) is bool, "frozen", "a bool", header["frozen"])
     hasher = _fitted_hasher(header, decoder, device)
     if hasher is not None and header["frozen"] and not isinstance(hasher, FrozenEstimator):
         hasher = FrozenEstimator(hasher)
     index: HammingNeighbors = kind(None if hasher is None else clone(hasher), **params)
     index._validate_params()
-    check_parameters(index)
+    import_module("skhash.neighbors._checks").check_parameters(index)
     index.__dict__.update(fitted)
     index.hasher_, index._nbits, index.vectors_ = hasher, header["nbits"], None
     index.factors_ = fitted.get("factors_")
@@ -88,13 +104,11 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Hammi
     return index
 
 
-def check_index(index: HammingNeighbors) -> None:
+def check_index(index: "HammingNeighbors") -> None:
     """Raise ValueError unless the fitted attributes of an index agree; the values of the codes are not read."""
     nbits, n_features = index._nbits, index.n_features_in_
-    if not is_count(nbits, MAX_NBITS):
-        raise ValueError(f"`nbits` must be an int from 1 to {MAX_NBITS:,}. Got {nbits!r} instead.")
-    if not is_count(n_features, MAX_FEATURES):
-        raise ValueError(f"`n_features_in_` must be an int from 1 to {MAX_FEATURES:,}. Got {n_features!r} instead.")
+    require(is_count(nbits, MAX_NBITS), "nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
+    require(is_count(n_features, MAX_FEATURES), "n_features_in_", f"an int from 1 to {MAX_FEATURES:,}", n_features)
     inner = inner_hasher(index)
     if inner is not None:
         check_hasher(inner)
@@ -142,7 +156,7 @@ def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any
     return given
 
 
-def _take_vectors(index: HammingNeighbors, decoder: Decoder) -> Any:
+def _take_vectors(index: "HammingNeighbors", decoder: Decoder) -> Any:
     """Original vectors that were passed to `load`."""
     decoder.used.add("vectors")
     vectors = decoder.given["vectors"]
@@ -156,12 +170,13 @@ def _take_vectors(index: HammingNeighbors, decoder: Decoder) -> Any:
             f"rerank={index.rerank!r}, and original vectors are not saved. Got None. {remedy}"
         )
     try:
-        return checked_vectors(vectors, index.n_samples_fit_, index.n_features_in_)
+        check = import_module("skhash.neighbors._checks").checked_vectors
+        return check(vectors, index.n_samples_fit_, index.n_features_in_)
     except ValueError as error:
         raise ArgumentError(f"{error} {remedy}") from error
 
 
-def _map_arrays(index: HammingNeighbors, header: dict[str, Any], decoder: Decoder) -> dict[str, npt.NDArray[Any]]:
+def _map_arrays(index: "HammingNeighbors", header: dict[str, Any], decoder: Decoder) -> dict[str, npt.NDArray[Any]]:
     """Set the mapped codes and identifiers of an index, and return them."""
     digests = header["mapped"]
     if not isinstance(digests, dict) or not {"codes_"} <= digests.keys() <= {"codes_", "ids_"}:
@@ -173,7 +188,7 @@ def _map_arrays(index: HammingNeighbors, header: dict[str, Any], decoder: Decode
     return arrays
 
 
-def _check_content(index: HammingNeighbors, digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+def _check_content(index: "HammingNeighbors", digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Raise ValueError unless the mapped arrays have their checksums; this reads all of them."""
     if digests != {name: digest(array) for name, array in arrays.items()}:
         raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
@@ -183,7 +198,3 @@ def _check_content(index: HammingNeighbors, digests: dict[str, Any], arrays: dic
         raise ValueError("`codes_` must have zeros after the last bit.")
     if "ids_" in arrays and len(np.unique(index.ids_)) < len(index.ids_):
         raise ValueError("`ids_` must differ from each other. Got repeated ones.")
-
-
-def _is_range(ids: npt.NDArray[np.int64]) -> bool:
-    return np.array_equal(ids, np.arange(len(ids)))

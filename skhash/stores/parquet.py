@@ -4,9 +4,9 @@ import os
 
 import numpy.typing as npt
 
-from skhash._files import atomic_write
 from skhash._libraries import library
 from skhash.exceptions import InvalidFileError
+from skhash.persistence._writing import write_atomically
 from skhash.stores._arrow import as_table, from_table
 from skhash.stores._codes import StoredCodes, check_codes
 
@@ -55,7 +55,7 @@ def to_parquet(
     stored = check_codes(codes, nbits, ids)
     n, n_bytes = stored.codes.shape
     column = arrow.Array.from_buffers(arrow.binary(n_bytes), n, [None, arrow.py_buffer(stored.codes)])
-    with atomic_write(path) as file:
+    with write_atomically(path) as file:
         parquet.write_table(as_table(stored, column), file)
 
 

@@ -6,7 +6,10 @@ import torch
 from numpy.testing import assert_array_equal
 
 from skhash.engine import DatasetArray
-from skhash.engine.data import sample_of
+
+
+def sample_of(item):
+    return DatasetArray([item])[:][0]
 
 
 @pytest.mark.parametrize("item", [[[1, 2], 7], ([1.0, 2.0], 7), (torch.tensor([1, 2]), 0), np.array([1, 2])], ids=type)

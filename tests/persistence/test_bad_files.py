@@ -52,7 +52,10 @@ def put(*keys, value):
         (put("params", "affinity", value={"$affinity": "ClassAffinity", "fields": {"x": 1}}), "is damaged"),
         (put("fitted", "mean_", value={"$sparse": "coo_matrix", "shape": [1, 1], "parts": []}), "is damaged"),
         (lambda header: {"nothing": 1}, "another safetensors file"),
-        (lambda header: {key: header[key] for key in ("format", "class", "params")}, "lacks.*'bit_order', 'fitted'"),
+        (
+            lambda header: {key: header[key] for key in ("format", "class", "params")},
+            "must have the keys .*'bit_order', 'class', 'fitted'",
+        ),
         (lambda header: [1], "another safetensors file"),
     ],
 )
@@ -86,8 +89,11 @@ class Bomb:
 def test_a_pickle_inside_is_not_opened(edited, tmp_path):
     np.save(tmp_path / "bomb.npy", np.array([Bomb()]), allow_pickle=True)
     bomb = np.fromfile(tmp_path / "bomb.npy", dtype=np.uint8)
-    path = edited(put("fitted", "mean_", value={"$npy": "bomb"}), lambda tensors: tensors | {"bomb": bomb})
-    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+    path = edited(
+        put("fitted", "mean_", value={"$array": "bomb", "order": "C", "dtype": "|O8", "shape": [1]}),
+        lambda tensors: tensors | {"bomb": bomb},
+    )
+    with pytest.raises(ValueError, match="cannot be in a file"):
         load(path)
 
 
@@ -96,14 +102,14 @@ def test_files_of_another_kind(content, tmp_path, digits):
     path = tmp_path / "hasher"
     save(LSHHasher().fit(digits.X), path)
     path.write_bytes(path.read_bytes()[:-10] if content is None else content)
-    with pytest.raises(ValueError, match=r"hasher cannot be read .*persistence\.save"):
+    with pytest.raises(ValueError, match="hasher cannot be read as a file of skhash"):
         load(path)
 
 
 @pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"skhash": "{"}])
 def test_other_safetensors_files(metadata, tmp_path):
     save_file({"weight": np.ones(2)}, tmp_path / "model", metadata)
-    with pytest.raises(ValueError, match=r"model (must be|cannot be read as) a file of skhash\.persistence\.save"):
+    with pytest.raises(ValueError, match=r"model (must be|cannot be read as) a file of skhash"):
         load(tmp_path / "model")
 
 

@@ -1,15 +1,13 @@
-"""A loaded hasher equals the saved one, for files of every format."""
+"""A loaded hasher equals the saved one."""
 
-import json
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from _helpers import Dataset, assert_same_hasher, every_hasher, same, sealed
+from _helpers import Dataset, assert_same_hasher, every_hasher, same
 from numpy.testing import assert_array_equal
-from safetensors.numpy import load_file, safe_open
 from scipy import sparse
 from sklearn.callback import ProgressBar
 from sklearn.datasets import load_digits
@@ -17,17 +15,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
-from skhash import ITQHasher, KSHHasher, LSHHasher, PCAHasher, TALRHasher
+from skhash import ITQHasher, LSHHasher, PCAHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.persistence import load, save
-from skhash.persistence._checking import fitted_hints
-from skhash.persistence._format import FORMAT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def write_fixtures():
-    """Write the missing files of the current format; run this file with PYTHONPATH=tests."""
+    """Write the missing files; run this file with PYTHONPATH=tests."""
     X, y = load_digits(return_X_y=True)
     names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
     hashers = {
@@ -37,7 +33,7 @@ def write_fixtures():
         ),
     }
     for name, hasher in hashers.items():
-        path = FIXTURES / f"format_{FORMAT}_{name}.safetensors"
+        path = FIXTURES / f"format_1_{name}.safetensors"
         if not path.exists():
             save(hasher, path)
             np.save(path.with_suffix(".npy"), hasher.encode(X[500:800]))
@@ -57,8 +53,6 @@ def fitted(few):
 @every_hasher
 def test_a_loaded_hasher_is_the_one_that_was_saved(make, fitted, few, copy):
     hasher = fitted(make)
-    optional = {"history_", "feature_names_in_", "_stream", "database_factors_", "n_labeled_"}
-    assert fitted_hints(type(hasher)).keys() - optional == hasher._fitted_attributes().keys() - optional
     loaded = copy(hasher)
     assert_same_hasher(loaded, hasher, few.X_query, few.y_query)
     codes = loaded.fit(few.X, few.y).encode(few.X_query)
@@ -111,12 +105,10 @@ VALUES = {
     "strings": np.array([["a", "bcd"], ["ü", ""]]),
     "bytes": np.array([b"a", b"bcd"]),
     "dates": np.array(["2018-06-18", "NaT"], dtype="datetime64[s]"),
-    "records": np.array([(1, 2.0, "a")], dtype=[("x", "i4"), ("y", "f8"), ("z", "U2")]),
     "objects": np.array([["a", 1], [None, 0.5]], dtype=object),
     "scalars": [np.float32(0.1), np.float64(0.1), np.int8(-1), np.uint64(2**64 - 1), np.bool_(True), np.str_("a")],
     "arrays inside": {"a": [np.arange(2), {"b": (np.arange(3),)}], "a.0": np.arange(4)},
     "sparse": sparse.random(5, 4, 0.5, format="csr", random_state=0, dtype=np.float32),
-    "generator": np.random.RandomState(5),
 }
 
 
@@ -136,10 +128,11 @@ def test_an_array_is_a_copy_of_the_file(digits, copy, extra):
     assert_array_equal(copy(hasher).mean_, hasher.mean_)
 
 
-def test_a_generator_continues_where_it_was(digits, copy):
+def test_a_generator_is_reset(digits, copy):
     hasher = ITQHasher(nbits=8, random_state=np.random.RandomState(3)).fit(digits.X)
-    loaded = copy(hasher)
-    assert_array_equal(loaded.fit(digits.X).encode(digits.X), hasher.fit(digits.X).encode(digits.X))
+    with pytest.warns(UserWarning, match=r"which is not saved\. random_state is now None"):
+        loaded = copy(hasher)
+    assert_array_equal(loaded.encode(digits.X), hasher.encode(digits.X))
 
 
 def test_columns_and_the_output_container_are_kept(digits, copy):
@@ -261,8 +254,7 @@ def test_the_device(digits, copy):
 
 
 @pytest.mark.parametrize("name", ["format_1_itq", "format_1_talr"])
-def test_every_format_ever_written(name):
-    """Never to be written again: these are the files that users have."""
+def test_a_file_of_another_machine(name):
     X, _ = load_digits(return_X_y=True)
     hasher = load(FIXTURES / f"{name}.safetensors")
     assert_array_equal(hasher.encode(X[500:800]), np.load(FIXTURES / f"{name}.npy"))
@@ -285,20 +277,6 @@ def test_skops(make, fitted, few, tmp_path):
     loaded = skops.load(tmp_path / "pipeline.skops", trusted=untrusted)
     assert_array_equal(loaded.transform(few.X_query), pipeline.transform(few.X_query))
     assert loaded.score(few.X_query, few.y_query) == pipeline.score(few.X_query, few.y_query)
-
-
-@pytest.mark.parametrize("name", ["n_labelled", "max_rows"])
-def test_renamed_parameters_of_files_are_understood(name, few, tmp_path):
-    path = tmp_path / "hasher.safetensors"
-    affinity = DistanceAffinity((50,), (1,), max_samples=150)
-    hasher = KSHHasher(nbits=4, n_labeled=60, n_anchors=20, affinity=affinity, random_state=0).fit(few.X)
-    save(hasher, path)
-    with safe_open(path, framework="numpy") as file:
-        header = file.metadata()["skhash"]
-    current = {"n_labelled": "n_labeled", "max_rows": "max_samples"}[name]
-    assert f'"{current}"' in header
-    path.write_bytes(sealed(json.loads(header.replace(f'"{current}"', f'"{name}"')), load_file(path)))
-    assert_same_hasher(load(path), hasher, few.X_query, few.X_query)
 
 
 if __name__ == "__main__":

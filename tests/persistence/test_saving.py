@@ -40,7 +40,7 @@ def test_a_matrix_that_is_used_twice_is_stored_once(digits, tmp_path):
         collections.OrderedDict(),
         np.array([object()]),
         np.ma.array([1, 2]),
-        np.array([(None,)], dtype=[("x", object)]),
+        np.array([(1, 2.0)], dtype=[("x", "i4"), ("y", "f8")]),
         np.random.default_rng(0),
         np.random.RandomState(np.random.PCG64(0)),
         sparse.coo_array(np.eye(2)),

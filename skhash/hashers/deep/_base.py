@@ -17,7 +17,6 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
-from skhash._files import qualified_name
 from skhash._threads import is_forked, one_thread
 from skhash._validation.samples import check_kind
 from skhash.affinity import SharedLabelsAffinity
@@ -32,13 +31,10 @@ from skhash.engine import (
     Schedule,
     Trainer,
     are_tags,
-    as_arrays,
-    as_tensors,
     build_backbone,
     count_batches,
     crop_and_flip,
     evenly_spaced,
-    fingerprint,
     output_width,
     own_settings,
     resolve_device,
@@ -52,6 +48,9 @@ from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._parameters import CONSTRAINTS, SHARED, SharedParameters, document, list_parameters
 from skhash.hashers.deep._starts import compute_activations
 from skhash.hashers.deep._stored import StoredMixin
+from skhash.persistence._checking import qualified_name
+from skhash.persistence._checkpoints import as_arrays, as_tensors
+from skhash.persistence._identity import identify
 
 # Default dropout of features: slope and upper bound of the ratio p / (1 - p), which grows with the features per sample.
 # Chosen on training samples: for linear hashers by experiments/dropout.py, with a backbone on MNIST and USPS.
@@ -593,11 +592,11 @@ def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
     chosen = evenly_spaced(len(X), N_COMPARED)
     some = None if targets is None else targets[chosen]
     settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
-    identity = fingerprint(settings, X[chosen], some)
+    identity = identify(settings, X[chosen], some)
     for rank, other in enumerate(gather(identity)):
         if rank == 0:
-            first = set(other.entries)
-        elif differing := sorted({name for name, *_ in first.symmetric_difference(other.entries)}):
+            first = other
+        elif differing := sorted(name for name in first | other if first.get(name) != other.get(name)):
             raise ValueError(
                 "Processes that train one hasher must be given the same parameters, X and y, since each takes its "
                 f"part of every batch by itself. Process {rank} differs from process 0 in: {', '.join(differing)}."

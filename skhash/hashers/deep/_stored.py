@@ -8,7 +8,6 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash._validation.limits import check_generator
 from skhash._validation.numeric import is_count
 from skhash._validation.schema import OPTIONAL, Array
 from skhash.engine import Encoder, seeded
@@ -16,8 +15,6 @@ from skhash.engine.backbones import HIDDEN
 from skhash.engine.layers import N_MAX_DIRECTIONS
 
 MAX_VALUES = 2**24  # of one sample
-#: entries of the architecture that the first files lack
-_NEWER = {"n_directions": 0, "has_offset": False}
 
 
 class StoredMixin:
@@ -33,7 +30,7 @@ class StoredMixin:
     n_epochs_: int
     input_shape_: tuple[int, ...]
     _architecture: dict[str, Any]
-    _fixed: Annotated[dict[str, Any], OPTIONAL]  # not in the first files
+    _fixed: dict[str, Any]
     _stream: Annotated[dict[str, Any], OPTIONAL]
 
     def _check_stored(self, lengths: dict[str, int]) -> None:
@@ -43,16 +40,17 @@ class StoredMixin:
         if len(shape) == 1 and lengths.get("n_features") != shape[0]:
             raise ValueError(f"`input_shape_` must be ({lengths.get('n_features')},). Got {shape} instead.")
         self._check_weights()
-        if "_stream" in vars(self):
-            check_generator(self._stream["order"])
-            check_generator(self._stream["generators"]["numpy"])
 
     def _check_weights(self) -> None:
         """Raise ValueError for an architecture or weights of another hasher."""
-        architecture = _NEWER | self._architecture
-        backbone, n_directions = architecture.get("backbone"), architecture["n_directions"]
+        architecture = self._architecture
+        backbone, n_directions, has_offset = (architecture.get(n) for n in ("backbone", "n_directions", "has_offset"))
         expected = {"shape": self.input_shape_, "nbits": self._nbits, "batch_norm": self._batch_norm}
-        chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": architecture["has_offset"] is True}
+        chosen = {
+            "backbone": backbone,
+            "n_directions": n_directions,
+            "has_offset": has_offset is True,
+        }
         lengths = (*architecture["shape"], architecture["nbits"])
         if architecture != expected | chosen or not all(type(length) is int for length in lengths):
             raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")

@@ -164,19 +164,24 @@ SCRIPT = """
     X, y = load_digits(return_X_y=True)
     X, y = X[:200], y[:200]
     if __name__ == "__main__":
-        hasher = make(sys.argv[1]).fit(X, y, resume=True)
-        np.save(sys.argv[2], hasher.database_codes_)
+        hasher = make(sys.argv[1])
+        if len(sys.argv) == 2:
+            from _helpers import StopAfter
+            hasher.set_callbacks(StopAfter(2)).fit(X, y)
+        np.save(sys.argv[2], hasher.fit(X, y, resume=True).database_codes_)
 """
 
 
 def test_resumes_in_a_process_with_other_hashes_of_strings(tmp_path):
     script, folder, out = tmp_path / "script.py", tmp_path / "folder", tmp_path / "codes.npy"
     script.write_text(textwrap.dedent(SCRIPT))
+    command = [sys.executable, "-W", "error", "-W", "default::UserWarning", str(script), str(folder)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    stopped = subprocess.run(command, env=environment | {"PYTHONHASHSEED": "1"}, stderr=subprocess.PIPE, text=True)
+    assert stopped.stderr.splitlines()[-1] == "skhash.base.InterruptedFit"
+    subprocess.run([*command, str(out)], check=True, env=environment | {"PYTHONHASHSEED": "12345"})
+    assert len(list(folder.iterdir())) == 1
     before = torch.get_rng_state()
     names = runpy.run_path(str(script), run_name="script")
-    stop(names["make"](folder), names["X"], names["y"])
-    command = [sys.executable, "-W", "error", "-W", "default::UserWarning", str(script), str(folder), str(out)]
-    subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": "12345"})
-    assert len(list(folder.iterdir())) == 1
     assert_array_equal(np.load(out), names["make"](None).fit(names["X"], names["y"]).database_codes_)
     torch.set_rng_state(before)

@@ -1,6 +1,5 @@
-"""Kills at any moment: no finished work is lost, and the next run removes what a kill left."""
+"""Kills at any moment: no finished work is lost, and no file is damaged."""
 
-import io
 import json
 import multiprocessing
 import os
@@ -11,21 +10,21 @@ import time
 
 import numpy as np
 import pytest
-import torch
 from _helpers import without_times
 from _writers import compare_slowly, fit_slowly, save_forever
 from numpy.testing import assert_array_equal
+from safetensors import safe_open
 
-from skhash._files import atomic_write
 from skhash.comparison import compare
 from skhash.persistence import load
+from skhash.persistence._writing import write_atomically
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 
 DIE = """
 import os, signal, sys
-from skhash._files import atomic_write
-with atomic_write(sys.argv[1]) as file:
+from skhash.persistence._writing import write_atomically
+with write_atomically(sys.argv[1]) as file:
     file.write(b"new")
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -35,11 +34,14 @@ with atomic_write(sys.argv[1]) as file:
 def test_a_kill_within_a_write(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    for _ in range(2):
-        assert subprocess.run([sys.executable, "-c", DIE, str(path)]).returncode == -signal.SIGKILL
-        assert path.read_bytes() == b"old"
-        assert len(list(tmp_path.iterdir())) == 2  # the second run has removed what the first one left
-    with atomic_write(path) as file:
+    assert subprocess.run([sys.executable, "-c", DIE, str(path)]).returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+    (left,) = partial_files(tmp_path)
+    with write_atomically(path) as file:
+        file.write(b"new")
+    assert left.exists()  # its writer may be alive
+    os.utime(left, (time.time() - 25 * 3600,) * 2)
+    with write_atomically(path) as file:
         file.write(b"new")
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == b"new"
@@ -77,60 +79,46 @@ def partial_files(folder):
 
 @pytest.mark.slow
 def test_twenty_kills_while_saving(tmp_path):
-    path, rng, n_left = tmp_path / "hasher.safetensors", np.random.default_rng(0), 0
+    path, rng = tmp_path / "hasher.safetensors", np.random.default_rng(0)
     X = rng.normal(size=(50, 16))
     codes = set()
     for _ in range(20):
         assert kill_at_random(save_forever, [path], tmp_path, rng)
         codes.add(load(path).encode(X).tobytes())
-        left = partial_files(tmp_path)
-        assert len(left) <= 1  # an earlier one was removed
-        n_left += len(left)
-    assert n_left > 5  # the kills hit writes
+    assert len(partial_files(tmp_path)) > 5  # the kills hit writes
     assert len(codes) == 2
-    with atomic_write(tmp_path / "other") as file:
-        file.write(b"next")
-    assert sorted(os.listdir(tmp_path)) == ["hasher.safetensors", "other"]
 
 
 @pytest.mark.slow
 def test_twenty_kills_while_training(tmp_path):
-    folder, n_epochs, rng, epochs, n_left = tmp_path / "killed", 250, np.random.default_rng(0), [], 0
+    folder, n_epochs, rng, epochs = tmp_path / "killed", 250, np.random.default_rng(0), []
     folder.mkdir()
     for _ in range(20):
         assert kill_at_random(fit_slowly, [folder, tmp_path / "killed.npy", n_epochs], folder, rng)
         (file,) = folder.glob("*.ckpt")
-        state = io.BytesIO(file.read_bytes().split(b"\n", 3)[3])
-        epochs.append(torch.load(state, weights_only=True)["trainer"]["n_epochs_done"])
-        left = partial_files(folder)
-        assert len(left) <= 1
-        n_left += len(left)
+        with safe_open(file, framework="numpy") as content:
+            epochs.append(json.loads(content.metadata()["skhash"])["state"]["trainer"]["n_epochs_done"])
     assert epochs == sorted(set(epochs))  # each run went on from the last one
     assert epochs[-1] < n_epochs
-    assert n_left > 5  # the kills hit writes
+    assert len(partial_files(folder)) > 5  # the kills hit writes
     for name in ("killed", "unbroken"):
         process = start(fit_slowly, tmp_path / name, tmp_path / f"{name}.npy", n_epochs)
         process.join()
         assert process.exitcode == 0
-    assert list(folder.iterdir()) == [file]
     assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "unbroken.npy"))
 
 
 @pytest.mark.slow
 def test_twenty_kills_while_comparing(tmp_path):
     options = {"methods": ["lsh", "itq-cca"], "nbits": [8, 16], "n_seeds": 8, "tune": 3}
-    rng, n_left, known, n_killed = np.random.default_rng(0), 0, {}, 0
+    rng, known, n_killed = np.random.default_rng(0), {}, 0
     while n_killed < 20:
         n_killed += kill_at_random(compare_slowly, [tmp_path, options], tmp_path, rng)
         stored = {path: path.read_bytes() for path in (tmp_path / "rows").glob("*.json")}
         assert all(stored[path] == data for path, data in known.items())  # no result is lost or computed again
         for path in tmp_path.rglob("*.json"):
             json.loads(path.read_text())
-        left = partial_files(tmp_path)
-        n_left += len(left)
-        assert len(left) <= 1
         known = stored
-    assert n_left > 5  # the kills hit writes
+    assert len(partial_files(tmp_path)) > 2  # the kills hit writes
     results = compare(**options, folder=tmp_path)[0]
-    assert not partial_files(tmp_path)
     assert without_times(results) == without_times(compare(**options)[0])

@@ -1,20 +1,24 @@
-"""Checkpoints: the same codes after any stop, and no file that cannot be read."""
+"""Checkpoints: the same codes after any stop, no damaged file that is read, and no write that stops a training."""
 
-import gc
-import sys
+import errno
+import os
+import pickle
+import re
+import resource
 import threading
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from _fuzz_checkpoints import checkpoints, read_checkpoint
 from _helpers import StopAfter, stop_and_resume
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 from skhash import HashNetHasher, TALRHasher
-from skhash.affinity import DistanceAffinity, PrecomputedAffinity
-from skhash.engine import Checkpoint, Trainer, fingerprint
+from skhash.affinity import PrecomputedAffinity
+from skhash.engine import Trainer
+from skhash.exceptions import InvalidFileError
 from skhash.metrics import RetrievalScorer
 
 OPTIONS = {
@@ -77,31 +81,6 @@ def test_other_samples_and_parameters_have_files_of_their_own(digits, tmp_path):
     hasher(tmp_path).fit(digits.X, (digits.y + 1) % 10)
     hasher(tmp_path, store_database=False).fit(digits.X, digits.y)  # the first one's
     assert len(list(tmp_path.iterdir())) == 4
-
-
-def backbone(width=8):
-    return torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 8))
-
-
-def test_what_pickle_keeps_of_a_parameter_tells_trainings_apart():
-    X = np.zeros((3, 2))
-    S = np.eye(3)
-    values = [
-        PrecomputedAffinity(S),
-        PrecomputedAffinity(S[::-1].copy()),
-        DistanceAffinity(),
-        DistanceAffinity((9,), (1,)),
-    ]
-    values += [partial(torch.optim.SGD, lr=0.1), partial(torch.optim.SGD, lr=0.2), torch.optim.SGD, torch.optim.Adam]
-    values += [backbone(8), backbone(9), np.random.RandomState(0), np.random.RandomState(1), None, 1, "1"]
-    names = [fingerprint({"parameter": value}, X, None) for value in values]
-    assert len(set(names)) == len(values)
-    assert names[0] == fingerprint({"parameter": PrecomputedAffinity(S.copy())}, X, None)
-    torch.manual_seed(0)
-    first, other = backbone(8), backbone(8)
-    torch.manual_seed(0)
-    assert fingerprint({"parameter": first}, X, None) == fingerprint({"parameter": backbone(8)}, X, None)
-    assert fingerprint({"parameter": first}, X, None) != fingerprint({"parameter": other}, X, None)  # fit starts there
 
 
 def test_another_matrix_of_affinities_resumes_nothing(digits, tmp_path):
@@ -174,52 +153,124 @@ def test_an_interrupted_hasher_holds_its_best_epoch(digits):
     assert_array_equal(stopped.database_codes_, interrupted.database_codes_)
 
 
-class Interruption:
-    """Interrupts the process at the n-th line of Python that runs in a file."""
+def test_a_full_disk_does_not_stop_the_training(digits, tmp_path):
+    X, y = digits.X[:200], digits.y[:200]
+    unbroken = hasher(None, n_epochs=3).fit(X, y)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.warns(
+            UserWarning, match="The training goes on without a new checkpoint. .*Free some space"
+        ) as seen:
+            fitted = hasher(tmp_path, n_epochs=3).fit(X, y)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(seen) == 3  # the same text, which Python shows once
+    assert f"{tmp_path}{os.sep}" in str(seen[0].message)
+    assert not list(tmp_path.iterdir())
+    assert_array_equal(fitted.database_codes_, unbroken.database_codes_)
 
-    def __init__(self, n, file):
-        self.n, self.file = n, file
 
-    def __call__(self, frame, event, argument):
-        if frame.f_code.co_filename.endswith(self.file):
-            self.n -= 1
-            if self.n == 0:
-                raise KeyboardInterrupt
-        return self
+def test_the_last_checkpoint_stays(digits, tmp_path, monkeypatch):
+    X, y = digits.X[:200], digits.y[:200]
+    fsync, n_calls = os.fsync, []
 
+    def fail_later(descriptor):
+        n_calls.append(descriptor)
+        if len(n_calls) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
 
-@pytest.mark.parametrize("file", ["torch/serialization.py", "engine/_payload.py", "engine/checkpoint.py"])
-def test_an_interruption_of_a_write_stays_an_interruption(tmp_path, file):
-    checkpoint = Checkpoint(tmp_path, fingerprint({}, np.eye(2), None))
-    checkpoint.write({"epoch": 1})
-    state, before = {"epoch": 2, "weights": torch.zeros(100)}, sys.gettrace()
-    for n in range(1, 300, 7):
-        interruption = Interruption(n, file)
-        sys.settrace(interruption)
-        try:
-            checkpoint.write(state)
-        except KeyboardInterrupt:
-            sys.settrace(before)
-            gc.collect()  # torch's writer is finished when it is deleted
-            assert checkpoint.read()["epoch"] in (1, 2)
-        finally:
-            sys.settrace(before)
-        if interruption.n > 0:
-            break
-    assert checkpoint.read()["epoch"] == 2
+    monkeypatch.setattr(os, "fsync", fail_later)
+    with pytest.warns(UserWarning, match="No space left on device"):
+        unbroken = hasher(tmp_path, n_epochs=3).fit(X, y)
+    monkeypatch.undo()
     assert len(list(tmp_path.iterdir())) == 1
+    resumed = hasher(tmp_path, n_epochs=3).fit(X, y, resume=True)
+    assert_array_equal(resumed.database_codes_, unbroken.database_codes_)
 
 
-def test_a_file_is_not_a_folder(digits, tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError, match=rf"checkpoints is read-only\. Choose another folder: '{tmp_path}'"):
+        hasher(tmp_path, n_epochs=3).fit(digits.X, digits.y)
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="`checkpoint` must be a folder"):
+    with pytest.raises(OSError, match="file"):
         hasher(tmp_path / "file").fit(digits.X, digits.y)
 
 
-def test_a_write_that_fails_leaves_the_last_file(tmp_path):
-    checkpoint = Checkpoint(tmp_path, fingerprint({}, np.eye(2), None))
-    checkpoint.write({"epoch": 1})
-    with pytest.raises(TypeError, match=r"Got a builtins\.generator, which needs pickle"):
-        checkpoint.write({"epoch": (x for x in "a generator")})
-    assert checkpoint.read() == {"epoch": 1}
-    assert len(list(tmp_path.iterdir())) == 1
+# --- damaged files
+
+
+@pytest.fixture(scope="module")
+def original():
+    return checkpoints(["TALRHasher"])["TALRHasher 1"]
+
+
+def refused(path, content, match):
+    path.write_bytes(content)
+    with pytest.raises(InvalidFileError, match=f"^{re.escape(str(path))} .*{match}") as error:
+        read_checkpoint(path)
+    assert re.search(r"Delete the file, or fit without resume=True|move the file away", str(error.value))
+
+
+def test_flips_and_cuts_are_found(original, tmp_path):
+    path = tmp_path / "case.ckpt"
+    for place in np.linspace(0, len(original) - 1, 40).astype(int):
+        refused(path, original[:place], "cannot be read as a file of skhash")
+        flipped = original[:place] + bytes([original[place] ^ 4]) + original[place + 1 :]
+        refused(path, flipped, "is damaged|cannot be read as a file of skhash|must ")
+
+
+class Call:
+    """A pickle that runs a command."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def test_other_files_are_named_and_no_code_is_run(tmp_path):
+    for content in (b"", b"PK", b"\n" * 10_000, pickle.dumps(Call(tmp_path / "made"))):
+        refused(tmp_path / "case.ckpt", content, "cannot be read as a file of skhash")
+    assert not (tmp_path / "made").exists()
+
+
+def test_other_versions_are_a_warning(digits, tmp_path, monkeypatch):
+    X, y = digits.X[:100], digits.y[:100]
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "__version__", "1.0.0+cpu")
+        with pytest.raises(KeyboardInterrupt):
+            hasher(tmp_path).set_callbacks(StopAfter(1)).fit(X, y)
+    now = re.escape(torch.__version__[:3])
+    with pytest.warns(UserWarning, match=rf"\.ckpt was written with torch 1\.0\.0, now {now}"):
+        assert hasher(tmp_path).fit(X, y, resume=True).n_epochs_ == 6
+
+
+# --- optimizers and schedulers of the user
+
+
+def test_a_scheduler_may_store_numpy_numbers_and_counts(digits, tmp_path):
+    X, y = digits.X[:100], digits.y[:100]
+    schedules = (
+        lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 10)),
+        lambda optimizer: torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 5, 5]),
+    )
+    for schedule in schedules:
+        resumed = stop_and_resume(lambda: hasher(tmp_path, lr_schedule=schedule), X, y, after=1)  # noqa: B023
+        assert resumed.history_ == hasher(None, lr_schedule=schedule).fit(X, y).history_
+
+
+class Odd(torch.optim.lr_scheduler.ConstantLR):
+    """A scheduler whose state is not data."""
+
+    def state_dict(self):
+        return {"lock": threading.Lock()}
+
+
+def test_a_state_that_is_not_data_is_named(digits, tmp_path):
+    with pytest.raises(TypeError, match=r"state\.trainer\.scheduler\.lock is a _thread\.lock, which cannot be saved"):
+        hasher(tmp_path, lr_schedule=Odd).fit(digits.X, digits.y)
+    assert not list(tmp_path.iterdir())

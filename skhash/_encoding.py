@@ -1,0 +1,338 @@
+"""Codes of samples, slice by slice, in bounded memory: of arrays, datasets and iterators, into an array or a file."""
+
+import mmap
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
+
+from skhash._validation.numeric import as_array, is_count
+from skhash._validation.values import are_within, check_activations
+from skhash.codes import threshold
+from skhash.persistence._encodings import RecordFile, hasher_digest
+from skhash.persistence._writing import check_writable
+
+#: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
+ENCODE_BATCH_SIZE = 4096
+
+Codes = npt.NDArray[np.uint8]
+Progress = Callable[[int, int | None], object]
+#: successive samples, and whether there are no other ones
+Slices = Generator[tuple[Any, bool], None, None]
+
+
+# --- into an array or a file
+
+
+def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Concatenate a function of the activations of validated samples over batches."""
+    if (few := hasher._project_small(X)) is not None:
+        return function(check_activations(few, hasher))
+    with hasher._environment():
+        batches = (hasher._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
+        return np.concatenate([function(check_activations(activations, hasher)) for activations in batches])
+
+
+def map_samples(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Concatenate a function of the activations of samples over slices; one slice at a time is converted."""
+    if not is_sliced(X) or X.shape[0] <= ENCODE_BATCH_SIZE:
+        return map_batches(hasher, hasher._validate_samples(X), function)
+    source, convert = array_source(X), Converter(hasher)
+    with hasher._environment(), closing(_slices(source, ENCODE_BATCH_SIZE)) as slices:
+        return np.concatenate([function(convert.activations(samples, is_only)) for samples, is_only in slices])
+
+
+def encode_samples(
+    hasher: Any,
+    X: Any,
+    out: str | os.PathLike[str] | Codes | None,
+    batch_size: int | None,
+    progress: Progress | None,
+) -> Codes:
+    """Packed codes of samples; see :meth:`BaseHasher.encode`."""
+    if batch_size is not None and not is_count(batch_size):
+        raise ValueError(f"`batch_size` must be None or an int >= 1. Got {batch_size!r} instead.")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"`progress` must be None or callable. Got {type(progress).__name__} instead.")
+    if out is None and batch_size is None and progress is None and not isinstance(X, Iterator):
+        return map_samples(hasher, X, binarize_and_pack)
+    check_is_fitted(hasher)
+    path = out if isinstance(out, str | os.PathLike) else None
+    if path is not None and not os.fspath(path).endswith(".npy"):
+        raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
+    if path is not None and (mapped := _mapped_file(X)) and os.path.realpath(path) == os.path.realpath(mapped):
+        raise ValueError(f"`out` must be another file than that of X, which would be lost. Got {out}.")
+    source, size = _open(hasher, X), int(batch_size or ENCODE_BATCH_SIZE)
+    convert = Converter(hasher, source.is_valid)
+    if path is None:
+        return _into_array(hasher, source, convert, out, size, progress)
+    width = -(-hasher._n_features_out // 8)
+    with closing(into_file(hasher, source, convert.codes, width, path, size, progress)) as file:
+        file.finish()
+    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+
+
+def encode_block(hasher: Any, X: Any) -> Codes:
+    """Packed codes of a block of samples, with the rounding of slices also for few samples."""
+    if not X.shape[0]:
+        return np.empty((0, -(-hasher._n_features_out // 8)), dtype=np.uint8)
+    source = _open(hasher, X)
+    convert = Converter(hasher, source.is_valid)
+    with hasher._environment():
+        return np.concatenate([convert.codes(samples) for samples in source.slices(ENCODE_BATCH_SIZE)])
+
+
+def into_file(
+    hasher: Any,
+    source: "Source",
+    function: Callable[[Any, bool], Codes],
+    width: int,
+    path: Any,
+    size: int,
+    progress: Progress | None,
+) -> RecordFile:
+    """Records of all samples, of `width` bytes each, in the partial file of a path; the caller finishes it.
+
+    `function` of successive samples, and of whether they are all of them, returns their records.
+    """
+    check_writable(path)
+    file = None
+    try:
+        with hasher._environment(), closing(_slices(source, size)) as slices:
+            for samples, is_only in slices:
+                n = samples.shape[0]
+                if file is None:
+                    if not source.is_valid:
+                        hasher._validate_samples(samples[:1])  # wrong samples leave nothing behind
+                    about = f"{source.n} {samples.shape[1:]} {samples.dtype}"
+                    identity = {"hasher": hasher_digest(hasher), "number-or-type-of-samples": about}
+                    file = RecordFile(path, width, size, identity)
+                file.add(function(samples, is_only) if file.needs(n) else None, n)
+                if progress is not None:
+                    progress(file.n_records, source.n)
+    except BaseException:
+        if file is not None:
+            file.close()
+        raise
+    assert file is not None  # a source without samples is an error
+    return file
+
+
+def _into_array(
+    hasher: Any, source: "Source", convert: "Converter", out: Any, size: int, progress: Progress | None
+) -> Codes:
+    width, parts, n_done = -(-hasher._n_features_out // 8), [], 0
+    if out is not None:
+        _check_out(out, source.n, width)
+    with hasher._environment(), closing(_slices(source, size)) as slices:
+        for samples, is_only in slices:
+            codes = convert.codes(samples, is_only)
+            if out is None:
+                parts.append(codes)
+            elif n_done + len(codes) > len(out):
+                raise ValueError(_wrong_length(len(out), f"more than {len(out):,}"))
+            else:
+                out[n_done : n_done + len(codes)] = codes
+            n_done += len(codes)
+            if progress is not None:
+                progress(n_done, source.n)
+    if out is None:
+        return np.concatenate(parts)
+    if n_done < len(out):
+        raise ValueError(_wrong_length(len(out), f"{n_done:,}"))
+    return out  # type: ignore[no-any-return]
+
+
+def _check_out(out: Any, n: int | None, width: int) -> None:
+    shape = ("n_samples" if n is None else n, width)
+    fits = isinstance(out, np.ndarray) and out.dtype == np.uint8 and out.ndim == 2 and out.shape[1] == width
+    if not fits or (n is not None and len(out) != n) or not out.flags.writeable:
+        given = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
+        if fits and not out.flags.writeable:
+            given += " that is read-only"
+        raise ValueError(
+            f"`out` must be None, a path that ends with .npy, or a uint8 array of shape ({shape[0]}, {shape[1]}). "
+            f"Got {given} instead."
+        )
+
+
+def _wrong_length(n_out: int, given: str) -> str:
+    return f"`out` must have one entry per sample. Got {n_out:,} entries for {given} samples."
+
+
+# --- from samples to codes
+
+
+class Converter:
+    """Turns slices of samples, which may be validated, into activations and codes, and checks them."""
+
+    def __init__(self, hasher: Any, is_valid: bool = False) -> None:
+        self.hasher, self.is_valid = hasher, is_valid
+        self._plain: Any = None  # type of slices that need no conversion
+
+    def codes(self, samples: Any, is_only: bool = False) -> Codes:
+        """Packed codes of a slice."""
+        return binarize_and_pack(self.activations(samples, is_only))
+
+    def activations(self, samples: Any, is_only: bool = False) -> npt.NDArray[Any]:
+        """Activations of a slice, the same as those of `project` of all samples."""
+        X = samples if self.is_valid else self._validated(samples)
+        few = self.hasher._project_small(X) if is_only else None
+        return check_activations(self.hasher._project(X) if few is None else few, self.hasher)
+
+    def _validated(self, samples: Any) -> Any:
+        kind = (type(samples), getattr(samples, "dtype", None), samples.shape[1:])
+        if kind == self._plain and are_within(samples):
+            return samples
+        X = self.hasher._validate_samples(samples)
+        self._plain = kind if type(X) is type(samples) is np.ndarray and X.dtype == samples.dtype else None
+        return X
+
+
+def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Codes:
+    """Packed codes of checked activations."""
+    bits = threshold(activations)
+    if bits.shape[1] % 8 == 0:  # whole bytes: several times as fast as with axis=1
+        return np.packbits(bits).reshape(len(bits), bits.shape[1] // 8)
+    return np.packbits(bits, axis=1)
+
+
+# --- samples as slices
+
+
+@dataclass(frozen=True)
+class Source:
+    """Samples that are read slice by slice."""
+
+    n: int | None  #: number of samples, if it is known
+    slices: Callable[[int], Iterator[Any]]  #: slices of a given size; the last one may be smaller
+    waits: bool = True  #: whether reading takes time, so that a thread reads ahead
+    is_valid: bool = False  #: whether the samples are validated
+
+
+def is_sliced(X: Any) -> bool:
+    """Whether samples are numbers that can be read slice by slice: an array, a memmap, a dataset of h5py or zarr."""
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    is_lazy = hasattr(X, "__dask_graph__")  # its slices are not read, but computed
+    is_array = isinstance(X, np.ndarray) or (hasattr(X, "__array__") and hasattr(X, "__getitem__") and not is_lazy)
+    is_other = sparse.issparse(X) or np.ma.is_masked(X)  # a slice would lose the mask, which validation refuses
+    return is_array and kind in tuple("biuf") and len(getattr(X, "shape", ())) > 1 and not is_other
+
+
+def array_source(X: Any) -> Source:
+    """Slices of samples that are indexed; each is converted when it is read."""
+    plain = np.asarray(X) if isinstance(X, np.memmap) else X  # a memmap makes a memmap of each slice
+    is_sparse, owner = sparse.issparse(X), plain
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+
+    def slices(size: int) -> Iterator[Any]:
+        for start in range(0, plain.shape[0], size):
+            part = plain[start : start + size]
+            yield part if is_sparse else np.asarray(part)
+
+    is_memory = isinstance(owner, np.ndarray | bytes | bytearray | memoryview | mmap.mmap)
+    return Source(int(X.shape[0]), slices, not (is_sparse or is_memory))
+
+
+def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None = None) -> Source:
+    """Slices of one size from blocks of any sizes, which are copied, since an iterator may reuse its memory.
+
+    `validate` takes whole blocks, since slices of them have lost the names of their features.
+    """
+
+    def slices(size: int) -> Iterator[npt.NDArray[Any]]:
+        part, n, kind = np.empty(0), 0, None
+        for given in blocks:
+            block = _checked_block(given)
+            if not len(block):
+                continue
+            if validate is not None:
+                block = validate(given)
+            kind = kind or (block.dtype, block.shape[1:])
+            if (block.dtype, block.shape[1:]) != kind:
+                raise ValueError(
+                    "`X` must yield blocks of one dtype and of one number of features. Got blocks of "
+                    f"{' and '.join(_text(*each) for each in (kind, (block.dtype, block.shape[1:])))} instead."
+                )
+            start = 0
+            while start < len(block):
+                if n == 0:
+                    part = np.empty((size, *kind[1]), kind[0])
+                taken = block[start : start + size - n]
+                part[n : n + len(taken)] = taken
+                start, n = start + len(taken), n + len(taken)
+                if n == size:
+                    yield part
+                    n = 0
+        if kind is None:
+            raise ValueError("`X` must yield at least one sample. Got an iterator without any.")
+        if n:
+            yield part[:n]
+
+    return Source(None, slices, is_valid=validate is not None)
+
+
+def _open(hasher: Any, X: Any) -> Source:
+    if isinstance(X, Iterator):
+        return iterator_source(X, hasher._validate_samples if hasattr(hasher, "feature_names_in_") else None)
+    if is_sliced(X) and X.shape[0]:
+        return array_source(X)
+    X = hasher._validate_samples(X)
+    # slices of a data frame have no names, which a second validation would miss; slices of a Dataset are not read yet
+    return replace(array_source(X), is_valid=isinstance(X, np.ndarray) or sparse.issparse(X))
+
+
+def _slices(source: Source, size: int) -> Slices:
+    items = _read_ahead(source.slices(size)) if source.waits else source.slices(size)
+    first, second = next(items, None), next(items, None)
+    if first is not None:
+        yield first, second is None
+    if second is not None:
+        yield second, False
+        for samples in items:
+            yield samples, False
+
+
+def _read_ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """Items; a thread reads the next one while an item is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="skhash-reader") as pool:
+        future = pool.submit(next, items, None)
+        while (item := future.result()) is not None:
+            future = pool.submit(next, items, None)
+            yield item
+
+
+def _checked_block(block: Any) -> npt.NDArray[Any]:
+    if sparse.issparse(block):
+        raise ValueError(
+            "`X` must yield dense blocks. Got a sparse one instead. Give the sparse matrix itself, or block.toarray()."
+        )
+    values = as_array(block, "X")
+    if values.ndim < 2 or values.dtype.kind not in "biuf":
+        raise ValueError(
+            "`X` must yield blocks of samples, arrays of numbers of shape (n, n_features). Got "
+            f"{values.dtype} of shape {values.shape} instead."
+        )
+    return values
+
+
+def _mapped_file(X: Any) -> str | None:
+    """File that an array is a map of, also as a view that is not a memmap itself; None for other samples."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap) and X.filename is not None:
+            return os.fsdecode(X.filename)
+        X = X.base
+    return None
+
+
+def _text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    return f"{dtype} of shape (n, {', '.join(map(str, shape))})"

@@ -1,0 +1,169 @@
+"""An encoding into a file, which goes on where a killed writer stopped.
+
+Until PATH is complete, its records are in `PATH.part`, batch by batch. A line at the head of the part, as long as the
+header of the .npy file that takes its place, tells what is encoded. The length of the part tells which batches are
+whole. The last of them is encoded again, and must be equal. This covers kills, not a loss of power: nothing tells
+whether the other batches have reached the disk.
+"""
+
+import errno
+import hashlib
+import io
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from skhash.persistence._checking import qualified_name
+from skhash.persistence._identity import digest
+from skhash.persistence._writing import check_writable, explained
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+#: fitted attributes that codes do not depend on
+_NOT_CODES = {"affinity_", "database_codes_", "database_y_", "history_", "_fixed", "_stream"}
+
+
+class RecordFile:
+    """Records of `width` bytes that are written to one .npy file in batches of one size; the last may be smaller.
+
+    Raises ValueError for an unfinished part of another `identity`: the name of each thing that decides the records, to
+    its text.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], width: int, batch_size: int, identity: Mapping[str, str]) -> None:
+        check_writable(path)
+        self.width, self.n_records = width, 0
+        self._target = Path(os.path.realpath(path))
+        self._part = self._target.with_name(f"{self._target.name}.part")
+        try:
+            self._file = _open_alone(self._part)
+        except OSError as error:
+            raise explained(error, path) from error
+        try:
+            self._check_line(_line({**identity, "`batch_size`": str(batch_size)}))
+            n_bytes = os.fstat(self._file.fileno()).st_size - _N_HEADER
+            self.n_finished = n_bytes // (width * batch_size) * batch_size  #: records that an earlier run has written
+            self._file.truncate(_N_HEADER + self.n_finished * width)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def add(self, records: npt.NDArray[np.uint8] | None, n: int) -> None:
+        """Write the next n records, or compare them with those that are there; None if they need no comparison."""
+        first, self.n_records = self.n_records, self.n_records + n
+        if records is None:
+            return
+        content = np.ascontiguousarray(records).tobytes()
+        self._file.seek(_N_HEADER + first * self.width)
+        if first < self.n_finished:
+            if self._file.read(len(content)) != content:
+                raise ValueError(self._refusal(f"the samples from {first:,} to {first + n - 1:,} have other codes"))
+            return
+        try:
+            self._file.write(content)
+            self._file.flush()
+        except OSError as error:
+            raise explained(error, self._target) from error
+
+    def needs(self, n: int) -> bool:
+        """Whether the next n records are not there yet, or are the last ones there, which are compared."""
+        return self.n_records + n >= self.n_finished
+
+    def records(self) -> npt.NDArray[np.uint8]:
+        """All records as a memmap of shape (n, width)."""
+        return np.memmap(self._part, np.uint8, "r", offset=_N_HEADER, shape=(self.n_records, self.width))
+
+    def finish(self) -> None:
+        """Give the file its header and its name."""
+        try:
+            self._file.truncate(_N_HEADER + self.n_records * self.width)
+            self._file.seek(0)
+            self._file.write(_header(self.n_records, self.width))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()  # Windows cannot rename an open file
+            if self._target.exists():
+                shutil.copymode(self._target, self._part)
+            os.replace(self._part, self._target)
+        except OSError as error:
+            raise explained(error, self._target) from error
+
+    def discard(self) -> None:
+        """Remove the records."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file, and keep it for the next run if a batch is finished."""
+        if not self._file.closed and os.fstat(self._file.fileno()).st_size == _N_HEADER:
+            self.discard()
+        self._file.close()
+
+    def _check_line(self, line: bytes) -> None:
+        there = self._file.read(_N_HEADER)
+        if len(there) < _N_HEADER:  # a new file, or one without a whole line
+            self._file.seek(0)
+            self._file.write(line)
+            self._file.flush()
+        elif not there.startswith(line[:7]):
+            raise ValueError(self._refusal("it is a file of another program"))
+        elif there != line:
+            names = [here for here, other in zip(line.split(), there.split(), strict=False) if here != other]
+            differing = ", ".join(name.partition(b"=")[0].decode().replace("-", " ") for name in names)
+            raise ValueError(self._refusal(f"it has another {differing}"))
+
+    def _refusal(self, reason: str) -> str:
+        return (
+            f"`out` has an unfinished part of another encoding: {reason}. Remove {self._part} to begin again, or "
+            "choose another file."
+        )
+
+
+def hasher_digest(hasher: Any) -> str:
+    """Digest of a fitted hasher, which decides its codes."""
+    values = {name: value for name, value in hasher._fitted_attributes().items() if name not in _NOT_CODES}
+    simple = bool | int | float | str | None
+    values |= {name: value for name, value in hasher.get_params(deep=False).items() if isinstance(value, simple)}
+    return digest([qualified_name(hasher), values], "hasher")
+
+
+def _open_alone(path: Path) -> BinaryIO:
+    """Open a file that no other process writes, or make it."""
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b")
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise BlockingIOError(errno.EAGAIN, "Another process writes the file") from error
+        except OSError:  # some network folders have no locks
+            return file
+        if path.exists():  # otherwise its writer has just finished
+            return file
+        file.close()
+
+
+def _header(n: int, width: int) -> bytes:
+    """Header of an .npy file, with the same length for any n."""
+    head = io.BytesIO()
+    npy.write_array_header_1_0(head, {"descr": "|u1", "fortran_order": False, "shape": (n, width)})
+    return head.getvalue()
+
+
+_N_HEADER = len(_header(0, 1))
+
+
+def _line(identity: Mapping[str, str]) -> bytes:
+    """Line at the head of a part: the name and a digest of each thing that decides the records."""
+    words = [f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in identity.items()]
+    return f"skhash {' '.join(words)}".ljust(_N_HEADER - 1).encode() + b"\n"
