@@ -16,7 +16,7 @@ from scipy import sparse
 from skhash._encoding._packing import range_terms
 from skhash._validation.numeric import as_array
 from skhash._validation.values import MAX_VALUE
-from skhash._views import read_only
+from skhash.codes._bits import read_only
 
 T = TypeVar("T")
 N_MIXED = 64  # words that all samples of a slice are mixed into: few, since a cryptographic checksum is slow

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
-from skhash._distances import item_words
 from skhash._estimators import find_hasher
 from skhash._files import atomic_write
 from skhash._files._resumable import check_writable
@@ -16,6 +15,7 @@ from skhash.cli._encoding import encode_batches
 from skhash.cli._progress import in_batches
 from skhash.cli._samples import READ_BATCH, Items, Samples, errors_of, is_codes, open_samples, read_codes
 from skhash.codes import check_same_nbits
+from skhash.codes._bits import item_words
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors

@@ -5,7 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._estimators import find_hasher, hasher_input
 from skhash.displays._base import pyplot
 from skhash.metrics import RetrievalScorer
-from skhash.metrics._histograms import concatenate
+from skhash.metrics.histogram import concatenate
 
 
 def estimator_name(estimator):

@@ -13,7 +13,7 @@ from skhash.displays._base import pyplot
 from skhash.displays._curves import as_curves, curves_of, draw_curves
 from skhash.displays._estimators import estimator_name
 from skhash.metrics import RelevanceHistogram, RetrievalScorer, precision_recall_curve
-from skhash.metrics._histograms import concatenate
+from skhash.metrics.histogram import concatenate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

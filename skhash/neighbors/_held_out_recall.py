@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._chunks import memory_chunks
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
+from skhash.codes._bits import memory_chunks
 from skhash.metrics import RetrievalScorer, neighbor_recall
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from skhash._chunks import memory_chunks
 from skhash._compat import openmp_n_threads
-from skhash._distances import Distance, Neighbors
 from skhash._threads import run_in_slices
+from skhash.codes._bits import memory_chunks
+from skhash.codes._search import Distance, Neighbors
 from skhash.neighbors.merging import merge_neighbors
 
 QUERY_GROUP = 64  # queries that share a reading of the database (benchmarks/search.py)

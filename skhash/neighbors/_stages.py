@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._chunks import memory_chunks
-from skhash._distances import (
+from skhash.codes import unpack
+from skhash.codes._bits import memory_chunks
+from skhash.codes._search import (
     Distance,
     Estimates,
     HammingDistance,
@@ -16,7 +17,6 @@ from skhash._distances import (
     weighted_distance,
     without_self,
 )
-from skhash.codes import unpack
 from skhash.neighbors._approximate import ApproximateIndex
 from skhash.neighbors._checks import smallest
 from skhash.neighbors._search import nearest, within

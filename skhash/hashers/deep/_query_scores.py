@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from skhash._distances import estimates_of
+from skhash.codes._search import estimates_of
 from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._binarize import sign
 from skhash.hashers.deep._factors import factors_of, seen_directions

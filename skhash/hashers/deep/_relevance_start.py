@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._chunks import memory_chunks
 from skhash.affinity import ClassAffinity, level_indices
+from skhash.codes._bits import memory_chunks
 from skhash.hashers.deep._itq_start import rotated
 
 #: candidates for the penalty c, in units of the mean eigenvalue of X'X
