@@ -81,7 +81,7 @@ def byte_table_distances(packed_a, packed_b, table, distances):
     for i in range(len(packed_a)):
         for j in range(len(packed_b)):
             total = np.int64(0)
-            for byte in range(packed_a.shape[1]):
+            for byte in range(len(table)):
                 total += table[byte, packed_a[i, byte] ^ packed_b[j, byte]]
             distances[i, j] = total
 

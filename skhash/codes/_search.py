@@ -149,8 +149,8 @@ class EstimatedDistance:
         lanes.reshape(2, -1)[0, : len(exact)] = units * steps
         lanes.reshape(2, -1)[1, : len(exact)] = units * (middles - (n_words * _kernels.GROUPS / 2 + 1) * steps)
         limits, sums = _lanes_for_work(rounded, len(units), np.inf, np.float64)
-        terms = exact, rounded, lanes, units, slopes, offsets, constants, limits, sums
-        _kernels.scan_estimates(*terms, read_only(database), first, last, k, *top.rows)
+        tables = exact, rounded, lanes, units, slopes, offsets, constants, limits, sums
+        _kernels.scan_estimates(*tables, read_only(database), first, last, k, *top.rows)
         return top.sorted()
 
     def to_items(

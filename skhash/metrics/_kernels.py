@@ -236,8 +236,8 @@ def _add_bit(counts, i, result):
 def distance_keys(queries, database, table, own, group, levels, query_group, shift, keys):
     """Write ``distance << shift | level`` of each query and item into `keys`, of shape (n_queries, n_items).
 
-    `table` has the weight of the differing bits of each byte, `own` the item that a query leaves out (then `keys` has
-    one column less) or -1, and ``levels[query_group[i], group[j]]`` the level.
+    `table` has the weight of the differing bits of each byte of a code, `own` the item that a query leaves out (then
+    `keys` has one column less) or -1, and ``levels[query_group[i], group[j]]`` the level.
     """
     for i in range(len(queries)):
         level, place = levels[query_group[i]], 0
@@ -245,7 +245,7 @@ def distance_keys(queries, database, table, own, group, levels, query_group, shi
             if j == own[i]:
                 continue
             total = np.int64(0)
-            for byte in range(queries.shape[1]):
+            for byte in range(len(table)):
                 total += table[byte, queries[i, byte] ^ database[j, byte]]
             keys[i, place] = (total << shift) | np.int64(level[group[j]])
             place += 1

@@ -12,7 +12,7 @@ stays bounded for a database of any size. `benchmarks/histogram.py` times these 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,14 @@ from skhash._threads import run_in_slices
 from skhash._validation.numeric import is_count, numeric
 from skhash.affinity import level_indices, resolve_affinity
 from skhash.affinity._targets import as_targets, distinct_targets
-from skhash.codes import as_packed, as_words, check_same_nbits, hamming_distances, quantize_weights
+from skhash.codes import as_packed, check_same_nbits, quantize_weights
 from skhash.codes._bits import item_words, memory_chunks, read_only
 from skhash.codes._search import Estimates, HammingDistance, real_distance, without_self
 
-Codes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer[Any]]
 
-MANY = 100  # queries from which merging equal codes is faster
+MANY = 100  # queries from which sorting the database is faster
 LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
 LONG = 64  # items per group from which a scan group by group is faster
 SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
@@ -426,6 +425,8 @@ def iter_histograms(
     queries, nbits = as_packed(query_codes, nbits, "query_codes")
     check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
     pairs = _PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
+    words, items, bytes_per_query = item_words(queries), item_words(database), 64 * len(database)
+    count: Callable[[slice], RelevanceHistogram]
     if query_activations is not None:
         activations = numeric(query_activations, "query_activations")
         if activations.shape != (len(queries), nbits) or not np.isfinite(activations).all():
@@ -435,11 +436,14 @@ def iter_histograms(
             )
         if candidates is not None and not is_count(candidates):
             raise ValueError(f"`candidates` must be None or an int >= 1. Got {candidates!r} instead.")
-        yield from _count_real(queries, database, activations, candidates, pairs, estimates)
+        count = _RealCounts(words, items, activations, candidates, estimates, pairs)
     elif bit_weights is not None:
-        yield from _count_weighted(queries, database, bit_weights, nbits, pairs)
+        count = _WeightedCounts(words, items, *quantize_weights(bit_weights, nbits), pairs)
     else:
-        yield from _count_plain(queries, database, nbits, pairs)
+        count = _PlainCounts(words, items, nbits, pairs)
+        bytes_per_query = 24 * pairs.n_groups + 64 * (nbits + 1)
+    for chunk in memory_chunks(len(queries), bytes_per_query):
+        yield count(chunk)
 
 
 def histogram_from_distances(
@@ -494,7 +498,7 @@ def histogram_from_distances(
     database_y = query_y if database_y is None else database_y
     pairs = _PairLevels(len(distances), distances.shape[1], query_y, database_y, affinity, exclude_self)
     chunks = memory_chunks(len(distances), 64 * distances.shape[1])
-    return concatenate(_count_ragged(distances[chunk], chunk, pairs) for chunk in chunks)
+    return concatenate(_count_distances(distances[chunk], chunk, pairs) for chunk in chunks)
 
 
 class _PairLevels:
@@ -537,61 +541,55 @@ class _PairLevels:
         return indices, group, levels
 
 
-class _Items(NamedTuple):
-    """Items of a database for the kernels."""
+class _PlainCounts:
+    """Dense histograms of queries by Hamming distance."""
 
-    words: Words  #: distinct codes, of shape (n_words, n_items)
-    multiplicity: Integers  #: number of items of each code, of shape (n_items,)
-    groups: Integers  #: target of each item, or if the items are in the order of their targets the bounds of these
-    is_grouped: bool
-    is_merged: bool
+    def __init__(self, queries: Words, database: Words, nbits: int, pairs: _PairLevels) -> None:
+        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
+        words, group, self.multiplicity = _merge_equal(
+            np.ascontiguousarray(database.T), pairs.database_group, len(queries)
+        )
+        self.is_merged = len(group) < len(database)
+        self.is_grouped = len(queries) >= MANY and len(group) >= LONG * pairs.n_groups
+        self.words, self.groups = words, group.astype(np.uint32)
+        if self.is_grouped:  # the items in the order of their targets, and the bounds of the targets
+            if (group[1:] < group[:-1]).any():
+                small = group.astype(np.uint16) if pairs.n_groups <= 2**16 else group  # sorted by radix
+                self.words = np.ascontiguousarray(words[:, np.argsort(small, kind="stable")])
+            self.groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
 
+    def __call__(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries."""
+        table, query_group, levels = self.pairs.table(chunk)
+        queries, places, repeats = self.queries[chunk], query_group, None
+        kernel, min_size = self._kernel(len(queries))
+        if self.is_merged or min_size > 1:  # distinct queries, in the order of their groups: faster for tables
+            first, repeats = _distinct_queries(queries, places)
+            queries, places = queries[first], places[first]
+        counts = np.zeros((len(places), self.nbits + 1, len(levels)), dtype=np.int64)
 
-def _count_plain(queries: Codes, database: Codes, nbits: int, pairs: _PairLevels) -> Iterator[RelevanceHistogram]:
-    """Dense histograms of successive chunks of queries by Hamming distances."""
-    words, group, multiplicity = _merge_equal(as_words(database), pairs.database_group, len(queries))
-    is_grouped, is_merged = len(group) >= LONG * pairs.n_groups, len(group) < len(database)
-    items = _Items(words, multiplicity, group.astype(np.uint32), is_grouped, is_merged)
-    if is_grouped:
-        if (group[1:] < group[:-1]).any():
-            small = group.astype(np.uint16) if pairs.n_groups <= 2**16 else group  # sorted by radix
-            items = items._replace(words=np.ascontiguousarray(words[:, np.argsort(small, kind="stable")]))
-        items = items._replace(groups=np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups))))
-    query_words = item_words(queries)
-    for chunk in memory_chunks(len(queries), 24 * pairs.n_groups + 64 * (nbits + 1)):
-        table, query_group, levels = pairs.table(chunk)
-        counts = _count_chunk(query_words[chunk], query_group, items, nbits, table, len(levels))
-        if pairs.exclude_self:
-            own = table[query_group, pairs.database_group[chunk]]
-            distance = np.bitwise_count(queries[chunk] ^ database[chunk]).sum(axis=1, dtype=np.int64)
+        def count(part: slice) -> None:
+            kernel(queries[part], self.words, self.multiplicity, self.groups, table, places[part], counts[part])
+
+        run_in_slices(count, len(places), min_size=min_size)
+        counts = counts if repeats is None else counts[repeats]
+        if self.pairs.exclude_self:
+            own = table[query_group, self.pairs.database_group[chunk]]
+            distance = np.bitwise_count(self.queries[chunk] ^ self.database[chunk]).sum(axis=1, dtype=np.int64)
             counts[np.arange(len(own)), distance, own] -= 1
-        yield RelevanceHistogram(counts, levels)
+        return RelevanceHistogram(counts, levels)
 
+    def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
+        """Fastest kernel, and the smallest number of queries that a thread takes."""
+        from skhash.metrics import _kernels
 
-def _count_chunk(
-    queries: Words, query_group: Integers, items: _Items, nbits: int, table: Integers, n_levels: int
-) -> npt.NDArray[np.int64]:
-    """Counts of some queries, of shape (n_queries, nbits + 1, n_levels), by the fastest kernel."""
-    from skhash.metrics import _kernels
-
-    (n_words, n_items), kernel, min_size = items.words.shape, _kernels.hamming_histogram, 1
-    is_short = nbits <= _kernels.SHORT_BITS and n_items >= SHORT_ITEMS and len(queries) * n_items >= SHORT_PAIRS
-    if items.is_grouped and is_short:
-        kernel, min_size = _kernels.short_histogram, SHORT_QUERIES
-    elif items.is_grouped:
-        kernel = _kernels.grouped_words if n_words == 1 else _kernels.grouped_histogram
-    repeats = None
-    if items.is_merged or min_size > 1:  # distinct queries, in the order of their groups, in which tables are faster
-        first, repeats = _distinct_queries(queries, query_group)
-        queries, query_group = queries[first], query_group[first]
-    counts = np.zeros((len(queries), nbits + 1, n_levels), dtype=np.int64)
-
-    def count(part: slice) -> None:
-        given = items.words, items.multiplicity, items.groups
-        kernel(queries[part], *given, table, query_group[part], counts[part])
-
-    run_in_slices(count, len(queries), min_size=min_size)
-    return counts if repeats is None else counts[repeats]
+        n_words, n_items = self.words.shape
+        if not self.is_grouped:
+            return _kernels.hamming_histogram, 1
+        is_short = self.nbits <= _kernels.SHORT_BITS and n_items >= SHORT_ITEMS
+        if is_short and n_queries * n_items >= SHORT_PAIRS:
+            return _kernels.short_histogram, SHORT_QUERIES
+        return (_kernels.grouped_words if n_words == 1 else _kernels.grouped_histogram), 1
 
 
 def _merge_equal(words: Words, group: Integers, n_queries: int) -> tuple[Words, Integers, Integers]:
@@ -636,7 +634,7 @@ def _keys(words: Words, group: Integers) -> tuple[npt.NDArray[np.unsignedinteger
     """
     code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
     if len(words) == 1 and code_bits + group_bits < 64:
-        dtype = np.uint32 if code_bits + group_bits <= 32 else np.uint64  # smaller integers are sorted in half the time
+        dtype: Any = np.uint32 if code_bits + group_bits <= 32 else np.uint64  # smaller integers are sorted in half the time
         return (group.astype(dtype) << dtype(code_bits)) | words[0].astype(dtype), code_bits
     key = group.astype(np.uint64)
     for row in words:
@@ -650,95 +648,106 @@ def _share_of_distinct(keys: npt.NDArray[Any]) -> float:
     return (1 + int(np.count_nonzero(keys[1:] != keys[:-1]))) / len(keys)
 
 
-def _count_weighted(
-    queries: Codes, database: Codes, bit_weights: npt.ArrayLike, nbits: int, pairs: _PairLevels
-) -> Iterator[RelevanceHistogram]:
-    """Ragged histograms of successive chunks of queries by weighted Hamming distances."""
-    weights, unit = quantize_weights(bit_weights, nbits)
-    for chunk in memory_chunks(len(queries), 64 * len(database)):
-        table, query_group, levels = pairs.table(chunk)
-        if len(levels) <= 1 << LEVEL_BITS:
-            yield _count_keys(queries, database, weights, unit, chunk, (table, query_group, levels), pairs)
-        else:
-            distances = hamming_distances(queries[chunk], database, bit_weights=bit_weights, nbits=nbits)
-            yield _count_ragged(distances, chunk, pairs)
+class _WeightedCounts:
+    """Ragged histograms of queries by weighted Hamming distance."""
+
+    def __init__(
+        self, queries: Words, database: Words, weights: npt.NDArray[np.int64], unit: float, pairs: _PairLevels
+    ) -> None:
+        from skhash.codes._kernels import byte_table
+
+        self.queries, self.database, self.pairs = queries.view(np.uint8), database.view(np.uint8), pairs
+        self.table, self.unit = byte_table(weights), unit
+
+    def __call__(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries; an item is one integer of distance and level, and these are sorted."""
+        from skhash.metrics import _kernels
+
+        table, query_group, levels = self.pairs.table(chunk)
+        queries, n_items, is_without_self = self.queries[chunk], len(self.database), self.pairs.exclude_self
+        if len(levels) > 1 << LEVEL_BITS:
+            return self._count_levels(chunk)
+        n_queries, shift = len(query_group), (len(levels) - 1).bit_length()
+        own = np.arange(chunk.start, chunk.stop) if is_without_self else np.full(n_queries, -1)
+        keys = np.empty((n_queries, n_items - is_without_self), dtype=np.int64)
+        n_ties = np.empty(n_queries, dtype=np.int64)
+
+        def rank(part: slice) -> None:
+            of_items = self.database, self.table, own[part], self.pairs.database_group
+            _kernels.distance_keys(queries[part], *of_items, table, query_group[part], shift, keys[part])
+            keys[part].sort(axis=1)
+            _kernels.count_ties(keys[part], shift, n_ties[part])
+
+        run_in_slices(rank, n_queries)
+        indptr = np.concatenate([[0], np.cumsum(n_ties)])
+        small = n_items <= np.iinfo(np.int32).max
+        counts = np.zeros((indptr[-1], len(levels)), dtype=np.int32 if small else np.int64)
+        distances = np.empty(indptr[-1])
+
+        def fill(part: slice) -> None:
+            _kernels.fill_ties(keys[part], shift, self.unit, indptr[part], counts, distances)
+
+        run_in_slices(fill, n_queries)
+        return RelevanceHistogram(counts, levels, distances, indptr)
+
+    def _count_levels(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries, with more levels than fit into the integers."""
+        from skhash.codes._kernels import byte_table_distances
+
+        queries = self.queries[chunk]
+        distances = np.empty((len(queries), len(self.database)), dtype=np.int64)
+        given = read_only(self.database), self.table
+        run_in_slices(
+            lambda part: byte_table_distances(read_only(queries[part]), *given, distances[part]), len(queries)
+        )
+        return _count_distances(distances * self.unit, chunk, self.pairs)
 
 
-def _count_keys(
-    queries: Codes,
-    database: Codes,
-    weights: npt.NDArray[np.int64],
-    unit: float,
-    chunk: slice,
-    levels_of_pairs: tuple[Integers, Integers, npt.NDArray[Any]],
-    pairs: _PairLevels,
-) -> RelevanceHistogram:
-    """Ragged histogram of a slice of queries; an item is one integer of distance and level, and these are sorted."""
-    from skhash.codes._kernels import byte_table
-    from skhash.metrics._kernels import count_ties, distance_keys, fill_ties
+class _RealCounts:
+    """Ragged histograms of real queries, of shape (n_queries, nbits).
 
-    table, query_group, levels = levels_of_pairs
-    n_queries, shift = len(query_group), (len(levels) - 1).bit_length()
-    own = np.arange(chunk.start, chunk.stop) if pairs.exclude_self else np.full(n_queries, -1)
-    keys = np.empty((n_queries, len(database) - pairs.exclude_self), dtype=np.int64)
-    n_ties, bytes_of = np.empty(n_queries, dtype=np.int64), byte_table(weights)
-    items = read_only(database)
-
-    def rank(part: slice) -> None:
-        codes = read_only(queries[chunk][part])
-        group = pairs.database_group
-        distance_keys(codes, items, bytes_of, own[part], group, table, query_group[part], shift, keys[part])
-        keys[part].sort(axis=1)
-        count_ties(keys[part], shift, n_ties[part])
-
-    run_in_slices(rank, n_queries)
-    indptr = np.concatenate([[0], np.cumsum(n_ties)])
-    small = len(database) <= np.iinfo(np.int32).max
-    counts = np.zeros((indptr[-1], len(levels)), dtype=np.int32 if small else np.int64)
-    distances = np.empty(indptr[-1])
-    run_in_slices(lambda part: fill_ties(keys[part], shift, unit, indptr[part], counts, distances), n_queries)
-    return RelevanceHistogram(counts, levels, distances, indptr)
-
-
-def _count_real(
-    queries: Codes,
-    database: Codes,
-    activations: npt.NDArray[np.floating],
-    candidates: int | None,
-    pairs: _PairLevels,
-    estimates: Estimates | None,
-) -> Iterator[RelevanceHistogram]:
-    """Ragged histograms of successive chunks of queries, ranked by real queries of shape (n_queries, nbits).
-
-    Real queries order the first `candidates` items by Hamming distance; the other items follow by Hamming distance.
+    They order the first `candidates` items by Hamming distance; the other items follow by Hamming distance.
     """
-    items, by_code = item_words(database), HammingDistance(item_words(queries))
-    real = real_distance(activations, estimates)
-    n_items, everything = len(items), np.arange(len(items))[None]
-    n_first = n_items if candidates is None else candidates + pairs.exclude_self  # one more, since a query finds itself
 
-    def distances_of(some: slice) -> npt.NDArray[np.float64]:
-        if n_first >= n_items:
-            return np.asarray(real.to_items(some, items, everything) * real.units[some])
-        nearest = by_code.nearest(some, items, 0, n_items, n_first)
-        shortlist = (without_self(nearest, some.start) if pairs.exclude_self else nearest).indices
-        first = real.to_items(some, items, shortlist)
-        rest = 2.0 + by_code.to_items(some, items, everything)  # after the largest distance of a real query
+    def __init__(
+        self,
+        queries: Words,
+        database: Words,
+        activations: npt.NDArray[np.floating],
+        candidates: int | None,
+        estimates: Estimates | None,
+        pairs: _PairLevels,
+    ) -> None:
+        self.items, self.everything, self.pairs = database, np.arange(len(database))[None], pairs
+        self.real, self.by_code = real_distance(activations, estimates), HammingDistance(queries)
+        # one more, since a query finds itself
+        self.n_first = len(database) if candidates is None else candidates + pairs.exclude_self
+
+    def __call__(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries."""
+        distances = np.empty((chunk.stop - chunk.start, len(self.items)))
+
+        def rank(part: slice) -> None:
+            distances[part] = self._distances(slice(chunk.start + part.start, chunk.start + part.stop))
+
+        run_in_slices(rank, len(distances))
+        return _count_distances(distances, chunk, self.pairs)
+
+    def _distances(self, queries: slice) -> npt.NDArray[Any]:
+        """Distances of some queries from all items."""
+        real, items = self.real, self.items
+        if self.n_first >= len(items):
+            return np.asarray(real.to_items(queries, items, self.everything) * real.units[queries])
+        nearest = self.by_code.nearest(queries, items, 0, len(items), self.n_first)
+        shortlist = (without_self(nearest, queries.start) if self.pairs.exclude_self else nearest).indices
+        first = real.to_items(queries, items, shortlist)
+        rest = 2.0 + self.by_code.to_items(queries, items, self.everything)  # after any distance of a real query
         distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
         np.put_along_axis(distances, shortlist, first.astype(float), axis=1)
         return np.asarray(distances)
 
-    for chunk in memory_chunks(len(queries), 64 * n_items):
-        distances = np.empty((len(queries[chunk]), n_items))
 
-        def rank(part: slice, chunk: slice = chunk, distances: npt.NDArray[np.float64] = distances) -> None:
-            distances[part] = distances_of(slice(chunk.start + part.start, chunk.start + part.stop))
-
-        run_in_slices(rank, len(distances))
-        yield _count_ragged(distances, chunk, pairs)
-
-
-def _count_ragged(distances: npt.NDArray[Any], queries: slice, pairs: _PairLevels) -> RelevanceHistogram:
+def _count_distances(distances: npt.NDArray[Any], queries: slice, pairs: _PairLevels) -> RelevanceHistogram:
     """Ragged histogram of a slice of queries by their distances, of shape (n_queries, n_items)."""
     table, query_group, levels = pairs.table(queries)
     if pairs.exclude_self:
