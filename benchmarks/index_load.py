@@ -25,7 +25,7 @@ N_ITEMS, N_FEATURES, N_PROCESSES = 1_000_000, 384, 7
 FIRST_SEARCH = """
 import json, resource, sys, time, tracemalloc
 import numpy as np
-import numba, safetensors, skhash._hamming_kernels
+import numba, safetensors, skhash.codes._kernels
 from numba.core.registry import cpu_target
 from skhash import ITQHasher
 from skhash.persistence import load

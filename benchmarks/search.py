@@ -21,8 +21,8 @@ import numba as nb
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from skhash._distances import HammingDistance, real_distance
-from skhash._hamming_kernels import BLOCK, block_distances
+from skhash.codes._kernels import BLOCK, block_distances
+from skhash.codes._search import HammingDistance, real_distance
 from skhash.neighbors._search import nearest
 
 N_QUERIES, N_REAL_QUERIES = 64, 32

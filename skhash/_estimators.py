@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
-from skhash._distances import Estimates, estimates_of
 from skhash.codes import as_packed
+from skhash.codes._search import Estimates, estimates_of
 
 
 def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._chunks import memory_chunks
 from skhash._validation.numeric import is_count
 from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
 from skhash.affinity._vectors import centered, checked_vectors
+from skhash.codes._bits import memory_chunks
 
 
 @dataclass(frozen=True)

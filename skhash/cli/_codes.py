@@ -14,7 +14,6 @@ from numpy.lib import format as npy
 from sklearn.frozen import FrozenEstimator
 
 from skhash import stores
-from skhash._distances import item_words
 from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._estimators import find_hasher, hasher_input, item_factors, packed_codes
 from skhash._libraries import library
@@ -30,6 +29,7 @@ from skhash.cli._samples import (
     read_codes,
 )
 from skhash.codes import check_same_nbits
+from skhash.codes._bits import item_words
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skhash._encoding import ENCODE_BATCH_SIZE
-from skhash._encoding._sources import array_source, iterator_source
+from skhash._encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash._libraries import library
 from skhash._validation.numeric import as_array
 from skhash.comparison.progress import LiveLine, format_seconds

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from skhash._distances import HammingDistance, item_words, real_distance
 from skhash._estimators import item_factors, real_queries
 from skhash.affinity import NeighborAffinity
+from skhash.codes._bits import item_words
+from skhash.codes._search import HammingDistance, real_distance
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS

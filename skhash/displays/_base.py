@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash.metrics import Metric, RetrievalScorer
-from skhash.metrics._histograms import concatenate
+from skhash.metrics.histogram import concatenate
 from skhash.registry import FOR_NEIGHBORS, METHODS
 
 #: Petroff's sequence of ten colors that color-blind readers can distinguish (Accessible Color Sequences, 2021).

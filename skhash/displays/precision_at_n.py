@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from skhash.displays._base import Display, as_curves, curves_of, draw_curves, estimator_name, ranked_histogram
 from skhash.metrics import RelevanceHistogram, evaluate_histograms
-from skhash.metrics._queries import check_histogram
+from skhash.metrics._ties import check_histogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,346 +1,276 @@
-"""Compiled listwise metrics of a batch: soft counts, the metric with its derivative by them, and that by the products.
-
-The formulas are those of average_precision.py, ndcg.py and fast_ap.py on the soft counts of soft_histogram.py, with
-which the tests compare. Sums are float64. A tie d of a ranking has ``n[d]`` items of mass ``m[d]``: the
-number of relevant items ``p[d]``, or the gain. The sums over all ties do not depend on the distances, so that
-normalizers are constants.
-
-A block of LANES queries is computed side by side. The value of tie d of query ``b * LANES + l``, in block b, is at
-``(b * n_ties + d) * LANES + l`` of a flat array. So loops over all values are vectorized, and so are sums over ties,
-which add the value LANES before. ``ends[b]`` are the bounds in that array of the ties of block b that have items.
-`benchmarks/talr_step.py` measures a step.
-
-Without numba's cache, the first training waits until the kernels are compiled. numba compiles functions of numpy
-slowly, and again in each kernel. So kernels are loops over single values, the caller makes the arrays for work, and
-each metric has its own kernel.
-"""
+"""Compiled kernels that count: how many items of each level are at each distance of a query."""
 
 import numba as nb
 import numpy as np
 
-from skhash.metrics._digamma_kernels import digamma_and_trigamma, higher_polygamma
+from skhash.codes._kernels import BLOCK, block_distances, popcount
 
-TRACE = 1e-9  # a tie with fewer soft items counts as empty
-POLE = 1e-3  # AP_T uses a series where n[d] differs less from 1
-LANES = 8  # queries that are computed side by side
-TILE = 8  # rows and columns that are transposed at a time
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _near_one(c, x):
-    """Series of AP_T at c = n[d] - 1 near 0 with its two derivatives, as `_near_one` of _precision_sums.py."""
-    psi1 = digamma_and_trigamma(x)[1]
-    psi2, psi3, psi4 = higher_polygamma(x)
-    slope = psi1 + psi2 * c / 2 + psi3 * c * c / 6
-    by_n = -(x - 1) * (psi2 / 2 + psi3 * c / 3)
-    by_before = -slope - (x - 1) * (psi2 + psi3 * c / 2 + psi4 * c * c / 6)
-    return 1 - (x - 1) * slope, by_n, by_before
+LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
+TEAM = 4  # queries of one pass over the codes
+TEAM_LANES = 2  # interleaved histograms of each query of a team
+TEAM_BLOCK = 4096  # codes of a block that all teams count
+MAX_VALUES = 2**17  # values in the histograms of all teams
 
 
-@nb.njit(nogil=True, error_model="numpy")
-def _add_up(values, size, sums):
-    """Set `sums` to the sums over the ties before each tie, and over all ties."""
-    for i in range(LANES):
-        sums[i] = 0.0
-    for i in range(size):
-        sums[i + LANES] = sums[i] + values[i]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _add_up_both(values, others, size, sums, other_sums):
-    """Do the same as `_add_up` for two arrays at once, since each sum has to wait for the one before it."""
-    for i in range(LANES):
-        sums[i], other_sums[i] = 0.0, 0.0
-    for i in range(size):
-        sums[i + LANES] = sums[i] + values[i]
-        other_sums[i + LANES] = other_sums[i] + others[i]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _add_later(values, size):
-    """Add to each value the values of all later ties, in place."""
-    for i in range(size - LANES - 1, -1, -1):
-        values[i] += values[i + LANES]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _add_later_both(values, others, size):
-    """Do the same as `_add_later` for two arrays at once."""
-    for i in range(size - LANES - 1, -1, -1):
-        values[i] += values[i + LANES]
-        others[i] += others[i + LANES]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _sum_ties(values, size, totals, start):
-    """Set the totals of one block of queries to the sums of the values over all ties."""
-    for lane in range(LANES):
-        totals[start + lane] = 0.0
-    for d in range(0, size, LANES):
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _tally(cell, offset, items, lanes):
+    whole = len(items) // LANES * LANES
+    for i in range(0, whole, LANES):
         for lane in range(LANES):
-            totals[start + lane] += values[d + lane]
+            lanes[lane, np.uint64(offset + cell[i + lane])] += items[i + lane]
+    for i in range(whole, len(items)):
+        lanes[0, np.uint64(offset + cell[i])] += items[i]
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _add_lanes(lanes, counts):
+    n_distances, n_levels = counts.shape
+    for d in range(n_distances):
+        for v in range(n_levels):
+            for lane in range(len(lanes)):
+                counts[d, v] += lanes[lane, v * n_distances + d]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def average_precision_terms(items, relevant, ends, totals, work):
-    """Write AP_T times the number of relevant items to `totals`, and replace the counts by its derivatives.
+def hamming_histogram(queries, database, multiplicity, group, table, query_group, counts):
+    """Add the number of items at distance d of query q to ``counts[q, d, level]``.
 
-    The derivation is in _precision_sums_torch.py. The last rank of a tie depends on all ties up to it, so that its
-    derivative is added to all of them. Shapes: items and relevant (n_blocks * n_ties * LANES,), ends (n_blocks, 2),
-    totals (n_blocks * LANES,), work (12, (n_ties + 1) * LANES).
+    Shapes: queries (n_queries, n_words), database (n_words, n_items) of distinct codes, multiplicity and group
+    (n_items,), table of level indices (n_query_groups, n_groups), query_group (n_queries,), counts (n_queries, nbits +
+    1, n_levels).
     """
-    before, relevant_before, psi, psi1 = work[0], work[1], work[2], work[3]
-    per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
-    by_rank, by_relevant, d_n, d_p = work[8], work[9], work[10], work[11]
-    for block in range(len(ends)):
-        n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
-        size = len(n)
-        _add_up_both(n, p, size, before, relevant_before)
-        for i in range(size + LANES):
-            psi[i], psi1[i] = digamma_and_trigamma(before[i] + 1)
-        for i in range(size):
-            per_item[i] = 1 / max(n[i], TRACE)
-        for i in range(size):
-            slope[i] = 0.0 if abs(n[i] - 1) < POLE else 1 / (n[i] - 1)
-        for i in range(size):
-            harmonic = psi[i + LANES] - psi[i]
-            excess = n[i] - (before[i] + 1) * harmonic
-            bracket[i] = (p[i] - 1) * slope[i] * excess + (relevant_before[i] + 1) * harmonic
-        for i in range(size):
-            excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-            d_p[i] = per_item[i] * (bracket[i] + p[i] * excess * slope[i])
-        for i in range(size):
-            ratio = (p[i] - 1) * slope[i]
-            d_harmonic[i] = p[i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
-        for i in range(size):
-            excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-            ratio = (p[i] - 1) * slope[i]
-            by_tie = p[i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope[i])
-            d_n[i] = by_tie + d_harmonic[i] * psi1[i + LANES]
-        for i in range(size):
-            by_relevant[i] = p[i] * per_item[i] * (psi[i + LANES] - psi[i])
-        for i in range(size):
-            by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope[i]
-        n_near = np.int64(0)
-        for i in range(size):  # a vectorized loop, since few blocks have such ties
-            n_near += np.int64(abs(n[i] - 1) < POLE)
-        for i in range(size if n_near else 0):
-            if abs(n[i] - 1) < POLE:
-                share, excess = p[i] * per_item[i], p[i] - 1
-                series, by_n, by_before = _near_one(n[i] - 1, before[i] + 2)
-                bracket[i] += excess * series
-                d_n[i] += share * excess * (by_n - series * per_item[i])
-                d_p[i] += (excess * per_item[i] + share) * series
-                by_rank[i] += share * excess * by_before
-        for i in range(size):
-            bracket[i] *= p[i] * per_item[i]
-        _sum_ties(bracket, size, totals, block * LANES)
-        for i in range(LANES):
-            by_rank[size + i], by_relevant[size + i] = 0.0, 0.0
-        _add_later_both(by_rank, by_relevant, size)
-        for i in range(size):
-            n[i] = d_n[i] + by_rank[i + LANES]
-        for i in range(size):
-            p[i] = d_p[i] + by_relevant[i + LANES]
+    n_items = database.shape[1]
+    n_distances, n_levels = counts.shape[1:]
+    cell = np.empty(BLOCK, np.int32)
+    for q in range(len(queries)):
+        lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
+        level = table[query_group[q]]
+        for start in range(0, n_items, BLOCK):
+            size = min(BLOCK, n_items - start)
+            block_distances(database, start, size, queries[q], cell)
+            columns = group[start : start + size]
+            for i in range(size):
+                cell[i] += np.int32(level[np.uint64(columns[i])] * n_distances)
+            _tally(cell, 0, multiplicity[start : start + size], lanes)
+        _add_lanes(lanes, counts[q])
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def discounted_gain_terms(items, gains, ends, totals, work, discounts):
-    """Write DCG_T to `totals`, and replace items and gains by its derivatives; shapes as in `average_precision_terms`.
+def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
+    """Do the same as `hamming_histogram` for items sorted by group; ``bounds[g]`` is the first item of group g."""
+    n_distances, n_levels = counts.shape[1:]
+    distances = np.empty(BLOCK, np.int32)
+    for q in range(len(queries)):
+        lanes = np.zeros((LANES, n_levels * n_distances), np.int64)
+        level = table[query_group[q]]
+        for g in range(len(level)):
+            offset = np.int64(level[g]) * n_distances
+            for start in range(bounds[g], bounds[g + 1], BLOCK):
+                size = min(BLOCK, bounds[g + 1] - start)
+                block_distances(database, start, size, queries[q], distances)
+                _tally(distances, offset, multiplicity[start : start + size], lanes)
+        _add_lanes(lanes, counts[q])
 
-    `discounts` are the sums of the discounts up to each rank.
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
+    """Do the same as `grouped_histogram` for codes of one word, each read once for TEAM queries.
+
+    All teams count a block of codes before the next one, so that it stays in the cache (`benchmarks/histogram.py`).
     """
-    ranks, sums, steps, by_rank, d_gain = work[0], work[1], work[2], work[3], work[4]
-    for block in range(len(ends)):
-        n, gain = items[ends[block, 0] : ends[block, 1]], gains[ends[block, 0] : ends[block, 1]]
-        size = len(n)
-        _add_up(n, size, ranks)
-        for i in range(size + LANES):
-            whole = np.int64(ranks[i])
-            steps[i] = discounts[whole + 1] - discounts[whole]
-            sums[i] = discounts[whole] + (ranks[i] - whole) * steps[i]
-        for i in range(size):
-            d_gain[i] = (sums[i + LANES] - sums[i]) / max(n[i], TRACE)
-        for i in range(size):
-            share = gain[i] / max(n[i], TRACE)
-            by_rank[i] = share * (steps[i + LANES] - steps[i])
-            n[i] = share * (steps[i] - (d_gain[i] if n[i] >= TRACE else 0.0))
-        for i in range(size):
-            gain[i] *= d_gain[i]
-        _sum_ties(gain, size, totals, block * LANES)
-        _add_later(by_rank, size)
-        for i in range(size):
-            n[i] += by_rank[i]
-        for i in range(size):
-            gain[i] = d_gain[i]
+    words, (n_queries, n_distances, n_levels) = database[0], counts.shape
+    n_teams = max(1, MAX_VALUES // (TEAM_LANES * TEAM * n_levels * n_distances))
+    lanes = np.empty((min(n_teams, -(-n_queries // TEAM)), TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
+    team, offsets = np.empty(TEAM, np.uint64), np.empty(TEAM, np.uint64)
+    for first in range(0, n_queries, TEAM * len(lanes)):
+        last = min(first + TEAM * len(lanes), n_queries)
+        lanes[:] = 0
+        for g in range(len(bounds) - 1):
+            for start in range(bounds[g], bounds[g + 1], TEAM_BLOCK):
+                stop = min(start + TEAM_BLOCK, bounds[g + 1])
+                for t in range(first, last, TEAM):
+                    _fill_team(queries, table[:, g], query_group, t, last, n_distances, team, offsets)
+                    own = lanes[(t - first) // TEAM]
+                    _tally_team(words[start:stop], multiplicity[start:stop], team, offsets, own)
+        for q in range(first, last):
+            _add_lanes(lanes[(q - first) // TEAM, :, (q - first) % TEAM], counts[q])
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _fill_team(queries, levels, query_group, first, last, n_distances, team, offsets):
+    """Set the codes of the queries from `first` on, and the offsets of their levels for a group."""
+    for j in range(TEAM):
+        q = min(first + j, last - 1)  # a small last team repeats a query, whose counts are not used
+        team[j], offsets[j] = queries[q, 0], levels[query_group[q]] * n_distances
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _tally_team(words, items, team, offsets, lanes):
+    qa, qb, qc, qd = team[0], team[1], team[2], team[3]
+    a, b, c, d = offsets[0], offsets[1], offsets[2], offsets[3]
+    whole = len(words) // TEAM_LANES * TEAM_LANES
+    for i in range(0, whole, TEAM_LANES):
+        for lane in range(TEAM_LANES):
+            word, n = words[i + lane], items[i + lane]
+            lanes[lane, 0, a + popcount(word ^ qa)] += n
+            lanes[lane, 1, b + popcount(word ^ qb)] += n
+            lanes[lane, 2, c + popcount(word ^ qc)] += n
+            lanes[lane, 3, d + popcount(word ^ qd)] += n
+    for i in range(whole, len(words)):
+        word, n = words[i], items[i]
+        lanes[0, 0, a + popcount(word ^ qa)] += n
+        lanes[0, 1, b + popcount(word ^ qb)] += n
+        lanes[0, 2, c + popcount(word ^ qc)] += n
+        lanes[0, 3, d + popcount(word ^ qd)] += n
+
+
+# -- codes of at most 16 bits ------------------------------------------------------------------------------------------
+#
+# A code has an upper half h and a lower half x of 8 bits each. Of the items with one upper half, n_i(x, d) counts those
+# whose lower half differs from x in d of the first i bits and in no other bit:
+#
+#     n_0(x, 0) = number of items (h, x)
+#     n_{i+1}(x, d) = n_i(x, d) + n_i(x with bit i flipped, d - 1)
+#
+# A query (h', x') has n_8(x', d) items of each upper half h at distance d + popcount(h ^ h'). A query thus takes nine
+# additions for each of the 256 upper halves, and none for an item.
+#
+# This counts the items of all levels. Those of the most frequent level are what remains after the items of the other
+# levels, which are counted one by one, are subtracted.
+
+SHORT_BITS = 16
+HALF = 8  # bits of the lower half of a code
+SIDE = 2**HALF  # values of a half
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def fast_ap_terms(items, relevant, ends, totals, work):
-    """Write FastAP times the number of relevant items, and its derivatives, as `average_precision_terms` does."""
-    ranks, sums, precision, by_rank, by_relevant = work[0], work[1], work[2], work[3], work[4]
-    for block in range(len(ends)):
-        n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
-        size = len(n)
-        _add_up_both(n, p, size, ranks, sums)
-        for i in range(size):
-            rank = ranks[i + LANES]
-            precision[i] = sums[i + LANES] / rank if rank > 0 else 0.0
-            by_rank[i] = -p[i] * precision[i] / rank if rank > 0 else 0.0
-            by_relevant[i] = p[i] / rank if rank > 0 else 0.0
-        for i in range(size):
-            p[i] *= precision[i]
-        _sum_ties(p, size, totals, block * LANES)
-        _add_later_both(by_rank, by_relevant, size)
-        for i in range(size):
-            n[i] = by_rank[i]
-        for i in range(size):
-            p[i] = by_relevant[i] + precision[i]
+def short_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
+    """Do the same as `grouped_histogram` for codes of at most 16 bits; `counts` must be zeros."""
+    words, (n_queries, n_distances, n_levels) = database[0], counts.shape
+    totals = _count_all(queries[:, 0], words, multiplicity)
+    frequent = _frequent_levels(table, bounds, n_levels)[query_group]
+    lanes = np.empty((TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
+    team, offsets = np.empty(TEAM, np.uint64), np.empty(TEAM, np.uint64)
+    for first in range(0, n_queries, TEAM):
+        last = min(first + TEAM, n_queries)
+        lanes[:] = 0
+        for g in range(len(bounds) - 1):
+            is_counted = False
+            for q in range(first, last):
+                is_counted |= table[query_group[q], g] != frequent[q]
+            if is_counted:
+                _fill_team(queries, table[:, g], query_group, first, last, n_distances, team, offsets)
+                items = slice(bounds[g], bounds[g + 1])
+                _tally_team(words[items], multiplicity[items], team, offsets, lanes)
+        for q in range(first, last):
+            _add_lanes(lanes[:, q - first], counts[q])
+            counts[q, :, frequent[q]] = 0
+            for d in range(n_distances):
+                counts[q, d, frequent[q]] = totals[q, d] - counts[q, d].sum()
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def count_items(products, level, offset, scale, n_bins, places, counts, n, p, ends, n_relevant):
-    """Soft counts of the items `n` and relevant items `p` of each query, their first and last ties, and `n_relevant`.
+@nb.njit(nogil=True, error_model="numpy")
+def _frequent_levels(table, bounds, n_levels):
+    """Level of the most items, for each group of queries."""
+    frequent = np.empty(len(table), np.int64)
+    for row in range(len(table)):
+        sizes = np.zeros(n_levels, np.int64)
+        for g in range(table.shape[1]):
+            sizes[table[row, g]] += bounds[g + 1] - bounds[g]
+        frequent[row] = np.argmax(sizes)
+    return frequent
 
-    The distances in bins are ``scale * (offset - products)``, for products of shape (n_blocks * LANES, n), which are
-    replaced by the part of each item that the next bin gets. `places`, of the same shape, receives the bin of each
-    item; relevant items have a second set of bins, after one that only the query itself uses. Items of different
-    queries are added in turn, since a sum has to wait for the one before it in the same place.
+
+@nb.njit(nogil=True, error_model="numpy")
+def _count_all(queries, words, items):
+    """Numbers of items of each query at the distances from 0 to 16."""
+    mask, half = np.uint64(SIDE - 1), np.uint64(HALF)
+    grid = np.zeros((SIDE, SIDE), np.int64)  # number of items by upper and lower half
+    for i in range(len(words)):
+        grid[words[i] >> half, words[i] & mask] += items[i]
+    totals = np.zeros((len(queries), SHORT_BITS + 1), np.int64)
+    near = np.zeros((HALF + 2, SIDE), np.int64)
+    spare = np.zeros_like(near)
+    of_query = np.empty((SIDE, HALF + 1), np.int64)  # contiguous for one lower half
+    for upper in range(SIDE):
+        if grid[upper].any():
+            _count_half(grid[upper], near, spare, of_query)
+            for q in range(len(queries)):
+                first = np.int64(popcount(np.uint64(upper) ^ (queries[q] >> half)))
+                total, row = totals[q, first : first + HALF + 1], of_query[np.int64(queries[q] & mask)]
+                for d in range(HALF + 1):
+                    total[d] += row[d]
+    return totals
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _count_half(items, near, spare, of_query):
+    """Set ``near[d + 1, x]`` and ``of_query[x, d]`` to the number of items whose lower half is at distance d of x.
+
+    ``near[0]`` and ``spare[0]`` must be 0.
     """
-    n_queries, n_items = level.shape
-    relevant = (n_bins + 1) * LANES
-    zero, one, last_bin = products.dtype.type(0), products.dtype.type(1), np.int32(n_bins - 1)
-    bits = counts.view(np.int64)
-    for block in range(len(ends)):
-        for lane in range(LANES):
-            q = block * LANES + lane
-            values, place, spare = products[q], places[q], np.uint32(n_bins * LANES + lane)
-            if q >= n_queries:
-                for i in range(n_items):
-                    values[i], place[i] = zero, spare
+    near[1] = items
+    for i in range(0, HALF, 2):
+        _add_bit(near, i, spare)
+        _add_bit(spare, i + 1, near)
+    for x in range(SIDE):
+        for d in range(HALF + 1):
+            of_query[x, d] = near[d + 1, x]
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _add_bit(counts, i, result):
+    """Count the differences in one more bit, the first of x, which becomes the last one of the result."""
+    counts[i + 2] = 0  # no item differs in more bits so far
+    for d in range(1, i + 3):
+        same, closer, row = counts[d], counts[d - 1], result[d]
+        for x in range(SIDE // 2):
+            row[2 * x] = same[x] + closer[x + SIDE // 2]
+            row[2 * x + 1] = same[x + SIDE // 2] + closer[x]
+
+
+# -- weighted distances ------------------------------------------------------------------------------------------------
+
+
+@nb.njit(nogil=True, cache=True)
+def distance_keys(queries, database, table, own, group, levels, query_group, shift, keys):
+    """Write ``distance << shift | level`` of each query and item into `keys`, of shape (n_queries, n_items).
+
+    `table` has the weight of the differing bits of each byte of a code, `own` the item that a query leaves out (then
+    `keys` has one column less) or -1, and ``levels[query_group[i], group[j]]`` the level.
+    """
+    for i in range(len(queries)):
+        level, place = levels[query_group[i]], 0
+        for j in range(len(database)):
+            if j == own[i]:
                 continue
-            levels = level[q]
-            for i in range(n_items):
-                position = (offset - values[i]) * scale
-                b = np.int32(position)
-                b = b if b > 0 else np.int32(0)
-                b = b if b < last_bin else last_bin
-                part = position - products.dtype.type(b)
-                part = part if part > zero else zero
-                values[i] = part if part < one else one
-                b += np.int32(n_bins + 1) if levels[i] != 0 else np.int32(0)
-                place[i] = np.uint32(b) * np.uint32(LANES) + np.uint32(lane)
-            place[q] = spare
-        for i in range(4 * relevant):
-            counts[i] = 0.0
-        for i in range(n_items):
-            for lane in range(LANES):
-                place = places[block * LANES + lane, i]
-                counts[place] += 1.0
-                counts[np.uint64(2 * relevant) + place] += products[block * LANES + lane, i]
-        start, stop = np.int64(0), n_bins * LANES
-        while start < stop - LANES and not _has_items(bits, start, relevant):
-            start += LANES
-        while stop > start + LANES and not _has_items(bits, stop - LANES, relevant):
-            stop -= LANES
-        base = block * relevant
-        ends[block, 0], ends[block, 1] = base + start, base + stop + LANES
-        n_ties, p_ties = n[base : base + relevant], p[base : base + relevant]
-        uppers, relevant_uppers = counts[2 * relevant : 3 * relevant], counts[3 * relevant :]
-        for i in range(start, start + LANES):
-            n_ties[i], p_ties[i] = 0.0, 0.0
-        for i in range(start, stop):
-            n_ties[i + LANES] = uppers[i] + relevant_uppers[i]
-        for i in range(start, stop):
-            p_ties[i + LANES] = relevant_uppers[i]
-        for i in range(start, stop):
-            n_ties[i] += counts[i] + counts[relevant + i] - (uppers[i] + relevant_uppers[i])
-        for i in range(start, stop):
-            p_ties[i] += counts[relevant + i] - relevant_uppers[i]
-        _sum_ties(counts[relevant + start :], stop - start, n_relevant, block * LANES)
+            total = np.int64(0)
+            for byte in range(len(table)):
+                total += table[byte, queries[i, byte] ^ database[j, byte]]
+            keys[i, place] = (total << shift) | np.int64(level[group[j]])
+            place += 1
 
 
-@nb.njit(nogil=True, error_model="numpy")
-def _has_items(bits, start, relevant):
-    """Whether a bin has items of a query of the block, from the bits of the counts."""
-    total = bits[start] | bits[relevant + start]
-    for i in range(start + 1, start + LANES):
-        total |= bits[i] | bits[relevant + i]
-    return total != 0
+@nb.njit(nogil=True, cache=True)
+def count_ties(keys, shift, n_ties):
+    """Write the number of distinct distances of each query into `n_ties`; the keys of a query must ascend."""
+    for i in range(len(keys)):
+        n_ties[i], last = 0, np.int64(-1)
+        for key in keys[i]:
+            if key >> shift != last:
+                last = key >> shift
+                n_ties[i] += 1
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def count_gains(places, parts, level, masses, discounts, n_bins, gains, normalizers):
-    """Gains of the ties of each query, and as `normalizers` of shape (n,) its DCG with the items sorted by level.
-
-    `places`, `parts` and `level` are those of `count_items`, and `masses` the gains of the levels.
-    """
-    level_totals = np.empty(len(masses), np.int64)
-    relevant = np.uint32((n_bins + 1) * LANES)
-    gains[:] = 0.0
-    for q in range(len(level)):
-        level_totals[:] = 0
-        base = q // LANES * (n_bins + 1) * LANES
-        for i in range(level.shape[1]):
-            if places[q, i] >= relevant:
-                d, part, v = base + np.int64(places[q, i] - relevant), parts[q, i], level[q, i]
-                gains[d] += masses[v] * (1 - part)
-                gains[d + LANES] += masses[v] * part
-                level_totals[v] += 1
-        ideal, before = 0.0, 0
-        for v in range(len(masses) - 1, -1, -1):
-            last = before + level_totals[v]
-            ideal += masses[v] * (discounts[last] - discounts[before])
-            before = last
-        normalizers[q] = ideal
-
-
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_m, table, slopes):
-    """Write the derivatives of the metric of each row by half its products, of shape (n, n), into `slopes`.
-
-    `d_n` and `d_m` are its derivatives by the number of items and by their mass in each tie, and `factors`, of shape
-    (n,), are multiplied in. The last bin and the place of the query itself must be 0 in `table`, which is overwritten.
-    """
-    relevant = len(table) // 2
-    for q in range(len(level)):
-        block = q // LANES
-        if q % LANES == 0:
-            start, stop, base = ends[block, 0], ends[block, 1] - LANES, block * relevant
-            n_lanes = min(LANES, len(level) - q)
-            for i in range(start, stop, LANES):
-                for lane in range(n_lanes):
-                    # the derivative by a product: a larger product moves the item to a nearer tie
-                    tie, factor = i + lane, scale * factors[q + lane]
-                    by_n, by_m = (d_n[tie] - d_n[tie + LANES]) * factor, (d_m[tie] - d_m[tie + LANES]) * factor
-                    table[tie - base] = by_n
-                    table[relevant + tie - base] = by_m if is_graded else by_n + by_m
-        for i in range(level.shape[1]):
-            slopes[q, i] = table[places[q, i]]
-        if is_graded:
-            for i in range(level.shape[1]):
-                if places[q, i] >= relevant:
-                    slopes[q, i] = table[places[q, i] - relevant] + masses[level[q, i]] * slopes[q, i]
-
-
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def add_transposed(slopes, weights, sums):
-    """Write ``weights[:, None] * slopes`` plus its transpose, of shape (n, n), into `sums`, which may be `slopes`."""
-    n, tile = len(slopes), np.empty((TILE, TILE), slopes.dtype)
-    n_whole = n - n % TILE
-    for a in range(0, n_whole, TILE):
-        for b in range(a, n_whole, TILE):
-            for j in range(TILE):
-                for i in range(TILE):
-                    tile[i, j] = weights[b + j] * slopes[b + j, a + i]
-            for i in range(TILE):
-                for j in range(TILE):
-                    tile[i, j] += weights[a + i] * slopes[a + i, b + j]
-                    sums[a + i, b + j] = tile[i, j]
-            for j in range(TILE):
-                for i in range(TILE):
-                    sums[b + j, a + i] = tile[i, j]
-    for i in range(n_whole, n):
-        for j in range(i + 1):
-            sums[i, j] = weights[i] * slopes[i, j] + weights[j] * slopes[j, i]
-            sums[j, i] = sums[i, j]
+@nb.njit(nogil=True, cache=True)
+def fill_ties(keys, shift, unit, starts, counts, distances):
+    """Write the ties of each query from ``starts[i]`` on: ``distance * unit``, and the number of items by level."""
+    for i in range(len(keys)):
+        tie, last = starts[i] - 1, np.int64(-1)
+        for key in keys[i]:
+            distance = key >> shift
+            if distance != last:
+                tie += 1
+                last = distance
+                distances[tie] = distance * unit
+            counts[tie, key - (distance << shift)] += 1

@@ -13,9 +13,8 @@ from skhash._encoding import encode_block
 from skhash._estimators import find_hasher, hasher_input
 from skhash.affinity import NeighborAffinity, resolve_affinity
 from skhash.affinity._targets import as_targets
-from skhash.metrics.counting import relevance_histogram
 from skhash.metrics.evaluation import Ranking
-from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.histogram import RelevanceHistogram, relevance_histogram
 
 #: results of blocks that are combined at a time, which bounds the memory
 SPLIT_EVERY = 8

@@ -20,9 +20,19 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from skhash._validation.options import check_option
-from skhash.metrics._precision_sums import bracket_term, tie_terms
-from skhash.metrics._queries import TIES, check_cutoff, check_whole, over_queries
-from skhash.metrics._ties import divide, items_before, per_item, tied_relevance
+from skhash.metrics._ties import (
+    TIES,
+    check_cutoff,
+    check_whole,
+    digamma,
+    divide,
+    items_before,
+    over_queries,
+    per_item,
+    polygamma,
+    ranks_within,
+    tied_relevance,
+)
 from skhash.metrics.histogram import RelevanceHistogram
 
 _MAX_PAIRS = 2**18  # pairs of a query and a number of relevant items that are computed at once
@@ -107,12 +117,38 @@ def _expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "releva
 
 
 def _precision_sums(n: Any, p: Any, k: int | None = None) -> Any:
-    """Expected sum of the precisions at the relevant ranks of each tie, up to rank k, by the formula above."""
-    if k is None and getattr(n, "requires_grad", False):
-        from skhash.metrics._precision_sums_torch import PrecisionSums  # the same formula, with its derivative by hand
+    """Expected sum of the precisions at the relevant ranks of each tie, up to rank k, by the formula above.
 
-        return PrecisionSums.apply(n, p)
-    return per_item(p, n) * bracket_term(p, tie_terms(n, p, k))
+    The bracket is written as ``r_d * excess + (N+_{d-1} + 1) * harmonic`` with ``excess = m - (N_{d-1} + 1) *
+    harmonic``. Near n_d = 1, where r_d has a pole, ``excess / (n_d - 1)`` is a series.
+    """
+    xp = array_namespace(n)
+    before, ranks = ranks_within(n)[..., :-1], ranks_within(n, k)
+    counted = n if k is None else xp.diff(ranks, axis=-1)
+    harmonic = xp.diff(digamma(ranks + 1), axis=-1)  # psi(T + 1) - psi(N_{d-1} + 1)
+    excess = counted - (before + 1) * harmonic
+    single = xp.abs(n - 1) < 1e-3
+    divisor = xp.where(single, xp.inf, n - 1)
+    if k is not None:
+        # ranks are compared, since a difference of soft ranks can be below n by rounding
+        is_cut = before + n > k
+        single = single & ~is_cut
+        # bounds the ratio of a cut tie of fewer than two soft items; exact for whole items
+        divisor = xp.where(single, xp.inf, xp.where(is_cut & (n < 2), 1.0, n - 1))
+    if isinstance(n, np.ndarray):  # one whole relevant item adds 0, but torch needs the gradient
+        single = single & (p > 0) & ((n != 1) | (p != 1))
+    bracket = (p - 1) * (1 / divisor) * excess + (items_before(p) + 1) * harmonic
+    where = xp.nonzero(single)
+    bracket[where] += (p[where] - 1) * _near_one(n[where] - 1, before[where] + 2)
+    return per_item(p, n) * bracket
+
+
+def _near_one(c: Any, x: Any) -> Any:
+    """[n_d - (N_{d-1} + 1) harmonic] / c at c = n_d - 1 near 0 and x = N_{d-1} + 2.
+
+    It is the Taylor series around c = 0, to second order so that the gradient is accurate, too.
+    """
+    return 1 - (x - 1) * (polygamma(1, x) + polygamma(2, x) * c / 2 + polygamma(3, x) * c**2 / 6)
 
 
 def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> tuple[Any, Any]:

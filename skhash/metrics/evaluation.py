@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._distances import Estimates
-from skhash.metrics._queries import check_histogram, mean_over_queries
-from skhash.metrics.counting import iter_histograms
-from skhash.metrics.histogram import RelevanceHistogram
+from skhash.codes._search import Estimates
+from skhash.metrics._ties import check_histogram, mean_over_queries
+from skhash.metrics.histogram import RelevanceHistogram, iter_histograms
 from skhash.metrics.metric import Metric
 
 

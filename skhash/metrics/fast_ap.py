@@ -16,8 +16,7 @@ objective of :class:`skhash.TALRHasher`.
 
 from typing import Any
 
-from skhash.metrics._queries import over_queries
-from skhash.metrics._ties import divide, items_before, tied_relevance
+from skhash.metrics._ties import divide, items_before, over_queries, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 
 

@@ -1,21 +1,39 @@
-"""The core of the library: a ranking by distance is a histogram.
+"""The core of the library: a ranking by distance is a histogram, and how it is counted.
 
 For one query, n[d, v] items of affinity level v lie at distance d. Items at the same
 distance are tied, so a tie-aware metric depends only on the histogram, and the
 histograms of two shards of a database add.
+
+Counts come from the kernels, or by sorting. Each pair of *distinct* targets is compared once.
+Equal codes are merged where this is faster, and queries are taken in chunks, so that memory
+stays bounded for a database of any size. `benchmarks/histogram.py` times these choices.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from skhash._chunks import memory_chunks
-from skhash._validation.numeric import numeric
-from skhash.metrics._arrays import merge_ties, spread_levels
+from skhash._threads import run_in_slices
+from skhash._validation.numeric import is_count, numeric
+from skhash.affinity import level_indices, resolve_affinity
+from skhash.affinity._targets import as_targets, distinct_targets
+from skhash.codes import as_packed, check_same_nbits, quantize_weights
+from skhash.codes._bits import item_words, memory_chunks, read_only
+from skhash.codes._search import Estimates, HammingDistance, real_distance, without_self
 from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
+
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.integer[Any]]
+
+MANY = 100  # queries from which sorting the database is faster
+LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
+LONG = 64  # items per group from which a scan group by group is faster
+SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
+SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
 
 #: kind of the bytes, and names of the arrays of both layouts
 _KIND = "RelevanceHistogram"
@@ -203,9 +221,9 @@ class RelevanceHistogram:
             query, distances, counts = (
                 np.concatenate(parts) for parts in zip(self._ties(levels), other._ties(levels), strict=True)
             )
-            counts, distances, indptr = merge_ties(self.n_queries, query, distances, counts)
+            counts, distances, indptr = _merge_ties(self.n_queries, query, distances, counts)
             return RelevanceHistogram(counts, levels, distances, indptr)
-        a, b = (_wide(spread_levels(H.counts, H.levels, levels)) for H in (self, other))
+        a, b = (_wide(_spread_levels(H.counts, H.levels, levels)) for H in (self, other))
         if a.shape != b.shape:
             raise ValueError(
                 "Histograms of shards must have the same number of bits. "
@@ -277,11 +295,530 @@ class RelevanceHistogram:
 
     def _ties(self, levels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
         """Query, distance and counts over `levels` of each tie."""
-        counts = spread_levels(self.counts, self.levels, levels)
+        counts = _spread_levels(self.counts, self.levels, levels)
         if self.is_ragged:
             return np.repeat(np.arange(self.n_queries), np.diff(self.indptr)), self.distances, counts
         query, distance = np.nonzero(counts.sum(axis=2))
         return query, distance.astype(np.float64), counts[query, distance]
+
+
+def relevance_histogram(
+    query_codes: npt.ArrayLike,
+    database_codes: npt.ArrayLike,
+    query_y: Any,
+    database_y: Any = None,
+    affinity: str | Callable[[Any, Any], Any] = "auto",
+    *,
+    bit_weights: npt.ArrayLike | None = None,
+    exclude_self: bool = False,
+    nbits: int | None = None,
+) -> RelevanceHistogram:
+    """Numbers of database items of each query by Hamming distance and affinity level.
+
+    Parameters
+    ----------
+    query_codes : array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
+        Bits as ``transform`` returns them, or packed codes with `nbits`.
+    database_codes : array-like of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
+        The same for the database.
+    query_y : array-like of shape (n_queries, ...)
+        Targets of the queries, of the kind that the affinity compares.
+    database_y : array-like of shape (n_items, ...), default=None
+        Targets of the database; if None, `query_y`.
+    affinity : "auto" or callable, default="auto"
+        Which items are relevant, see :mod:`skhash.affinity`. A DistanceAffinity must be
+        fitted on the training samples, so that shards share its thresholds.
+    bit_weights : array-like of shape (nbits,), default=None
+        Weights of the Hamming distance; the result is then ragged.
+    exclude_self : bool, default=False
+        Leave item i out of the ranking of query i, if the queries are the database.
+    nbits : int, default=None
+        Number of bits of packed codes; None means that the codes are bits.
+
+    Returns
+    -------
+    RelevanceHistogram
+        Dense for plain distances, ragged for weighted ones.
+
+    Raises
+    ------
+    ValueError
+        If codes and targets do not match, or the affinity does not fit them.
+
+    Examples
+    --------
+    >>> from skhash.metrics import relevance_histogram
+    >>> codes, y = [[0, 0], [0, 1], [1, 1]], ["cat", "cat", "dog"]
+    >>> relevance_histogram(codes, codes, y, exclude_self=True).counts.tolist()
+    [[[0, 0], [0, 1], [1, 0]], [[0, 0], [1, 1], [0, 0]], [[0, 0], [1, 0], [1, 0]]]
+    """
+    return concatenate(
+        iter_histograms(
+            query_codes,
+            database_codes,
+            query_y,
+            database_y,
+            affinity=affinity,
+            bit_weights=bit_weights,
+            exclude_self=exclude_self,
+            nbits=nbits,
+        )
+    )
+
+
+def iter_histograms(
+    query_codes: npt.ArrayLike,
+    database_codes: npt.ArrayLike,
+    query_y: Any,
+    database_y: Any = None,
+    affinity: str | Callable[[Any, Any], Any] = "auto",
+    *,
+    bit_weights: npt.ArrayLike | None = None,
+    exclude_self: bool = False,
+    nbits: int | None = None,
+    query_activations: npt.NDArray[np.floating] | None = None,
+    candidates: int | None = None,
+    estimates: Estimates | None = None,
+) -> Iterator[RelevanceHistogram]:
+    """Histograms of successive chunks of queries.
+
+    :func:`relevance_histogram` concatenates them. Weighted distances have nearly as
+    many ties as items: if only values of metrics are needed, chunks save memory.
+
+    Parameters
+    ----------
+    query_codes, database_codes, query_y, database_y : array-like
+        As in :func:`relevance_histogram`.
+    affinity : "auto" or callable, default="auto"
+        As in :func:`relevance_histogram`.
+    bit_weights : array-like of shape (nbits,), default=None
+        As in :func:`relevance_histogram`.
+    exclude_self : bool, default=False
+        As in :func:`relevance_histogram`.
+    nbits : int, default=None
+        As in :func:`relevance_histogram`.
+    query_activations : ndarray of shape (n_queries, nbits), default=None
+        Real queries, which rank items by their inner product with the signs of the bits.
+    candidates : int, default=None
+        Number of items, the first by Hamming distance, that real queries put in order; None for all.
+    estimates : Estimates, default=None
+        Terms that turn the scores of real queries into distances, from the factors of the items.
+
+    Yields
+    ------
+    RelevanceHistogram
+        Of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
+
+    Raises
+    ------
+    ValueError
+        If codes, real queries and targets do not match, or `candidates` is not None or an int >= 1.
+
+    Examples
+    --------
+    >>> from skhash.metrics import iter_histograms
+    >>> [H.n_queries for H in iter_histograms([[0], [1]], [[1], [1]], [0, 1], [1, 0])]
+    [2]
+    """
+    database_y = query_y if database_y is None else database_y
+    database, database_nbits = as_packed(database_codes, nbits, "database_codes")
+    queries, nbits = as_packed(query_codes, nbits, "query_codes")
+    check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
+    pairs = _PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
+    words, items, bytes_per_query = item_words(queries), item_words(database), 64 * len(database)
+    count: Callable[[slice], RelevanceHistogram]
+    if query_activations is not None:
+        activations = numeric(query_activations, "query_activations")
+        if activations.shape != (len(queries), nbits) or not np.isfinite(activations).all():
+            raise ValueError(
+                "`query_activations` must be finite, with one value per query and bit, shape "
+                f"{(len(queries), nbits)}. Got shape {activations.shape}, or NaN or infinity."
+            )
+        if candidates is not None and not is_count(candidates):
+            raise ValueError(f"`candidates` must be None or an int >= 1. Got {candidates!r} instead.")
+        count = _RealCounts(words, items, activations, candidates, estimates, pairs)
+    elif bit_weights is not None:
+        count = _WeightedCounts(words, items, *quantize_weights(bit_weights, nbits), pairs)
+    else:
+        count = _PlainCounts(words, items, nbits, pairs)
+        bytes_per_query = 24 * pairs.n_groups + 64 * (nbits + 1)
+    for chunk in memory_chunks(len(queries), bytes_per_query):
+        yield count(chunk)
+
+
+def histogram_from_distances(
+    distances: npt.ArrayLike,
+    query_y: Any,
+    database_y: Any = None,
+    affinity: str | Callable[[Any, Any], Any] = "auto",
+    *,
+    exclude_self: bool = False,
+) -> RelevanceHistogram:
+    """Numbers of database items of each query by distances of any kind and affinity level.
+
+    For similarity scores pass ``-scores``.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n_queries, n_items)
+        Finite real distances; equal ones are ties.
+    query_y : array-like of shape (n_queries, ...)
+        Targets of the queries.
+    database_y : array-like of shape (n_items, ...), default=None
+        Targets of the database; if None, `query_y`.
+    affinity : "auto" or callable, default="auto"
+        Which items are relevant, see :mod:`skhash.affinity`.
+    exclude_self : bool, default=False
+        Leave item i out of the ranking of query i.
+
+    Returns
+    -------
+    RelevanceHistogram
+        In the ragged layout.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not match, or a distance is not finite.
+
+    Examples
+    --------
+    >>> from skhash.metrics import average_precision, histogram_from_distances
+    >>> H = histogram_from_distances([[0.1, 0.7, 0.3]], ["a"], ["a", "a", "b"])
+    >>> round(float(average_precision(H)), 4)
+    0.8333
+    """
+    distances = numeric(distances, "distances").astype(np.float64, copy=False)
+    if distances.ndim != 2:
+        raise ValueError(
+            f"`distances` must be a matrix, shape (n_queries, n_items). Got shape {distances.shape} instead."
+        )
+    if not np.isfinite(distances).all():
+        raise ValueError("`distances` must be finite. Got NaN or infinity.")
+    database_y = query_y if database_y is None else database_y
+    pairs = _PairLevels(len(distances), distances.shape[1], query_y, database_y, affinity, exclude_self)
+    chunks = memory_chunks(len(distances), 64 * distances.shape[1])
+    return concatenate(_count_distances(distances[chunk], chunk, pairs) for chunk in chunks)
+
+
+class _PairLevels:
+    """Levels of all pairs of queries and items, computed once for each pair of distinct targets."""
+
+    def __init__(
+        self, n_queries: int, n_items: int, query_y: Any, database_y: Any, affinity: Any, exclude_self: bool
+    ) -> None:
+        if not n_queries or not n_items:
+            raise ValueError(
+                "`query_codes` and `database_codes` must have at least one sample each. "
+                f"Got {n_queries} queries and {n_items} database items."
+            )
+        if exclude_self and (n_queries == 1 or n_queries != n_items):
+            raise ValueError(
+                "`exclude_self` must be False unless the queries are the database, with at least 2 samples. "
+                f"Got {n_queries} queries and {n_items} items."
+            )
+        targets = {"query_y": as_targets(query_y, "query_y"), "database_y": as_targets(database_y, "database_y")}
+        for (name, y), n, samples in zip(
+            targets.items(), (n_queries, n_items), ("queries", "database items"), strict=True
+        ):
+            if y.shape[0] != n:
+                raise ValueError(
+                    f"`{name}` must have one target per sample. Got {y.shape[0]} targets for {n} {samples}."
+                )
+        query_y, database_y = targets.values()
+        self.affinity, self.exclude_self = resolve_affinity(affinity, database_y), exclude_self
+        first, self.query_group = distinct_targets(query_y)
+        self.query_targets = query_y[first]
+        first, self.database_group = distinct_targets(database_y)
+        if getattr(self.affinity, "depends_on_all_items", False):
+            first = self.database_group = np.arange(n_items)
+        self.database_targets, self.n_groups = database_y[first], len(first)
+
+    def table(self, queries: slice) -> tuple[Integers, Integers, npt.NDArray[Any]]:
+        """Level indices of a slice of queries (n_query_groups, n_groups), the row of each query, and the levels."""
+        groups, group = np.unique(self.query_group[queries], return_inverse=True)
+        indices, levels = level_indices(self.affinity, self.query_targets[groups], self.database_targets)
+        return indices, group, levels
+
+
+class _PlainCounts:
+    """Dense histograms of queries by Hamming distance."""
+
+    def __init__(self, queries: Words, database: Words, nbits: int, pairs: _PairLevels) -> None:
+        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
+        words, group, self.multiplicity = _merge_equal(
+            np.ascontiguousarray(database.T), pairs.database_group, len(queries)
+        )
+        self.is_merged = len(group) < len(database)
+        self.is_grouped = len(queries) >= MANY and len(group) >= LONG * pairs.n_groups
+        self.words, self.groups = words, group.astype(np.uint32)
+        if self.is_grouped:  # the items in the order of their targets, and the bounds of the targets
+            if (group[1:] < group[:-1]).any():
+                small = group.astype(np.uint16) if pairs.n_groups <= 2**16 else group  # sorted by radix
+                self.words = np.ascontiguousarray(words[:, np.argsort(small, kind="stable")])
+            self.groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
+
+    def __call__(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries."""
+        table, query_group, levels = self.pairs.table(chunk)
+        queries, places, repeats = self.queries[chunk], query_group, None
+        kernel, min_size = self._kernel(len(queries))
+        if self.is_merged or min_size > 1:  # distinct queries, in the order of their groups: faster for tables
+            first, repeats = _distinct_queries(queries, places)
+            queries, places = queries[first], places[first]
+        counts = np.zeros((len(places), self.nbits + 1, len(levels)), dtype=np.int64)
+
+        def count(part: slice) -> None:
+            kernel(queries[part], self.words, self.multiplicity, self.groups, table, places[part], counts[part])
+
+        run_in_slices(count, len(places), min_size=min_size)
+        counts = counts if repeats is None else counts[repeats]
+        if self.pairs.exclude_self:
+            own = table[query_group, self.pairs.database_group[chunk]]
+            distance = np.bitwise_count(self.queries[chunk] ^ self.database[chunk]).sum(axis=1, dtype=np.int64)
+            counts[np.arange(len(own)), distance, own] -= 1
+        return RelevanceHistogram(counts, levels)
+
+    def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
+        """Fastest kernel, and the smallest number of queries that a thread takes."""
+        from skhash.metrics import _kernels
+
+        n_words, n_items = self.words.shape
+        if not self.is_grouped:
+            return _kernels.hamming_histogram, 1
+        is_short = self.nbits <= _kernels.SHORT_BITS and n_items >= SHORT_ITEMS
+        if is_short and n_queries * n_items >= SHORT_PAIRS:
+            return _kernels.short_histogram, SHORT_QUERIES
+        return (_kernels.grouped_words if n_words == 1 else _kernels.grouped_histogram), 1
+
+
+def _merge_equal(words: Words, group: Integers, n_queries: int) -> tuple[Words, Integers, Integers]:
+    """Codes, groups and multiplicities, with items of equal code and target merged if this halves the scan."""
+    n_items = words.shape[1]
+    unmerged = words, group, np.ones(n_items, dtype=np.int64)
+    sample = slice(None, None, -(-n_items // 16_384))  # a sample of the items
+    if n_queries < MANY or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
+        return unmerged
+    keys, code_bits = _keys(words, group)
+    if code_bits is None:
+        if _share_of_distinct(keys) > 0.5:
+            return unmerged
+        order = np.lexsort((*words, group))
+        rows = np.vstack([words, group.astype(np.uint64)])[:, order]
+    else:
+        keys.sort()
+        rows = keys[None]
+    begins = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
+    if len(begins) > n_items / 2:
+        return unmerged
+    rows = rows[:, begins]
+    if code_bits is not None:
+        rows = np.vstack([rows & np.uint64(2**code_bits - 1), rows >> np.uint64(code_bits)])
+    return np.ascontiguousarray(rows[:-1]), rows[-1].astype(np.int64), np.diff(begins, append=n_items)
+
+
+def _distinct_queries(words: Words, group: Integers) -> tuple[Integers, Integers]:
+    """Indices of the queries with distinct code and target, and for each query the index of its equal among them."""
+    keys, code_bits = _keys(words.T, group)
+    everything = np.arange(len(group))
+    if code_bits is None:
+        return everything, everything
+    _, first, repeats = np.unique(keys, return_index=True, return_inverse=True)
+    return first, repeats
+
+
+def _keys(words: Words, group: Integers) -> tuple[npt.NDArray[np.unsignedinteger[Any]], int | None]:
+    """Integer of each pair of code and group, and its number of bits of the code; keys ascend with group and code.
+
+    If these do not fit into 64 bits, the integers are hashes, and the number is None.
+    """
+    code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
+    if len(words) == 1 and code_bits + group_bits < 64:
+        dtype: Any = (
+            np.uint32 if code_bits + group_bits <= 32 else np.uint64
+        )  # smaller integers are sorted in half the time
+        return (group.astype(dtype) << dtype(code_bits)) | words[0].astype(dtype), code_bits
+    key = group.astype(np.uint64)
+    for row in words:
+        key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + row
+    return key, None
+
+
+def _share_of_distinct(keys: npt.NDArray[Any]) -> float:
+    """Share of distinct integers, which are sorted in place."""
+    keys.sort()
+    return (1 + int(np.count_nonzero(keys[1:] != keys[:-1]))) / len(keys)
+
+
+class _WeightedCounts:
+    """Ragged histograms of queries by weighted Hamming distance."""
+
+    def __init__(
+        self, queries: Words, database: Words, weights: npt.NDArray[np.int64], unit: float, pairs: _PairLevels
+    ) -> None:
+        from skhash.codes._kernels import byte_table
+
+        self.queries, self.database, self.pairs = queries.view(np.uint8), database.view(np.uint8), pairs
+        self.table, self.unit = byte_table(weights), unit
+
+    def __call__(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries; an item is one integer of distance and level, and these are sorted."""
+        from skhash.metrics import _kernels
+
+        table, query_group, levels = self.pairs.table(chunk)
+        queries, n_items, is_without_self = self.queries[chunk], len(self.database), self.pairs.exclude_self
+        if len(levels) > 1 << LEVEL_BITS:
+            return self._count_levels(chunk)
+        n_queries, shift = len(query_group), (len(levels) - 1).bit_length()
+        own = np.arange(chunk.start, chunk.stop) if is_without_self else np.full(n_queries, -1)
+        keys = np.empty((n_queries, n_items - is_without_self), dtype=np.int64)
+        n_ties = np.empty(n_queries, dtype=np.int64)
+
+        def rank(part: slice) -> None:
+            of_items = self.database, self.table, own[part], self.pairs.database_group
+            _kernels.distance_keys(queries[part], *of_items, table, query_group[part], shift, keys[part])
+            keys[part].sort(axis=1)
+            _kernels.count_ties(keys[part], shift, n_ties[part])
+
+        run_in_slices(rank, n_queries)
+        indptr = np.concatenate([[0], np.cumsum(n_ties)])
+        small = n_items <= np.iinfo(np.int32).max
+        counts = np.zeros((indptr[-1], len(levels)), dtype=np.int32 if small else np.int64)
+        distances = np.empty(indptr[-1])
+
+        def fill(part: slice) -> None:
+            _kernels.fill_ties(keys[part], shift, self.unit, indptr[part], counts, distances)
+
+        run_in_slices(fill, n_queries)
+        return RelevanceHistogram(counts, levels, distances, indptr)
+
+    def _count_levels(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries, with more levels than fit into the integers."""
+        from skhash.codes._kernels import byte_table_distances
+
+        queries = self.queries[chunk]
+        distances = np.empty((len(queries), len(self.database)), dtype=np.int64)
+        given = read_only(self.database), self.table
+        run_in_slices(
+            lambda part: byte_table_distances(read_only(queries[part]), *given, distances[part]), len(queries)
+        )
+        return _count_distances(distances * self.unit, chunk, self.pairs)
+
+
+class _RealCounts:
+    """Ragged histograms of real queries, of shape (n_queries, nbits).
+
+    They order the first `candidates` items by Hamming distance; the other items follow by Hamming distance.
+    """
+
+    def __init__(
+        self,
+        queries: Words,
+        database: Words,
+        activations: npt.NDArray[np.floating],
+        candidates: int | None,
+        estimates: Estimates | None,
+        pairs: _PairLevels,
+    ) -> None:
+        self.items, self.everything, self.pairs = database, np.arange(len(database))[None], pairs
+        self.real, self.by_code = real_distance(activations, estimates), HammingDistance(queries)
+        # one more, since a query finds itself
+        self.n_first = len(database) if candidates is None else candidates + pairs.exclude_self
+
+    def __call__(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries."""
+        distances = np.empty((chunk.stop - chunk.start, len(self.items)))
+
+        def rank(part: slice) -> None:
+            distances[part] = self._distances(slice(chunk.start + part.start, chunk.start + part.stop))
+
+        run_in_slices(rank, len(distances))
+        return _count_distances(distances, chunk, self.pairs)
+
+    def _distances(self, queries: slice) -> npt.NDArray[Any]:
+        """Distances of some queries from all items."""
+        real, items = self.real, self.items
+        if self.n_first >= len(items):
+            return np.asarray(real.to_items(queries, items, self.everything) * real.units[queries])
+        nearest = self.by_code.nearest(queries, items, 0, len(items), self.n_first)
+        shortlist = (without_self(nearest, queries.start) if self.pairs.exclude_self else nearest).indices
+        first = real.to_items(queries, items, shortlist)
+        rest = 2.0 + self.by_code.to_items(queries, items, self.everything)  # after any distance of a real query
+        distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
+        np.put_along_axis(distances, shortlist, first.astype(float), axis=1)
+        return np.asarray(distances)
+
+
+def _count_distances(distances: npt.NDArray[Any], queries: slice, pairs: _PairLevels) -> RelevanceHistogram:
+    """Ragged histogram of a slice of queries by their distances, of shape (n_queries, n_items)."""
+    table, query_group, levels = pairs.table(queries)
+    if pairs.exclude_self:
+        distances = distances.copy()
+        distances[np.arange(len(distances)), np.arange(queries.start, queries.stop)] = np.inf
+    level_index = table[query_group][:, pairs.database_group]
+    order = np.argsort(distances, axis=1)
+    distances = np.take_along_axis(distances, order, axis=1)
+    level_index = np.take_along_axis(level_index, order, axis=1)
+    kept = np.isfinite(distances)
+    begins = kept.copy()
+    begins[:, 1:] &= distances[:, 1:] != distances[:, :-1]
+    tie = np.cumsum(begins.ravel())[kept.ravel()] - 1
+    n_ties, n_levels = int(begins.sum()), len(levels)
+    cell = tie * n_levels + level_index[kept]
+    counts = np.bincount(cell, minlength=n_ties * n_levels).reshape(n_ties, n_levels)
+    indptr = np.concatenate([[0], np.cumsum(begins.sum(axis=1))])
+    return RelevanceHistogram(counts, levels, distances[begins], indptr)
+
+
+def concatenate(histograms: Iterable[RelevanceHistogram]) -> RelevanceHistogram:
+    """Histogram of all queries over the union of the levels, from those of successive queries of one layout."""
+    histograms = iter(histograms)
+    first, second = next(histograms), next(histograms, None)
+    if second is None:
+        return first
+    if first.is_ragged:
+        return _concatenate_ragged(first.levels, chain([first, second], histograms))
+    parts = [first, second, *histograms]
+    levels = np.unique(np.concatenate([h.levels for h in parts]))
+    return RelevanceHistogram(np.concatenate([_spread_levels(h.counts, h.levels, levels) for h in parts]), levels)
+
+
+def _concatenate_ragged(levels: npt.NDArray[Any], histograms: Iterable[RelevanceHistogram]) -> RelevanceHistogram:
+    """Ragged histogram of all queries; it grows in place, so that few parts are in memory with it."""
+    ends, distances = [np.zeros(1, dtype=np.int64)], np.empty(0)
+    counts = np.empty((0, len(levels)), dtype=np.int32)
+    for H in histograms:
+        union = np.union1d(levels, H.levels)
+        part = _spread_levels(H.counts, H.levels, union)
+        counts = _spread_levels(counts, levels, union).astype(np.result_type(counts, part), copy=False)
+        levels, n_ties = union, len(distances)
+        for array, more in ((counts, part), (distances, H.distances)):
+            # no other reference exists, and the system grows large arrays without a copy
+            array.resize((n_ties + len(more), *array.shape[1:]), refcheck=False)
+            array[n_ties:] = more
+        ends.append(H.indptr[1:] + n_ties)
+    return RelevanceHistogram(counts, levels, distances, np.concatenate(ends))
+
+
+def _spread_levels(counts: Any, levels: npt.NDArray[Any], all_levels: npt.NDArray[Any]) -> Any:
+    """Counts over the larger set `all_levels`, of shape (..., n_all_levels), 0 for the new levels."""
+    if np.array_equal(levels, all_levels):
+        return counts
+    spread = np.zeros((*counts.shape[:-1], len(all_levels)), dtype=counts.dtype)
+    spread[..., np.searchsorted(all_levels, levels)] = counts
+    return spread
+
+
+def _merge_ties(
+    n_queries: int, query: Integers, distances: npt.NDArray[np.float64], counts: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], Integers]:
+    """Counts, distances and `indptr` of ties sorted by query and distance, with ties of equal distance merged."""
+    order = np.lexsort((distances, query))
+    query, distances = query[order], distances[order]
+    begins = np.ones(len(query), dtype=bool)
+    begins[1:] = (query[1:] != query[:-1]) | (distances[1:] != distances[:-1])
+    merged = np.add.reduceat(counts[order], np.flatnonzero(begins), axis=0) if len(query) else counts
+    return merged, distances[begins], np.searchsorted(query[begins], np.arange(n_queries + 1))
 
 
 def _wide(counts: Any) -> Any:

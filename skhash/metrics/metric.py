@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 from skhash._validation.names import with_nearest
-from skhash.metrics._queries import NO_PAIR, NO_RELEVANT_ITEM, check_cutoff
+from skhash.metrics._ties import NO_PAIR, NO_RELEVANT_ITEM, check_cutoff
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram

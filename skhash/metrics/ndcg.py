@@ -15,8 +15,17 @@ import numpy.typing as npt
 from array_api_compat import array_namespace
 
 from skhash._validation.options import check_option
-from skhash.metrics._queries import DISCOUNTS, TIES, check_cutoff, over_queries
-from skhash.metrics._ties import cumulative_discount, divide, per_item, ranks_within, tied_ranking
+from skhash.metrics._ties import (
+    DISCOUNTS,
+    TIES,
+    check_cutoff,
+    cumulative_discount,
+    divide,
+    over_queries,
+    per_item,
+    ranks_within,
+    tied_ranking,
+)
 from skhash.metrics.histogram import RelevanceHistogram
 
 _TABLE = 2**20  # discounts are summed one by one up to this rank, and integrated beyond, with an error of 1e-14

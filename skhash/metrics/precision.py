@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from skhash.metrics._cutoff import check_rank_or_radius, retrieved
-from skhash.metrics._queries import over_queries
-from skhash.metrics._ties import divide
+from skhash.metrics._ties import check_rank_or_radius, divide, over_queries, retrieved
 from skhash.metrics.histogram import RelevanceHistogram
 
 

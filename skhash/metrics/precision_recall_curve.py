@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from skhash._validation.numeric import numeric
 from skhash._validation.options import check_option
-from skhash.metrics._queries import EMPTY, check_histogram, mean_over_queries
-from skhash.metrics._ties import divide, merge_relevant
+from skhash.metrics._ties import EMPTY, check_histogram, divide, mean_over_queries, merge_relevant
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.precision import precision
 from skhash.metrics.recall import recall

@@ -5,9 +5,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from skhash._validation.options import check_option
-from skhash.metrics._cutoff import relevant_until
-from skhash.metrics._queries import TIES, over_queries
-from skhash.metrics._ties import divide, tied_relevance
+from skhash.metrics._ties import TIES, divide, over_queries, relevant_until, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from skhash._validation.options import check_option
-from skhash.metrics._queries import TIES, check_whole, over_queries
-from skhash.metrics._ties import items_before, tied_relevance
+from skhash.metrics._ties import TIES, check_whole, items_before, over_queries, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 
 

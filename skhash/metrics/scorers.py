@@ -21,8 +21,8 @@ from skhash._validation.samples import is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.codes import check_same_nbits
-from skhash.metrics._queries import EMPTY, check_cutoff
 from skhash.metrics._shards import is_dask, sharded_ranking
+from skhash.metrics._ties import EMPTY, check_cutoff
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall

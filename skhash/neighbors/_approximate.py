@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._compat import openmp_n_threads
-from skhash._distances import HammingDistance, Neighbors
 from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash._threads import is_forked
 from skhash._validation.options import check_option
+from skhash.codes._search import HammingDistance, Neighbors
 from skhash.neighbors._search import nearest
 
 Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from skhash._chunks import memory_chunks
 from skhash._compat import openmp_n_threads
-from skhash._distances import (
+from skhash._threads import run_in_slices
+from skhash.codes import unpack
+from skhash.codes._bits import memory_chunks
+from skhash.codes._search import (
     Distance,
     Estimates,
     HammingDistance,
@@ -20,8 +22,6 @@ from skhash._distances import (
     weighted_distance,
     without_self,
 )
-from skhash._threads import run_in_slices
-from skhash.codes import unpack
 from skhash.neighbors.merging import merge_neighbors, smallest
 
 QUERY_GROUP = 64  # queries that share a reading of the database (benchmarks/search.py)

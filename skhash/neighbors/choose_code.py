@@ -22,7 +22,6 @@ from scipy.optimize import bisect
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
-from skhash._chunks import memory_chunks
 from skhash._estimators import find_hasher, item_factors, named_warnings
 from skhash._validation.numeric import check_not_masked, is_count
 from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
@@ -30,6 +29,7 @@ from skhash._validation.samples import check_not_1d
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
+from skhash.codes._bits import memory_chunks
 from skhash.metrics import RetrievalScorer, neighbor_recall
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 

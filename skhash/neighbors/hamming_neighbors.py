@@ -23,7 +23,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samples
-from skhash._distances import Neighbors, item_words
 from skhash._estimators import (
     check_has_real_queries,
     find_hasher,
@@ -37,6 +36,8 @@ from skhash._validation.numeric import check_not_masked
 from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
 from skhash._validation.samples import check_not_1d
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
+from skhash.codes._bits import item_words
+from skhash.codes._search import Neighbors
 from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
 from skhash.neighbors._checks import (
     check_features,

@@ -11,7 +11,6 @@ from numpy.testing import assert_array_equal
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
 from skhash.codes import hamming_distances, pack
 from skhash.metrics import (
-    _counts,
     average_precision,
     histogram_from_distances,
     iter_histograms,
@@ -19,7 +18,7 @@ from skhash.metrics import (
     precision,
     relevance_histogram,
 )
-from skhash.metrics._histograms import concatenate
+from skhash.metrics.histogram import SHORT_ITEMS, SHORT_PAIRS, concatenate
 
 WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
 
@@ -59,18 +58,22 @@ def test_weighted_and_given_distances_count_the_same_ties(kind):
         assert_array_equal(H.counts[slice(*H.indptr[q : q + 2])].sum(axis=1), np.unique(row, return_counts=True)[1])
 
 
+def counted_by_numpy(queries, codes, level_index, n_levels):
+    """Counts of bits, by the level of each pair."""
+    nbits, n_queries = queries.shape[1], len(queries)
+    distances = nbits - queries @ codes.T.astype(np.int64) - (1 - queries) @ (1 - codes.T.astype(np.int64))
+    cells = (np.arange(n_queries)[:, None] * (nbits + 1) + distances) * n_levels + level_index
+    return np.bincount(cells.ravel(), minlength=n_queries * (nbits + 1) * n_levels).reshape(n_queries, nbits + 1, -1)
+
+
 @pytest.mark.parametrize("kind", ["classes", "shared labels"])
-def test_repeated_codes_are_merged_without_changing_a_count(kind, monkeypatch):
+def test_repeated_codes_are_merged_without_changing_a_count(kind):
     (queries, distinct), (query_y, _), _, level = oracles.random_problem(kind, n_queries=120, n_items=6, nbits=9)
     rng = np.random.default_rng(1)
     database, database_y = distinct[rng.integers(0, 6, 300)], oracles.AFFINITIES[kind][0](300, rng)
-    scanned, merge = [], _counts._merge_equal
-    monkeypatch.setattr(_counts, "_merge_equal", lambda *args: scanned.append(merge(*args)) or scanned[-1])
-    merged, *halves = (
+    merged, *halves = (  # few queries are counted without a merge
         relevance_histogram(queries[rows], database, query_y[rows], database_y) for rows in np.s_[:, :60, 60:]
     )
-    n_distinct = len(np.unique(np.c_[database, database_y], axis=0))
-    assert [len(multiplicity) for *_, multiplicity in scanned] == [n_distinct, 300, 300]
     oracles.assert_same_histogram(merged, concatenate(halves))
     assert oracles.as_dict(merged) == oracles.naive_counts(queries, database, query_y, database_y, level)
 
@@ -81,26 +84,22 @@ def test_repeated_codes_and_queries_are_counted_once(nbits):
     distinct, y = rng.integers(0, 2, (50, nbits), dtype=np.uint8), rng.integers(0, 3, 1000)
     codes = distinct[rng.integers(0, 50, 1000)]
     H = relevance_histogram(codes[:150], codes, y[:150], y)
-    distances = (codes[:150, None] != codes).sum(axis=2)
-    for level in (0, 1):
-        chosen = (y[:150, None] == y) == level
-        expected = [np.bincount(row[c], minlength=nbits + 1) for row, c in zip(distances, chosen, strict=True)]
-        assert_array_equal(H.counts[:, :, level], expected)
+    assert_array_equal(H.counts, counted_by_numpy(codes[:150], codes, y[:150, None] == y, 2))
 
 
-@pytest.mark.parametrize("nbits", [9, 70])  # codes that repeat and are merged, and two words a code
-@pytest.mark.parametrize("n_classes", [2, 40])  # longer than a block of the kernel, and just long enough
-def test_a_scan_group_by_group_gives_the_same_counts(nbits, n_classes, monkeypatch):
+@pytest.mark.parametrize("nbits", [9, 64, 70, 300])  # codes that repeat and are merged, and several words a code
+@pytest.mark.parametrize("n_classes", [2, 40, 90])  # longer than a block of the kernel, just long enough, and too short
+def test_a_scan_group_by_group_counts_every_item(nbits, n_classes):
     rng = np.random.default_rng(0)
     codes, y = (rng.integers(0, 2, (3000, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3000))
-    graded = {"affinity": lambda a, b: np.maximum(2 - abs(a[:, None] - b), 0)}
-    by_group = relevance_histogram(codes[:120], codes, y[:120], y, **graded)
-    monkeypatch.setattr(_counts, "LONG", 3001)
-    oracles.assert_same_histogram(by_group, relevance_histogram(codes[:120], codes, y[:120], y, **graded))
-    level = graded["affinity"](y[:1], y)[0]
-    expected = np.zeros((nbits + 1, 3))
-    np.add.at(expected, ((codes[0] != codes).sum(axis=1), level), 1)
-    assert_array_equal(by_group.counts[0], expected[:, by_group.levels.astype(int)])
+
+    def affinity(a, b):
+        return np.maximum(2 - abs(a[:, None] - b), 0)
+
+    for n_queries in (1, 120):
+        H = relevance_histogram(codes[:n_queries], codes, y[:n_queries], y, affinity=affinity)
+        level_index = np.searchsorted(H.levels, affinity(y[:n_queries], y))
+        assert_array_equal(H.counts, counted_by_numpy(codes[:n_queries], codes, level_index, len(H.levels)))
 
 
 @pytest.mark.parametrize("n_items", [2600, 9000])  # of two groups, the latter have several blocks
@@ -114,60 +113,35 @@ def test_teams_of_queries_count_every_block(n_items, n_levels):
 
     affinity.possible_levels = lambda a, b: np.arange(n_levels)
     H = relevance_histogram(codes[:118], codes, y[:118], y, affinity=affinity)
-    distances, relevant = (codes[:118, None] != codes).sum(axis=2), y[:118, None] == y
-    for level, chosen in ((0, ~relevant), (n_levels - 1, relevant)):
-        expected = [np.bincount(row[c], minlength=65) for row, c in zip(distances, chosen, strict=True)]
-        assert_array_equal(H.counts[:, :, level], expected)
-    assert H.counts.sum() == 118 * n_items
+    level_index = affinity(y[:118], y).astype(np.int64)
+    assert_array_equal(H.counts, counted_by_numpy(codes[:118], codes, level_index, n_levels))
 
 
+@pytest.mark.parametrize("nbits", [12, 64])
 @pytest.mark.parametrize("memory", [1024, 0.05])  # MiB; the latter makes chunks of queries
-def test_a_scan_group_by_group_leaves_out_the_query_itself(memory, monkeypatch):
+def test_the_query_itself_is_left_out(nbits, memory):
     rng = np.random.default_rng(0)
-    codes, y = rng.integers(0, 2, (6000, 12), dtype=np.uint8), np.arange(6000) % 90
+    codes, y = rng.integers(0, 2, (3000, nbits), dtype=np.uint8), np.arange(3000) % 40
+    expected = relevance_histogram(codes, codes, y)
+    expected.counts[:, 0, 1] -= 1
     with sklearn.config_context(working_memory=memory):
-        by_group = relevance_histogram(codes, codes, y, exclude_self=True)
-    assert by_group.counts.sum() == 6000 * 5999
-    monkeypatch.setattr(_counts, "LONG", 6001)
-    oracles.assert_same_histogram(by_group, relevance_histogram(codes, codes, y, exclude_self=True))
+        oracles.assert_same_histogram(relevance_histogram(codes, codes, y, exclude_self=True), expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "nbits"),
-    [*(("short_histogram", n) for n in (1, 7, 8, 9, 16)), *(("paired_histogram", n) for n in (12, 16, 64, 192, 255))],
-)
-@pytest.mark.parametrize(("n_classes", "memory"), [(2, 1024), (40, 1024), (40, 0.05)])  # MiB, the latter in chunks
-def test_kernels_for_many_items_give_the_same_counts(name, nbits, n_classes, memory, monkeypatch):
+@pytest.mark.parametrize("nbits", [1, 7, 8, 9, 16])
+@pytest.mark.parametrize("n_classes", [2, 40])
+def test_short_codes_of_many_items_are_counted_by_tables(nbits, n_classes):
     rng = np.random.default_rng(0)
-    codes, y = rng.integers(0, 2, (3001, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3001)
+    n_items, n_queries = SHORT_ITEMS + 9, 1 + SHORT_PAIRS // SHORT_ITEMS
+    codes, y = rng.integers(0, 2, (n_items, nbits), dtype=np.uint8), rng.integers(0, n_classes, n_items)
     codes[0], codes[1] = 0, 1  # the largest distance
 
-    def counted():
-        def affinity(a, b):
-            return np.maximum(2 - abs(a[:, None] - b), 0)
+    def affinity(a, b):
+        return np.maximum(2 - abs(a[:, None] - b), 0)
 
-        with sklearn.config_context(working_memory=memory):
-            yield relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True)
-            yield relevance_histogram(codes[:117], codes, y[:117], y)
-
-    one_by_one, chosen, choose = list(counted()), [], _counts._kernel
-    for bound in ["LONG", "SHORT_ITEMS", "SHORT_PAIRS"] if name == "short_histogram" else ["PAIRED_ITEMS"]:
-        monkeypatch.setattr(_counts, bound, 0)
-    monkeypatch.setattr(_counts, "_kernel", lambda *args: chosen.append(choose(*args)) or chosen[-1])
-    for by_tables, expected in zip(counted(), one_by_one, strict=True):
-        oracles.assert_same_histogram(by_tables, expected)
-    assert {kernel.__name__ for kernel, _ in chosen} == {name}
-
-
-def test_pairs_of_distances_are_counted_in_every_block():
-    rng = np.random.default_rng(0)
-    codes, y = rng.integers(0, 256, (70_001, 8), dtype=np.uint8), rng.integers(0, 3, 70_001)
-    H = relevance_histogram(codes[:100], codes, y[:100], y, nbits=64)
-    distances = np.bitwise_count(codes[:100, None] ^ codes).sum(axis=2)
-    for level in (0, 1):
-        chosen = (y[:100, None] == y) == level
-        expected = [np.bincount(row[c], minlength=65) for row, c in zip(distances, chosen, strict=True)]
-        assert_array_equal(H.counts[:, :, level], expected)
+    H = relevance_histogram(codes[:n_queries], codes, y[:n_queries], y, affinity=affinity)
+    level_index = np.searchsorted(H.levels, affinity(y[:n_queries], y))
+    assert_array_equal(H.counts, counted_by_numpy(codes[:n_queries], codes, level_index, len(H.levels)))
 
 
 def test_every_code_of_16_bits_is_at_each_distance_as_often_as_bits_are_chosen():
@@ -175,8 +149,6 @@ def test_every_code_of_16_bits_is_at_each_distance_as_often_as_bits_are_chosen()
     y = np.zeros(2**16, dtype=int)
     y[:300] = 1
     H = relevance_histogram(every[:300], every, y[:300], y, nbits=16)
-    assert len(every) >= _counts.SHORT_ITEMS
-    assert 300 * len(every) >= _counts.SHORT_PAIRS
     assert_array_equal(H.counts.sum(axis=2), np.tile([math.comb(16, d) for d in range(17)], (300, 1)))
     assert_array_equal(H.counts[:, :, 1].sum(axis=1), 300)
     distances = np.bitwise_count(every[:300, None] ^ every[:300]).sum(axis=2)

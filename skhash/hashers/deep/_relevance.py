@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from skhash._chunks import memory_chunks
 from skhash._validation.schema import OPTIONAL
 from skhash.affinity import ClassAffinity, level_indices
 from skhash.affinity._pairs import check_pairs
+from skhash.codes._bits import memory_chunks
 from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._starts import compute_activations, rotated

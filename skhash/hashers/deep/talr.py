@@ -37,7 +37,6 @@ from skhash.hashers.deep._parameters import (
 from skhash.hashers.deep._starts import itq_map
 from skhash.hashers.shallow._linear import orthonormal_map
 from skhash.metrics import RelevanceHistogram
-from skhash.metrics._listwise import listwise_loss, listwise_metric
 from skhash.metrics._ties import (
     cumulative_discount,
     divide,
@@ -181,6 +180,8 @@ class _TALRObjective(HistogramObjective):
         np.tanh(phi, out=phi)
         if np.isnan(np.vdot(phi, phi)):
             return np.nan, phi  # the training loop raises an error, as after `forward`
+        from skhash.hashers.deep._listwise import listwise_loss  # numba is imported at first use
+
         loss, slopes = listwise_loss(phi, *self._levels(targets), self.objective, n_bins=self.n_bins)
         phi *= alpha * phi
         slopes *= np.subtract(alpha, phi, out=phi)
@@ -190,6 +191,8 @@ class _TALRObjective(HistogramObjective):
         """Loss of the activations: on the CPU in one compiled pass, else of the histogram of their distances."""
         if phi.device.type != "cpu" or not self._is_compiled:
             return super().ranking_loss(phi, level_index, levels)
+        from skhash.hashers.deep._listwise import listwise_metric  # as above
+
         values, is_defined = listwise_metric(phi, level_index, levels, self.objective, n_bins=self.n_bins)
         loss: torch.Tensor = 1 - values.sum() / is_defined.sum().clamp_min(1)
         return loss

@@ -27,7 +27,7 @@ from skhash.hashers._ranking_lists import RankingLists
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
 from skhash.hashers.structhash._losses import LOSSES
 from skhash.hashers.structhash._master_problem import MasterProblem
-from skhash.metrics._queries import DISCOUNTS
+from skhash.metrics._ties import DISCOUNTS
 
 
 class StructHashHasher(ColumnGenerationHasher):

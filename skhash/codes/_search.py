@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from skhash._views import read_only
-from skhash.codes import as_words, quantize_weights
+from skhash.codes._bits import quantize_weights, read_only
 
 
 class Neighbors(NamedTuple):
@@ -21,11 +20,6 @@ class Neighbors(NamedTuple):
     distances: npt.NDArray[Any]
     indices: npt.NDArray[np.int64]
     n_ties: npt.NDArray[np.int64]  #: number of database items at the distance of the last neighbor, (n_queries,)
-
-
-def item_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Packed codes as 64-bit words of shape (n, n_words), padded with zeros."""
-    return np.ascontiguousarray(as_words(packed).T)
 
 
 class Estimates(NamedTuple):
@@ -62,14 +56,17 @@ class HammingDistance:
 
     def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
-        queries = self.queries[part]
-        found = _empty_neighbors(len(queries), k, np.int32)
-        if len(queries) >= 16 and last - first >= 4096 and queries.shape[1] <= 8:  # benchmarks/search.py
-            from skhash._plane_kernels import nearest_codes_by_planes as search
-        else:
-            from skhash._hamming_kernels import nearest_codes as search
-        search(read_only(queries), read_only(database), first, last, *found)
-        return found
+        from skhash.codes import _kernels
+
+        queries = read_only(self.queries[part])
+        n_queries, n_words = queries.shape
+        distances = np.empty((n_queries, 2 * k + 2 * _kernels.CODE_BLOCK), np.int32)
+        indices, states = np.empty(distances.shape, np.int64), np.zeros((n_queries, 3), np.int64)
+        counts = np.zeros((n_queries, 64 * n_words + 2), np.int64)
+        states[:, 1] = 64 * n_words + 1  # the first bound, beyond any distance
+        block = np.empty(_kernels.CODE_BLOCK, np.int32)
+        _kernels.nearest_codes(queries, read_only(database), first, last, k, distances, indices, counts, states, block)
+        return _sorted(distances[:, :k], indices[:, :k], counts[np.arange(n_queries), states[:, 1]])
 
     def to_items(
         self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
@@ -92,25 +89,25 @@ class TableDistance:
 
     def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
+        from skhash.codes import _kernels
+
         zeros, ones = self.zeros[part], self.ones[part]
-        if len(zeros) > 1 and k <= (last - first) // 8:  # else most of a scan is empty, or most items are candidates
-            from skhash._scan_kernels import nearest_by_scan
-
-            found = _empty_neighbors(len(zeros), k, zeros.dtype)
-            nearest_by_scan(zeros, ones, read_only(database), first, last, *found)
-            return _sorted(found)
-        from skhash._kernels import nearest_by_tables
-
-        tables = self._tables(part)
-        found = _empty_neighbors(len(tables), k, tables.dtype)
-        nearest_by_tables(tables, read_only(database).view(np.uint8), first, last, *found)
-        return _sorted(found)
+        top = _TopK(len(zeros), k, zeros.dtype, np.iinfo(zeros.dtype).max)
+        if not _is_scanned(len(zeros), k, last - first):
+            block, packed = np.empty(_kernels.BLOCK, zeros.dtype), read_only(database).view(np.uint8)
+            _kernels.nearest_by_tables(self._tables(part), packed, first, last, k, *top.rows, block)
+            return top.sorted()
+        exact, rounded, middles, units = _kernels.scan_tables(zeros, ones, database.shape[1])
+        limits, sums = _lanes_for_work(rounded, len(zeros), 2**15 - 1, np.int16)
+        tables = exact, rounded, middles, units, limits, sums
+        _kernels.scan(*tables, read_only(database), first, last, k, *top.rows)
+        return top.sorted()
 
     def to_items(
         self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
     ) -> npt.NDArray[Any]:
         """See :class:`Distance`."""
-        from skhash._kernels import table_distances
+        from skhash.codes._kernels import table_distances
 
         tables = self._tables(part)
         distances = np.empty((len(tables), indices.shape[1]), dtype=tables.dtype)
@@ -119,7 +116,7 @@ class TableDistance:
 
     def _tables(self, part: slice) -> npt.NDArray[Any]:
         """What each value of each byte of a code adds, of shape (n, n_bytes, 256)."""
-        from skhash._kernels import byte_table
+        from skhash.codes._kernels import byte_table
 
         # the pattern 255 - v has the bits of 0 of the pattern v
         tables: npt.NDArray[Any] = byte_table(self.ones[part]) + byte_table(self.zeros[part])[..., ::-1]
@@ -135,21 +132,26 @@ class EstimatedDistance:
 
     def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
+        from skhash.codes import _kernels
+
         slopes, offsets, constants = self.estimates
-        units = self.scores.units[part, 0]
-        terms = slopes, offsets, constants[part]
-        found = _empty_neighbors(len(units), k, np.float64)
-        if len(units) > 1 and k <= (last - first) // 8:  # as for scores
-            from skhash._scan_kernels import estimates_by_scan
-
-            zeros, ones = self.scores.zeros[part], self.scores.ones[part]
-            estimates_by_scan(zeros, ones, units, *terms, read_only(database), first, last, *found)
-            return _sorted(found)
-        from skhash._kernels import nearest_by_estimates
-
-        tables = self.scores._tables(part)
-        nearest_by_estimates(tables, units, *terms, read_only(database).view(np.uint8), first, last, *found)
-        return _sorted(found)
+        units, constants = self.scores.units[part, 0], constants[part]
+        top = _TopK(len(units), k, np.float64, np.inf)
+        if not _is_scanned(len(units), k, last - first):
+            terms = self.scores._tables(part), units, slopes, offsets, constants
+            block, packed = np.empty(_kernels.BLOCK), read_only(database).view(np.uint8)
+            _kernels.nearest_by_estimates(*terms, packed, first, last, k, *top.rows, block)
+            return top.sorted()
+        n_words = database.shape[1]
+        zeros, ones = self.scores.zeros[part], self.scores.ones[part]
+        exact, rounded, middles, steps = _kernels.scan_tables(zeros, ones, n_words)
+        lanes = np.zeros((2, len(rounded), _kernels.LANES))
+        lanes.reshape(2, -1)[0, : len(exact)] = units * steps
+        lanes.reshape(2, -1)[1, : len(exact)] = units * (middles - (n_words * _kernels.GROUPS / 2 + 1) * steps)
+        limits, sums = _lanes_for_work(rounded, len(units), np.inf, np.float64)
+        tables = exact, rounded, lanes, units, slopes, offsets, constants, limits, sums
+        _kernels.scan_estimates(*tables, read_only(database), first, last, k, *top.rows)
+        return top.sorted()
 
     def to_items(
         self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
@@ -197,13 +199,40 @@ def without_self(found: Neighbors, first: int = 0) -> Neighbors:
     return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
 
 
-def _empty_neighbors(n_queries: int, k: int, dtype: npt.DTypeLike) -> Neighbors:
-    shape = (n_queries, k)
-    return Neighbors(np.empty(shape, dtype), np.empty(shape, np.int64), np.empty(n_queries, np.int64))
+class _TopK:
+    """Arrays in which a kernel keeps the k nearest items of each query, see `_kernels`."""
+
+    def __init__(self, n_queries: int, k: int, dtype: npt.DTypeLike, first_bound: float) -> None:
+        from skhash.codes._kernels import SUB_BLOCK
+
+        size = 2 * k + 2 * SUB_BLOCK
+        self.k, bounds = k, np.full(n_queries, first_bound, dtype)
+        distances, indices = np.empty((n_queries, size), dtype), np.empty((n_queries, size), np.int64)
+        self.rows = bounds, distances, indices, np.zeros((n_queries, 2), np.int64), np.empty(size, dtype)
+
+    def sorted(self) -> Neighbors:
+        """Neighbors, after the search."""
+        _, distances, indices, states, _ = self.rows
+        return _sorted(distances[:, : self.k], indices[:, : self.k], states[:, 1])
 
 
-def _sorted(found: Neighbors) -> Neighbors:
+def _is_scanned(n_queries: int, k: int, n_items: int) -> bool:
+    """Whether a scan for many queries is faster: else most of its lanes are empty, or most items are candidates."""
+    return n_queries > 1 and k <= n_items // 8
+
+
+def _lanes_for_work(rounded: Any, n_queries: int, largest: float, dtype: Any) -> tuple[Any, Any]:
+    """First limits of a scan, the largest value except for lanes without a query, and an array for sums."""
+    from skhash.codes._kernels import LANES, SCAN_BLOCK
+
+    smallest = -np.inf if dtype is np.float64 else np.iinfo(dtype).min
+    limits = np.full((len(rounded), LANES), smallest, dtype)
+    limits.reshape(-1)[:n_queries] = largest
+    return limits, np.empty((SCAN_BLOCK, LANES), np.int16)
+
+
+def _sorted(distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], n_ties: npt.NDArray[np.int64]) -> Neighbors:
     """Neighbors sorted by distance; equal distances keep their order."""
-    order = np.argsort(found.distances, axis=1, kind="stable")
-    distances, indices = (np.take_along_axis(values, order, axis=1) for values in found[:2])
-    return Neighbors(distances, indices, found.n_ties)
+    order = np.argsort(distances, axis=1, kind="stable")
+    rows = np.arange(len(order))[:, None]
+    return Neighbors(distances[rows, order], indices[rows, order], n_ties)

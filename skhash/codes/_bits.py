@@ -1,22 +1,19 @@
-"""Binary codes: thresholding, packing into bytes, Hamming distances.
+"""Bits and packed codes: thresholds, weights of bits, distances of all pairs."""
 
-A code has ``nbits`` zeros and ones. It is *stored* packed, eight bits per byte in the
-order of :func:`numpy.packbits` (the first bit is the highest), and the unused tail is
-0. So no Hamming distance changes. All arithmetic on codes lives here: on ``uint8`` a
-plain subtraction wraps around.
-"""
-
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import sklearn
+from sklearn.utils import gen_batches
 
 from skhash._threads import run_in_slices
 from skhash._validation.numeric import is_count, numeric, sum_of_squares
-from skhash._views import read_only
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
 MAX_NBITS = 65536
+MAX_WORKING_MEMORY = 128  # MiB; larger chunks are faster only if a few items fill one
 
 
 def binarize(activations: npt.ArrayLike) -> npt.NDArray[np.uint8]:
@@ -122,7 +119,7 @@ def pack(codes: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     >>> pack([[1, 0, 0, 0, 0, 0, 0, 1, 1]])
     array([[129, 128]], dtype=uint8)
     """
-    return np.packbits(_check_bits(codes, "codes"), axis=1)
+    return as_packed(codes)[0]
 
 
 def unpack(packed: npt.ArrayLike, nbits: int) -> npt.NDArray[np.uint8]:
@@ -151,7 +148,7 @@ def unpack(packed: npt.ArrayLike, nbits: int) -> npt.NDArray[np.uint8]:
     >>> unpack(pack([[1, 0, 1]]), nbits=3)
     array([[1, 0, 1]], dtype=uint8)
     """
-    return np.unpackbits(_check_packed(packed, nbits, "packed"), axis=1, count=nbits)
+    return np.unpackbits(_check_packed(numeric(packed, "packed"), nbits, "packed"), axis=1, count=nbits)
 
 
 def as_packed(codes: npt.ArrayLike, nbits: int | None = None, name: str = "codes") -> tuple[npt.NDArray[np.uint8], int]:
@@ -186,8 +183,7 @@ def as_packed(codes: npt.ArrayLike, nbits: int | None = None, name: str = "codes
     """
     codes = numeric(codes, name)
     if nbits is None or (codes.ndim == 2 and codes.shape[1] == nbits and codes.max(initial=0) <= 1):
-        codes = _check_bits(codes, name)
-        return np.packbits(codes, axis=1), codes.shape[1]
+        return np.packbits(_check_bits(codes, name), axis=1), codes.shape[1]
     return _check_packed(codes, nbits, name), nbits
 
 
@@ -210,10 +206,15 @@ def as_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     >>> as_words(pack([[1] * 70])).shape
     (2, 1)
     """
+    return np.ascontiguousarray(item_words(packed).T)
+
+
+def item_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Packed codes as 64-bit words of shape (n, n_words), padded with zeros, as indexes hold them."""
     n, n_bytes = packed.shape
     padded = np.zeros((n, -(-n_bytes // 8) * 8), dtype=np.uint8)
     padded[:, :n_bytes].view(f"V{n_bytes}")[:] = np.ascontiguousarray(packed).view(f"V{n_bytes}")  # faster than bytes
-    return np.ascontiguousarray(padded.view(np.uint64).T)
+    return padded.view(np.uint64)
 
 
 def quantize_weights(bit_weights: npt.ArrayLike, nbits: int) -> tuple[npt.NDArray[np.int64], float]:
@@ -301,10 +302,15 @@ def hamming_distances(
     packed_a, nbits_a = as_packed(codes_a, nbits, "codes_a")
     packed_b, nbits_b = as_packed(codes_b, nbits, "codes_b")
     check_same_nbits(nbits_a, nbits_b, "codes_a", "codes_b")
-    if bit_weights is None:
-        return _table_distances(packed_a, packed_b, np.ones(nbits_a, dtype=np.int64))
-    weights, unit = quantize_weights(bit_weights, nbits_a)
-    return _table_distances(packed_a, packed_b, weights) * unit
+    from skhash.codes._kernels import byte_table, byte_table_distances
+
+    weights, unit = np.ones(nbits_a, dtype=np.int64), None
+    if bit_weights is not None:
+        weights, unit = quantize_weights(bit_weights, nbits_a)
+    a, b, table = read_only(packed_a), read_only(packed_b), byte_table(weights)
+    distances = np.empty((len(a), len(b)), dtype=np.int64)
+    run_in_slices(lambda part: byte_table_distances(a[part], b, table, distances[part]), len(a))
+    return distances if unit is None else distances * unit
 
 
 def bit_balance(codes: npt.ArrayLike, *, nbits: int | None = None) -> npt.NDArray[np.float64]:
@@ -402,6 +408,24 @@ def check_same_nbits(nbits_a: int, nbits_b: int, name_a: str, name_b: str) -> No
         )
 
 
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Read-only view of an array; a copy only if the array is not C-contiguous.
+
+    numba compiles a kernel for each memory layout, and again for read-only arrays such as memmaps. With this view one
+    compiled kernel serves all of them.
+    """
+    view = np.ascontiguousarray(array).view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+def memory_chunks(n: int, bytes_per_item: int) -> Iterator[slice]:
+    """Successive slices of n items, each as large as fits into 128 MiB and scikit-learn's `working_memory`."""
+    memory = min(sklearn.get_config()["working_memory"], MAX_WORKING_MEMORY) * 2**20
+    chunks: Iterator[slice] = gen_batches(n, max(1, min(n, int(memory // max(1, bytes_per_item)))))
+    return chunks
+
+
 def _bits(codes: npt.ArrayLike, nbits: int | None) -> npt.NDArray[np.uint8]:
     """Bits of at least one code, from bits or from packed codes."""
     bits = unpack(*as_packed(codes, nbits))
@@ -410,20 +434,7 @@ def _bits(codes: npt.ArrayLike, nbits: int | None) -> npt.NDArray[np.uint8]:
     return bits
 
 
-def _table_distances(
-    packed_a: npt.NDArray[np.uint8], packed_b: npt.NDArray[np.uint8], weights: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Sums of the integer weights of the differing bits of all pairs, shape (n_a, n_b)."""
-    from skhash._kernels import byte_table, byte_table_distances
-
-    a, b, table = read_only(packed_a), read_only(packed_b), byte_table(weights)
-    distances = np.empty((len(a), len(b)), dtype=np.int64)
-    run_in_slices(lambda part: byte_table_distances(a[part], b, table, distances[part]), len(a))
-    return distances
-
-
-def _check_bits(codes: npt.ArrayLike, name: str) -> npt.NDArray[np.uint8]:
-    bits = numeric(codes, name)
+def _check_bits(bits: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
     if bits.ndim != 2 or bits.shape[1] == 0:
         raise ValueError(f"`{name}` must be a matrix of bits, shape (n, nbits). Got shape {bits.shape} instead.")
     if not ((bits == 0) | (bits == 1)).all():
@@ -434,8 +445,7 @@ def _check_bits(codes: npt.ArrayLike, name: str) -> npt.NDArray[np.uint8]:
     return bits.astype(np.uint8, copy=False)
 
 
-def _check_packed(codes: npt.ArrayLike, nbits: int, name: str) -> npt.NDArray[np.uint8]:
-    packed = numeric(codes, name)
+def _check_packed(packed: npt.NDArray[Any], nbits: int, name: str) -> npt.NDArray[np.uint8]:
     if not is_count(nbits):
         raise ValueError(f"`nbits` must be an int >= 1. Got {nbits!r} instead.")
     n_bytes = -(-nbits // 8)

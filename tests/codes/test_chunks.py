@@ -3,7 +3,7 @@
 import pytest
 import sklearn
 
-from skhash._chunks import memory_chunks
+from skhash.codes._bits import memory_chunks
 
 MIB = 2**20
 

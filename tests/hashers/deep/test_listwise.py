@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 
+from skhash.hashers.deep import _listwise
 from skhash.hashers.deep.talr import soft_metric
-from skhash.metrics import _digamma_kernels, _kernels, average_precision, fast_ap, ndcg
-from skhash.metrics._listwise import listwise_metric
+from skhash.metrics import average_precision, fast_ap, ndcg
 from skhash.metrics.soft_histogram import soft_histogram
 
-LANES = _kernels.LANES
+LANES = _listwise.LANES
 METRICS = ("ap", "ndcg", "fastap")
 
 
@@ -38,7 +38,7 @@ def test_equals_the_definition(metric, slope, n, nbits, n_levels, n_bins):
     weights = torch.from_numpy(np.random.default_rng(1).standard_normal(n))
     H = soft_histogram(distances, torch.from_numpy(index.astype(np.int64)), levels, max_distance=nbits, n_bins=n_bins)
     expected, expected_gradient = values_and_gradient(soft_metric(H, metric), weights, phi)
-    got, is_defined = listwise_metric(phi, index, levels, metric, n_bins=n_bins)
+    got, is_defined = _listwise.listwise_metric(phi, index, levels, metric, n_bins=n_bins)
     values, gradient = values_and_gradient(got, weights, phi)
     # torch's trigamma, which the definition uses where a tie has nearly one item, is right to 1e-10
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-9)
@@ -53,7 +53,7 @@ def test_on_codes_is_the_metric_of_codes(metric):
     levels = np.arange(3)
     H = soft_histogram(distances.detach(), torch.from_numpy(index.astype(np.int64)), levels, max_distance=8)
     scored = {"ap": average_precision, "ndcg": ndcg, "fastap": fast_ap}[metric]
-    values, _ = listwise_metric(phi, index, levels, metric)
+    values, _ = _listwise.listwise_metric(phi, index, levels, metric)
     expected = scored(type(H)(H.counts.numpy().round().astype(int), levels), average=False, empty="zero")
     np.testing.assert_allclose(values.detach(), expected, atol=1e-9)
 
@@ -65,7 +65,7 @@ def test_the_pole_of_ap_is_smooth():
     for step in (-1.001e-3, -0.999e-3, 0.0, 0.999e-3, 1.001e-3):
         totals, ends = np.empty(LANES), np.array([[0, 3 * LANES]])
         lanes = np.repeat(n + np.array([0, step, 0]), LANES), np.repeat(p, LANES)
-        _kernels.average_precision_terms(*lanes, ends, totals, np.empty((12, 4 * LANES)))
+        _listwise.average_precision_terms(*lanes, ends, totals, np.empty((12, 4 * LANES)))
         results.append([totals[0], *lanes[0][::LANES], *lanes[1][::LANES]])  # replaced by the derivatives
     below, series_below, middle, series_above, above = np.array(results)
     np.testing.assert_allclose(below, series_below, rtol=0, atol=1e-5)
@@ -77,6 +77,6 @@ def test_the_pole_of_ap_is_smooth():
 def test_polygamma(x):
     with mpmath.workdps(40):
         exact = [float(mpmath.polygamma(order, mpmath.mpf(x))) for order in range(5)]
-    psi, psi1 = _digamma_kernels.digamma_and_trigamma(x)
+    psi, psi1 = _listwise.digamma_and_trigamma(x)
     np.testing.assert_allclose([psi, psi1], exact[:2], rtol=1e-13, atol=1e-13)
-    np.testing.assert_allclose(_digamma_kernels.higher_polygamma(x), exact[2:], rtol=1e-12, atol=0)
+    np.testing.assert_allclose(_listwise.higher_polygamma(x), exact[2:], rtol=1e-12, atol=0)

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-from skhash import LSHHasher, _hamming_kernels, _kernels, _plane_kernels, _scan_kernels
-from skhash._views import read_only
-from skhash.codes import hamming_distances, pack
+from skhash import LSHHasher
+from skhash.codes import _kernels, hamming_distances, pack
+from skhash.codes._bits import read_only
 from skhash.neighbors import HammingNeighbors
 
 
 def n_compiled():
     """Number of compiled variants of each kernel that is cached."""
-    modules = _hamming_kernels, _plane_kernels, _kernels, _scan_kernels
+    modules = (_kernels,)
     kernels = {name: kernel for module in modules for name, kernel in vars(module).items()}
     return {name: len(kernel.signatures) for name, kernel in kernels.items() if hasattr(kernel, "signatures")}
 

@@ -1,0 +1,39 @@
+"""Binary codes: thresholding, packing into bytes, Hamming distances.
+
+A code has ``nbits`` zeros and ones. It is *stored* packed, eight bits per byte in the
+order of :func:`numpy.packbits` (the first bit is the highest), and the unused tail is
+0. So no Hamming distance changes. All arithmetic on codes lives here: on ``uint8`` a
+plain subtraction wraps around.
+"""
+
+from skhash.codes._bits import (
+    MAX_NBITS,
+    as_packed,
+    as_words,
+    binarize,
+    bit_balance,
+    bit_correlation,
+    check_same_nbits,
+    hamming_distances,
+    pack,
+    quantize_weights,
+    signs,
+    threshold,
+    unpack,
+)
+
+__all__ = [
+    "MAX_NBITS",
+    "as_packed",
+    "as_words",
+    "binarize",
+    "bit_balance",
+    "bit_correlation",
+    "check_same_nbits",
+    "hamming_distances",
+    "pack",
+    "quantize_weights",
+    "signs",
+    "threshold",
+    "unpack",
+]
