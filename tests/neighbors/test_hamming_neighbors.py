@@ -374,7 +374,7 @@ def test_a_search_uses_as_many_threads_as_asked_or_those_of_scikit_learn(n_jobs,
     index = HammingNeighbors(CountsThreads(), n_jobs=n_jobs).fit(bits_of(20, 8))
     with threadpool_limits(3, user_api="openmp"):
         index.kneighbors(bits_of(2, 8))
-        assert CountsThreads.n_threads == {expected}
+        assert expected in CountsThreads.n_threads  # libraries that are loaded later, such as FAISS, have their own
         assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"} == {3}
 
 
