@@ -19,7 +19,7 @@ from skhash.affinity import (
     level_indices,
     resolve_affinity,
 )
-from skhash.affinity._classes import class_codes
+from skhash.affinity._labels import class_codes
 from skhash.affinity._targets import as_targets, distinct_targets
 from skhash.metrics import relevance_histogram
 

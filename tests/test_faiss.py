@@ -16,8 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash import ITQHasher, LSHHasher
 from skhash.codes import binarize, hamming_distances, pack
-from skhash.hashers.shallow._linear import orthonormal_map, principal_map
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import orthonormal_map, principal_map, quantizing_rotation
 from skhash.metrics import average_precision, relevance_histogram
 
 SEEDS = range(5)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from skhash._estimators import named_warnings
 from skhash._files import with_current_names
 from skhash.affinity import ClassAffinity
-from skhash.affinity._classes import one_per_sample
+from skhash.affinity._labels import one_per_sample
 from skhash.affinity._targets import as_targets
 from skhash.comparison._checks import check_fields
 from skhash.metrics import RetrievalScorer

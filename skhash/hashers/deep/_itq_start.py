@@ -7,8 +7,7 @@ import numpy.typing as npt
 import torch
 
 from skhash.engine import Encoder
-from skhash.hashers.shallow._linear import principal_map
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import principal_map, quantizing_rotation
 
 
 @torch.no_grad()

@@ -27,7 +27,7 @@ import torch
 from torch.nn.functional import softplus
 
 from skhash.affinity import ClassAffinity, level_indices
-from skhash.affinity._classes import class_codes
+from skhash.affinity._labels import class_codes
 from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
 from skhash.metrics import RelevanceHistogram

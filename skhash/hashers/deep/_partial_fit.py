@@ -8,7 +8,7 @@ import numpy as np
 
 from skhash._compat import fit_context
 from skhash._files import qualified_name
-from skhash.affinity._pairs import check_pairs
+from skhash.affinity._levels import check_pairs
 from skhash.engine import Trainer, as_arrays, as_tensors, resolve_device, seeded
 from skhash.hashers.deep._processes import check_same_training
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from skhash._validation.schema import OPTIONAL
-from skhash.affinity._pairs import check_pairs
+from skhash.affinity._levels import check_pairs
 from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._activations import compute_activations
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices

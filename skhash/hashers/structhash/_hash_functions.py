@@ -28,8 +28,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skhash._threads import run_in_slices
 from skhash._validation.schema import Array
 from skhash.codes import binarize, signs
-from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, gaussian_kernel, kernel_width
-from skhash.hashers.shallow._kernel import draw_indices
+from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, draw_indices, gaussian_kernel, kernel_width
 
 #: bits of the training samples, and the parameters of the hash function that computes them
 Candidates: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]

@@ -20,7 +20,7 @@ from skhash.hashers.deep._held_out_queries import HeldOutQueries, choose_queries
 from skhash.hashers.deep._query_encoder import QueryEncoder
 from skhash.hashers.deep._query_scores import QueryScores
 from skhash.hashers.deep.embedding import _EmbeddingObjective, _neighbor_loss
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save

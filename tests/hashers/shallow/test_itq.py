@@ -5,8 +5,7 @@ from numpy.testing import assert_allclose
 from sklearn.decomposition import PCA
 
 from skhash import ITQHasher
-from skhash.hashers.shallow._linear import principal_map
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import principal_map, quantizing_rotation
 
 
 def quantization_error(V, rotation):
