@@ -38,7 +38,6 @@ from skhash.hashers.structhash._hash_functions import (
     FAMILIES,
     ClassifierFunctions,
     Column,
-    HashFunctions,
     KernelFunctions,
     LinearFunctions,
     StumpFunctions,
@@ -246,7 +245,7 @@ class ColumnGenerationHasher(BaseHasher):
                 break
         self._check_weights()
 
-    def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> HashFunctions:
+    def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> Any:
         """Hash functions of the family that `hash_function` chooses, ready for a search on training samples."""
         kind = self.hash_function
         if kind == "linear" or kind == "kernel":
@@ -266,7 +265,7 @@ class ColumnGenerationHasher(BaseHasher):
 
     def _first_column(
         self,
-        functions: HashFunctions,
+        functions: Any,
         pair_matrix: Any,
         known: npt.NDArray[np.float64],
         rng: np.random.RandomState,
@@ -287,7 +286,7 @@ class ColumnGenerationHasher(BaseHasher):
 
     def _next_column(
         self,
-        functions: HashFunctions,
+        functions: Any,
         master: MasterProblem,
         known: npt.NDArray[np.float64],
         weights_path: npt.NDArray[np.float64],

@@ -14,7 +14,7 @@ s' A s. There are four families of hash functions:
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,18 +37,6 @@ N_COLUMNS = 64  # number of columns multiplied by the pair weights at a time, to
 LBFGS_ITERATIONS = 30  # more iterations fit the noise of the training pairs
 
 
-class HashFunctions(Protocol):
-    """A family of hash functions, see :class:`LinearFunctions`."""
-
-    best_first: bool  # whether the candidates come by descending gain
-
-    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
-        """Rounds of a search for bits with a large gain."""
-
-    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """Parameters of all learned functions, as arrays."""
-
-
 @dataclass(frozen=True)
 class Column:
     """A bit of all training samples, with its gain sum_ij A_ij |h(x_i) - h(x_j)| and the parameters of h."""
@@ -59,13 +47,13 @@ class Column:
 
 
 def find_column(
-    functions: HashFunctions,
+    functions: Any,
     A: Any,
     known: npt.NDArray[np.float64],
     rng: np.random.RandomState,
     min_gain: float = 0.0,
 ) -> Column | None:
-    """The new column with the largest gain, or None if no gain is above `min_gain`.
+    """The new column of a family of functions with the largest gain, or None if no gain is above `min_gain`.
 
     The bits in `known` (n_samples, n_known), -1 or 1, and their complements are not new. The next round of the search
     tries more starting points.
@@ -87,13 +75,13 @@ def find_column(
 
 
 class LinearFunctions:
-    """Signs of linear maps of the centered features.
+    """Signs of linear maps of the centered features. The other families have the same methods.
 
     `ridge` is the penalty on directions of low variance, in units of the mean variance, and `n_starts` the number of
     starting points of a search.
     """
 
-    best_first = False
+    best_first = False  # whether the candidates come by descending gain
     #: what `combine` returns
     stored: ClassVar[dict[str, Array]] = {
         "mean": Array("n_features"),
