@@ -82,7 +82,8 @@ class DistanceAffinity:
             raise ValueError(f"`y` must have at least 2 samples for DistanceAffinity. Got {len(vectors)} instead.")
         vectors = vectors[:: -(-len(vectors) // self.max_samples)]
         pairs = np.triu(np.ones((len(vectors), len(vectors)), dtype=bool), k=1)
-        return replace(self, thresholds=np.percentile(euclidean(vectors, vectors)[pairs], self.percentiles))
+        distances = _distances(*_comparable(vectors, vectors))[pairs]
+        return replace(self, thresholds=np.percentile(distances, self.percentiles))
 
     def possible_levels(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Levels that can occur, ascending: 0 and the given ones."""
@@ -92,7 +93,8 @@ class DistanceAffinity:
         """Levels of all pairs, shape (len a, len b)."""
         if self.thresholds is None:
             raise ValueError("`thresholds` is None: call `fit` of DistanceAffinity with the training samples first.")
-        distances = euclidean(*(checked_vectors(y, type(self).__name__) for y in (y_a, y_b)))
+        vectors = (checked_vectors(y, type(self).__name__) for y in (y_a, y_b))
+        distances = _distances(*_comparable(*vectors))
         # The index of a level is the number of thresholds that are not below the distance. A distance equal to
         # a threshold must not be above it by the rounding of one block of distances.
         thresholds = np.sort(self.thresholds) * (1 + 1e-9)
@@ -183,11 +185,15 @@ def _k_smallest(distances: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.bo
 
 
 def _comparable(
-    queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str
+    queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str = "euclidean"
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Vectors as `_distances` takes them."""
+    """Vectors as `_distances` takes them.
+
+    For "euclidean" minus the mean of the items, since |a|^2 + |b|^2 - 2 a.b loses digits far from the origin.
+    """
     if metric == "euclidean":
-        return centered(queries, items)
+        center = items.mean(axis=0)
+        return queries - center, items - center
     if metric == "cosine":
         from sklearn.preprocessing import normalize
 
@@ -196,7 +202,7 @@ def _comparable(
 
 
 def _distances(
-    queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str
+    queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str = "euclidean"
 ) -> npt.NDArray[np.float64]:
     """Distances of all pairs; for "cosine" and "inner" minus the inner product."""
     if metric == "euclidean":
@@ -222,18 +228,3 @@ def checked_vectors(y: npt.ArrayLike, affinity: str) -> npt.NDArray[np.float64]:
             f"Got shape {y.shape}{'' if np.isfinite(y).all() else ' with NaN or infinity'} instead."
         )
     return y
-
-
-def centered(
-    a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Both minus the mean of `b`, since |a|^2 + |b|^2 - 2 a.b loses the digits of vectors far from the origin."""
-    center = b.mean(axis=0)
-    return a - center, b - center
-
-
-def euclidean(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Euclidean distances of all pairs."""
-    from sklearn.metrics.pairwise import euclidean_distances
-
-    return np.asarray(euclidean_distances(*centered(a, b)))
