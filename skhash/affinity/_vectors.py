@@ -93,8 +93,8 @@ class DistanceAffinity:
         """Levels of all pairs, shape (len a, len b)."""
         if self.thresholds is None:
             raise ValueError("`thresholds` is None: call `fit` of DistanceAffinity with the training samples first.")
-        vectors = (checked_vectors(y, type(self).__name__) for y in (y_a, y_b))
-        distances = _distances(*_comparable(*vectors))
+        a, b = (checked_vectors(y, type(self).__name__) for y in (y_a, y_b))
+        distances = _distances(*_comparable(a, b))
         # The index of a level is the number of thresholds that are not below the distance. A distance equal to
         # a threshold must not be above it by the rounding of one block of distances.
         thresholds = np.sort(self.thresholds) * (1 + 1e-9)

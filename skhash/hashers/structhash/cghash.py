@@ -64,7 +64,7 @@ class CGHashHasher(ColumnGenerationHasher):
     tol : float, default=1e-3
         A new bit must violate its dual constraint by more than this.
     solver : str, default="HIGHS"
-        Name, in cvxpy, of an installed solver of linear programs.
+        Name, in cvxpy, of an installed solver of linear programs. If it fails, Clarabel takes over.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant, whatever their level. "auto" uses classes or shared labels from y.
         ``DistanceAffinity(percentiles=(2,), levels=(1,))`` needs no y.

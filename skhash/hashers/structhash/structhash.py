@@ -78,7 +78,7 @@ class StructHashHasher(ColumnGenerationHasher):
     max_iter : int, default=200
         Maximum number of cuts per bit. A ConvergenceWarning says if they do not reach `tol`.
     solver : str, default="HIGHS"
-        Name, in cvxpy, of an installed solver of linear programs.
+        Name, in cvxpy, of an installed solver of linear programs. If it fails, Clarabel takes over.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant, whatever their level. "auto" uses classes or shared labels from y.
         ``DistanceAffinity(percentiles=(2,), levels=(1,))`` needs no y.
