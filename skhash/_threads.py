@@ -181,35 +181,29 @@ def _set_n_threads(libraries: ThreadpoolController, limits: int | dict[str, int]
 _PROCESS_LIMITS = SharedSetting(_limit_process)
 
 
-class _Forks:
-    """Whether this process is a forked one; it holds numba's lock during a fork."""
-
-    def __init__(self) -> None:
-        self.is_child = False
-        self._held: list[Any] = []
-
-    def before(self) -> None:
-        """Wait until no other thread compiles a kernel, since its lock would stay locked in the forked process."""
-        lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
-        if lock is not None:
-            lock.acquire()
-            self._held.append(lock)
-
-    def after_in_parent(self) -> None:
-        """Let other threads compile again."""
-        if self._held:
-            self._held.pop().release()
-
-    def after_in_child(self) -> None:
-        """Remember that this process is a forked one."""
-        self.is_child = True
-        self.after_in_parent()
+_PROCESS = os.getpid()
+_held_locks: list[Any] = []
 
 
-_FORKS = _Forks()
+def _hold_compiler_lock() -> None:
+    """Wait until no other thread compiles a kernel, since its lock would stay locked in the forked process."""
+    lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    if lock is not None:
+        lock.acquire()
+        _held_locks.append(lock)
+
+
+def _release_compiler_lock() -> None:
+    """Let threads compile again."""
+    if _held_locks:
+        _held_locks.pop().release()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_FORKS.before, after_in_parent=_FORKS.after_in_parent, after_in_child=_FORKS.after_in_child
+        before=_hold_compiler_lock,
+        after_in_parent=_release_compiler_lock,
+        after_in_child=_release_compiler_lock,
     )
 
 
@@ -218,4 +212,4 @@ def is_forked() -> bool:
 
     OpenMP has no threads in a forked process if the parent has used several, and waits for them without end.
     """
-    return _FORKS.is_child
+    return os.getpid() != _PROCESS

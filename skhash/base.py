@@ -25,7 +25,7 @@ from skhash._validation.subsets import evenly_spaced
 from skhash._validation.targets import missing_targets
 from skhash._validation.values import check_values
 from skhash.affinity import fit_affinity, resolve_affinity
-from skhash.affinity._pairs import check_pairs
+from skhash.affinity._levels import check_pairs
 from skhash.affinity._targets import as_labels, as_targets
 from skhash.codes import MAX_NBITS, threshold
 

@@ -22,7 +22,6 @@ import torch
 from numpy.testing import assert_array_equal
 from safetensors.numpy import save
 from scipy import sparse
-from scipy.optimize import linprog
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -55,18 +54,6 @@ cghash = partial(CGHashHasher, nbits=4, n_anchors=40, random_state=0)
 def history_of(hasher):
     """What `history_` says about each bit or epoch, without the time."""
     return [{name: value for name, value in entry.items() if name != "seconds"} for entry in hasher.history_]
-
-
-def random_cuts(seed, n_cuts=12, nbits=5):
-    """Slopes and offsets of random cutting planes."""
-    rng = np.random.default_rng(seed)
-    return rng.normal(0.3, 1, (n_cuts, nbits)), rng.uniform(0, 1, n_cuts)
-
-
-def by_linprog(slopes, offsets, C):
-    """The linear program of cutting planes, solved by scipy."""
-    n_cuts, nbits = slopes.shape
-    return linprog(np.r_[np.ones(nbits), C], A_ub=np.column_stack([-slopes, -np.ones(n_cuts)]), b_ub=-offsets)
 
 
 class Callback:

@@ -8,12 +8,10 @@ can occur (`possible_levels`).
 """
 
 from skhash.affinity._auto import fit_affinity, label_matrix, resolve_affinity
-from skhash.affinity._classes import ClassAffinity
-from skhash.affinity._distances import DistanceAffinity
-from skhash.affinity._labels import SharedLabelsAffinity
+from skhash.affinity._labels import ClassAffinity, SharedLabelsAffinity
 from skhash.affinity._levels import level_indices
-from skhash.affinity._neighbors import NeighborAffinity
 from skhash.affinity._precomputed import PrecomputedAffinity
+from skhash.affinity._vectors import DistanceAffinity, NeighborAffinity
 
 __all__ = [
     "ClassAffinity",

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash.affinity._classes import ClassAffinity, one_per_sample
-from skhash.affinity._labels import SharedLabelsAffinity, label_indicator
+from skhash.affinity._labels import ClassAffinity, SharedLabelsAffinity, label_indicator, one_per_sample
 from skhash.affinity._targets import as_labels
 
 

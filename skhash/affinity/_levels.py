@@ -1,13 +1,16 @@
-"""Levels of pairs as indices, the form in which everything else counts them."""
+"""Levels of pairs as indices, the form in which everything else counts them, and a check of those of a fit."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 
 from skhash._validation.numeric import numeric
 from skhash.affinity._targets import as_targets
+
+BATCH_SIZE = 16  # samples that are compared with all others at a time; the first ones are usually enough
 
 
 def level_indices(
@@ -79,3 +82,29 @@ def checked_levels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     if len(values) and not (np.isfinite(values).all() and values[0] >= 0):
         raise ValueError(f"{name} must have finite levels >= 0. Got levels from {values[0]} to {values[-1]} instead.")
     return values
+
+
+def check_pairs(affinity: Any, targets: Any) -> None:
+    """Raise ValueError unless the fitted affinity has relevant and irrelevant pairs of different samples."""
+    relevant = irrelevant = False
+    for batch in gen_batches(targets.shape[0], BATCH_SIZE):
+        indices, _ = small_level_indices(affinity, targets[batch], targets)
+        others = np.ones(indices.shape, dtype=bool)
+        others[np.arange(len(indices)), np.arange(batch.start, batch.stop)] = False
+        relevant |= bool((indices[others] > 0).any())
+        irrelevant |= bool((indices[others] == 0).any())
+        if relevant and irrelevant:
+            return
+    if not getattr(affinity, "requires_y", True):
+        raise ValueError(
+            "`affinity` must make some pairs of different samples relevant, and others not. Got "
+            f"{affinity!r}, with which {'all' if relevant else 'no'} pairs are."
+        )
+    if relevant:
+        raise ValueError(
+            "`y` must have at least two classes. Got targets that make every pair of samples relevant. In "
+            "cross-validation sorted labels do this: use StratifiedKFold(shuffle=True)."
+        )
+    raise ValueError(
+        "`y` must have at least one class of two samples. Got targets that make no pair of different samples relevant."
+    )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from skhash._estimators import named_warnings
 from skhash.affinity import ClassAffinity
-from skhash.affinity._classes import one_per_sample
+from skhash.affinity._labels import one_per_sample
 from skhash.affinity._targets import as_targets
 from skhash.metrics import RetrievalScorer
 from skhash.registry import LogUniform, Space

@@ -20,7 +20,7 @@ from skhash._compat import fit_context
 from skhash._threads import is_forked, one_thread
 from skhash._validation.samples import check_kind
 from skhash.affinity import SharedLabelsAffinity
-from skhash.affinity._pairs import check_pairs
+from skhash.affinity._levels import check_pairs
 from skhash.base import BaseHasher, InterruptedFit
 from skhash.engine import (
     ArraySubset,

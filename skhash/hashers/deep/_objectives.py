@@ -31,7 +31,7 @@ from torch.nn.functional import cross_entropy, normalize, softplus
 from skhash._compat import Interval
 from skhash._validation.schema import Array
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, label_matrix, level_indices
-from skhash.affinity._classes import class_codes
+from skhash.affinity._labels import class_codes
 from skhash.affinity._levels import small_level_indices
 from skhash.engine import Encoder, Objective
 from skhash.engine.augment import corrupt, moco_v2

@@ -21,7 +21,7 @@ import torch
 
 from skhash._validation.schema import OPTIONAL
 from skhash.affinity import ClassAffinity, level_indices
-from skhash.affinity._pairs import check_pairs
+from skhash.affinity._levels import check_pairs
 from skhash.codes._bits import memory_chunks
 from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices

@@ -10,8 +10,7 @@ from sklearn.utils import gen_batches
 
 from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.engine import Encoder, full_precision
-from skhash.hashers.shallow._linear import principal_map
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import principal_map, quantizing_rotation
 
 
 @torch.no_grad()

@@ -1,16 +1,132 @@
-"""Gaussian kernel values exp(-gamma |x - a|^2) of samples at anchors, and their default gamma."""
+"""Gaussian kernel values of samples at anchors, and the base class of hashers with a linear map of them.
 
-from typing import Any
+    phi(x) = [exp(-gamma |x - a_1|^2), ..., exp(-gamma |x - a_m|^2)] - mean over the training samples,
+
+where the anchors a_1 ... a_m are drawn from the training samples.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import gen_batches
+from sklearn.utils import check_random_state, gen_batches
 
+from skhash._compat import Interval
+from skhash._validation.schema import Array
 from skhash._validation.values import far_offset
+from skhash.base import BaseHasher
 
 N_MAX_SHIFT = 32  # number of anchors whose mean decides whether the samples are far from 0
 PART_SIZE = 1024  # samples that are converted to float64 at a time
+MIN_HELD = 2**27  # bytes of kernel values that may be held, even for small samples
+SHARE_HELD = 2  # memory of the values that may be held, in units of that of the samples
+
+
+class KernelFeatures:
+    """Kernel values of samples at anchors, minus their means over these samples.
+
+    With `hold`, the values of as many samples stay in memory as fit into twice the memory of `X` or 128 MiB; all others
+    are computed each time.
+    """
+
+    def __init__(
+        self, X: npt.NDArray[np.floating], anchors: npt.NDArray[np.float64], gamma: float, *, hold: bool = False
+    ) -> None:
+        self._X, self._anchors, self._gamma = X, anchors, gamma
+        n_held = max(MIN_HELD, SHARE_HELD * X.nbytes) // (8 * len(anchors)) if hold else 0
+        self._held = np.empty((min(n_held, len(X)), len(anchors)))
+        total = np.zeros(len(anchors))
+        for part in self._slices(0):
+            values = self._kernel(X[part])
+            total += values.sum(axis=0)
+            self._held[part] = values[: len(self._held[part])]
+        self.mean = total / len(X)
+        self._held -= self.mean
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and number of anchors."""
+        return len(self._X), len(self._anchors)
+
+    def parts(self) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+        """Slices of samples, and their centered values of shape (n_part, n_anchors), which must not be changed."""
+        n_held = len(self._held)
+        if n_held:
+            yield slice(0, n_held), self._held
+        for part in self._slices(n_held):
+            yield part, self._kernel(self._X[part]) - self.mean
+
+    def take(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Centered values of the samples at `indices`, of shape (n_taken, n_anchors)."""
+        values = np.empty((len(indices), len(self._anchors)))
+        for part in gen_batches(len(indices), PART_SIZE):
+            np.subtract(self._kernel(self._X[indices[part]]), self.mean, out=values[part])
+        return values
+
+    def _slices(self, start: int) -> Iterator[slice]:
+        for part in gen_batches(len(self._X) - start, PART_SIZE):
+            yield slice(part.start + start, part.stop + start)
+
+    def _kernel(self, samples: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        return gaussian_kernel(samples.astype(np.float64, copy=False), self._anchors, self._gamma)
+
+
+class KernelHasher(BaseHasher):
+    """Base class of hashers with the activations ``rbf_kernel(x, anchors_, gamma_) @ projection_ + intercept_``.
+
+    A subclass returns from `_learn(features, targets, rng)` a map of shape (n_anchors, nbits) of the
+    centered kernel values of the training samples, and an offset. `features` is a KernelFeatures.
+    It has the parameters `n_anchors` and `gamma`, and `ridge` if it uses `ridged_cholesky`.
+
+    Examples
+    --------
+    >>> from skhash import KSHHasher, SDHHasher
+    >>> from skhash.hashers.shallow import KernelHasher
+    >>> issubclass(KSHHasher, KernelHasher), issubclass(SDHHasher, KernelHasher)
+    (True, True)
+    """
+
+    _supervised = True
+    #: whether `_learn` needs the kernel values of all samples several times
+    _holds_features = False
+    _parameter_constraints = BaseHasher._parameter_constraints | {
+        "n_anchors": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    anchors_: Annotated[npt.NDArray[Any], Array("n_anchors n_features")]
+    gamma_: float
+    projection_: Annotated[npt.NDArray[Any], Array("n_anchors nbits")]
+    intercept_: Annotated[npt.NDArray[Any], Array("nbits")]
+
+    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
+        rng = check_random_state(self.random_state)
+        self.anchors_ = X[draw_indices(len(X), self.n_anchors, rng)].astype(np.float64, copy=False)
+        self.gamma_ = kernel_width(X, self.anchors_) if self.gamma is None else float(self.gamma)
+        features = KernelFeatures(X, self.anchors_, self.gamma_, hold=self._holds_features)
+        self.projection_, offset = self._learn(features, targets, rng)
+        self.intercept_ = offset - features.mean @ self.projection_
+
+    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        activations: npt.NDArray[np.float64] = gaussian_kernel(X, self.anchors_, self.gamma_) @ self.projection_
+        return activations + self.intercept_
+
+    @abstractmethod
+    def _learn(
+        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
+    ) -> tuple[npt.NDArray[np.float64], Any]:
+        """Map of centered kernel values, of shape (n_anchors, nbits), and its offset."""
+
+
+def draw_indices(n: int, max_drawn: int, rng: np.random.RandomState) -> npt.NDArray[np.int64]:
+    """At most `max_drawn` of n indices, drawn at random without replacement, ascending."""
+    return np.sort(rng.choice(n, min(max_drawn, n), replace=False))
 
 
 def gaussian_kernel(X: npt.NDArray[Any], anchors: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:

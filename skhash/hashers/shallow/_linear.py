@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg import LinAlgError, cholesky, orthogonal_procrustes
 from scipy.sparse import issparse
 
 from skhash._validation.schema import Array
 from skhash._validation.values import far_offset
 from skhash.base import BaseHasher
+from skhash.codes import binarize, signs
 
 #: samples that are centered at a time, so that they stay in the cache (benchmarks/encode.py). It is a multiple of 4, 6,
 #: 8, 12 and 16, the block sizes of BLAS, so that the parts have the rounding of the product of all samples
@@ -136,6 +137,17 @@ def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | 
         assert rng is not None
         components = components @ orthonormal_map(n_components, nbits, rng)
     return components
+
+
+def quantizing_rotation(
+    V: npt.NDArray[np.floating], n_iter: int, rng: np.random.RandomState
+) -> npt.NDArray[np.float64]:
+    """Rotation (nbits, nbits) that brings centered samples V (n_samples, nbits) near the corners of the cube."""
+    rotation = orthonormal_map(V.shape[1], V.shape[1], rng)
+    for _ in range(n_iter):
+        corners = signs(binarize(V @ rotation))
+        rotation = orthogonal_procrustes(V, corners)[0]
+    return rotation
 
 
 def ridged_cholesky(gram: npt.NDArray[np.float64], ridge: float) -> npt.NDArray[np.float64]:

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash.hashers.shallow._linear import LinearHasher, principal_map
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import LinearHasher, principal_map, quantizing_rotation
 
 
 class ITQHasher(LinearHasher):

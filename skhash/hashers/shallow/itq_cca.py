@@ -23,8 +23,7 @@ from skhash._compat import Interval
 from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation.schema import Array
 from skhash.affinity import label_matrix
-from skhash.hashers.shallow._linear import LinearHasher, ridged_cholesky
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import LinearHasher, quantizing_rotation, ridged_cholesky
 
 
 def _canonical_directions(

@@ -27,8 +27,7 @@ from scipy.optimize import minimize
 from skhash._compat import Interval
 from skhash.affinity import level_indices
 from skhash.codes import binarize, signs
-from skhash.hashers.shallow._kernel import KernelHasher, draw_indices
-from skhash.hashers.shallow._kernel_features import KernelFeatures
+from skhash.hashers.shallow._gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
 from skhash.hashers.shallow._linear import ridged_cholesky
 
 

@@ -1,20 +1,25 @@
-"""Hashers of weighted bits that column generation finds one by one.
+r"""Hashers of weighted bits that column generation finds one by one.
 
-A restricted master problem gives the known bits their weights w >= 0, and its duals a matrix A
-of pair weights. The next bit maximizes
+A restricted master problem gives the known bits their weights,
+
+    min_w |w|_1 + C loss(w),  w >= 0,
+
+and the duals of its constraints give a matrix A of pair weights. The next bit maximizes
 
     gain(h) = sum_ij A_ij |h(x_i) - h(x_j)|
 
 and improves the objective only if its gain exceeds 1: a violated constraint of the dual problem.
+StructHash and CGHash differ in the loss.
 """
 
 import time
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,17 +34,67 @@ from skhash._validation.schema import Array
 from skhash.base import BaseHasher
 from skhash.codes import pack, signs, unpack
 from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
-from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
 from skhash.hashers.structhash._hash_functions import (
     FAMILIES,
+    ClassifierFunctions,
     Column,
-    HashFunctions,
+    KernelFunctions,
+    LinearFunctions,
+    StumpFunctions,
     family_of,
     find_column,
 )
-from skhash.hashers.structhash._linear_functions import KernelFunctions, LinearFunctions
-from skhash.hashers.structhash._master_problem import MasterProblem
-from skhash.hashers.structhash._stump_functions import StumpFunctions
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Bit weights, with a lower bound of the objective |w|_1 + C loss over these bits, and its duals.
+
+    `n_iter` is the number of calls of the separation oracle. If not `all_weights`, the bound holds with the older
+    weights fixed.
+    """
+
+    weights: npt.NDArray[np.float64]
+    loss: float
+    objective: float
+    bound: float = 0.0
+    duals: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    n_iter: int = 0
+    all_weights: bool = True
+
+
+class MasterProblem(Protocol):
+    """The interface of a master problem."""
+
+    solution: Solution
+
+    def add_bit(self, bits: npt.NDArray[np.uint8]) -> None:
+        """Add a bit of all training samples, with weight 0."""
+
+    def optimize(self, all_weights: bool = False) -> None:
+        """Update `solution`. With `all_weights` no weight stays fixed."""
+
+    def pair_matrix(self) -> Any:
+        """Sparse matrix A of pair weights, from which the next bit is learned."""
+
+
+def solve(problem: Any, solver: str) -> None:
+    """Solve a cvxpy problem in place, by Clarabel (or HiGHS) if `solver` fails; RuntimeError if both do."""
+    import cvxpy as cp
+
+    failures: list[str] = []
+    for name in (solver, "HIGHS" if solver == "CLARABEL" else "CLARABEL"):
+        try:
+            problem.solve(solver=name)
+            status = problem.status
+        except cp.SolverError as error:
+            status = str(error).split("\n")[0]
+        if status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+            if failures:
+                warnings.warn(f"The master problem was solved by {name} instead: {failures[0]}.", stacklevel=3)
+            return
+        failures.append(f"{name} ended with status {status!r}")
+    raise RuntimeError(f"The master problem could not be solved: {'; '.join(failures)}. Try another solver.")
 
 
 class ColumnGenerationHasher(BaseHasher):
@@ -190,7 +245,7 @@ class ColumnGenerationHasher(BaseHasher):
                 break
         self._check_weights()
 
-    def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> HashFunctions:
+    def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> Any:
         """Hash functions of the family that `hash_function` chooses, ready for a search on training samples."""
         kind = self.hash_function
         if kind == "linear" or kind == "kernel":
@@ -210,7 +265,7 @@ class ColumnGenerationHasher(BaseHasher):
 
     def _first_column(
         self,
-        functions: HashFunctions,
+        functions: Any,
         pair_matrix: Any,
         known: npt.NDArray[np.float64],
         rng: np.random.RandomState,
@@ -231,7 +286,7 @@ class ColumnGenerationHasher(BaseHasher):
 
     def _next_column(
         self,
-        functions: HashFunctions,
+        functions: Any,
         master: MasterProblem,
         known: npt.NDArray[np.float64],
         weights_path: npt.NDArray[np.float64],

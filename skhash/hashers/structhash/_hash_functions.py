@@ -12,36 +12,29 @@ s' A s. There are four families of hash functions:
   FastHash.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh, qr, svd
+from scipy.optimize import minimize
+from scipy.sparse.linalg import eigsh
+from sklearn.base import clone
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import has_fit_parameter
 
-from skhash.codes import signs
-from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
-from skhash.hashers.structhash._linear_functions import Candidates, KernelFunctions, LinearFunctions
-from skhash.hashers.structhash._stump_functions import StumpFunctions
+from skhash._threads import run_in_slices
+from skhash._validation.schema import Array
+from skhash.codes import binarize, signs
+from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, draw_indices, gaussian_kernel, kernel_width
 
-FAMILIES: dict[str, Any] = {
-    "linear": LinearFunctions,
-    "kernel": KernelFunctions,
-    "stump": StumpFunctions,
-    "trees": ClassifierFunctions,
-}
-
-
-class HashFunctions(Protocol):
-    """A family of hash functions, see :class:`LinearFunctions`."""
-
-    best_first: bool  # whether the candidates come by descending gain
-
-    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
-        """Rounds of a search for bits with a large gain."""
-
-    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """Parameters of all learned functions, as arrays."""
+#: bits of the training samples, and the parameters of the hash function that computes them
+Candidates: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]
+RETRY_FACTOR = 5  # factor of the number of starting points in the second round
+N_COLUMNS = 64  # number of columns multiplied by the pair weights at a time, to save memory
+LBFGS_ITERATIONS = 30  # more iterations fit the noise of the training pairs
 
 
 @dataclass(frozen=True)
@@ -53,19 +46,14 @@ class Column:
     parameters: dict[str, Any]
 
 
-def family_of(hash_function: Any) -> Any:
-    """Class of hash functions for the parameter `hash_function`."""
-    return FAMILIES[hash_function] if isinstance(hash_function, str) else ClassifierFunctions
-
-
 def find_column(
-    functions: HashFunctions,
+    functions: Any,
     A: Any,
     known: npt.NDArray[np.float64],
     rng: np.random.RandomState,
     min_gain: float = 0.0,
 ) -> Column | None:
-    """The new column with the largest gain, or None if no gain is above `min_gain`.
+    """The new column of a family of functions with the largest gain, or None if no gain is above `min_gain`.
 
     The bits in `known` (n_samples, n_known), -1 or 1, and their complements are not new. The next round of the search
     tries more starting points.
@@ -84,3 +72,287 @@ def find_column(
         if best is not None and best.gain > min_gain:
             return best
     return None
+
+
+class LinearFunctions:
+    """Signs of linear maps of the centered features. The other families have the same methods.
+
+    `ridge` is the penalty on directions of low variance, in units of the mean variance, and `n_starts` the number of
+    starting points of a search.
+    """
+
+    best_first = False  # whether the candidates come by descending gain
+    #: what `combine` returns
+    stored: ClassVar[dict[str, Array]] = {
+        "mean": Array("n_features"),
+        "directions": Array("n_features n_learned"),
+        "intercepts": Array("n_learned"),
+    }
+
+    def __init__(self, X: npt.NDArray[np.floating], ridge: float, n_starts: int) -> None:
+        shape = len(X), int(self._features(X[:1]).shape[1])
+        features = np.empty(shape, order="F")
+        for part in gen_batches(len(X), PART_SIZE):
+            features[part] = self._features(X[part])
+        self.mean = features.mean(axis=0)
+        features -= self.mean
+        if shape[0] >= 2 * shape[1]:  # the triangular factor has the same singular values and right vectors
+            features = qr(features, mode="raw", overwrite_a=True, check_finite=False)[1]
+        _, values, vectors = svd(features, full_matrices=False)
+        del features
+        # directions without variance are rounding errors, which must not become bits
+        rank = max(1, int(np.count_nonzero(values > values[0] * max(shape) * np.finfo(np.float64).eps)))
+        values, vectors = values[:rank], vectors[:rank]
+        variances = values**2 / len(X)
+        penalty = max(ridge * variances.sum() / shape[1], 1e-12 * variances[0], 1e-300)
+        # in these coordinates the penalized variance of every direction is 1
+        self._basis = vectors.T / np.sqrt(variances + penalty)
+        self._Z = np.empty((len(X), rank))
+        for part in gen_batches(len(X), PART_SIZE):
+            self._Z[part] = (self._features(X[part]) - self.mean) @ self._basis
+        self._Z32 = self._Z.astype(np.float32)  # for searches, which need no more digits
+        self.n_starts = n_starts
+
+    def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """Features of samples; the hash functions are linear in them."""
+        return X.astype(np.float64, copy=False)
+
+    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
+        """Two rounds of bits (n_samples,) with a large gain for a sparse pair matrix A, with their parameters.
+
+        The second round tries more starting points.
+        """
+        columns = gen_batches(self._Z.shape[1], N_COLUMNS)
+        A32 = A.astype(np.float32)  # not symmetrized, which would give up to twice as many pairs
+        spectral = np.hstack([self._Z32.T @ (A32 @ self._Z32[:, some]) for some in columns]).astype(np.float64)
+        A = symmetrize(A)
+        n_spectral = min(self.n_starts, len(spectral))
+        first = eigh((spectral + spectral.T) / 2, subset_by_index=[0, n_spectral - 1])[1].T
+        yield self._descend(A, [*first, *rng.standard_normal((self.n_starts - n_spectral, len(spectral)))])
+        yield self._descend(A, rng.standard_normal(((RETRY_FACTOR - 1) * self.n_starts, len(spectral))))
+
+    def _descend(self, A: Any, starts: Iterable[npt.NDArray[np.float64]]) -> Candidates:
+        """Bits at the starting points, and at the local minima of the relaxed objective below them."""
+        for start in starts:
+            spread = (self._Z @ start).std()
+            if not spread > 0:
+                continue
+            start = np.append(start / spread, 0.0)
+            options = {"maxiter": LBFGS_ITERATIONS}
+            end = minimize(relaxed, start, (A, self._Z32), method="L-BFGS-B", jac=True, options=options).x
+            for v in (start, end):
+                yield binarize(self._Z @ v[:-1] + v[-1]), {"direction": self._basis @ v[:-1], "intercept": v[-1]}
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """Parameters of all learned functions, as arrays."""
+        return {
+            "mean": self.mean,
+            "directions": np.stack([p["direction"] for p in parameters], axis=1),
+            "intercepts": np.array([p["intercept"] for p in parameters]),
+        }
+
+    @staticmethod
+    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
+        """Combined parameters of the first `nbits` functions."""
+        directions, intercepts = functions["directions"], functions["intercepts"]
+        return functions | {"directions": directions[:, :nbits], "intercepts": intercepts[:nbits]}
+
+    @staticmethod
+    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of shape (n_samples, nbits) by combined parameters."""
+        return (X - functions["mean"]) @ functions["directions"] + functions["intercepts"]
+
+
+class KernelFunctions(LinearFunctions):
+    """Signs of linear maps of Gaussian kernel values at anchors that are drawn from the training samples.
+
+    `gamma` None uses 2 over the mean squared distance to the anchors.
+    """
+
+    stored = LinearFunctions.stored | {
+        "mean": Array("n_anchors"),
+        "directions": Array("n_anchors n_learned"),
+        "anchors": Array("n_anchors n_features"),
+        "gamma": Array(""),
+    }
+
+    def __init__(
+        self,
+        X: npt.NDArray[np.floating],
+        ridge: float,
+        n_starts: int,
+        n_anchors: int,
+        gamma: float | None,
+        rng: np.random.RandomState,
+    ) -> None:
+        self.anchors = X[draw_indices(len(X), n_anchors, rng)].astype(np.float64, copy=False)
+        self.gamma = kernel_width(X, self.anchors) if gamma is None else float(gamma)
+        super().__init__(X, ridge, n_starts)
+
+    def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        return gaussian_kernel(X.astype(np.float64, copy=False), self.anchors, self.gamma)
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """Parameters of all learned functions, as arrays."""
+        return super().combine(parameters) | {"anchors": self.anchors, "gamma": self.gamma}
+
+    @staticmethod
+    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of shape (n_samples, nbits) by combined parameters."""
+        values = gaussian_kernel(X, functions["anchors"], functions["gamma"])
+        return LinearFunctions.activations(functions, values)
+
+
+class StumpFunctions:
+    """Thresholds of single features, found by exhaustive search."""
+
+    best_first = True
+    #: what `combine` returns
+    stored = {"features": Array("n_learned", "iu", below="n_features"), "thresholds": Array("n_learned")}
+
+    def __init__(self, X: npt.NDArray[np.float64]) -> None:
+        self._X = X
+        self._ranks = np.stack([np.unique(x, return_inverse=True)[1] for x in X.T]).astype(np.int32)
+
+    def search(self, A: Any, rng: np.random.RandomState | None = None) -> Iterator[Candidates]:
+        """The one round of a search, see :meth:`LinearFunctions.search`; `rng` is not used."""
+        yield self._all_stumps(A)
+
+    def _all_stumps(self, A: Any) -> Candidates:
+        """Bits of all stumps by descending gain, with their parameters."""
+        from skhash.hashers.structhash._kernels import stump_gains
+
+        pairs = A.tocoo()
+        rows, columns = pairs.coords
+        gains = np.empty((len(self._ranks), len(self._X)))
+        run_in_slices(lambda part: stump_gains(rows, columns, pairs.data, self._ranks[part], gains[part]), len(gains))
+        is_threshold = np.arange(len(self._X)) < self._ranks.max(axis=1)[:, None]  # a larger value exists
+        features, ranks = np.nonzero(is_threshold)
+        for i in np.argsort(-gains[is_threshold], kind="stable"):
+            feature, rank = features[i], ranks[i]
+            values = np.unique(self._X[:, feature])
+            # halfway between two values, but above the lower one, which the mean of adjacent floats may equal
+            threshold = max(values[rank] / 2 + values[rank + 1] / 2, np.nextafter(values[rank], np.inf))
+            yield binarize(self._X[:, feature] - threshold), {"feature": feature, "threshold": threshold}
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """Parameters of all learned functions, as arrays."""
+        return {f"{name}s": np.array([p[name] for p in parameters]) for name in ("feature", "threshold")}
+
+    @staticmethod
+    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
+        """Combined parameters of the first `nbits` functions."""
+        return {name: values[:nbits] for name, values in functions.items()}
+
+    @staticmethod
+    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of shape (n_samples, nbits) by combined parameters."""
+        return X[:, functions["features"]] - functions["thresholds"]
+
+
+class ClassifierFunctions:
+    """Decision functions of a classifier, fitted per bit to samples with at most `max_values` values per feature."""
+
+    best_first = False
+    stored: ClassVar[dict[str, Any]] = {}  # files hold no classifiers, because loading them would run code
+
+    def __init__(
+        self, X: npt.NDArray[np.float64], classifier: Any, n_starts: int, max_values: int | None = None
+    ) -> None:
+        self._X, self.classifier, self.n_starts = X, classifier, n_starts
+        self._X_fitted = X if max_values is None else round_to_quantiles(X, max_values)
+        self._weighted = has_fit_parameter(classifier, "sample_weight")
+
+    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
+        """Rounds of a search, see :meth:`LinearFunctions.search`."""
+        A, n_tried = symmetrize(A), 0
+        for n_starts in (self.n_starts, RETRY_FACTOR * self.n_starts):
+            n_vectors = min(n_starts, len(self._X) - 1)
+            starts = eigsh(A, n_vectors, which="SA", v0=rng.standard_normal(len(self._X)))[1].T
+            yield self._fitted(A, starts[n_tried:], rng)
+            n_tried = n_vectors
+
+    def _fitted(self, A: Any, starts: npt.NDArray[np.float64], rng: np.random.RandomState) -> Candidates:
+        """Bits that classifiers predict, with these classifiers."""
+        for start in starts:
+            bits = coordinate_descent(A, binarize(start))
+            if bits.min() == bits.max():
+                continue
+            importance = np.abs(A @ signs(bits))
+            weighted = self._weighted and importance.any()
+            options = {"sample_weight": importance / importance.mean()} if weighted else {}
+            classifier = clone(self.classifier)
+            for name in sorted(classifier.get_params()):
+                if name == "random_state" or name.endswith("__random_state"):
+                    classifier.set_params(**{name: rng.randint(np.iinfo(np.int32).max)})
+            classifier.fit(self._X_fitted, bits, **options)
+            yield binarize(classifier.decision_function(self._X)), {"classifier": classifier}
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """List of all learned classifiers."""
+        return {"classifiers": [p["classifier"] for p in parameters]}
+
+    @staticmethod
+    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
+        """List of the first `nbits` classifiers."""
+        return {"classifiers": functions["classifiers"][:nbits]}
+
+    @staticmethod
+    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of shape (n_samples, nbits) by combined parameters."""
+        return np.stack([classifier.decision_function(X) for classifier in functions["classifiers"]], axis=1)
+
+
+FAMILIES: dict[str, Any] = {
+    "linear": LinearFunctions,
+    "kernel": KernelFunctions,
+    "stump": StumpFunctions,
+    "trees": ClassifierFunctions,
+}
+
+
+def family_of(hash_function: Any) -> Any:
+    """Class of hash functions for the parameter `hash_function`."""
+    return FAMILIES[hash_function] if isinstance(hash_function, str) else ClassifierFunctions
+
+
+def relaxed(v: npt.NDArray[np.float64], A: Any, Z: npt.NDArray[np.floating]) -> tuple[float, npt.NDArray[np.float64]]:
+    """Value and gradient of tanh(Zv + c)' A tanh(Zv + c), where c is the last entry of `v`, in the precision of `Z`."""
+    s = np.tanh(Z @ v[:-1].astype(Z.dtype) + v[-1])
+    As = A @ s
+    slope = 2 * As * (1 - s * s)
+    return s @ As, np.append(Z.T @ slope.astype(Z.dtype), slope.sum())
+
+
+def symmetrize(A: Any) -> Any:
+    """Sparse array (A + A') / 2, which has the same s' A s."""
+    return (A + A.T).tocsr() / 2
+
+
+def round_to_quantiles(X: npt.NDArray[np.float64], max_values: int) -> npt.NDArray[np.float64]:
+    """Samples whose features are rounded to the nearest of `max_values` of their values, evenly spaced by rank."""
+    ranks = np.linspace(0, len(X) - 1, max_values).round().astype(int)
+    rounded = np.empty_like(X)
+    for column, out in zip(X.T, rounded.T, strict=True):
+        kept = np.unique(column)
+        if len(kept) > max_values:
+            kept = np.unique(np.sort(column)[ranks])
+        out[:] = kept[np.searchsorted((kept[1:] + kept[:-1]) / 2, column)]
+    return rounded
+
+
+def coordinate_descent(A: Any, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Local minimum of s' A s, s = 2 bits - 1, reached by flipping one bit at a time; A is symmetric and sparse."""
+    s = signs(bits)
+    diagonal = A.diagonal()
+    slopes = A @ s - diagonal * s  # half the gradient, without each sample's own term
+    tolerance = 1e-12 * np.abs(A.data).max(initial=0)
+    while True:
+        gains = s * slopes
+        i = np.argmax(gains)
+        if gains[i] <= tolerance:
+            return binarize(s)
+        s[i] = -s[i]
+        row = slice(A.indptr[i], A.indptr[i + 1])
+        slopes[A.indices[row]] += 2 * s[i] * A.data[row]
+        slopes[i] -= 2 * s[i] * diagonal[i]

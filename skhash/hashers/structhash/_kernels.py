@@ -47,14 +47,6 @@ def count_differences(misordered, differences, counts):
 
 
 @nb.njit(nogil=True, cache=True)
-def add_weighted(misordered, weight, total):
-    """Add ``weight * misordered`` to `total` without an array for the product."""
-    for i in range(len(total)):
-        for j in range(total.shape[1]):
-            total[i, j] += weight * misordered[i, j]
-
-
-@nb.njit(nogil=True, cache=True)
 def stump_gains(rows, columns, weights, ranks, gains):
     """Write the gain of each threshold r of each feature to `gains`, of shape (n_features, n_samples).
 

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from skhash._threads import run_in_slices
 from skhash.hashers._ranking_lists import RankingLists
-from skhash.hashers.structhash._kernels import add_weighted, count_differences, most_violated_rankings
+from skhash.hashers.structhash._kernels import count_differences, most_violated_rankings
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class RankingOracle:
         total = np.zeros(self.lists.items.shape)
         for cut, dual in zip(cuts, duals, strict=True):
             if dual > 0:
-                add_weighted(cut.misordered, dual, total)
+                total += dual * cut.misordered
         return self._between_samples(total)
 
     def _between_samples(self, misordered: npt.NDArray[Any]) -> Any:

@@ -10,8 +10,9 @@ lambda of the constraints, the next bit maximizes (eq. 14, with the 1/m that it 
 
     sum lambda (1/m) sum_i c_i delta-psi_i[h] = sum_ij A_ij |h(x_i) - h(x_j)|
 
-and improves the objective only if that exceeds 1. Cutting planes (`_oracles`) solve each
-restricted master problem (`_level_bundle`) to a proven gap; `_hash_functions` learns the bits.
+and improves the objective only if that exceeds 1. Cutting planes (`_cutting_planes`) of the most
+violated rankings (`_oracles`) solve each restricted master problem to a proven gap;
+`_hash_functions` learns the bits.
 """
 
 from collections.abc import Callable
@@ -24,9 +25,8 @@ import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
 from skhash.hashers._ranking_lists import RankingLists
-from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
+from skhash.hashers.structhash._column_generation import ColumnGenerationHasher, MasterProblem
 from skhash.hashers.structhash._losses import LOSSES
-from skhash.hashers.structhash._master_problem import MasterProblem
 from skhash.metrics._ties import DISCOUNTS
 
 
@@ -78,7 +78,7 @@ class StructHashHasher(ColumnGenerationHasher):
     max_iter : int, default=200
         Maximum number of cuts per bit. A ConvergenceWarning says if they do not reach `tol`.
     solver : str, default="HIGHS"
-        Name, in cvxpy, of an installed solver of linear programs.
+        Name, in cvxpy, of an installed solver of linear programs. If it fails, Clarabel takes over.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant, whatever their level. "auto" uses classes or shared labels from y.
         ``DistanceAffinity(percentiles=(2,), levels=(1,))`` needs no y.
@@ -215,7 +215,7 @@ class StructHashHasher(ColumnGenerationHasher):
         super()._fit(X, targets)
 
     def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], MasterProblem]]:
-        from skhash.hashers.structhash._level_bundle import LevelBundle
+        from skhash.hashers.structhash._cutting_planes import CuttingPlanes
         from skhash.hashers.structhash._oracles import RankingOracle
 
         oracle = RankingOracle(lists, self._gain())
@@ -227,7 +227,7 @@ class StructHashHasher(ColumnGenerationHasher):
             )
 
         def make_master_problem(C: float) -> MasterProblem:
-            return LevelBundle(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
+            return CuttingPlanes(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
 
         return oracle.first_pair_matrix(), make_master_problem
 

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from skhash import EmbeddingHasher
 from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
 from skhash.hashers.deep.embedding import HeldOutQueries, _EmbeddingObjective, _neighbor_loss, choose_queries
-from skhash.hashers.shallow._rotation import quantizing_rotation
+from skhash.hashers.shallow._linear import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save

@@ -3,6 +3,7 @@
 import pickle
 from functools import partial
 
+import cvxpy
 import numpy as np
 import pytest
 from _helpers import assert_same_hasher, cghash, history_of, structhash
@@ -275,3 +276,24 @@ def test_codes_do_not_depend_on_the_order_in_memory(Hasher):
     by_features = np.asfortranarray(X)  # as in a data frame
     codes = (Hasher(12, random_state=0).fit(samples, y).encode(X) for samples in (X, by_features))
     assert_array_equal(*codes)
+
+
+# --- the solver
+
+
+@each_hasher
+def test_clarabel_takes_over_from_a_solver_that_fails(few, fitted, make, monkeypatch):
+    working = cvxpy.Problem.solve
+
+    def fail_or_solve(problem, solver):
+        if solver == "HIGHS":
+            raise cvxpy.SolverError("HIGHS gave up.\nMore details")
+        return working(problem, solver=solver)
+
+    monkeypatch.setattr(cvxpy.Problem, "solve", fail_or_solve)
+    with pytest.warns(UserWarning, match=r"solved by CLARABEL instead: HIGHS ended with status 'HIGHS gave up\.'"):
+        hasher = make(nbits=1, hash_function="stump").fit(few.X, few.y)
+    assert hasher.bit_weights_[0] == pytest.approx(fitted(make, "stump").bit_weights_path_[0, 0], rel=0.05)
+    monkeypatch.setattr(cvxpy.Problem, "solve", lambda problem, solver: fail_or_solve(problem, "HIGHS"))
+    with pytest.raises(RuntimeError, match=r"HIGHS ended with .*CLARABEL ended with .*gave up.*Try another solver"):
+        make(nbits=1, hash_function="stump").fit(few.X, few.y)

@@ -1,4 +1,4 @@
-"""StructHash: what all families of hash functions have in common, and the search for the best column."""
+"""StructHash: the families of hash functions, and the search for the best column."""
 
 import pickle
 from itertools import chain
@@ -9,13 +9,23 @@ import pytest
 from _oracles import gain_of, pair_weights
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from scipy.optimize import check_grad
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skhash.codes import binarize
-from skhash.hashers.structhash._classifier_functions import ClassifierFunctions
-from skhash.hashers.structhash._hash_functions import find_column
-from skhash.hashers.structhash._linear_functions import KernelFunctions, LinearFunctions
-from skhash.hashers.structhash._stump_functions import StumpFunctions
+from skhash.codes import binarize, signs
+from skhash.hashers.structhash._hash_functions import (
+    RETRY_FACTOR,
+    ClassifierFunctions,
+    KernelFunctions,
+    LinearFunctions,
+    StumpFunctions,
+    coordinate_descent,
+    find_column,
+    relaxed,
+    round_to_quantiles,
+    symmetrize,
+)
 
 X, A = np.random.RandomState(0).standard_normal((40, 5)), pair_weights()
 FAMILIES = {
@@ -108,3 +118,144 @@ def test_the_next_round_comes_only_if_no_gain_is_large_enough():
     assert rounds == [0]
     assert find_column(functions, A, np.zeros((2, 0)), None, 2.0) is None
     assert rounds == [0, 0, 1]
+
+
+# --- linear and kernel functions
+
+
+def gaussian(n=40, n_features=5):
+    return np.random.RandomState(0).standard_normal((n, n_features))
+
+
+def test_kernel_functions_reproduce_their_bits_on_samples_without_full_rank():
+    for seed in range(10):
+        rng = np.random.RandomState(seed)
+        X = rng.randint(0, 2, (30, 2)).astype(float)  # four distinct samples, ten anchors
+        functions = KernelFunctions(X, 0.1, 2, 10, None, rng)
+        for bits, parameters in next(functions.search(pair_weights(30, seed), rng)):
+            assert_array_equal(binarize(functions.activations(functions.combine([parameters]), X))[:, 0], bits)
+
+
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_the_search_gains_more_than_random_functions(kind):
+    X, A, rng = gaussian(n=200), pair_weights(200, density=0.05), np.random.RandomState(0)
+    functions = LinearFunctions(X, 0.1, 3) if kind == "linear" else KernelFunctions(X, 0.1, 3, 15, None, rng)
+    best = max(gain_of(A, bits) for bits, _ in next(functions.search(A, rng)))
+    assert best > max(gain_of(A, X @ direction >= 0) for direction in rng.standard_normal((200, 5)))
+
+
+def test_the_second_round_tries_other_starting_points():
+    functions = LinearFunctions(gaussian(), 0.1, 2)
+    first, second = (list(candidates) for candidates in functions.search(pair_weights(), np.random.RandomState(0)))
+    assert (len(first), len(second)) == (2 * 2, 2 * 2 * (RETRY_FACTOR - 1))  # of each start, and of the end
+    starts = [tuple(bits) for bits, _ in (first + second)[::2]]
+    assert len(set(starts)) == len(starts)
+
+
+def test_the_gradient_of_the_relaxed_objective():
+    Z, A = gaussian(), symmetrize(pair_weights())
+    for seed in range(3):
+        v = np.random.RandomState(seed).standard_normal(6)
+        value, gradient = relaxed(v, A, Z)
+        error = check_grad(lambda v: relaxed(v, A, Z)[0], lambda v: relaxed(v, A, Z)[1], v, epsilon=1e-6)
+        assert error < 1e-4 * np.linalg.norm(gradient)
+        single, its_gradient = relaxed(v, A, Z.astype(np.float32))
+        assert single == pytest.approx(value, rel=1e-5)
+        assert np.linalg.norm(its_gradient - gradient) < 1e-5 * np.linalg.norm(gradient)
+        s = signs(binarize(Z @ v[:-1] + v[-1]))
+        assert relaxed(1e9 * v, A, Z)[0] == pytest.approx(s @ (A @ s))  # in the limit
+
+
+def test_linear_functions_do_not_depend_on_the_mean_of_the_features():
+    X, A = gaussian(), pair_weights()
+    here, there = (next(LinearFunctions(X + mean, 0.1, 3).search(A, np.random.RandomState(0))) for mean in (0, 100))
+    for (a, _), (b, _) in zip(here, there, strict=True):
+        assert min(np.mean(a != b), np.mean(a == b)) < 0.1  # rounding may change an eigenvector, and L-BFGS
+
+
+# --- stumps
+
+
+def features(seed):
+    """Features with many ties, with none, of adjacent floats, constant, of huge and of tiny values."""
+    rng = np.random.RandomState(seed)
+    adjacent = 1 + np.finfo(float).eps * rng.randint(0, 4, 30)
+    huge, tiny = rng.choice([-1e300, 0, 1e300], 30), rng.choice([0, 5e-324, 1e-323], 30)
+    return np.column_stack([rng.randint(0, 4, 30), rng.standard_normal(30), adjacent, np.full(30, 7.0), huge, tiny])
+
+
+@pytest.mark.parametrize("columns", [slice(None), [0], [1], [2], [3, 4], [5]])
+def test_the_first_candidate_is_the_best_stump(columns):
+    n_tried = 0
+    for seed in range(10):
+        X, A = features(seed)[:, columns], pair_weights(30, seed)
+        best = max(gain_of(A, x >= value) for x in X.T for value in np.unique(x)[1:])
+        if best > 0:
+            functions = StumpFunctions(X)
+            bits, parameters = next(next(functions.search(A)))
+            assert gain_of(A, bits) == pytest.approx(best, abs=1e-12)
+            assert_array_equal(binarize(functions.activations(functions.combine([parameters]), X))[:, 0], bits)
+            n_tried += 1
+    assert n_tried > 3
+
+
+def test_a_threshold_is_halfway_between_two_values():
+    X = np.array([[0.0], [1.0], [3.0]])
+    A = sparse.csr_array(np.diag([1.0], 2) + np.diag([-1.0, 1.0], 1))
+    _, parameters = next(next(StumpFunctions(X).search(A)))
+    assert parameters == {"feature": 0, "threshold": 2.0}
+
+
+# --- classifiers
+
+
+def objective(A, bits):
+    s = 2.0 * np.asarray(bits) - 1
+    return s @ (A @ s)
+
+
+def test_no_flip_improves_the_end_of_the_descent():
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        A = symmetrize(pair_weights(12, seed, density=0.5))
+        A += sparse.diags_array(rng.standard_normal(12))
+        start = rng.randint(0, 2, 12).astype(np.uint8)
+        end = coordinate_descent(A.tocsr(), start.copy())
+        assert end.dtype == np.uint8
+        assert objective(A, end) <= objective(A, start) + 1e-12
+        for i in range(12):
+            flipped = end.copy()
+            flipped[i] ^= 1
+            assert objective(A, flipped) >= objective(A, end) - 1e-9
+
+
+def test_the_descent_reaches_the_minimum_from_some_start():
+    A = symmetrize(pair_weights(6, 3, density=0.8)).tocsr()
+    starts = (np.arange(64)[:, None] >> np.arange(6) & 1).astype(np.uint8)
+    best = min(objective(A, bits) for bits in starts)
+    assert min(objective(A, coordinate_descent(A, start)) for start in starts) == pytest.approx(best)
+
+
+def test_the_descent_stays_if_nothing_can_be_gained():
+    start = np.array([0, 1, 1], dtype=np.uint8)
+    assert_array_equal(coordinate_descent(sparse.csr_array((3, 3)), start), start)
+
+
+def test_trees_fitted_to_rounded_samples_decide_the_same_on_the_samples_themselves():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((600, 4)), rng.integers(0, 9, 600), rng.exponential(size=600).round(2)])
+    rounded = round_to_quantiles(X, 255)
+    assert [len(np.unique(column)) for column in rounded[:, :4].T] == [255] * 4
+    few = [len(np.unique(column)) <= 255 for column in X.T]
+    assert few == [False, False, False, False, True, True]
+    assert_array_equal(rounded[:, few], X[:, few])
+    trees = HistGradientBoostingClassifier(max_iter=5).fit(rounded, X[:, 0] * X[:, 1] > X[:, 4] - 4)
+    assert_array_equal(trees.decision_function(X), trees.decision_function(rounded))
+
+
+def test_features_are_rounded_to_the_nearest_kept_value():
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    rounded = round_to_quantiles(X, 10)
+    for column, out in zip(X.T, rounded.T, strict=True):
+        kept = np.sort(column)[np.linspace(0, 199, 10).round().astype(int)]
+        assert_array_equal(out, kept[np.abs(column[:, None] - kept).argmin(axis=1)])

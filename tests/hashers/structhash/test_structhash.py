@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 from skhash import StructHashHasher
 from skhash.callbacks import RetrievalMonitor
 from skhash.hashers._ranking_lists import draw_ranking_lists
-from skhash.hashers.structhash._level_bundle import LevelBundle
+from skhash.hashers.structhash._cutting_planes import CuttingPlanes
 from skhash.hashers.structhash._losses import LOSSES, ap_gain
 from skhash.hashers.structhash._oracles import RankingOracle
 from skhash.metrics import average_precision, ndcg, relevance_histogram
@@ -63,7 +63,7 @@ def iris():
 def test_the_search_over_stumps_ends_at_the_optimum_over_all_of_them(iris):
     assert iris.hasher.optimal_
     bits = np.unique([x >= value for x in iris.X.T for value in np.unique(x)[1:]], axis=0).astype(np.uint8)
-    master = LevelBundle(iris.oracle, len(bits), iris.hasher.C_, 1e-3, 500, "HIGHS")
+    master = CuttingPlanes(iris.oracle, len(bits), iris.hasher.C_, 1e-3, 500, "HIGHS")
     for bit in bits:
         master.add_bit(bit)
     master.optimize()

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skhash.affinity import ClassAffinity
 from skhash.hashers._ranking_lists import draw_ranking_lists
-from skhash.hashers.structhash import _level_bundle
-from skhash.hashers.structhash._level_bundle import LevelBundle
+from skhash.hashers.structhash import _cutting_planes
+from skhash.hashers.structhash._cutting_planes import CutProgram, CuttingPlanes
 from skhash.hashers.structhash._oracles import RankingOracle
 
 C = 20.0
@@ -29,7 +29,7 @@ def problem(name="ap", nbits=3, n_samples=24, seed=0, max_items=3):
 
 def solve(oracle, bits, tol=1e-4, max_iter=200, solver="HIGHS", **options):
     """The master problem after all bits, and its solution after each of them."""
-    master = LevelBundle(oracle, bits.shape[1], C, tol, max_iter, solver, **options)
+    master = CuttingPlanes(oracle, bits.shape[1], C, tol, max_iter, solver, **options)
     solutions = []
     for bit in bits.T:
         master.add_bit(bit)
@@ -113,7 +113,7 @@ def test_the_duals_give_the_bound_and_the_gains_of_the_columns(longer):
 
 def test_dropped_cuts_leave_the_bound_valid(longer, monkeypatch):
     oracle, bits, with_all_cuts, expected = longer
-    monkeypatch.setattr(_level_bundle, "MAX_IDLE", 0)
+    monkeypatch.setattr(_cutting_planes, "MAX_IDLE", 0)
     master, solutions = solve(oracle, bits)
     assert len(master.cuts) < len(with_all_cuts.cuts)
     assert len(master.cuts) == len(master.coefficients) == len(master.solution.duals)
@@ -124,12 +124,11 @@ def test_dropped_cuts_leave_the_bound_valid(longer, monkeypatch):
     assert_allclose(master.coefficients, [oracle.coefficients(cut, master.differences) for cut in master.cuts])
 
 
-def test_programs_are_compiled_again_for_more_cuts(longer, monkeypatch):
+def test_programs_are_compiled_again_for_more_cuts_and_bits(longer, monkeypatch):
     oracle, bits, _, expected = longer
-    monkeypatch.setattr(_level_bundle, "SPARE_CUTS", 1)
-    solutions = solve(oracle, bits[:, :2])[1]
-    assert max(solution.n_iter for solution in solutions) > 2
-    for a, b in zip(solutions, expected[:2], strict=True):
+    monkeypatch.setattr(_cutting_planes, "CUTS", 4)
+    monkeypatch.setattr(_cutting_planes, "BITS", 2)
+    for a, b in zip(solve(oracle, bits)[1], expected, strict=True):
         assert abs(a.objective - b.objective) <= C * 1e-4
 
 
@@ -171,7 +170,7 @@ def test_all_weights_are_optimized_if_the_newest_one_alone_stays_at_zero():
 
 def test_too_few_iterations_give_a_warning(longer):
     oracle, bits, *_ = longer
-    master = LevelBundle(oracle, 2, C, 1e-7, 1, "HIGHS")
+    master = CuttingPlanes(oracle, 2, C, 1e-7, 1, "HIGHS")
     master.add_bit(bits[:, 0])
     with pytest.warns(
         ConvergenceWarning, match=r"Bit 1: after max_iter=1 cuts .* tol=1e-07\. Increase max_iter or tol"
@@ -186,3 +185,42 @@ def test_every_solver_reaches_the_optimum(solver):
     oracle, bits = problem(nbits=2)
     best, _ = optimum("ap", oracle, bits)
     assert best - 1e-6 <= solve(oracle, bits, solver=solver)[1][-1].objective <= best + C * 1e-4 + 1e-6
+
+
+# --- the linear program
+
+
+def random_cuts(seed, n_cuts=12, nbits=5):
+    """Slopes and offsets of random cutting planes."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(0.3, 1, (n_cuts, nbits)), rng.uniform(0, 1, n_cuts)
+
+
+def by_linprog(slopes, offsets, C):
+    """The linear program of cutting planes, solved by scipy."""
+    n_cuts, nbits = slopes.shape
+    return linprog(np.r_[np.ones(nbits), C], A_ub=np.column_stack([-slopes, -np.ones(n_cuts)]), b_ub=-offsets)
+
+
+@pytest.mark.parametrize("solver", ["HIGHS", "CLARABEL", "SCIPY"])
+def test_the_linear_program_is_solved_with_its_dual(solver):
+    program = CutProgram(16, 8, C)
+    for seed, n_cuts in [(0, 12), (1, 16), (2, 5)]:  # a program forgets earlier cuts
+        slopes, offsets = random_cuts(seed, n_cuts)
+        primal = by_linprog(slopes, offsets, C)
+        value, weights, duals = program.solve(slopes, offsets, solver)
+        assert value == pytest.approx(primal.fun, abs=1e-6)
+        assert_allclose(weights, primal.x[:-1], atol=1e-5)
+        assert duals.shape == (n_cuts,)
+        assert duals @ offsets == pytest.approx(value, abs=1e-6)
+        assert (duals >= 0).all()
+        assert (slopes.T @ duals <= 1 + 1e-6).all()
+        assert duals.sum() <= C + 1e-6
+
+
+def test_with_a_small_c_all_is_slack():
+    slopes, offsets = random_cuts(0)
+    value, weights, duals = CutProgram(12, 5, 1e-3).solve(np.abs(slopes), offsets, "HIGHS")
+    assert value == pytest.approx(1e-3 * offsets.max())
+    assert not weights.any()
+    assert_allclose(duals, 1e-3 * (offsets == offsets.max()), atol=1e-9)
