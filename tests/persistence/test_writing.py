@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skhash.persistence._writing import write_atomically, write_json
+from skhash.persistence import write_atomically
 
 NEW, OLD = b"new", b"old"
 
@@ -50,11 +50,6 @@ def test_a_file_is_written_and_replaced(tmp_path):
 def test_a_name_may_have_any_length(tmp_path):
     write(tmp_path / ("n" * 255))
     assert (tmp_path / ("n" * 255)).read_bytes() == NEW
-
-
-def test_json_ends_with_a_line(tmp_path):
-    write_json(tmp_path / "file.json", {"a": [1]})
-    assert (tmp_path / "file.json").read_text() == '{\n "a": [\n  1\n ]\n}\n'
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -151,7 +146,7 @@ def tmp_path_for_all():
 
 AS_NOBODY = """
 import os, sys
-from skhash.persistence._writing import write_atomically
+from skhash.persistence import write_atomically
 os.setgid(65534)
 os.setuid(65534)
 for path in sys.argv[1:]:
