@@ -16,13 +16,7 @@ from numpy.testing import assert_array_equal
 from safetensors import safe_open
 
 from skhash.comparison import compare
-<<<<<<< HEAD
-from skhash.persistence import load
-from skhash.persistence._writing import write_atomically
-=======
-from skhash.comparison.store import read_candidates, read_record
 from skhash.persistence import load, write_atomically
->>>>>>> w40-files
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 
