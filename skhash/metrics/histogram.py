@@ -634,7 +634,9 @@ def _keys(words: Words, group: Integers) -> tuple[npt.NDArray[np.unsignedinteger
     """
     code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
     if len(words) == 1 and code_bits + group_bits < 64:
-        dtype: Any = np.uint32 if code_bits + group_bits <= 32 else np.uint64  # smaller integers are sorted in half the time
+        dtype: Any = (
+            np.uint32 if code_bits + group_bits <= 32 else np.uint64
+        )  # smaller integers are sorted in half the time
         return (group.astype(dtype) << dtype(code_bits)) | words[0].astype(dtype), code_bits
     key = group.astype(np.uint64)
     for row in words:
