@@ -6,8 +6,7 @@ Hamming distances beside IndexBinaryFlat, whose distances must be equal; real qu
 scans of IndexRaBitQ and IndexPQFastScan of the same number of bytes, which approximate their scores. All of them
 alternate in one process, and the fastest run counts, so that other work on the machine slows all of them equally. Two
 bounds stand beside: to read the codes once for each query from memory, and to count the bits of words in the cache,
-with nothing else. A search reads the codes once for several queries, and counts by planes of bits, so that it may
-exceed both.
+with nothing else. A search reads the codes once for several queries, so that it may exceed the first.
 """
 
 import argparse

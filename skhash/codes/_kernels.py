@@ -261,14 +261,14 @@ def nearest_codes(queries, database, first, last, k, distances, indices, counts,
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def nearest_by_tables(tables, database, first, last, k, bounds, distances, indices, states, work, block):
+def nearest_by_tables(tables, database, first, last, k, bounds, distances, indices, states, work):
     """Nearest items by the sum over the bytes of a code, for few queries.
 
     Shapes: tables (n_queries, n_bytes, 256), database of packed codes (n_items, >= n_bytes), bounds (n_queries,),
-    distances and indices (n_queries, 2 * k + 2 * SUB_BLOCK), states (n_queries, 2), work (2 * k + 2 * SUB_BLOCK,),
-    block (BLOCK,).
+    distances and indices (n_queries, 2 * k + 2 * SUB_BLOCK), states (n_queries, 2), work (2 * k + 2 * SUB_BLOCK,).
     """
     n_queries, n_bytes, _ = tables.shape
+    block = np.empty(BLOCK, tables.dtype)
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
         for q in range(n_queries):
@@ -284,13 +284,14 @@ def nearest_by_tables(tables, database, first, last, k, bounds, distances, indic
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def nearest_by_estimates(
-    tables, units, slopes, offsets, constants, database, first, last, k, bounds, distances, indices, states, work, block
+    tables, units, slopes, offsets, constants, database, first, last, k, bounds, distances, indices, states, work
 ):
     """Do the same as `nearest_by_tables` for the estimates ``constant + offset + slope * (sum * unit)``.
 
     `units` and `constants` are of shape (n_queries,), `slopes` and `offsets` of shape (n_items,).
     """
     n_queries, n_bytes, _ = tables.shape
+    block = np.empty(BLOCK)
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
         for q in range(n_queries):

@@ -94,8 +94,8 @@ class TableDistance:
         zeros, ones = self.zeros[part], self.ones[part]
         top = _TopK(len(zeros), k, zeros.dtype, np.iinfo(zeros.dtype).max)
         if not _is_scanned(len(zeros), k, last - first):
-            block, packed = np.empty(_kernels.BLOCK, zeros.dtype), read_only(database).view(np.uint8)
-            _kernels.nearest_by_tables(self._tables(part), packed, first, last, k, *top.rows, block)
+            packed = read_only(database).view(np.uint8)
+            _kernels.nearest_by_tables(self._tables(part), packed, first, last, k, *top.rows)
             return top.sorted()
         exact, rounded, middles, units = _kernels.scan_tables(zeros, ones, database.shape[1])
         limits, sums = _lanes_for_work(rounded, len(zeros), 2**15 - 1, np.int16)
@@ -139,8 +139,8 @@ class EstimatedDistance:
         top = _TopK(len(units), k, np.float64, np.inf)
         if not _is_scanned(len(units), k, last - first):
             terms = self.scores._tables(part), units, slopes, offsets, constants
-            block, packed = np.empty(_kernels.BLOCK), read_only(database).view(np.uint8)
-            _kernels.nearest_by_estimates(*terms, packed, first, last, k, *top.rows, block)
+            packed = read_only(database).view(np.uint8)
+            _kernels.nearest_by_estimates(*terms, packed, first, last, k, *top.rows)
             return top.sorted()
         n_words = database.shape[1]
         zeros, ones = self.scores.zeros[part], self.scores.ones[part]

@@ -19,6 +19,7 @@ from skhash.metrics.recall import recall
 from skhash.metrics.reciprocal_rank import reciprocal_rank
 from skhash.metrics.roc_auc import roc_auc
 
+# A new metric is one file with its function, and one entry here. A name may end in the options of its function.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ap": average_precision,
     "ndcg": ndcg,
@@ -30,6 +31,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "roc_auc": roc_auc,
     "neighbor_recall": neighbor_recall,
 }
+#: labels that are not the name with spaces
 _LABELS = {
     "ap": "AP",
     "ndcg": "NDCG",
@@ -102,7 +104,7 @@ class Metric:
         name : str
             ``ap``, ``ndcg``, ``fast_ap``, ``precision``, ``recall``, ``r_precision``,
             ``reciprocal_rank``, ``roc_auc`` or ``neighbor_recall``. Then ``_at_K`` or ``_radius_R``, if the metric
-            has a cutoff, and for ``neighbor_recall_at_K`` also ``_of_M`` candidates. Then
+            has a cutoff (or ``@K``), and for ``neighbor_recall_at_K`` also ``_of_M`` candidates. Then
             ``_best`` or ``_worst`` for the order inside the ties. Then ``_structhash`` for that
             discount of ``ndcg``, or the normalizer of ``ap_at_K``: ``_relevant`` (the default,
             all relevant items, as trec_eval's ``map_cut_K``), ``_retrieved`` (the relevant items
@@ -126,13 +128,16 @@ class Metric:
         >>> metric = Metric.parse("ap_at_5000_retrieved")  # what many papers call mAP@5000
         >>> metric.k, metric.normalizer
         (5000, 'retrieved')
+        >>> Metric.parse("ndcg@10").name
+        'ndcg_at_10'
         """
         check_cutoff(k)
-        match = _NAME.fullmatch(name) if isinstance(name, str) else None
+        written = name.replace("@", "_at_", 1) if isinstance(name, str) else ""
+        match = _NAME.fullmatch(written)
         if match is None:
             got = with_nearest([name], _FUNCTIONS) if isinstance(name, str) else repr(name)
             raise ValueError(
-                f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K or _radius_R, then _best or "
+                f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K, @K or _radius_R, then _best or "
                 "_worst, then _structhash (ndcg), or _relevant, _min or _retrieved (ap_at_K), where they apply. "
                 f"Got {got} instead.{_hint(name)}"
             )
@@ -158,7 +163,7 @@ class Metric:
                 f"neighbor_recall_at_10 or neighbor_recall_at_10_of_50. Got {name!r} instead."
             )
         types = {"k": int, "radius": float, "candidates": int}
-        return cls(name, function, **{option: types.get(option, str)(value) for option, value in options.items()})
+        return cls(written, function, **{option: types.get(option, str)(value) for option, value in options.items()})
 
     @property
     def options(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class RetrievalScorer:
     ----------
     metric : str or list of str, default="ap"
         A name returns a float. A list of names returns a dict of floats, from one encoding
-        and one histogram: ``"ap"``, ``"ndcg"``, ``"precision_at_100"``, ``"ap_worst"``, ...
+        and one histogram: ``"ap"``, ``"ndcg@10"`` or ``"ndcg_at_10"``, ``"ap_worst"``, ...
         see :meth:`skhash.metrics.Metric.parse`.
     database : "fit", "fold" or tuple (X, y), default="fit"
         Database that is ranked for the scored samples: the training samples of the hasher,
@@ -182,7 +182,9 @@ class RetrievalScorer:
             metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
             truth = ranking if k is None else replace(ranking, affinity=replace(ranking.affinity, n_neighbors=k))
             values |= evaluate_ranking(truth, metrics, empty=self.empty)
-        return values[self.metric] if isinstance(self.metric, str) else values
+        if isinstance(self.metric, str):
+            return values[self._metrics[0].name]
+        return {name: values[metric.name] for name, metric in zip(self.metric, self._metrics, strict=True)}
 
     def ranking(self, estimator: Any, X: Any, y: Any = None) -> Ranking:
         """Ranking of the database for the samples of `X` as queries.

@@ -33,9 +33,20 @@ def test_names(name, function, options):
 
 
 @pytest.mark.parametrize(
+    ("short", "name"),
+    [("ndcg@10", "ndcg_at_10"), ("ap@5_worst_min", "ap_at_5_worst_min"), ("neighbor_recall@1_of_5", None)],
+)
+def test_a_cutoff_is_also_written_with_an_at_sign(short, name):
+    assert Metric.parse(short) == Metric.parse(name or "neighbor_recall_at_1_of_5")
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "",
+        "@5",
+        "ap@",
+        "ap@5@5",
         "AP",
         "ap_",
         "ap_at_",

@@ -73,6 +73,14 @@ def test_a_name_gives_a_float_and_a_list_a_dict(itq, digits):
     assert {name: type(value) for name, value in scores.items()} == {"ap": float}
 
 
+def test_a_cutoff_with_an_at_sign_keeps_the_name_that_was_given(itq, digits):
+    names = ["ndcg@10", "ndcg_at_10", "precision@5_worst"]
+    values = RetrievalScorer(names)(itq, digits.X_query, digits.y_query)
+    assert list(values) == names
+    assert values["ndcg@10"] == values["ndcg_at_10"]
+    assert values["ndcg@10"] == RetrievalScorer("ndcg@10")(itq, digits.X_query, digits.y_query)
+
+
 def test_database_may_be_of_fit_or_of_the_fold_or_given(itq, digits):
     X, y = digits.X_query, digits.y_query
     codes = itq.transform(X)

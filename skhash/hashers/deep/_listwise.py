@@ -29,7 +29,7 @@ from skhash.metrics.ndcg import _level_gains
 TRACE = 1e-9  # a tie with fewer soft items counts as empty
 POLE = 1e-3  # AP_T uses a series where n[d] differs less from 1
 LANES = 8  # queries that are computed side by side
-TILE = 8  # rows and columns that are transposed at a time
+TILE = 16  # rows and columns that are transposed at a time
 SHIFT = 16.0  # higher derivatives use their asymptotic series from here on
 ROOT_HALF, MANTISSA = 0x3FE6A09E667F3BCD, 0xFFFFFFFFFFFFF  # bits of sqrt(1 / 2), and those of a mantissa
 LOG_2 = 0.6931471805599453
@@ -85,7 +85,7 @@ def _evaluate(
     n_relevant, totals = np.empty((2, len(places)))
     bins = real(nbits), scale / 2, n_bins, places, np.empty(4 * size)
     count_items(products, level_index, *bins, items, masses_of_ties, ends, n_relevant)
-    ties = items, masses_of_ties, ends, totals, np.empty((12, size + LANES))
+    ties = items, masses_of_ties, ends, totals, np.empty((10, size + LANES))
     is_defined, normalizers = n_relevant[:n] > 0, n_relevant[:n]
     if metric == "ap":
         average_precision_terms(*ties)
@@ -195,7 +195,7 @@ def higher_polygamma(x):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _near_one(c, x):
-    """Series of AP_T at c = n[d] - 1 near 0 with its two derivatives, as `_near_one` of _precision_sums.py."""
+    """Series of AP_T at c = n[d] - 1 near 0 with its two derivatives, as `_near_one` of average_precision.py."""
     psi1 = digamma_and_trigamma(x)[1]
     psi2, psi3, psi4 = higher_polygamma(x)
     slope = psi1 + psi2 * c / 2 + psi3 * c * c / 6
@@ -252,45 +252,44 @@ def _sum_ties(values, size, totals, start):
 def average_precision_terms(items, relevant, ends, totals, work):
     """Write AP_T times the number of relevant items to `totals`, and replace the counts by its derivatives.
 
-    The derivation is in _precision_sums_torch.py. The last rank of a tie depends on all ties up to it, so that its
-    derivative is added to all of them. Shapes: items and relevant (n_blocks * n_ties * LANES,), ends (n_blocks, 2),
-    totals (n_blocks * LANES,), work (12, (n_ties + 1) * LANES).
+    With p_d / n_d * B_d the sum of precisions of tie d (average_precision.py),
+
+        B_d = r_d E_d + O_d h_d,    E_d = n_d - (N_{d-1} + 1) h_d,    O_d = N+_{d-1} + 1,
+        h_d = psi(N_d + 1) - psi(N_{d-1} + 1),    r_d = (p_d - 1) s_d,    s_d = 1 / (n_d - 1),
+
+    the derivatives at fixed ranks N_{d-1}, N_d and N+_{d-1} are
+
+        dB/dp = s E,    dB/dn = r - r s E,    dB/dN+_{d-1} = h,
+        dB/dN_d = q psi'(N_d + 1),    dB/dN_{d-1} = -q psi'(N_{d-1} + 1) - r h,    q = O - r (N_{d-1} + 1).
+
+    A rank moves with the items of all ties up to it, so that its derivative is added to all of them. Shapes: items and
+    relevant (n_blocks * n_ties * LANES,), ends (n_blocks, 2), totals (n_blocks * LANES,), work (10, (n_ties + 1) *
+    LANES).
     """
     before, relevant_before, psi, psi1 = work[0], work[1], work[2], work[3]
-    per_item, slope, bracket, d_harmonic = work[4], work[5], work[6], work[7]
-    by_rank, by_relevant, d_n, d_p = work[8], work[9], work[10], work[11]
+    per_item, bracket, by_rank, by_relevant, d_n, d_p = work[4], work[5], work[6], work[7], work[8], work[9]
     for block in range(len(ends)):
         n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
         size = len(n)
         _add_up_both(n, p, size, before, relevant_before)
         for i in range(size + LANES):
             psi[i], psi1[i] = digamma_and_trigamma(before[i] + 1)
+        n_near = 0
         for i in range(size):
+            is_near = abs(n[i] - 1) < POLE
+            n_near += is_near
             per_item[i] = 1 / max(n[i], TRACE)
-        for i in range(size):
-            slope[i] = 0.0 if abs(n[i] - 1) < POLE else 1 / (n[i] - 1)
-        for i in range(size):
+            slope = 0.0 if is_near else 1 / (n[i] - 1)
             harmonic = psi[i + LANES] - psi[i]
             excess = n[i] - (before[i] + 1) * harmonic
-            bracket[i] = (p[i] - 1) * slope[i] * excess + (relevant_before[i] + 1) * harmonic
-        for i in range(size):
-            excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-            d_p[i] = per_item[i] * (bracket[i] + p[i] * excess * slope[i])
-        for i in range(size):
-            ratio = (p[i] - 1) * slope[i]
-            d_harmonic[i] = p[i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
-        for i in range(size):
-            excess = n[i] - (before[i] + 1) * (psi[i + LANES] - psi[i])
-            ratio = (p[i] - 1) * slope[i]
-            by_tie = p[i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope[i])
-            d_n[i] = by_tie + d_harmonic[i] * psi1[i + LANES]
-        for i in range(size):
-            by_relevant[i] = p[i] * per_item[i] * (psi[i + LANES] - psi[i])
-        for i in range(size):
-            by_rank[i] = d_harmonic[i] * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope[i]
-        n_near = np.int64(0)
-        for i in range(size):  # a vectorized loop, since few blocks have such ties
-            n_near += np.int64(abs(n[i] - 1) < POLE)
+            ratio = (p[i] - 1) * slope
+            bracket[i] = ratio * excess + (relevant_before[i] + 1) * harmonic
+            d_p[i] = per_item[i] * (bracket[i] + p[i] * excess * slope)
+            by_harmonic = p[i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
+            by_tie = p[i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope)
+            d_n[i] = by_tie + by_harmonic * psi1[i + LANES]
+            by_relevant[i] = p[i] * per_item[i] * harmonic
+            by_rank[i] = by_harmonic * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope
         for i in range(size if n_near else 0):
             if abs(n[i] - 1) < POLE:
                 share, excess = p[i] * per_item[i], p[i] - 1
@@ -386,7 +385,6 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
                 for i in range(n_items):
                     values[i], place[i] = zero, spare
                 continue
-            levels = level[q]
             for i in range(n_items):
                 position = (offset - values[i]) * scale
                 b = np.int32(position)
@@ -395,7 +393,7 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
                 part = position - products.dtype.type(b)
                 part = part if part > zero else zero
                 values[i] = part if part < one else one
-                b += np.int32(n_bins + 1) if levels[i] != 0 else np.int32(0)
+                b += np.int32(n_bins + 1) if level[q, i] != 0 else np.int32(0)
                 place[i] = np.uint32(b) * np.uint32(LANES) + np.uint32(lane)
             place[q] = spare
         for i in range(4 * relevant):
@@ -417,12 +415,10 @@ def count_items(products, level, offset, scale, n_bins, places, counts, n, p, en
         for i in range(start, start + LANES):
             n_ties[i], p_ties[i] = 0.0, 0.0
         for i in range(start, stop):
-            n_ties[i + LANES] = uppers[i] + relevant_uppers[i]
-        for i in range(start, stop):
+            upper = uppers[i] + relevant_uppers[i]
+            n_ties[i + LANES] = upper
+            n_ties[i] += counts[i] + counts[relevant + i] - upper
             p_ties[i + LANES] = relevant_uppers[i]
-        for i in range(start, stop):
-            n_ties[i] += counts[i] + counts[relevant + i] - (uppers[i] + relevant_uppers[i])
-        for i in range(start, stop):
             p_ties[i] += counts[relevant + i] - relevant_uppers[i]
         _sum_ties(counts[relevant + start :], stop - start, n_relevant, block * LANES)
 
@@ -493,21 +489,11 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def add_transposed(slopes, weights, sums):
     """Write ``weights[:, None] * slopes`` plus its transpose, of shape (n, n), into `sums`, which may be `slopes`."""
-    n, tile = len(slopes), np.empty((TILE, TILE), slopes.dtype)
-    n_whole = n - n % TILE
-    for a in range(0, n_whole, TILE):
-        for b in range(a, n_whole, TILE):
-            for j in range(TILE):
-                for i in range(TILE):
-                    tile[i, j] = weights[b + j] * slopes[b + j, a + i]
-            for i in range(TILE):
-                for j in range(TILE):
-                    tile[i, j] += weights[a + i] * slopes[a + i, b + j]
-                    sums[a + i, b + j] = tile[i, j]
-            for j in range(TILE):
-                for i in range(TILE):
-                    sums[b + j, a + i] = tile[i, j]
-    for i in range(n_whole, n):
-        for j in range(i + 1):
-            sums[i, j] = weights[i] * slopes[i, j] + weights[j] * slopes[j, i]
-            sums[j, i] = sums[i, j]
+    n = len(slopes)
+    for a in range(0, n, TILE):
+        for b in range(a, n, TILE):  # the tile and its transpose stay in the cache
+            for i in range(a, min(a + TILE, n)):
+                for j in range(max(b, i), min(b + TILE, n)):
+                    total = weights[i] * slopes[i, j] + weights[j] * slopes[j, i]
+                    sums[i, j] = total
+                    sums[j, i] = total
