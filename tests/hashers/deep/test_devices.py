@@ -13,7 +13,7 @@ from torch import nn
 
 import skhash
 from skhash.affinity import DistanceAffinity
-from skhash.hashers.deep import DeepHasher, talr
+from skhash.hashers.deep import DeepHasher, _listwise
 from skhash.hashers.deep.talr import LogIntegral, log_integral_series
 from skhash.metrics.soft_histogram import soft_histogram
 
@@ -60,7 +60,7 @@ def only_what_a_gpu_has(monkeypatch):
         raise AssertionError("a GPU has no compiled loss")
 
     for name in ("listwise_metric", "listwise_loss"):
-        monkeypatch.setattr(talr, name, refuse)
+        monkeypatch.setattr(_listwise, name, refuse)
     monkeypatch.setattr(
         torch,
         "autocast",
