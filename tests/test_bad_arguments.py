@@ -9,7 +9,6 @@ from skhash import LSHHasher, affinity, codes, datasets, metrics
 from skhash.callbacks import RetrievalMonitor
 from skhash.comparison import compare, expand_methods, make_hasher
 from skhash.engine import DatasetArray, resolve_device
-from skhash.metrics import counting
 from skhash.persistence import save
 
 bits = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]])
@@ -33,7 +32,7 @@ class Same:
 
 
 def first_histogram(*arguments, **options):
-    return next(counting.iter_histograms(*arguments, **options))
+    return next(metrics.iter_histograms(*arguments, **options))
 
 
 #: function, and the bad arguments: positional ones, and a dict of named ones at the end
