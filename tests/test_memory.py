@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from _helpers import quick
 
-from skhash import _chunks
+from skhash.codes import _bits
 from skhash.hashers.shallow import _kernel_features
 from skhash.metrics import Ranking, evaluate_ranking, relevance_histogram
 
@@ -51,7 +51,7 @@ def test_an_evaluation_by_weighted_distances_takes_little_memory_at_a_time(weigh
         return evaluate_ranking(Ranking(*weighted), ["ap", "ndcg"])
 
     whole = evaluate()
-    monkeypatch.setattr(_chunks, "MAX_WORKING_MEMORY", 4)
+    monkeypatch.setattr(_bits, "MAX_WORKING_MEMORY", 4)
     peak, values = peak_of(evaluate)
     assert values == whole  # to the last bit
     assert peak < 12 * MB  # all pairs take 8 MB as distances alone, and 24 MB as counts
@@ -59,7 +59,7 @@ def test_an_evaluation_by_weighted_distances_takes_little_memory_at_a_time(weigh
 
 def test_a_weighted_histogram_takes_little_more_than_its_result(weighted, monkeypatch):
     query, database, nbits, query_y, database_y, affinity, weights = weighted
-    monkeypatch.setattr(_chunks, "MAX_WORKING_MEMORY", 4)
+    monkeypatch.setattr(_bits, "MAX_WORKING_MEMORY", 4)
     arguments = {"affinity": affinity, "bit_weights": weights, "nbits": nbits}
     peak, H = peak_of(lambda: relevance_histogram(query, database, query_y, database_y, **arguments))
     assert H.counts.sum() == 50 * 20_000
