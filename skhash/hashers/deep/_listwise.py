@@ -276,27 +276,34 @@ def average_precision_terms(items, relevant, ends, totals, work):
             psi[i], psi1[i] = digamma_and_trigamma(before[i] + 1)
         n_near = 0
         for i in range(size):
-            is_near = abs(n[i] - 1) < POLE
+            items_here, relevant_here, first = n[i], p[i], before[i] + 1
+            is_near = abs(items_here - 1) < POLE
             n_near += is_near
-            per_item[i] = 1 / max(n[i], TRACE)
-            slope = 0.0 if is_near else 1 / (n[i] - 1)
+            part = 1 / max(items_here, TRACE)
+            slope = 0.0 if is_near else 1 / (items_here - 1)
             harmonic = psi[i + LANES] - psi[i]
-            excess = n[i] - (before[i] + 1) * harmonic
-            ratio = (p[i] - 1) * slope
-            bracket[i] = ratio * excess + (relevant_before[i] + 1) * harmonic
-            d_p[i] = per_item[i] * (bracket[i] + p[i] * excess * slope)
-            by_harmonic = p[i] * per_item[i] * (relevant_before[i] + 1 - ratio * (before[i] + 1))
-            by_tie = p[i] * per_item[i] * (ratio - bracket[i] * per_item[i] - excess * ratio * slope)
-            d_n[i] = by_tie + by_harmonic * psi1[i + LANES]
-            by_relevant[i] = p[i] * per_item[i] * harmonic
-            by_rank[i] = by_harmonic * (psi1[i + LANES] - psi1[i]) - by_relevant[i] * (p[i] - 1) * slope
+            excess = items_here - first * harmonic
+            ratio = (relevant_here - 1) * slope
+            offset = relevant_before[i] + 1
+            value = ratio * excess + offset * harmonic
+            d_p[i] = part * (value + relevant_here * excess * slope)
+            share = relevant_here * part
+            by_harmonic = share * (offset - ratio * first)
+            by_last = by_harmonic * psi1[i + LANES]
+            d_n[i] = share * (ratio - value * part - excess * ratio * slope) + by_last
+            by_first = share * harmonic
+            by_relevant[i] = by_first
+            by_rank[i] = by_harmonic * (psi1[i + LANES] - psi1[i]) - by_first * (relevant_here - 1) * slope
+            per_item[i], bracket[i] = part, value
         for i in range(size if n_near else 0):
-            if abs(n[i] - 1) < POLE:
-                share, excess = p[i] * per_item[i], p[i] - 1
-                series, by_n, by_before = _near_one(n[i] - 1, before[i] + 2)
+            over = n[i] - 1
+            if abs(over) < POLE:
+                part, excess = per_item[i], p[i] - 1
+                share = p[i] * part
+                series, by_n, by_before = _near_one(over, before[i] + 2)
                 bracket[i] += excess * series
-                d_n[i] += share * excess * (by_n - series * per_item[i])
-                d_p[i] += (excess * per_item[i] + share) * series
+                d_n[i] += share * excess * (by_n - series * part)
+                d_p[i] += (excess * part + share) * series
                 by_rank[i] += share * excess * by_before
         for i in range(size):
             bracket[i] *= p[i] * per_item[i]
