@@ -14,8 +14,7 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skhash._validation.numeric import as_array, is_count
-from skhash._validation.values import are_within, check_activations
+from skhash._validation import are_within, as_array, check_activations, is_count
 from skhash.codes import threshold
 from skhash.persistence._encodings import RecordFile, hasher_digest
 from skhash.persistence._writing import check_writable

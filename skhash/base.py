@@ -17,13 +17,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash._threads import one_thread
-from skhash._validation.degenerate import N_CHECKED, warn_if_degenerate
-from skhash._validation.plain import is_plain
-from skhash._validation.samples import check_kind
-from skhash._validation.schema import OPTIONAL, Array
-from skhash._validation.subsets import evenly_spaced
-from skhash._validation.targets import missing_targets
-from skhash._validation.values import check_values
+from skhash._validation import (
+    N_CHECKED,
+    OPTIONAL,
+    Array,
+    check_kind,
+    check_values,
+    evenly_spaced,
+    is_plain,
+    missing_targets,
+    warn_if_degenerate,
+)
 from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._levels import check_pairs
 from skhash.affinity._targets import as_labels, as_targets

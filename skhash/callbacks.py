@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from skhash._validation.numeric import is_count
+from skhash._validation import is_count
 from skhash.metrics.scorers import RetrievalScorer
 
 

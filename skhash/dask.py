@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._estimators import find_hasher
-from skhash._validation.numeric import is_count
+from skhash._validation import is_count
 from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._shards import (
     SPLIT_EVERY,

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from skhash._validation.numeric import numeric
+from skhash._validation import numeric
 from skhash.affinity._targets import as_targets
 
 BATCH_SIZE = 16  # samples that are compared with all others at a time; the first ones are usually enough

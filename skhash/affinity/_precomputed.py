@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._validation.numeric import numeric
+from skhash._validation import numeric
 from skhash.affinity._labels import one_per_sample
 from skhash.affinity._levels import checked_levels
 from skhash.affinity._targets import as_targets

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._validation.numeric import as_array
+from skhash._validation import as_array
 
 N_HEAD = 4096  # samples that are looked at first
 _BINARIZE = "from sklearn.preprocessing import MultiLabelBinarizer; y = MultiLabelBinarizer().fit_transform(y)"

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._validation.numeric import is_count, numeric
-from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
+from skhash._validation import VECTOR_METRICS, VectorMetric, check_option, is_count, numeric
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes._bits import memory_chunks
 

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skhash._estimators import hasher_input, named_warnings
-from skhash._validation.names import with_nearest
+from skhash._validation import with_nearest
 from skhash.affinity import resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.base import BaseHasher

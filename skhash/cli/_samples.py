@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from skhash._encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash._libraries import library
-from skhash._validation.numeric import as_array
+from skhash._validation import as_array
 from skhash.comparison.progress import LiveLine, format_seconds
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file

@@ -9,7 +9,7 @@ import sklearn
 from sklearn.utils import gen_batches
 
 from skhash._threads import run_in_slices
-from skhash._validation.numeric import is_count, numeric, sum_of_squares
+from skhash._validation import is_count, numeric, sum_of_squares
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
 MAX_NBITS = 65536

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
-from skhash._validation.subsets import evenly_spaced
+from skhash._validation import evenly_spaced
 from skhash.codes import binarize, pack
 from skhash.hashers.shallow._linear import orthonormal_map, principal_map
 from skhash.registry import BASELINES

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from skhash import hashers
-from skhash._validation.names import with_nearest
+from skhash._validation import with_nearest
 from skhash.base import BaseHasher
 from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, VARIANTS, Variant
 

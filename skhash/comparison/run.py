@@ -17,7 +17,7 @@ import numpy as np
 
 from skhash import hashers
 from skhash._estimators import named_warnings
-from skhash._validation.numeric import is_count
+from skhash._validation import is_count
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
 from skhash.codes import MAX_NBITS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation.numeric import is_count
+from skhash._validation import is_count
 from skhash.datasets.protocols import Protocol, check_protocol
 from skhash.datasets.splitting import as_bunch, draw
 from skhash.exceptions import InvalidFileError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation.names import with_nearest
+from skhash._validation import with_nearest
 from skhash.datasets._npz import read_npy, read_npz
 from skhash.datasets.protocols import Protocol, check_protocol
 from skhash.datasets.splitting import check_arrays, split_arrays

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation.names import with_nearest
+from skhash._validation import with_nearest
 from skhash.affinity import DistanceAffinity, NeighborAffinity, SharedLabelsAffinity
 
 Indices = npt.NDArray[np.int64]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from skhash._validation.numeric import check_not_masked
+from skhash._validation import check_not_masked
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity
 from skhash.affinity._labels import label_indicator
 from skhash.affinity._targets import as_labels, as_targets, check_complete

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash._validation.numeric import is_count
+from skhash._validation import is_count
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances
 from skhash.displays._base import Display, check_shapes, one_axes, pyplot

@@ -1,6 +1,6 @@
 """The torch engine: encoders, the training loop, devices and seeds. It does not depend on hashing."""
 
-from skhash._validation.subsets import evenly_spaced
+from skhash._validation import evenly_spaced
 from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, unit_of

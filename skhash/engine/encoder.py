@@ -9,8 +9,7 @@ import torch
 from sklearn.utils import gen_batches
 from torch import nn
 
-from skhash._validation.subsets import evenly_spaced
-from skhash._validation.values import FAR
+from skhash._validation import FAR, evenly_spaced
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor
 from skhash.engine.layers import N_MAX_SAMPLES, Dropout, Smoothing

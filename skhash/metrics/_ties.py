@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace, is_torch_namespace
 
-from skhash._validation.numeric import is_count
-from skhash._validation.options import check_option
+from skhash._validation import check_option, is_count
 from skhash.metrics.histogram import RelevanceHistogram
 
 TIES = ("average", "best", "worst")

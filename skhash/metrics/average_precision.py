@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash._validation.options import check_option
+from skhash._validation import check_option
 from skhash.metrics._ties import (
     TIES,
     check_cutoff,

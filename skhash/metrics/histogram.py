@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._threads import run_in_slices
-from skhash._validation.numeric import is_count, numeric
+from skhash._validation import is_count, numeric
 from skhash.affinity import level_indices, resolve_affinity
 from skhash.affinity._targets import as_targets, distinct_targets
 from skhash.codes import as_packed, check_same_nbits, quantize_weights

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
-from skhash._validation.names import with_nearest
+from skhash._validation import with_nearest
 from skhash.metrics._ties import NO_PAIR, NO_RELEVANT_ITEM, check_cutoff
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap

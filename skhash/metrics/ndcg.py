@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace
 
-from skhash._validation.options import check_option
+from skhash._validation import check_option
 from skhash.metrics._ties import (
     DISCOUNTS,
     TIES,

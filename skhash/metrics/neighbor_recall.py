@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skhash._validation.numeric import is_count
+from skhash._validation import is_count
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.recall import recall
 

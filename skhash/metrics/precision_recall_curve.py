@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation.numeric import numeric
-from skhash._validation.options import check_option
+from skhash._validation import check_option, numeric
 from skhash.metrics._ties import EMPTY, check_histogram, divide, mean_over_queries, merge_relevant
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.precision import precision

@@ -4,7 +4,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from skhash._validation.options import check_option
+from skhash._validation import check_option
 from skhash.metrics._ties import TIES, divide, over_queries, relevant_until, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from skhash._validation.options import check_option
+from skhash._validation import check_option
 from skhash.metrics._ties import TIES, check_whole, items_before, over_queries, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
 

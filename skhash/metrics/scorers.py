@@ -15,9 +15,7 @@ from skhash._estimators import (
     real_queries,
     training_database,
 )
-from skhash._validation.numeric import is_count
-from skhash._validation.options import check_option
-from skhash._validation.samples import is_dataset
+from skhash._validation import check_option, is_count, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.codes import check_same_nbits

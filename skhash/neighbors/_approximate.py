@@ -11,7 +11,7 @@ from skhash._compat import openmp_n_threads
 from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash._threads import is_forked
-from skhash._validation.options import check_option
+from skhash._validation import check_option
 from skhash.codes._search import HammingDistance, Neighbors
 from skhash.neighbors._search import nearest
 

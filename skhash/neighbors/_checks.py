@@ -8,9 +8,15 @@ import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
 from skhash._estimators import find_hasher
-from skhash._validation.numeric import as_array, check_not_masked, is_count
-from skhash._validation.options import VECTOR_METRICS, check_option
-from skhash._validation.samples import check_not_1d, is_dataset
+from skhash._validation import (
+    VECTOR_METRICS,
+    as_array,
+    check_not_1d,
+    check_not_masked,
+    check_option,
+    is_count,
+    is_dataset,
+)
 
 MAX_ID = int(np.iinfo(np.int64).max)
 

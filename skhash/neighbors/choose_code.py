@@ -23,9 +23,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
 from skhash._estimators import find_hasher, item_factors, named_warnings
-from skhash._validation.numeric import check_not_masked, is_count
-from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
-from skhash._validation.samples import check_not_1d
+from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, is_count
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS

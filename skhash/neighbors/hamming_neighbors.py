@@ -32,9 +32,7 @@ from skhash._estimators import (
     without_database,
 )
 from skhash._threads import openmp_threads
-from skhash._validation.numeric import check_not_masked
-from skhash._validation.options import VECTOR_METRICS, VectorMetric, check_option
-from skhash._validation.samples import check_not_1d
+from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.codes._bits import item_words
 from skhash.codes._search import Neighbors

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation.numeric import is_count, numeric
+from skhash._validation import is_count, numeric
 from skhash.neighbors._checks import MAX_ID
 from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import numpy as np
 
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.exceptions import InvalidFileError
 
 MAX_FEATURES = 2**24

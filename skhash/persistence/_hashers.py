@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy import sparse
 
-from skhash._validation.numeric import is_count
-from skhash._validation.schema import OPTIONAL, Array
+from skhash._validation import OPTIONAL, Array, is_count
 from skhash.codes import MAX_NBITS
 from skhash.persistence._checking import (
     MAX_FEATURES,

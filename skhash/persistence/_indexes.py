@@ -9,8 +9,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skhash._estimators import find_hasher
-from skhash._validation.numeric import is_count
-from skhash._validation.schema import Array
+from skhash._validation import Array, is_count
 from skhash.codes import MAX_NBITS
 from skhash.persistence._checking import (
     MAX_FEATURES,

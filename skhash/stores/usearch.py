@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
-from skhash._validation.numeric import as_array
+from skhash._validation import as_array
 from skhash.neighbors._checks import MAX_ID
 from skhash.stores._codes import StoredCodes, check_codes
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
 from skhash import BREHasher, ITQHasher, StructHashHasher, TALRHasher
-from skhash._validation.values import check_values
+from skhash._validation import check_values
 from skhash.persistence import load, save
 from skhash.registry import METHODS
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
 from skhash import ITQHasher, LSHHasher, StructHashHasher, TALRHasher
-from skhash._validation.degenerate import describe_degenerate
+from skhash._validation import describe_degenerate
 from skhash.codes import binarize, pack
 from skhash.exceptions import DegenerateCodesWarning
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from skhash._validation.options import VECTOR_METRICS, check_option
+from skhash._validation import VECTOR_METRICS, check_option
 from skhash.affinity import NeighborAffinity
 
 

@@ -10,8 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from skhash import ITQHasher, LSHHasher, TALRHasher, base
-from skhash._validation.plain import is_plain
-from skhash._validation.values import check_values
+from skhash._validation import check_values, is_plain
 from skhash.hashers.deep import _base
 
 rng = np.random.default_rng(0)

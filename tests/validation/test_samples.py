@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import skhash
 from skhash import ITQHasher, TALRHasher
-from skhash._validation.samples import check_kind
+from skhash._validation import check_kind
 from skhash.registry import METHODS
 
 X = np.arange(12.0).reshape(6, 2)

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
 from skhash._threads import is_forked, one_thread
-from skhash._validation.samples import check_kind
+from skhash._validation import check_kind
 from skhash.affinity import SharedLabelsAffinity
 from skhash.affinity._levels import check_pairs
 from skhash.base import BaseHasher, InterruptedFit

@@ -29,7 +29,7 @@ import torch
 from torch.nn.functional import cross_entropy, normalize, softplus
 
 from skhash._compat import Interval
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, label_matrix, level_indices
 from skhash.affinity._labels import class_codes
 from skhash.affinity._levels import small_level_indices

@@ -29,7 +29,7 @@ import torch
 from torch import nn
 from torch.nn.functional import linear
 
-from skhash._validation.schema import OPTIONAL, Array
+from skhash._validation import OPTIONAL, Array
 from skhash.codes._search import estimates_of
 from skhash.engine import Encoder, unit_of
 from skhash.engine.layers import Smoothing

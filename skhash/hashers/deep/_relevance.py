@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from skhash._validation.schema import OPTIONAL
+from skhash._validation import OPTIONAL
 from skhash.affinity import ClassAffinity, level_indices
 from skhash.affinity._levels import check_pairs
 from skhash.codes._bits import memory_chunks

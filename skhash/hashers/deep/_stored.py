@@ -8,8 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash._validation.numeric import is_count
-from skhash._validation.schema import OPTIONAL, Array
+from skhash._validation import OPTIONAL, Array, is_count
 from skhash.engine import Encoder, seeded
 from skhash.engine.backbones import HIDDEN
 from skhash.engine.layers import N_MAX_DIRECTIONS

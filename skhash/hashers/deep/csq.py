@@ -24,7 +24,7 @@ from scipy.linalg import hadamard
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._objectives import LabelsMixin, QuantizedDeepHasher, batch_labels
 

@@ -32,8 +32,7 @@ from torch.nn.functional import linear
 
 from skhash._compat import Interval, StrOptions
 from skhash._encoding import ENCODE_BATCH_SIZE
-from skhash._validation.options import VECTOR_METRICS, VectorMetric
-from skhash._validation.values import FAR
+from skhash._validation import FAR, VECTOR_METRICS, VectorMetric
 from skhash.engine import Encoder, Objective, Trainer, count_batches, evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._early_stopping import BestEpoch

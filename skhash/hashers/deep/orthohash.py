@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
 from skhash._compat import Interval
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import LabelsMixin, batch_labels

@@ -16,8 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
-from skhash._validation.schema import Array
-from skhash._validation.values import far_offset
+from skhash._validation import Array, far_offset
 from skhash.base import BaseHasher
 
 N_MAX_SHIFT = 32  # number of anchors whose mean decides whether the samples are far from 0

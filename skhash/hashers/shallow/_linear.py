@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky, orthogonal_procrustes
 from scipy.sparse import issparse
 
-from skhash._validation.schema import Array
-from skhash._validation.values import far_offset
+from skhash._validation import Array, far_offset
 from skhash.base import BaseHasher
 from skhash.codes import binarize, signs
 

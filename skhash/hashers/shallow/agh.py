@@ -47,7 +47,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
 from skhash._encoding import ENCODE_BATCH_SIZE
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center, orthonormal_map
 

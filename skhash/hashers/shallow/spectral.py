@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center, principal_map
 

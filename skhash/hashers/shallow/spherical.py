@@ -24,7 +24,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.base import BaseHasher
 from skhash.hashers.shallow._linear import center
 

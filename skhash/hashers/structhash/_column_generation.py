@@ -29,8 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions
-from skhash._validation.numeric import is_count
-from skhash._validation.schema import Array
+from skhash._validation import Array, is_count
 from skhash.base import BaseHasher
 from skhash.codes import pack, signs, unpack
 from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists

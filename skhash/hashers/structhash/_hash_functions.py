@@ -26,7 +26,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import has_fit_parameter
 
 from skhash._threads import run_in_slices
-from skhash._validation.schema import Array
+from skhash._validation import Array
 from skhash.codes import binarize, signs
 from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, draw_indices, gaussian_kernel, kernel_width
 
