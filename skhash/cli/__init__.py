@@ -149,7 +149,7 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
-    from skhash.comparison._page import check_libraries, missing_parts
+    from skhash.comparison._page import check_libraries
     from skhash.comparison.progress import LiveLine
     from skhash.comparison.tables import by_dataset, layout_of
 
@@ -185,7 +185,7 @@ def _compare(options: "argparse.Namespace") -> int:
         for result in results:
             if result.model:
                 print(f"Model: {folder / result.model}")
-        _print_all(missing_parts())
+        _print_missing_part()
     n_failed = sum(result.error is not None for result in results)
     if n_failed:
         print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=sys.stderr)
@@ -194,16 +194,17 @@ def _compare(options: "argparse.Namespace") -> int:
 
 def _report(options: "argparse.Namespace") -> int:
     from skhash.comparison import rebuild_page
-    from skhash.comparison._page import missing_parts
 
     print("File:", rebuild_page(options.folder))
-    _print_all(missing_parts())
+    _print_missing_part()
     return 0
 
 
-def _print_all(lines: Sequence[str]) -> None:
-    for line in lines:
-        print(f"skhash: report.html: {line}", file=sys.stderr)
+def _print_missing_part() -> None:
+    from skhash.comparison._page import missing_part
+
+    if missing := missing_part():
+        print(f"skhash: report.html: {missing}", file=sys.stderr)
 
 
 def _methods(options: "argparse.Namespace") -> int:

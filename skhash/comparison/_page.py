@@ -53,7 +53,8 @@ def render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     page: str = environment.from_string(here.joinpath("report.html.jinja").read_text(encoding="utf-8")).render(
-        **dict(about) | {"notes": [*about["notes"], *missing_parts()]},
+        **about,
+        missing=missing_part(),
         css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
         title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
         n_methods=len({result.method for result in results}),
@@ -74,9 +75,9 @@ def check_libraries() -> None:
     library(*_JINJA2)
 
 
-def missing_parts() -> list[str]:
-    """Sentences about what the page lacks, and how to install it."""
-    return [] if can_draw() else [_NO_PICTURES]
+def missing_part() -> str | None:
+    """What the page lacks, and how to install it."""
+    return None if can_draw() else _NO_PICTURES
 
 
 def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str, Any]:
