@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import threading
 import time
 import traceback
 import warnings
@@ -142,12 +143,11 @@ def compare(
     options = _Options(metrics, per_query, tuning, keep_models, command)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     results: dict[int, Result] = {}
-    steps: dict[int, Step] = {}
 
     def show(step: Step) -> None:
-        steps[step.position] = step
         if watch is not None:
-            watch(replace(step, n_tasks=len(tasks), total_seconds_left=estimate_seconds_left(tasks, results, 1, steps)))
+            left = estimate_seconds_left(tasks, results, step=step)
+            watch(replace(step, n_tasks=len(tasks), total_seconds_left=left))
 
     if watch is not None:
         watch(Plan(list(dict.fromkeys(task.data.description for task in tasks)), len(tasks)))
@@ -156,7 +156,7 @@ def compare(
         if folder is not None and not reused:
             write_results(folder, [results[i] for i in sorted(results)])
         if report is not None:
-            left = estimate_seconds_left(tasks, results, n_jobs, steps)
+            left = estimate_seconds_left(tasks, results, n_jobs)
             report(Progress(result, len(results), len(tasks), left, reused, position))
     ordered = [results[i] for i in range(len(tasks))]
     if folder is not None:
@@ -383,7 +383,7 @@ def _run_tasks(
         threads = max(1, joblib.cpu_count() // n_jobs)
         with joblib.parallel_config("loky", inner_max_num_threads=threads):
             jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store, fresh) for position in waiting)
-            with _interrupts_blocked():
+            with _interrupts_ignored():
                 finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
             for position, result in finished:
                 yield position, result, False
@@ -415,22 +415,16 @@ def _stored_result(task: Task, store: Store) -> Result | None:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def _interrupts_ignored() -> Iterator[None]:
     """Context manager in which started processes ignore Ctrl-C, so that only this process reacts to it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+    if threading.current_thread() is not threading.main_thread():  # it cannot set signals, and gets none
         yield
         return
-    from multiprocessing import resource_tracker as tracker_of_python
-
-    from joblib.externals.loky.backend import resource_tracker as tracker_of_loky
-
-    for tracker in (tracker_of_python, tracker_of_loky):
-        tracker.ensure_running()  # a later start of it would unblock SIGINT
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
 
 
 def _run_numbered(position: int, task: Task, store: Store, fresh: bool) -> tuple[int, Result]:
