@@ -67,7 +67,8 @@ def encode_samples(
     path = out if isinstance(out, str | os.PathLike) else None
     if path is not None and not os.fspath(path).endswith(".npy"):
         raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
-    if path is not None and (mapped := _mapped_file(X)) and os.path.realpath(path) == os.path.realpath(mapped):
+    mapped = X.filename if isinstance(X, np.memmap) else None
+    if path is not None and mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):
         raise ValueError(f"`out` must be another file than that of X, which would be lost. Got {out}.")
     source, size = _open(hasher, X), int(batch_size or ENCODE_BATCH_SIZE)
     convert = Converter(hasher, source.is_valid)
@@ -322,15 +323,6 @@ def _checked_block(block: Any) -> npt.NDArray[Any]:
             f"{values.dtype} of shape {values.shape} instead."
         )
     return values
-
-
-def _mapped_file(X: Any) -> str | None:
-    """File that an array is a map of, also as a view that is not a memmap itself; None for other samples."""
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap) and X.filename is not None:
-            return os.fsdecode(X.filename)
-        X = X.base
-    return None
 
 
 def _text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
