@@ -99,10 +99,7 @@ def into_file(
     size: int,
     progress: Progress | None,
 ) -> RecordFile:
-    """Records of all samples, of `width` bytes each, in the partial file of a path; the caller finishes it.
-
-    `function` of successive samples, and of whether they are all of them, returns their records.
-    """
+    """Records of all samples by a function of samples, and of whether they are all, in a file to be finished."""
     check_writable(path)
     file = None
     try:
@@ -244,10 +241,7 @@ def array_source(X: Any) -> Source:
 
 
 def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None = None) -> Source:
-    """Slices of one size from blocks of any sizes, which are copied, since an iterator may reuse its memory.
-
-    `validate` takes whole blocks, since slices of them have lost the names of their features.
-    """
+    """Slices of one size from blocks of any sizes, which are copied, since an iterator may reuse its memory."""
 
     def slices(size: int) -> Iterator[npt.NDArray[Any]]:
         part, n, kind = np.empty(0), 0, None
@@ -255,7 +249,7 @@ def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None
             block = _checked_block(given)
             if not len(block):
                 continue
-            if validate is not None:
+            if validate is not None:  # slices have lost the names of features
                 block = validate(given)
             kind = kind or (block.dtype, block.shape[1:])
             if (block.dtype, block.shape[1:]) != kind:

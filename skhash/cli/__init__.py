@@ -80,10 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Context manager that repeats a Ctrl-C where Python or a library would lose it.
-
-    Imports and functions called by C code swallow a KeyboardInterrupt, and numba crashes if it is loading a kernel.
-    """
+    """Context manager that repeats a Ctrl-C where an import or C code would lose it, or numba would crash."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -149,13 +146,13 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
-    from skhash.comparison._page import check_libraries
+    from skhash.comparison._page import import_jinja2
     from skhash.comparison.progress import LiveLine
-    from skhash.comparison.tables import by_dataset, layout_of
+    from skhash.comparison.tables import group_by, layout_of
 
     check(options)
     if options.out:
-        check_libraries()
+        import_jinja2()
     with LiveLine(sys.stderr) as live:
         results, _ = compare(
             options.datasets,
@@ -175,7 +172,7 @@ def _compare(options: "argparse.Namespace") -> int:
             keep_models=options.keep_models,
             command=options.command,
         )
-    for part in by_dataset(results).values():
+    for part in group_by(results, "dataset", "protocol").values():
         table = markdown_table(part)
         remarks = filter(None, [layout_of(part).legend(table), *absences(part)])
         print("\n".join(["", part[0].description, "", table, "", *remarks]).rstrip())

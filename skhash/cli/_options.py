@@ -109,7 +109,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
     job.add_argument(
         "--tune",
-        type=_budget,
+        type=lambda text: _count(text, 2),
         metavar="BUDGET",
         help="compare BUDGET candidates for the parameters of every method, including the defaults, on held-out "
         "training samples; without it, all methods use their defaults",
@@ -236,13 +236,10 @@ def _add_column(job: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Split the lists of ``skhash compare`` and set defaults; ValueError if options are wrong or do not fit each other.
-
-    A list takes all words up to the next option, so data sets in it are moved back to the data sets.
-    """
+    """Split the lists of ``skhash compare`` and set defaults; ValueError for options that do not fit."""
     from skhash.datasets.loading import is_dataset
 
-    datasets = list(options.datasets)
+    datasets = list(options.datasets)  # and those in the lists, which take all words up to the next option
     if options.bits and options.bytes:
         raise ValueError("--bits and --bytes must not be given together: each replaces the other.")
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
@@ -345,7 +342,3 @@ def _count(text: str, least: int = 1) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise argparse.ArgumentTypeError(f"must be an int >= {least}. Got {text!r} instead.")
     return int(text)
-
-
-def _budget(text: str) -> int:
-    return _count(text, 2)

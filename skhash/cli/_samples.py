@@ -60,10 +60,7 @@ def errors_of(path: str) -> Iterator[None]:
 
 
 def open_samples(path: str, column: str | None = None, labels: str | None = None) -> Samples:
-    """Samples of an .npy file, which is mapped, of an .npz or Parquet file, which are read in slices, or of a data set.
-
-    In a Parquet file, None as `column` takes the only column with lists of numbers, and None as `labels` takes ``y``.
-    """
+    """Samples of a data set or a file, and of a column of Parquet: by default the only one of lists, with labels y."""
     samples = _open(path, column, labels)
     if not samples.n:
         raise InvalidFileError(path, "has no samples.")

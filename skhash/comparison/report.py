@@ -13,9 +13,8 @@ from typing import Any
 from skhash import __version__
 from skhash.comparison._page import render_page
 from skhash.comparison.results import Record, Result, as_results, read_list, read_records
-from skhash.comparison.tables import absences, by_dataset, head_of, layout_of, markdown_table
+from skhash.comparison.tables import absences, group_by, head_of, layout_of, markdown_table
 from skhash.persistence._writing import write_atomically, write_json
-from skhash.registry import VARIANTS
 
 _TUNED = (
     "for every method with parameters to tune, {budget} candidates including the default were compared by {metric} "
@@ -184,7 +183,7 @@ def _write_page(folder: Path, results: Sequence[Result]) -> Path:
 def _markdown_report(results: Sequence[Result]) -> str:
     """Markdown section for each data set: split, table, what the marks mean, methods without results."""
     sections = []
-    for (dataset, protocol), part in by_dataset(results).items():
+    for (dataset, protocol), part in group_by(results, "dataset", "protocol").items():
         n_seeds, layout = len({result.seed for result in part}), layout_of(part)
         remarks = "\n".join(f"- {sentence}" for sentence in absences(part))
         table = markdown_table(part)
@@ -201,9 +200,6 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     for name, number in (item for record in records for item in record.settings["versions"].items()):
         found.setdefault(name, {})[number] = None
     sentences = [_describe_tuning(record.settings["tuning"]) for record in records]
-    fixed = dict.fromkeys(record.result.method for record in records if not _is_tunable(record.result.method))
-    if fixed and any(record.settings["tuning"] for record in records):
-        sentences.append(f"nothing to tune: {', '.join(fixed)}")
     last = max((record.finished for record in records), default=None)
     return {
         "commands": list(dict.fromkeys(record.command for record in records if record.command)),
@@ -211,10 +207,6 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
         "finished": last and last[:16].replace("T", " ") + " UTC",
         "tuning": "; ".join(dict.fromkeys(sentences)),
     }
-
-
-def _is_tunable(method: str) -> bool:
-    return method in VARIANTS and bool(VARIANTS[method].method.search_space)
 
 
 def _describe_tuning(tuning: Mapping[str, Any] | None) -> str:

@@ -439,10 +439,7 @@ def _warm_up() -> None:
 
 
 def run_task(task: Task, store: Store, fresh: bool = False, watcher: Any = None) -> Result:
-    """Result of a task, which is stored; `watcher` is a callback of the fits.
-
-    An error does not stop other methods: the result holds it as `error`, with None for the metrics.
-    """
+    """Result of a task, which is stored; it holds an error, which does not stop other tasks."""
     _warm_up()
     getattr(hashers, variant_of(task.method).method.class_name, None)  # imports torch for deep ones
     start = time.perf_counter()

@@ -35,10 +35,7 @@ _MAPPED_DTYPES = {"U64": np.dtype("<u8"), "I64": np.dtype("<i8")}
 
 
 class Encoder:
-    """Turns values into JSON, and collects their arrays in `tensors`.
-
-    `where` is the path of a value, such as ``params.name.0``, for messages and names of tensors.
-    """
+    """Turns values into JSON, and collects their arrays in `tensors` by their path, such as ``params.name.0``."""
 
     def __init__(self, path: FilePath) -> None:
         self.path = path
@@ -296,10 +293,7 @@ def arrays_to_bytes(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
 
 
 def arrays_from_bytes(content: bytes, kind: str, layouts: Collection[Collection[str]]) -> Tensors:
-    """Arrays by name, from the bytes of :func:`arrays_to_bytes`.
-
-    Raises ValueError if the bytes are damaged, or have another kind or other arrays than one of `layouts`.
-    """
+    """Arrays of :func:`arrays_to_bytes`; ValueError for damaged bytes, another kind, or arrays of no layout."""
     from safetensors.numpy import load
 
     if not isinstance(content, bytes | bytearray | memoryview):

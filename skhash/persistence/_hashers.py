@@ -108,17 +108,12 @@ def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
 
 def warn_of_resets(path: Any, header: dict[str, Any], hasher: Any) -> None:
     """Warn of the parameters that differ from those of the saved hasher."""
-    for name, value in _defaults(header).items():
-        warnings.warn(
-            f"{path} was saved with {name}={short(value)}, which is not saved. "
-            f"{name} is now {getattr(hasher, name)!r}, its default.",
-            UserWarning,
-            stacklevel=3,
-        )
+    lost = {name: f"{short(value)}, which is not saved" for name, value in _defaults(header).items()}
     if header["params"].get(FOLDER) is not None:
+        lost[FOLDER] = f"{short(repr(header['params'][FOLDER]))}, a folder that fit would write to"
+    for name, value in lost.items():
         warnings.warn(
-            f"{path} has {FOLDER}={short(repr(header['params'][FOLDER]))}, a folder that fit would write to. "
-            f"{FOLDER} is now None. Set it with set_params if you want that.",
+            f"{path} was saved with {name}={value}. {name} is now {getattr(hasher, name)!r}, its default.",
             UserWarning,
             stacklevel=3,
         )
