@@ -149,14 +149,13 @@ def _into_array(
 
 
 def _check_out(out: Any, n: int | None, width: int) -> None:
-    shape = ("n_samples" if n is None else n, width)
     fits = isinstance(out, np.ndarray) and out.dtype == np.uint8 and out.ndim == 2 and out.shape[1] == width
     if not fits or (n is not None and len(out) != n) or not out.flags.writeable:
         given = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
         if fits and not out.flags.writeable:
             given += " that is read-only"
         raise ValueError(
-            f"`out` must be None, a path that ends with .npy, or a uint8 array of shape ({shape[0]}, {shape[1]}). "
+            f"`out` must be None, a path that ends with .npy, or a uint8 array of shape ({n or 'n_samples'}, {width}). "
             f"Got {given} instead."
         )
 
@@ -254,8 +253,8 @@ def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None
             kind = kind or (block.dtype, block.shape[1:])
             if (block.dtype, block.shape[1:]) != kind:
                 raise ValueError(
-                    "`X` must yield blocks of one dtype and of one number of features. Got blocks of "
-                    f"{' and '.join(_text(*each) for each in (kind, (block.dtype, block.shape[1:])))} instead."
+                    "`X` must yield blocks of one dtype and of one number of features. Got samples that are "
+                    f"{kind[0]} of shape {kind[1]} and {block.dtype} of shape {block.shape[1:]} instead."
                 )
             start = 0
             while start < len(block):
@@ -317,7 +316,3 @@ def _checked_block(block: Any) -> npt.NDArray[Any]:
             f"{values.dtype} of shape {values.shape} instead."
         )
     return values
-
-
-def _text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    return f"{dtype} of shape (n, {', '.join(map(str, shape))})"

@@ -196,14 +196,12 @@ def _markdown_report(results: Sequence[Result]) -> str:
 
 def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     """Commands, versions and tuning of stored results, for the page; the versions of now if nothing was stored."""
-    found: dict[str, dict[str, None]] = {}
-    for name, number in (item for record in records for item in record.settings["versions"].items()):
-        found.setdefault(name, {})[number] = None
+    found = [record.settings["versions"] for record in records] or [versions()]
     sentences = [_describe_tuning(record.settings["tuning"]) for record in records]
     last = max((record.finished for record in records), default=None)
     return {
         "commands": list(dict.fromkeys(record.command for record in records if record.command)),
-        "versions": {name: ", ".join(several) for name, several in found.items()} or versions(),
+        "versions": {name: ", ".join(dict.fromkeys(each[name] for each in found)) for name in found[0]},
         "finished": last and last[:16].replace("T", " ") + " UTC",
         "tuning": "; ".join(dict.fromkeys(sentences)),
     }

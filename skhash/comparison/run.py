@@ -139,8 +139,7 @@ def compare(
     if keep_models and folder is None:
         raise ValueError("`keep_models` must be False without a folder. Got True: pass `folder`.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
-    tuning = None if tune is None else Tuning(tune, tune_metric)
-    options = _Options(metrics, per_query, tuning, keep_models, command)
+    options = _Options(metrics, per_query, tune, tune_metric, keep_models, command)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     results: dict[int, Result] = {}
 
@@ -165,20 +164,13 @@ def compare(
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """Number of candidates per method, and the metric that compares them on held-out training samples."""
-
-    budget: int
-    metric: str = "ap"
-
-
-@dataclass(frozen=True)
 class _Options:
     """What all tasks of a comparison have in common."""
 
     metrics: Metrics | None = None
     per_query: bool | None = None
-    tuning: Tuning | None = None
+    tune: int | None = None
+    tune_metric: str = "ap"
     keep_models: bool = False
     command: str | None = None
 
@@ -221,8 +213,8 @@ class Task:
     @property
     def n_fits(self) -> int:
         """Number of fits: of the candidates, and the last one."""
-        tuning = self.options.tuning
-        return 1 if tuning is None or not variant_of(self.method).method.search_space else tuning.budget + 1
+        budget = self.options.tune
+        return 1 if budget is None or not variant_of(self.method).method.search_space else budget + 1
 
     @property
     def label(self) -> str:
@@ -232,7 +224,7 @@ class Task:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that decides the metrics, as JSON holds it: a stored result is found by the hash of it."""
-        variant = variant_of(self.method)
+        variant, budget = variant_of(self.method), self.options.tune
         parameters = dict(variant.parameters)
         if variant.method.class_name.startswith("Faiss"):
             parameters["faiss"] = faiss_version()
@@ -246,14 +238,9 @@ class Task:
             "seed": self.seed,
             "class": variant.method.class_name,
             "parameters": parameters,
-            "tuning": self.options.tuning and dict(vars(self.options.tuning)),
+            "tuning": budget and {"budget": budget, "metric": self.options.tune_metric},
             "versions": versions(),
         }
-
-    @property
-    def tuning_settings(self) -> dict[str, Any]:
-        """Everything that decides the score of a candidate: all settings except the budget."""
-        return self.settings | {"tuning": self.options.tuning and self.options.tuning.metric}
 
 
 def _plan(
@@ -311,20 +298,20 @@ def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str,
 
 def _check_options(task: str, options: _Options) -> None:
     """Raise ValueError for metrics or a tuning that the task does not have, or that are out of range."""
-    tuning = options.tuning
+    budget = options.tune
     if task == "neighbors":
         if options.metrics is not None:
             raise ValueError("`metrics` must be None for the task 'neighbors', which has its own.")
-        if tuning is not None:
-            raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {tuning.budget} instead.")
+        if budget is not None:
+            raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {budget} instead.")
         return
     if options.metrics is not None:
         as_metrics(options.metrics)
-    if tuning is not None:
-        Metric.parse(tuning.metric)
-        if not is_count(tuning.budget) or tuning.budget < 2:
+    if budget is not None:
+        Metric.parse(options.tune_metric)
+        if not is_count(budget) or budget < 2:
             raise ValueError(
-                f"`tune` must be None or an int >= 2, the default and one more candidate. Got {tuning.budget} instead."
+                f"`tune` must be None or an int >= 2, the default and one more candidate. Got {budget} instead."
             )
 
 
@@ -522,17 +509,17 @@ def _tune(
     task: Task, data: Any, store: Store, fresh: bool, result: Result, watcher: Any
 ) -> tuple[dict[str, Any], Result]:
     """Chosen parameters, and the result with these."""
-    space, tuning = VARIANTS[task.method].method.search_space, task.options.tuning
-    if tuning is None or not space:
+    space, budget = VARIANTS[task.method].method.search_space, task.options.tune
+    if budget is None or not space:
         return {}, result
-    settings = task.tuning_settings
+    settings = task.settings | {"tuning": task.options.tune_metric}  # the budget does not decide a score
     candidates = tune(
         partial(_make_watched, task, data, watcher),
         space,
         data,
-        tuning.budget,
+        budget,
         seed=task.seed,
-        metric=tuning.metric,
+        metric=task.options.tune_metric,
         known=[] if fresh else store.read_candidates(settings),
         save=partial(store.write_candidates, settings),
     )

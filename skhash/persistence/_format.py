@@ -193,7 +193,7 @@ def write_file(path: FilePath, header: Mapping[str, Any], tensors: Tensors, mapp
     """Write JSON and tensors with their checksum; `mapped` tensors have checksums of their own, in the JSON."""
     from safetensors.numpy import save
 
-    header = {"format": FORMAT, "version": _version(), **header}
+    header = {"format": FORMAT, "version": import_module("skhash").__version__, **header}
     text = json.dumps(header | {CHECKSUM: checksum(header, tensors)})
     if len(text) > MAX_TEXT:
         raise ValueError(f"its JSON has {len(text):,} bytes, more than {MAX_TEXT:,}.")
@@ -237,10 +237,11 @@ def _header(path: FilePath, file: Any) -> dict[str, Any]:
     if not isinstance(header, dict) or "format" not in header:
         raise InvalidFileError(path, "must be a file of skhash. Got another safetensors file instead.")
     if header["format"] != FORMAT:
+        here, there = import_module("skhash").__version__, short(header.get("version"))
         raise InvalidFileError(
             path,
-            f"must have format {FORMAT} for skhash {_version()}. Got format {short(header['format'])}, written by "
-            f"skhash {short(header.get('version'))}, instead.",
+            f"must have format {FORMAT} for skhash {here}. Got format {short(header['format'])}, written by skhash "
+            f"{there}, instead.",
         )
     return header
 
@@ -275,11 +276,6 @@ def checksum(header: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]])
 def digest(array: npt.NDArray[Any]) -> str:
     """SHA-256 of the values of a mapped array."""
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
-
-
-def _version() -> str:
-    version: str = import_module("skhash").__version__
-    return version
 
 
 # --- bytes
