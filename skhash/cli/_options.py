@@ -191,7 +191,10 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument("queries", metavar="QUERIES", help="queries: a file like DATA")
     job.add_argument(
-        "--k", type=_count, metavar="N", help="number of items for each query (default 10, or that of the index)"
+        "--k",
+        type=_count,
+        metavar="N",
+        help="number of items for each query (default 10, or that of the index; at most the candidates)",
     )
     job.add_argument(
         "--query", choices=["code", "real"], help="compare the codes of queries (default), or their real activations"
@@ -290,25 +293,19 @@ def _lists() -> str:
     from skhash.datasets import PROTOCOLS  # imports scikit-learn
     from skhash.datasets.loading import sources
 
-    lines = [
-        fill(f"{', '.join(names)}: {source}", 79, initial_indent="  ", subsequent_indent="    ")
-        for source, names in sources().items()
-    ]
-    lines = ["data sets:", *lines, "", "protocols:"]
-    lines += [
-        fill(f"{name:18}{protocol.description}", 79, initial_indent="  ", subsequent_indent=20 * " ")
-        for name, protocol in PROTOCOLS.items()
-    ]
-    lines += ["", _METHODS_HEAD]
-    lines += [f"  {line}" for line in method_lines()]
-    lines += ["", "groups of methods:"]
-    lines += [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()]
-    lines += ["", "more methods, for --task neighbors:"]
-    lines += [
-        fill(f"{name:18}{variant.method.use_for}", 79, initial_indent="  ", subsequent_indent=20 * " ")
-        for name, variant in FOR_NEIGHBORS.items()
-    ]
-    return "\n".join(lines)
+    def wrapped(text: str, indent: int = 20) -> str:
+        return fill(text, 79, initial_indent="  ", subsequent_indent=indent * " ")
+
+    parts = {
+        "data sets:": [wrapped(f"{', '.join(names)}: {source}", 4) for source, names in sources().items()],
+        "protocols:": [wrapped(f"{name:18}{protocol.description}") for name, protocol in PROTOCOLS.items()],
+        _METHODS_HEAD: [f"  {line}" for line in method_lines()],
+        "groups of methods:": [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()],
+        "more methods, for --task neighbors:": [
+            wrapped(f"{name:18}{variant.method.use_for}") for name, variant in FOR_NEIGHBORS.items()
+        ],
+    }
+    return "\n\n".join("\n".join([head, *lines]) for head, lines in parts.items())
 
 
 def _split(words: Sequence[str]) -> list[str]:

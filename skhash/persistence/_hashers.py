@@ -2,7 +2,7 @@
 
 import warnings
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,6 @@ from skhash.persistence._checking import (
     ArgumentError,
     check_names_and_output,
     check_value,
-    fitted_hints,
     qualified_name,
     require,
     short,
@@ -121,7 +120,8 @@ def warn_of_resets(path: Any, header: dict[str, Any], hasher: Any) -> None:
 
 def check_hasher(hasher: Any) -> None:
     """Raise ValueError unless the fitted attributes are those of the class, and agree with each other."""
-    hints, stored = fitted_hints(type(hasher)), hasher._fitted_attributes()
+    all_hints, stored = get_type_hints(type(hasher), include_extras=True), hasher._fitted_attributes()
+    hints = {name: hint for name, hint in all_hints.items() if hasher._is_fitted_name(name)}
     optional = {name for name, hint in hints.items() if OPTIONAL in getattr(hint, "__metadata__", ())}
     if missing := [name for name in hints if name not in stored and name not in optional]:
         raise ValueError(f"`{missing[0]}` is missing.")
