@@ -67,7 +67,8 @@ def encode_samples(
     path = out if isinstance(out, str | os.PathLike) else None
     if path is not None and not os.fspath(path).endswith(".npy"):
         raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
-    if path is not None and (mapped := _mapped_file(X)) and os.path.realpath(path) == os.path.realpath(mapped):
+    mapped = X.filename if isinstance(X, np.memmap) else None
+    if path is not None and mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):
         raise ValueError(f"`out` must be another file than that of X, which would be lost. Got {out}.")
     source, size = _open(hasher, X), int(batch_size or ENCODE_BATCH_SIZE)
     convert = Converter(hasher, source.is_valid)
@@ -98,10 +99,7 @@ def into_file(
     size: int,
     progress: Progress | None,
 ) -> RecordFile:
-    """Records of all samples, of `width` bytes each, in the partial file of a path; the caller finishes it.
-
-    `function` of successive samples, and of whether they are all of them, returns their records.
-    """
+    """Records of all samples by a function of samples, and of whether they are all, in a file to be finished."""
     check_writable(path)
     file = None
     try:
@@ -151,14 +149,13 @@ def _into_array(
 
 
 def _check_out(out: Any, n: int | None, width: int) -> None:
-    shape = ("n_samples" if n is None else n, width)
     fits = isinstance(out, np.ndarray) and out.dtype == np.uint8 and out.ndim == 2 and out.shape[1] == width
     if not fits or (n is not None and len(out) != n) or not out.flags.writeable:
         given = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
         if fits and not out.flags.writeable:
             given += " that is read-only"
         raise ValueError(
-            f"`out` must be None, a path that ends with .npy, or a uint8 array of shape ({shape[0]}, {shape[1]}). "
+            f"`out` must be None, a path that ends with .npy, or a uint8 array of shape ({n or 'n_samples'}, {width}). "
             f"Got {given} instead."
         )
 
@@ -243,10 +240,7 @@ def array_source(X: Any) -> Source:
 
 
 def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None = None) -> Source:
-    """Slices of one size from blocks of any sizes, which are copied, since an iterator may reuse its memory.
-
-    `validate` takes whole blocks, since slices of them have lost the names of their features.
-    """
+    """Slices of one size from blocks of any sizes, which are copied, since an iterator may reuse its memory."""
 
     def slices(size: int) -> Iterator[npt.NDArray[Any]]:
         part, n, kind = np.empty(0), 0, None
@@ -254,13 +248,13 @@ def iterator_source(blocks: Iterable[Any], validate: Callable[[Any], Any] | None
             block = _checked_block(given)
             if not len(block):
                 continue
-            if validate is not None:
+            if validate is not None:  # slices have lost the names of features
                 block = validate(given)
             kind = kind or (block.dtype, block.shape[1:])
             if (block.dtype, block.shape[1:]) != kind:
                 raise ValueError(
-                    "`X` must yield blocks of one dtype and of one number of features. Got blocks of "
-                    f"{' and '.join(_text(*each) for each in (kind, (block.dtype, block.shape[1:])))} instead."
+                    "`X` must yield blocks of one dtype and of one number of features. Got samples that are "
+                    f"{kind[0]} of shape {kind[1]} and {block.dtype} of shape {block.shape[1:]} instead."
                 )
             start = 0
             while start < len(block):
@@ -322,16 +316,3 @@ def _checked_block(block: Any) -> npt.NDArray[Any]:
             f"{values.dtype} of shape {values.shape} instead."
         )
     return values
-
-
-def _mapped_file(X: Any) -> str | None:
-    """File that an array is a map of, also as a view that is not a memmap itself; None for other samples."""
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap) and X.filename is not None:
-            return os.fsdecode(X.filename)
-        X = X.base
-    return None
-
-
-def _text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    return f"{dtype} of shape (n, {', '.join(map(str, shape))})"

@@ -48,9 +48,9 @@ def test_slices_stay_when_the_next_is_read():
         ([[["a", "b"]]], "must yield blocks of samples, .* Got <U1"),
         (
             [X, X[:, :5]],
-            r"one number of features. Got blocks of float64 of shape \(n, 6\) and float64 of shape \(n, 5\)",
+            r"one number of features. Got samples that are float64 of shape \(6,\) and float64 of shape \(5,\)",
         ),
-        ([X, X.astype(np.float32)], r"of one dtype .* and float32 of shape \(n, 6\) instead"),
+        ([X, X.astype(np.float32)], r"of one dtype .* and float32 of shape \(6,\) instead"),
     ],
 )
 def test_blocks_that_do_not_fit_are_named(blocks, message):

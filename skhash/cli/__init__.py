@@ -80,10 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Context manager that repeats a Ctrl-C where Python or a library would lose it.
-
-    Imports and functions called by C code swallow a KeyboardInterrupt, and numba crashes if it is loading a kernel.
-    """
+    """Context manager that repeats a Ctrl-C where an import or C code would lose it, or numba would crash."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -149,13 +146,13 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
-    from skhash.comparison._page import check_libraries, missing_parts
+    from skhash.comparison._page import import_jinja2
     from skhash.comparison.progress import LiveLine
-    from skhash.comparison.tables import by_dataset, layout_of
+    from skhash.comparison.tables import group_by, layout_of
 
     check(options)
     if options.out:
-        check_libraries()
+        import_jinja2()
     with LiveLine(sys.stderr) as live:
         results, _ = compare(
             options.datasets,
@@ -175,7 +172,7 @@ def _compare(options: "argparse.Namespace") -> int:
             keep_models=options.keep_models,
             command=options.command,
         )
-    for part in by_dataset(results).values():
+    for part in group_by(results, "dataset", "protocol").values():
         table = markdown_table(part)
         remarks = filter(None, [layout_of(part).legend(table), *absences(part)])
         print("\n".join(["", part[0].description, "", table, "", *remarks]).rstrip())
@@ -185,7 +182,7 @@ def _compare(options: "argparse.Namespace") -> int:
         for result in results:
             if result.model:
                 print(f"Model: {folder / result.model}")
-        _print_all(missing_parts())
+        _print_missing_part()
     n_failed = sum(result.error is not None for result in results)
     if n_failed:
         print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=sys.stderr)
@@ -194,16 +191,17 @@ def _compare(options: "argparse.Namespace") -> int:
 
 def _report(options: "argparse.Namespace") -> int:
     from skhash.comparison import rebuild_page
-    from skhash.comparison._page import missing_parts
 
     print("File:", rebuild_page(options.folder))
-    _print_all(missing_parts())
+    _print_missing_part()
     return 0
 
 
-def _print_all(lines: Sequence[str]) -> None:
-    for line in lines:
-        print(f"skhash: report.html: {line}", file=sys.stderr)
+def _print_missing_part() -> None:
+    from skhash.comparison._page import missing_part
+
+    if missing := missing_part():
+        print(f"skhash: report.html: {missing}", file=sys.stderr)
 
 
 def _methods(options: "argparse.Namespace") -> int:

@@ -161,7 +161,7 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
     index = loaded if is_index else HammingNeighbors(FrozenEstimator(loaded))
     given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
     index.set_params(**{name: value for name, value in given.items() if value is not None})
-    _check_stages(index, options, has_codes)
+    _check_stages(index, options)
     query = next(queries.batches(1))
     if not is_index:
         _fill(index, loaded, options, query, has_codes)
@@ -200,10 +200,10 @@ def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
     n_items = index.n_samples_fit_
     if options.k is not None and options.k > n_items:
         raise ValueError(f"--k must be at most {n_items}, the number of items. Got {options.k} instead.")
-    return int(options.k or min(index.n_neighbors, n_items))
+    return int(options.k or min(index.n_neighbors, index.candidates or n_items, n_items))
 
 
-def _check_stages(index: HammingNeighbors, options: argparse.Namespace, has_codes: bool) -> None:
+def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
     """Raise ValueError if no stage of the search orders the candidates, or if there are too few of them."""
     if index.query == "code" and index.rerank is None:
         if options.candidates is not None:
@@ -212,20 +212,8 @@ def _check_stages(index: HammingNeighbors, options: argparse.Namespace, has_code
                 f"Got {options.candidates}."
             )
         index.set_params(candidates=None)  # a saved index has them for stages that this search does not use
-    k = options.k or index.n_neighbors
-    if options.k is None and index.candidates is not None and index.candidates < k:
-        k = min(k, _n_items(index, options, has_codes))
-    if index.candidates is not None and index.candidates < k:
-        if options.candidates is None:
-            raise ValueError(f"--k must be at most {index.candidates}, the candidates of {options.model}. Got {k}.")
-        raise ValueError(f"--candidates must be at least {k}, the number of items to find. Got {options.candidates}.")
-
-
-def _n_items(index: HammingNeighbors, options: argparse.Namespace, has_codes: bool) -> int:
-    """Number of items of a saved index, or in DATA."""
-    if hasattr(index, "n_samples_fit_"):
-        return int(index.n_samples_fit_)
-    return len(read_codes(options.data).stored.codes) if has_codes else open_samples(options.data, options.column).n
+    if options.k is not None and index.candidates is not None and options.k > index.candidates:
+        raise ValueError(f"--k must be at most {index.candidates}, the number of candidates. Got {options.k} instead.")
 
 
 def _fill(

@@ -109,7 +109,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
     job.add_argument(
         "--tune",
-        type=_budget,
+        type=lambda text: _count(text, 2),
         metavar="BUDGET",
         help="compare BUDGET candidates for the parameters of every method, including the defaults, on held-out "
         "training samples; without it, all methods use their defaults",
@@ -191,7 +191,10 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument("queries", metavar="QUERIES", help="queries: a file like DATA")
     job.add_argument(
-        "--k", type=_count, metavar="N", help="number of items for each query (default 10, or that of the index)"
+        "--k",
+        type=_count,
+        metavar="N",
+        help="number of items for each query (default 10, or that of the index; at most the candidates)",
     )
     job.add_argument(
         "--query", choices=["code", "real"], help="compare the codes of queries (default), or their real activations"
@@ -236,13 +239,10 @@ def _add_column(job: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Split the lists of ``skhash compare`` and set defaults; ValueError if options are wrong or do not fit each other.
-
-    A list takes all words up to the next option, so data sets in it are moved back to the data sets.
-    """
+    """Split the lists of ``skhash compare`` and set defaults; ValueError for options that do not fit."""
     from skhash.datasets.loading import is_dataset
 
-    datasets = list(options.datasets)
+    datasets = list(options.datasets)  # and those in the lists, which take all words up to the next option
     if options.bits and options.bytes:
         raise ValueError("--bits and --bytes must not be given together: each replaces the other.")
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
@@ -293,25 +293,19 @@ def _lists() -> str:
     from skhash.datasets import PROTOCOLS  # imports scikit-learn
     from skhash.datasets.loading import sources
 
-    lines = [
-        fill(f"{', '.join(names)}: {source}", 79, initial_indent="  ", subsequent_indent="    ")
-        for source, names in sources().items()
-    ]
-    lines = ["data sets:", *lines, "", "protocols:"]
-    lines += [
-        fill(f"{name:18}{protocol.description}", 79, initial_indent="  ", subsequent_indent=20 * " ")
-        for name, protocol in PROTOCOLS.items()
-    ]
-    lines += ["", _METHODS_HEAD]
-    lines += [f"  {line}" for line in method_lines()]
-    lines += ["", "groups of methods:"]
-    lines += [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()]
-    lines += ["", "more methods, for --task neighbors:"]
-    lines += [
-        fill(f"{name:18}{variant.method.use_for}", 79, initial_indent="  ", subsequent_indent=20 * " ")
-        for name, variant in FOR_NEIGHBORS.items()
-    ]
-    return "\n".join(lines)
+    def wrapped(text: str, indent: int = 20) -> str:
+        return fill(text, 79, initial_indent="  ", subsequent_indent=indent * " ")
+
+    parts = {
+        "data sets:": [wrapped(f"{', '.join(names)}: {source}", 4) for source, names in sources().items()],
+        "protocols:": [wrapped(f"{name:18}{protocol.description}") for name, protocol in PROTOCOLS.items()],
+        _METHODS_HEAD: [f"  {line}" for line in method_lines()],
+        "groups of methods:": [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()],
+        "more methods, for --task neighbors:": [
+            wrapped(f"{name:18}{variant.method.use_for}") for name, variant in FOR_NEIGHBORS.items()
+        ],
+    }
+    return "\n\n".join("\n".join([head, *lines]) for head, lines in parts.items())
 
 
 def _split(words: Sequence[str]) -> list[str]:
@@ -345,7 +339,3 @@ def _count(text: str, least: int = 1) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise argparse.ArgumentTypeError(f"must be an int >= {least}. Got {text!r} instead.")
     return int(text)
-
-
-def _budget(text: str) -> int:
-    return _count(text, 2)

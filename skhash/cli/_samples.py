@@ -5,7 +5,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,10 +60,7 @@ def errors_of(path: str) -> Iterator[None]:
 
 
 def open_samples(path: str, column: str | None = None, labels: str | None = None) -> Samples:
-    """Samples of an .npy file, which is mapped, of an .npz or Parquet file, which are read in slices, or of a data set.
-
-    In a Parquet file, None as `column` takes the only column with lists of numbers, and None as `labels` takes ``y``.
-    """
+    """Samples of a data set or a file, and of a column of Parquet: by default the only one of lists, with labels y."""
     samples = _open(path, column, labels)
     if not samples.n:
         raise InvalidFileError(path, "has no samples.")
@@ -245,23 +242,10 @@ def _check_exists(path: str) -> None:
 # --- progress
 
 
-@dataclass(frozen=True)
-class Part:
-    """Number of samples that are done, whose string is a line to print."""
-
-    label: str
-    n_done: int
-    n: int
-    started: float  # by time.monotonic
-    now: float = field(default_factory=time.monotonic)
-    position: int = 0
-
-    def __str__(self) -> str:
-        text = f"{self.label}: {self.n_done:,} of {self.n:,} samples"
-        if not 0 < self.n_done < self.n:
-            return text
-        left = (self.now - self.started) / self.n_done * (self.n - self.n_done)
-        return f"{text}; {format_seconds(left)} left"
+def progress_line(label: str, n_done: int, n: int, seconds: float) -> str:
+    """Line about work on n samples that has taken some seconds."""
+    text = f"{label}: {n_done:,} of {n:,} samples"
+    return f"{text}; {format_seconds(seconds / n_done * (n - n_done))} left" if 0 < n_done < n else text
 
 
 def in_batches(samples: Samples, label: str) -> Iterator[npt.NDArray[Any]]:
@@ -279,4 +263,4 @@ def progress(label: str, n: int) -> Iterator[Callable[[int], None]]:
     """Context manager of a function that takes the number of samples done, of n, and shows it on stderr."""
     started = time.monotonic()
     with LiveLine(sys.stderr) as line:
-        yield lambda n_done: line.show(Part(label, n_done, n, started))
+        yield lambda n_done: line.show(progress_line(label, n_done, n, time.monotonic() - started))

@@ -7,7 +7,7 @@ are searched as hashers are. The others learn by `fit`, store items by `add`, an
 `search`, in any order. Names, parameters and meanings are in :data:`skhash.registry.BASELINES`.
 """
 
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,22 +24,6 @@ Found = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 N_TRAINING = 10_240  # items that principal components and codebooks learn from at most
 N_CENTROIDS = 256  # of each part of PQ
 FACTOR_BITS = 64  # of RaBitQ and of EmbeddingHasher: two numbers per item
-
-
-class Index(Protocol):
-    """Protocol of a method that stores items in a number of bytes, and searches for the nearest ones."""
-
-    def fit(self, items: Floats) -> Self:
-        """Learn what does not depend on a single item."""
-        ...
-
-    def add(self, items: Floats) -> None:
-        """Store items of shape (n_items, n_features)."""
-        ...
-
-    def search(self, queries: Floats, k: int) -> Found:
-        """Distances and indices of the k nearest items, both of shape (n_queries, k), in any order."""
-        ...
 
 
 class SignMap:
@@ -81,10 +65,7 @@ class SignMap:
 
 
 class Truncation:
-    """The first features or principal components, stored as shorter numbers.
-
-    "uint8" divides the range of each feature or component into 255 steps.
-    """
+    """The first features or principal components, as shorter numbers; "uint8" divides each range in 255 steps."""
 
     def __init__(
         self, nbits: int, random_state: int, dtype: str, axes: str = "features", metric: str = "euclidean"
@@ -111,7 +92,7 @@ class Truncation:
             self.stored_ = values.astype(self.dtype).astype(np.float32)
 
     def search(self, queries: Floats, k: int) -> Found:
-        """Nearest items, see :class:`Index`."""
+        """Distances and indices of the k nearest items, both of shape (n_queries, k), in any order."""
         if self.metric == "inner":
             values = queries[:, : self.n_stored] if self.map_ is None else queries @ self.map_
             return _smallest(-(values @ self.stored_.T), k)
@@ -123,11 +104,7 @@ class Truncation:
 
 
 class RaBitQ:
-    """Signs of randomly rotated differences to the mean, with two factors of 4 bytes for each item.
-
-    They estimate the squared Euclidean distance or the inner product without bias, as FAISS's IndexRaBitQ does with
-    ``qb=0`` (queries that are not rounded).
-    """
+    """Signs of rotated differences to the mean, and two factors, as FAISS's IndexRaBitQ with ``qb=0`` has them."""
 
     def __init__(self, nbits: int, random_state: int, metric: str = "euclidean") -> None:
         self.n_signs, self.random_state, self.metric = nbits - FACTOR_BITS, random_state, metric
@@ -147,7 +124,7 @@ class RaBitQ:
         self.scale_ = np.divide(self.square_, total, out=np.zeros_like(total), where=total > 0)
 
     def search(self, queries: Floats, k: int) -> Found:
-        """Nearest items, see :class:`Index`."""
+        """Distances and indices of the k nearest items, both of shape (n_queries, k), in any order."""
         if self.metric == "inner":
             return _smallest(-self.scale_ * (queries @ self.map_ @ self.signs_.T), k)
         rotated = (queries - self.mean_) @ self.map_
@@ -155,10 +132,7 @@ class RaBitQ:
 
 
 class FaissPQ:
-    """FAISS's product quantization with 8 bits per part, optionally after a learned rotation (OPQ).
-
-    Zeros pad the features to a multiple of the number of parts. OPQ keeps at most eight dimensions per part.
-    """
+    """FAISS's product quantization of padded features, or of at most 8 dimensions per part by a learned map (OPQ)."""
 
     def __init__(self, nbits: int, random_state: int, rotate: bool = False, metric: str = "euclidean") -> None:
         self.n_parts, self.random_state, self.rotate, self.metric = nbits // 8, random_state, rotate, metric
@@ -189,7 +163,7 @@ class FaissPQ:
         self.index_.add(self._values(items))
 
     def search(self, queries: Floats, k: int) -> Found:
-        """Nearest items, see :class:`Index`."""
+        """Distances and indices of the k nearest items, both of shape (n_queries, k), in any order."""
         if self.metric == "inner":
             scores, items = self.index_.search(self._mapped(queries), k)
             return -scores, items

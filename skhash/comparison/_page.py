@@ -16,9 +16,8 @@ from skhash.comparison.results import Result
 from skhash.comparison.tables import (
     Layout,
     absences,
-    by_dataset,
-    by_method,
     find_leaders,
+    group_by,
     layout_of,
     mean_and_spread,
     ranked_methods,
@@ -32,7 +31,6 @@ WIDTH, HEIGHT = 5.2, 3.8  # inches; small, so that the text is large enough on a
 N_SHOWN = 12  # methods in a picture, the best ones
 N_DIGITS = 12  # of a hash, as shown
 _NO_PICTURES = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
-_JINJA2 = ("jinja2", "jinja2", "the report")
 _SNIPPET = """import hashlib
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -45,38 +43,39 @@ print(hashlib.sha256(codes).hexdigest()[:{n_digits}])  # {digest}"""
 
 def render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     """HTML of the page, which refers to no other file."""
-    jinja2 = library(*_JINJA2)
+    jinja2 = import_jinja2()
     seeds = sorted({result.seed for result in results})
-    groups = by_dataset(results)
+    groups, layout = group_by(results, "dataset", "protocol"), layout_of(results)
     here = files("skhash.comparison")
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     page: str = environment.from_string(here.joinpath("report.html.jinja").read_text(encoding="utf-8")).render(
-        **dict(about) | {"notes": [*about["notes"], *missing_parts()]},
+        **about,
+        missing=missing_part(),
         css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
         title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
         n_methods=len({result.method for result in results}),
-        sizes=_sizes(results),
+        sizes=f"{_enumerate(map(layout.size, sorted({result.nbits for result in results})))} {layout.unit}",
         n_seeds=len(seeds),
         seeds=_enumerate(seeds),
-        marked=layout_of(results).marked,
+        marked=layout.marked,
         tasks=sorted({result.task for result in results}),
-        note=layout_of(results).note,
+        note=layout.note,
         datasets=[_section(dataset, protocol, part) for (dataset, protocol), part in groups.items()],
         snippet=_snippet(results),
     )
     return page
 
 
-def check_libraries() -> None:
-    """Raise ImportError if the page cannot be written."""
-    library(*_JINJA2)
+def import_jinja2() -> Any:
+    """Module of jinja2, which writes the page."""
+    return library("jinja2", "jinja2", "the report")
 
 
-def missing_parts() -> list[str]:
-    """Sentences about what the page lacks, and how to install it."""
-    return [] if can_draw() else [_NO_PICTURES]
+def missing_part() -> str | None:
+    """What the page lacks, and how to install it."""
+    return None if can_draw() else _NO_PICTURES
 
 
 def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str, Any]:
@@ -105,15 +104,9 @@ def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str
     }
 
 
-def _sizes(results: Sequence[Result]) -> str:
-    """Sizes of the results of all data sets, with their unit."""
-    layout = layout_of(results)
-    return f"{_enumerate(map(layout.size, sorted({result.nbits for result in results})))} {layout.unit}"
-
-
 def _matrix(metric: str, results: Sequence[Result], layout: Layout) -> dict[str, Any]:
     """Table of a metric: one line per method, the best first, and one column per number of bits."""
-    groups = by_method(results)
+    groups = group_by(results, "method", "nbits")
     n_seeds = len({result.seed for result in results})
     leaders = {
         bits: find_leaders([result for result in results if result.nbits == bits], metric)

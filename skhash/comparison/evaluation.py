@@ -22,17 +22,14 @@ _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision
 
 
 class FunctionMetric:
-    """A function of a histogram with the interface of a Metric.
-
-    One with the parameters `average` and `empty`, as all metrics of skhash have, gives its values per query. Any other
-    is called with the histogram alone, and returns a value per query, or the mean over the queries.
-    """
+    """A function of a histogram with the interface of a Metric, which returns values per query or their mean."""
 
     radius = None
     _lacking = "relevant item"
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function, self.gives_means = name, function, False
+        # metrics of skhash have the parameters `average` and `empty`
         self.options = {"average": False, "empty": "nan"} if "average" in signature(function).parameters else {}
 
     def __call__(self, H: RelevanceHistogram, **_: Any) -> npt.NDArray[np.float64]:

@@ -2,9 +2,10 @@
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from statistics import fmean
 from typing import Any, TextIO
 
 from skhash.comparison.methods import variant_of
@@ -183,51 +184,27 @@ def _outcome(result: Result) -> str:
 
 
 def estimate_seconds_left(
-    tasks: Sequence[Any],
-    results: Mapping[int, Result],
-    n_jobs: int = 1,
-    steps: Mapping[int, Step] | None = None,
+    tasks: Sequence[Any], results: Mapping[int, Result], n_jobs: int = 1, step: Step | None = None
 ) -> float:
-    """Estimated seconds until all tasks are done, from the mean time of similar tasks; 0 if nothing is known.
-
-    `results` and `steps` are by position in `tasks`. A step's speed counts instead of the time of its fit, because the
-    first fit of a process also loads and compiles.
-    """
-    steps = {position: step for position, step in (steps or {}).items() if step.seconds is not None}
+    """Estimated seconds until all tasks are done, from `results` by position and the step of a fit; 0 if unknown."""
     seconds = {position: result.seconds for position, result in results.items()}
-    for position, step in steps.items():
-        if position not in results or step.n_fits == 1:  # the candidates of a tuning take different times
-            seconds[position] = (step.seconds or 0.0) + _beyond_fit(results.get(position))
-    if not seconds:
-        return 0.0
-    known: dict[Hashable, list[float]] = {}
+    running = {} if step is None or step.seconds is None or step.position in results else {step.position: step}
+    seconds |= {position: step.seconds or 0.0 for position, step in running.items()}
+    known: dict[str | None, list[float]] = {}  # of a method, and of all methods in units of their usual times
     for position, value in seconds.items():
-        for key, usual in _similar(tasks[position]):
-            known.setdefault(key, []).append(value / usual)
+        known.setdefault(tasks[position].method, []).append(value)
+        known.setdefault(None, []).append(value / _usual_seconds(tasks[position]))
     left = 0.0
     for position, task in enumerate(tasks):
-        if position in results:
-            continue
-        if position in steps:
-            left += steps[position].seconds_left
-        else:
-            left += next(usual * sum(known[key]) / len(known[key]) for key, usual in _similar(task) if key in known)
+        if position in running:
+            left += running[position].seconds_left
+        elif position not in results and known:
+            left += fmean(known[task.method]) if task.method in known else fmean(known[None]) * _usual_seconds(task)
     return left / n_jobs
 
 
-def _beyond_fit(result: Result | None) -> float:
-    """Seconds of a result outside of its fit."""
-    return 0.0 if result is None or result.fit_seconds is None else max(0.0, result.seconds - result.fit_seconds)
-
-
-def _similar(task: Any) -> Iterator[tuple[Hashable, float]]:
-    """Yield keys of groups of similar tasks, the most similar first, each with the time that scales its mean."""
-    usual = _USUAL_SECONDS[variant_of(task.method).method.family]
-    yield (task.data, task.method, task.nbits), 1.0
-    yield (task.data, task.method), 1.0
-    yield (None, task.method), 1.0
-    yield task.data, usual
-    yield None, usual
+def _usual_seconds(task: Any) -> float:
+    return _USUAL_SECONDS[variant_of(task.method).method.family]
 
 
 class LiveLine:

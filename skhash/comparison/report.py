@@ -12,10 +12,9 @@ from typing import Any
 
 from skhash import __version__
 from skhash.comparison._page import render_page
-from skhash.comparison.results import Record, Result, Store, as_results
-from skhash.comparison.tables import absences, by_dataset, head_of, layout_of, markdown_table
+from skhash.comparison.results import Record, Result, as_results, read_list, read_records
+from skhash.comparison.tables import absences, group_by, head_of, layout_of, markdown_table
 from skhash.persistence._writing import write_atomically, write_json
-from skhash.registry import FOR_NEIGHBORS, VARIANTS
 
 _TUNED = (
     "for every method with parameters to tune, {budget} candidates including the default were compared by {metric} "
@@ -70,6 +69,8 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     ------
     ValueError
         If there are no results.
+    InvalidFileError
+        If a result that is stored there is damaged.
 
     Examples
     --------
@@ -87,17 +88,17 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     write_results(folder, completed)
     with write_atomically(folder / "results.md") as file:
         file.write(_markdown_report(completed).encode())
-    _write_page(folder, completed, _provenance(_records_of(folder, completed)))
+    _write_page(folder, completed)
     return folder
 
 
 def rebuild_page(folder: str | os.PathLike[str]) -> Path:
-    """Write ``report.html`` again from the results stored in a folder, without fitting anything.
+    """Write ``report.html`` again from the results in a folder, without fitting anything.
 
     Parameters
     ----------
     folder : str or Path
-        The `folder` of :func:`compare`.
+        The `folder` of :func:`compare` or :func:`write_report`.
 
     Returns
     -------
@@ -109,9 +110,7 @@ def rebuild_page(folder: str | os.PathLike[str]) -> Path:
     FileNotFoundError
         If there are no results.
     InvalidFileError
-        If a stored result is damaged.
-    ValueError
-        If ``results.json`` has results of other methods, which are not stored and would be missing from the page.
+        If a file of results is damaged.
 
     Examples
     --------
@@ -122,17 +121,11 @@ def rebuild_page(folder: str | os.PathLike[str]) -> Path:
     >>> rebuild_page(folder).name
     'report.html'
     """
-    records = _stored_records(folder)
-    check_own_results(folder, "the page would leave out. Call skhash.comparison.write_report with all results.")
-    chosen = _newest(records)
-    notes = []
-    if len(chosen) < len(records):
-        notes.append(f"Left out: {len(records) - len(chosen)} results of earlier runs with other settings.")
-    return _write_page(Path(folder), [record.result for record in chosen], _provenance(chosen, notes))
+    return _write_page(Path(folder), read_results(folder))
 
 
 def read_results(folder: str | os.PathLike[str]) -> list[Result]:
-    """Results stored in a folder, with their curves and the values of each query, which ``results.json`` leaves out.
+    """Results of ``results.json``, with their curves and the values of each query, which are stored beside it.
 
     Parameters
     ----------
@@ -142,15 +135,14 @@ def read_results(folder: str | os.PathLike[str]) -> list[Result]:
     Returns
     -------
     list of Result
-        In the order of their files: by data set, protocol, method, number of bits and seed. Earlier runs with other
-        settings are left out.
+        In the order of ``results.json``, which is that of the last comparison.
 
     Raises
     ------
     FileNotFoundError
         If there are no results.
     InvalidFileError
-        If a stored result is damaged.
+        If a file of results is damaged.
 
     Examples
     --------
@@ -161,90 +153,37 @@ def read_results(folder: str | os.PathLike[str]) -> list[Result]:
     >>> [len(result.per_query["ap"]) for result in read_results(folder)]
     [359]
     """
-    return [record.result for record in _newest(_stored_records(folder))]
-
-
-def _stored_records(folder: str | os.PathLike[str]) -> list[Record]:
-    """Records of a folder; FileNotFoundError if there are none."""
-    if not (Path(folder) / "rows").is_dir() or not (records := Store(folder).records()):
-        raise FileNotFoundError(
-            f"{folder} has no results of a comparison (files rows/*.json). "
-            "For results of your own call skhash.comparison.write_report."
-        )
-    return records
-
-
-def check_own_results(folder: str | os.PathLike[str], loss: str) -> None:
-    """Raise ValueError if ``results.json`` has results of methods that skhash does not have.
-
-    `loss` ends the message: what would happen to these results, and the remedy.
-    """
-    path = Path(folder) / "results.json"
-    names = dict.fromkeys(str(entry.get("method")) for entry in _entries(path))
-    if lost := [name for name in names if name not in VARIANTS and name not in FOR_NEIGHBORS]:
-        raise ValueError(f"{path} must have results of methods of skhash only. Got {', '.join(lost)}, which {loss}")
-
-
-def _entries(path: Path) -> list[dict[str, Any]]:
-    """Entries of a ``results.json``; none of one that is missing or damaged, which a comparison replaces."""
-    try:
-        entries = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return []
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-
-
-def _write_page(folder: Path, results: Sequence[Result], about: Mapping[str, Any]) -> Path:
-    with write_atomically(folder / "report.html") as file:
-        file.write(render_page(results, about).encode())
-    return folder / "report.html"
-
-
-def _records_of(folder: Path, results: Sequence[Result]) -> list[Record]:
-    """Stored records of the results, in their order."""
-    if not (folder / "rows").is_dir():
-        return []
-    stored: dict[tuple[Any, ...], list[Record]] = {}
-    for record in Store(folder).records(intact=True):
-        stored.setdefault(_key(record.result), []).append(record)
+    results = read_list(folder)
+    if not results:
+        raise FileNotFoundError(f"{folder} has no results of a comparison (results.json).")
+    records = _records_of(folder, results)
     return [
-        record for result in results for record in stored.get(_key(result), ()) if dict(record.result) == dict(result)
+        result if record is None else replace(record.result, metrics=result.metrics)
+        for result, record in zip(results, records, strict=True)
     ]
 
 
-def _key(result: Result) -> tuple[Any, ...]:
-    return result.dataset, result.protocol, result.method, result.nbits, result.seed
+def _records_of(folder: str | os.PathLike[str], results: Sequence[Result]) -> list[Record | None]:
+    """Stored record of each result, whatever its metrics; None of one that is not stored."""
+    stored = {_key(record.result): record for record in read_records(folder)}
+    return [stored.get(_key(result)) for result in results]
 
 
-def _newest(records: Sequence[Record]) -> list[Record]:
-    """Records of each data set and protocol with the shared settings of the newest one, in the order of a table."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in sorted(records, key=lambda record: record.finished):
-        groups.setdefault((record.result.dataset, record.result.protocol), []).append(record)
-    order = {method: i for i, method in enumerate((*VARIANTS, *FOR_NEIGHBORS))}
-    chosen = []
-    for group in groups.values():
-        latest = {_key(record.result): record for record in group if _shared(record) == _shared(group[-1])}
-        chosen += sorted(latest.values(), key=lambda record: _place(record, order))
-    return chosen
+def _key(result: Result) -> str:
+    return json.dumps({name: value for name, value in result.items() if name not in result.metrics})
 
 
-def _shared(record: Record) -> dict[str, Any]:
-    """The settings that all results of one table have in common."""
-    own = ("method", "nbits", "seed", "class", "parameters")
-    return {name: value for name, value in record.settings.items() if name not in own}
-
-
-def _place(record: Record, order: Mapping[str, int]) -> tuple[int, int, int]:
-    """Number of bits, position of the method, seed."""
-    result = record.result
-    return result.nbits, order.get(result.method, len(order)), result.seed
+def _write_page(folder: Path, results: Sequence[Result]) -> Path:
+    records = [record for record in _records_of(folder, results) if record is not None]
+    with write_atomically(folder / "report.html") as file:
+        file.write(render_page(results, _provenance(records)).encode())
+    return folder / "report.html"
 
 
 def _markdown_report(results: Sequence[Result]) -> str:
     """Markdown section for each data set: split, table, what the marks mean, methods without results."""
     sections = []
-    for (dataset, protocol), part in by_dataset(results).items():
+    for (dataset, protocol), part in group_by(results, "dataset", "protocol").items():
         n_seeds, layout = len({result.seed for result in part}), layout_of(part)
         remarks = "\n".join(f"- {sentence}" for sentence in absences(part))
         table = markdown_table(part)
@@ -255,27 +194,17 @@ def _markdown_report(results: Sequence[Result]) -> str:
     return "\n".join(sections)
 
 
-def _provenance(records: Sequence[Record], notes: Sequence[str] = ()) -> dict[str, Any]:
+def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     """Commands, versions and tuning of stored results, for the page; the versions of now if nothing was stored."""
-    found: dict[str, dict[str, None]] = {}
-    for name, number in (item for record in records for item in record.settings["versions"].items()):
-        found.setdefault(name, {})[number] = None
+    found = [record.settings["versions"] for record in records] or [versions()]
     sentences = [_describe_tuning(record.settings["tuning"]) for record in records]
-    fixed = dict.fromkeys(record.result.method for record in records if not _is_tunable(record.result.method))
-    if fixed and any(record.settings["tuning"] for record in records):
-        sentences.append(f"nothing to tune: {', '.join(fixed)}")
     last = max((record.finished for record in records), default=None)
     return {
         "commands": list(dict.fromkeys(record.command for record in records if record.command)),
-        "versions": {name: ", ".join(several) for name, several in found.items()} or versions(),
+        "versions": {name: ", ".join(dict.fromkeys(each[name] for each in found)) for name in found[0]},
         "finished": last and last[:16].replace("T", " ") + " UTC",
         "tuning": "; ".join(dict.fromkeys(sentences)),
-        "notes": list(notes),
     }
-
-
-def _is_tunable(method: str) -> bool:
-    return method in VARIANTS and bool(VARIANTS[method].method.search_space)
 
 
 def _describe_tuning(tuning: Mapping[str, Any] | None) -> str:

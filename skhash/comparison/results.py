@@ -200,14 +200,6 @@ class Store:
                 raise NotADirectoryError(f"The folder of results must be a folder. Got the file {folder} instead.")
             (self.folder / "rows").mkdir(parents=True, exist_ok=True)
 
-    def records(self, *, intact: bool = False) -> list[Record]:
-        """Records of all finished fits; a damaged file is an error, or with `intact` left out with a warning."""
-        paths = sorted((self.folder / "rows").glob("*.json")) if self.folder else []
-        if not intact:
-            return [_read_record(path) for path in paths]
-        read = (_read_or_warn(path, _read_record, "It is left out") for path in paths)
-        return [record for record in read if record is not None]
-
     def read(self, settings: Mapping[str, Any]) -> Result | None:
         """Stored result of these settings; None if there is none, or with a warning if its file is damaged."""
         path = self.path("rows", settings, "json")
@@ -250,6 +242,18 @@ class Store:
         return self.folder / kind / f"{stem}_{digest}.{ending}"
 
 
+def read_list(folder: str | os.PathLike[str]) -> list[Result]:
+    """Results in the ``results.json`` of a folder, without curves and values of queries; empty if there is none."""
+    path = Path(folder) / "results.json"
+    with _damage(path):
+        return as_results(json.loads(path.read_bytes())) if path.exists() else []
+
+
+def read_records(folder: str | os.PathLike[str]) -> list[Record]:
+    """Records of all finished fits in a folder."""
+    return [_read_record(path) for path in sorted((Path(folder) / "rows").glob("*.json"))]
+
+
 def _read_record(path: Path) -> Record:
     with _damage(path):
         values = json.loads(path.read_bytes())
@@ -276,14 +280,12 @@ def _damage(path: Path) -> Iterator[None]:
         raise InvalidFileError(path, f"is damaged: {str(error).rstrip('.')}. {_REMEDY}") from error
 
 
-def _read_or_warn(
-    path: Path, read: Callable[[Path], _Content], consequence: str = "Its content is computed again"
-) -> _Content | None:
+def _read_or_warn(path: Path, read: Callable[[Path], _Content]) -> _Content | None:
     """Content of a file; None if there is no file, or with a warning if it is damaged."""
     if not path.exists():
         return None
     try:
         return read(path)
     except InvalidFileError as error:
-        warnings.warn(f"{str(error).removesuffix(_REMEDY)}{consequence}.", UserWarning, stacklevel=4)
+        warnings.warn(f"{str(error).removesuffix(_REMEDY)}Its content is computed again.", UserWarning, stacklevel=4)
         return None

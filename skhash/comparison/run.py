@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import threading
 import time
 import traceback
 import warnings
@@ -26,7 +27,7 @@ from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, eva
 from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher, variant_of
 from skhash.comparison.progress import FitWatcher, Plan, Progress, Step, estimate_seconds_left
-from skhash.comparison.report import check_own_results, versions, write_results
+from skhash.comparison.report import versions, write_results
 from skhash.comparison.results import Record, Result, Store
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.comparison.tuning import best_candidate, tune
@@ -138,18 +139,14 @@ def compare(
     if keep_models and folder is None:
         raise ValueError("`keep_models` must be False without a folder. Got True: pass `folder`.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
-    if folder is not None:
-        check_own_results(folder, "would be lost. Choose another folder.")
-    tuning = None if tune is None else Tuning(tune, tune_metric)
-    options = _Options(metrics, per_query, tuning, keep_models, command)
+    options = _Options(metrics, per_query, tune, tune_metric, keep_models, command)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     results: dict[int, Result] = {}
-    steps: dict[int, Step] = {}
 
     def show(step: Step) -> None:
-        steps[step.position] = step
         if watch is not None:
-            watch(replace(step, n_tasks=len(tasks), total_seconds_left=estimate_seconds_left(tasks, results, 1, steps)))
+            left = estimate_seconds_left(tasks, results, step=step)
+            watch(replace(step, n_tasks=len(tasks), total_seconds_left=left))
 
     if watch is not None:
         watch(Plan(list(dict.fromkeys(task.data.description for task in tasks)), len(tasks)))
@@ -158,7 +155,7 @@ def compare(
         if folder is not None and not reused:
             write_results(folder, [results[i] for i in sorted(results)])
         if report is not None:
-            left = estimate_seconds_left(tasks, results, n_jobs, steps)
+            left = estimate_seconds_left(tasks, results, n_jobs)
             report(Progress(result, len(results), len(tasks), left, reused, position))
     ordered = [results[i] for i in range(len(tasks))]
     if folder is not None:
@@ -167,20 +164,13 @@ def compare(
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """Number of candidates per method, and the metric that compares them on held-out training samples."""
-
-    budget: int
-    metric: str = "ap"
-
-
-@dataclass(frozen=True)
 class _Options:
     """What all tasks of a comparison have in common."""
 
     metrics: Metrics | None = None
     per_query: bool | None = None
-    tuning: Tuning | None = None
+    tune: int | None = None
+    tune_metric: str = "ap"
     keep_models: bool = False
     command: str | None = None
 
@@ -223,8 +213,8 @@ class Task:
     @property
     def n_fits(self) -> int:
         """Number of fits: of the candidates, and the last one."""
-        tuning = self.options.tuning
-        return 1 if tuning is None or not variant_of(self.method).method.search_space else tuning.budget + 1
+        budget = self.options.tune
+        return 1 if budget is None or not variant_of(self.method).method.search_space else budget + 1
 
     @property
     def label(self) -> str:
@@ -234,7 +224,7 @@ class Task:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that decides the metrics, as JSON holds it: a stored result is found by the hash of it."""
-        variant = variant_of(self.method)
+        variant, budget = variant_of(self.method), self.options.tune
         parameters = dict(variant.parameters)
         if variant.method.class_name.startswith("Faiss"):
             parameters["faiss"] = faiss_version()
@@ -248,14 +238,9 @@ class Task:
             "seed": self.seed,
             "class": variant.method.class_name,
             "parameters": parameters,
-            "tuning": self.options.tuning and dict(vars(self.options.tuning)),
+            "tuning": budget and {"budget": budget, "metric": self.options.tune_metric},
             "versions": versions(),
         }
-
-    @property
-    def tuning_settings(self) -> dict[str, Any]:
-        """Everything that decides the score of a candidate: all settings except the budget."""
-        return self.settings | {"tuning": self.options.tuning and self.options.tuning.metric}
 
 
 def _plan(
@@ -313,20 +298,20 @@ def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str,
 
 def _check_options(task: str, options: _Options) -> None:
     """Raise ValueError for metrics or a tuning that the task does not have, or that are out of range."""
-    tuning = options.tuning
+    budget = options.tune
     if task == "neighbors":
         if options.metrics is not None:
             raise ValueError("`metrics` must be None for the task 'neighbors', which has its own.")
-        if tuning is not None:
-            raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {tuning.budget} instead.")
+        if budget is not None:
+            raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {budget} instead.")
         return
     if options.metrics is not None:
         as_metrics(options.metrics)
-    if tuning is not None:
-        Metric.parse(tuning.metric)
-        if not is_count(tuning.budget) or tuning.budget < 2:
+    if budget is not None:
+        Metric.parse(options.tune_metric)
+        if not is_count(budget) or budget < 2:
             raise ValueError(
-                f"`tune` must be None or an int >= 2, the default and one more candidate. Got {tuning.budget} instead."
+                f"`tune` must be None or an int >= 2, the default and one more candidate. Got {budget} instead."
             )
 
 
@@ -385,7 +370,7 @@ def _run_tasks(
         threads = max(1, joblib.cpu_count() // n_jobs)
         with joblib.parallel_config("loky", inner_max_num_threads=threads):
             jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store, fresh) for position in waiting)
-            with _interrupts_blocked():
+            with _interrupts_ignored():
                 finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
             for position, result in finished:
                 yield position, result, False
@@ -417,22 +402,16 @@ def _stored_result(task: Task, store: Store) -> Result | None:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def _interrupts_ignored() -> Iterator[None]:
     """Context manager in which started processes ignore Ctrl-C, so that only this process reacts to it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+    if threading.current_thread() is not threading.main_thread():  # it cannot set signals, and gets none
         yield
         return
-    from multiprocessing import resource_tracker as tracker_of_python
-
-    from joblib.externals.loky.backend import resource_tracker as tracker_of_loky
-
-    for tracker in (tracker_of_python, tracker_of_loky):
-        tracker.ensure_running()  # a later start of it would unblock SIGINT
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
 
 
 def _run_numbered(position: int, task: Task, store: Store, fresh: bool) -> tuple[int, Result]:
@@ -447,10 +426,7 @@ def _warm_up() -> None:
 
 
 def run_task(task: Task, store: Store, fresh: bool = False, watcher: Any = None) -> Result:
-    """Result of a task, which is stored; `watcher` is a callback of the fits.
-
-    An error does not stop other methods: the result holds it as `error`, with None for the metrics.
-    """
+    """Result of a task, which is stored; it holds an error, which does not stop other tasks."""
     _warm_up()
     getattr(hashers, variant_of(task.method).method.class_name, None)  # imports torch for deep ones
     start = time.perf_counter()
@@ -533,17 +509,17 @@ def _tune(
     task: Task, data: Any, store: Store, fresh: bool, result: Result, watcher: Any
 ) -> tuple[dict[str, Any], Result]:
     """Chosen parameters, and the result with these."""
-    space, tuning = VARIANTS[task.method].method.search_space, task.options.tuning
-    if tuning is None or not space:
+    space, budget = VARIANTS[task.method].method.search_space, task.options.tune
+    if budget is None or not space:
         return {}, result
-    settings = task.tuning_settings
+    settings = task.settings | {"tuning": task.options.tune_metric}  # the budget does not decide a score
     candidates = tune(
         partial(_make_watched, task, data, watcher),
         space,
         data,
-        tuning.budget,
+        budget,
         seed=task.seed,
-        metric=tuning.metric,
+        metric=task.options.tune_metric,
         known=[] if fresh else store.read_candidates(settings),
         save=partial(store.write_candidates, settings),
     )

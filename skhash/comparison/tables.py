@@ -201,17 +201,8 @@ def layout_of(results: Iterable[Mapping[str, Any]]) -> Layout:
     return Layout(task, {name: head_of(name) for name in names if name not in within}, frozenset(ranges))
 
 
-def by_dataset(results: Iterable[R]) -> dict[tuple[Any, ...], list[R]]:
-    """Results of each (data set, protocol), in the order of the first ones."""
-    return _group(results, "dataset", "protocol")
-
-
-def by_method(results: Iterable[R]) -> dict[tuple[Any, ...], list[R]]:
-    """Results of each (method, number of bits), in the order of the first ones."""
-    return _group(results, "method", "nbits")
-
-
-def _group(results: Iterable[R], *names: str) -> dict[tuple[Any, ...], list[R]]:
+def group_by(results: Iterable[R], *names: str) -> dict[tuple[Any, ...], list[R]]:
+    """Results of each combination of the values of these names, in the order of the first ones."""
     groups: dict[tuple[Any, ...], list[R]] = {}
     for result in results:
         groups.setdefault(tuple(result[name] for name in names), []).append(result)
@@ -278,11 +269,7 @@ def _is_level(differences: Any) -> bool:
     return bool(differences.mean() <= 2 * error)
 
 
-def _with_asterisk(text: str) -> str:
-    return f"{text} *"
-
-
-def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> list[list[str]]:
+def summarize(results: Results, mark: Callable[[str], str] = "{} *".format) -> list[list[str]]:
     """Cells of a table: means over the seeds for each method and number of bits.
 
     Parameters
@@ -309,7 +296,7 @@ def summarize(results: Results, mark: Callable[[str], str] = _with_asterisk) -> 
     lines, found = [], as_results(results)
     layout = layout_of(found)
     leaders = _leaders(found, layout)
-    for (method, bits), group in by_method(found).items():
+    for (method, bits), group in group_by(found, "method", "nbits").items():
         done = [result for result in group if result.is_done]
         if done:
             cells = [column.text(done) for column in layout.columns]
@@ -330,7 +317,7 @@ def _leaders(results: Sequence[Result], layout: Layout) -> set[tuple[str, int, s
         return set()
     return {
         (method, bits, metric)
-        for (bits,), column in _group(results, "nbits").items()
+        for (bits,), column in group_by(results, "nbits").items()
         for metric in layout.heads
         for method in find_leaders(column, metric)
     }
@@ -356,7 +343,7 @@ def markdown_table(results: Results) -> str:
     >>> len(markdown_table(results).splitlines())  # head, rule, and a line per method
     4
     """
-    groups = by_dataset(as_results(results))
+    groups = group_by(as_results(results), "dataset", "protocol")
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())

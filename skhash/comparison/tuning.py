@@ -183,10 +183,7 @@ def _evaluate(
     metric: str,
     number: int,
 ) -> Candidate:
-    """Candidate with its score on the held-out samples; `number` is for warnings.
-
-    Errors are stored in the candidate, but an error of the default (no parameters) is raised.
-    """
+    """Candidate with its score on the held-out samples, or its error; that of the default is raised."""
     start = time.perf_counter()
     X, y = data.X_train, as_targets(data.y_train)
     learned, held_out = division

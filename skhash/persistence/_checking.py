@@ -5,7 +5,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
@@ -46,12 +46,6 @@ def qualified_name(value: Any) -> str:
     """Name of a class or function, or of the class of an object, with its module."""
     kind = value if hasattr(value, "__qualname__") and hasattr(value, "__module__") else type(value)
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def fitted_hints(kind: Any) -> dict[str, Any]:
-    """Annotations of the fitted attributes of a class, with the types and shapes that a file may hold."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {name: hint for name, hint in hints.items() if kind._is_fitted_name(name)}
 
 
 def check_value(name: str, value: Any, hint: Any, lengths: dict[str, int]) -> None:

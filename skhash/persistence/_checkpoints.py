@@ -44,11 +44,7 @@ class Checkpoint:
         write_file(self.path, header, encoder.tensors)
 
     def read(self) -> dict[str, Any] | None:
-        """State in the file, or None if there is no file.
-
-        InvalidFileError if the file is damaged or of another training, and a warning if other versions of the libraries
-        wrote it, which may round otherwise.
-        """
+        """State in the file, or None if there is no file; InvalidFileError if it is damaged or of another training."""
         if not self.path.exists():
             return None
         with errors_name(self.path, "cannot be read"):

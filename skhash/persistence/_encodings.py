@@ -33,11 +33,7 @@ _NOT_CODES = {"affinity_", "database_codes_", "database_y_", "history_", "_fixed
 
 
 class RecordFile:
-    """Records of `width` bytes that are written to one .npy file in batches of one size; the last may be smaller.
-
-    Raises ValueError for an unfinished part of another `identity`: the name of each thing that decides the records, to
-    its text.
-    """
+    """Records of `width` bytes, written to an .npy file in batches; ValueError for a part of another `identity`."""
 
     def __init__(self, path: str | os.PathLike[str], width: int, batch_size: int, identity: Mapping[str, str]) -> None:
         check_writable(path)

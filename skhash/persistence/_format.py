@@ -35,10 +35,7 @@ _MAPPED_DTYPES = {"U64": np.dtype("<u8"), "I64": np.dtype("<i8")}
 
 
 class Encoder:
-    """Turns values into JSON, and collects their arrays in `tensors`.
-
-    `where` is the path of a value, such as ``params.name.0``, for messages and names of tensors.
-    """
+    """Turns values into JSON, and collects their arrays in `tensors` by their path, such as ``params.name.0``."""
 
     def __init__(self, path: FilePath) -> None:
         self.path = path
@@ -196,7 +193,7 @@ def write_file(path: FilePath, header: Mapping[str, Any], tensors: Tensors, mapp
     """Write JSON and tensors with their checksum; `mapped` tensors have checksums of their own, in the JSON."""
     from safetensors.numpy import save
 
-    header = {"format": FORMAT, "version": _version(), **header}
+    header = {"format": FORMAT, "version": import_module("skhash").__version__, **header}
     text = json.dumps(header | {CHECKSUM: checksum(header, tensors)})
     if len(text) > MAX_TEXT:
         raise ValueError(f"its JSON has {len(text):,} bytes, more than {MAX_TEXT:,}.")
@@ -240,10 +237,11 @@ def _header(path: FilePath, file: Any) -> dict[str, Any]:
     if not isinstance(header, dict) or "format" not in header:
         raise InvalidFileError(path, "must be a file of skhash. Got another safetensors file instead.")
     if header["format"] != FORMAT:
+        here, there = import_module("skhash").__version__, short(header.get("version"))
         raise InvalidFileError(
             path,
-            f"must have format {FORMAT} for skhash {_version()}. Got format {short(header['format'])}, written by "
-            f"skhash {short(header.get('version'))}, instead.",
+            f"must have format {FORMAT} for skhash {here}. Got format {short(header['format'])}, written by skhash "
+            f"{there}, instead.",
         )
     return header
 
@@ -280,11 +278,6 @@ def digest(array: npt.NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
-def _version() -> str:
-    version: str = import_module("skhash").__version__
-    return version
-
-
 # --- bytes
 
 
@@ -296,10 +289,7 @@ def arrays_to_bytes(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
 
 
 def arrays_from_bytes(content: bytes, kind: str, layouts: Collection[Collection[str]]) -> Tensors:
-    """Arrays by name, from the bytes of :func:`arrays_to_bytes`.
-
-    Raises ValueError if the bytes are damaged, or have another kind or other arrays than one of `layouts`.
-    """
+    """Arrays of :func:`arrays_to_bytes`; ValueError for damaged bytes, another kind, or arrays of no layout."""
     from safetensors.numpy import load
 
     if not isinstance(content, bytes | bytearray | memoryview):

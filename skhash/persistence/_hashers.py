@@ -2,7 +2,7 @@
 
 import warnings
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,6 @@ from skhash.persistence._checking import (
     ArgumentError,
     check_names_and_output,
     check_value,
-    fitted_hints,
     qualified_name,
     require,
     short,
@@ -108,17 +107,12 @@ def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
 
 def warn_of_resets(path: Any, header: dict[str, Any], hasher: Any) -> None:
     """Warn of the parameters that differ from those of the saved hasher."""
-    for name, value in _defaults(header).items():
-        warnings.warn(
-            f"{path} was saved with {name}={short(value)}, which is not saved. "
-            f"{name} is now {getattr(hasher, name)!r}, its default.",
-            UserWarning,
-            stacklevel=3,
-        )
+    lost = {name: f"{short(value)}, which is not saved" for name, value in _defaults(header).items()}
     if header["params"].get(FOLDER) is not None:
+        lost[FOLDER] = f"{short(repr(header['params'][FOLDER]))}, a folder that fit would write to"
+    for name, value in lost.items():
         warnings.warn(
-            f"{path} has {FOLDER}={short(repr(header['params'][FOLDER]))}, a folder that fit would write to. "
-            f"{FOLDER} is now None. Set it with set_params if you want that.",
+            f"{path} was saved with {name}={value}. {name} is now {getattr(hasher, name)!r}, its default.",
             UserWarning,
             stacklevel=3,
         )
@@ -126,7 +120,8 @@ def warn_of_resets(path: Any, header: dict[str, Any], hasher: Any) -> None:
 
 def check_hasher(hasher: Any) -> None:
     """Raise ValueError unless the fitted attributes are those of the class, and agree with each other."""
-    hints, stored = fitted_hints(type(hasher)), hasher._fitted_attributes()
+    all_hints, stored = get_type_hints(type(hasher), include_extras=True), hasher._fitted_attributes()
+    hints = {name: hint for name, hint in all_hints.items() if hasher._is_fitted_name(name)}
     optional = {name for name, hint in hints.items() if OPTIONAL in getattr(hint, "__metadata__", ())}
     if missing := [name for name in hints if name not in stored and name not in optional]:
         raise ValueError(f"`{missing[0]}` is missing.")

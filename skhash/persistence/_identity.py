@@ -27,10 +27,7 @@ Identity = dict[str, tuple[str, str]]
 
 
 def identify(params: Mapping[str, Any], X: Any, targets: Any) -> Identity:
-    """Identity of a training: of its parameters, all samples and all targets.
-
-    Of a torch Dataset it is the class, the shape and its attributes, unless these have no identity.
-    """
+    """Identity of a training: of its parameters, all samples and all targets."""
     identity: Identity = {}
     for name, value in params.items():
         identity[name] = (_describe(value), digest(value, name, weights=False))

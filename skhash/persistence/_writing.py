@@ -21,11 +21,7 @@ _DAY = 24 * 3600.0
 
 @contextmanager
 def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a binary file that replaces `path` once the body has succeeded.
-
-    It is written beside its target under a name of its own, so that a kill, or another writer, leaves the old file or
-    a complete new one. A symbolic link and the permissions of the old file stay.
-    """
+    """Open a binary file that replaces `path`, or the target of this link, once the body has succeeded."""
     check_writable(path)
     target = Path(os.path.realpath(path))
     partial = target.with_name(f".skhash-{secrets.token_hex(8)}.part")
@@ -55,16 +51,16 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise OSError, before any work, if a file cannot be written: its folder is missing, or it is a folder itself."""
     if os.path.isdir(path):
-        reason = errno.EISDIR
+        error = OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     elif os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe must not be replaced by a file
-        raise explained(OSError(errno.EINVAL, "Not a regular file"), path)
+        error = OSError(errno.EINVAL, "Not a regular file")
     elif not os.path.isdir(os.path.dirname(os.path.realpath(path))):
-        reason = errno.ENOENT
+        error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
     elif os.path.exists(path) and not os.access(path, os.W_OK):
-        raise explained(PermissionError(errno.EACCES, "The file is read-only"), path)
+        error = OSError(errno.EACCES, "The file is read-only")
     else:
         return
-    raise explained(OSError(reason, os.strerror(reason)), path)
+    raise explained(error, path)
 
 
 def explained(error: OSError, path: str | os.PathLike[str]) -> OSError:

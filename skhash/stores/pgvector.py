@@ -72,8 +72,8 @@ def to_pgvector(
     >>> server.cleanup()
     """
     psycopg = library("psycopg", "psycopg[binary]", "to_pgvector")
-    sql = library("psycopg.sql", "psycopg[binary]", "to_pgvector")
-    rows = library("psycopg.rows", "psycopg[binary]", "to_pgvector")
+    from psycopg import rows, sql
+
     stored = check_codes(codes, nbits, ids)
     name = sql.Identifier(check_table(table))
     create = sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL)")
@@ -128,8 +128,8 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     >>> server.cleanup()
     """
     psycopg = library("psycopg", "psycopg[binary]", "from_pgvector")
-    sql = library("psycopg.sql", "psycopg[binary]", "from_pgvector")
-    rows = library("psycopg.rows", "psycopg[binary]", "from_pgvector")
+    from psycopg import rows, sql
+
     select = sql.SQL("SELECT id, code::text FROM {} ORDER BY id").format(sql.Identifier(check_table(table)))
     try:
         with connection.transaction(), connection.cursor(row_factory=rows.tuple_row) as cursor:

@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, StructHashHasher
 from skhash.cli import main
-from skhash.cli._samples import Part, open_samples
+from skhash.cli._samples import open_samples, progress_line
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
@@ -110,9 +110,9 @@ def test_a_parquet_file_without_samples_of_one_length_is_refused(columns, messag
 
 
 def test_progress_says_what_is_left():
-    assert str(Part("Encoding x", 0, 2000, 0.0, 0.0)) == "Encoding x: 0 of 2,000 samples"
-    assert str(Part("Encoding x", 500, 2000, 0.0, 10.0)) == "Encoding x: 500 of 2,000 samples; about 30 s left"
-    assert str(Part("Encoding x", 2000, 2000, 0.0, 40.0)) == "Encoding x: 2,000 of 2,000 samples"
+    assert progress_line("Encoding x", 0, 2000, 0.0) == "Encoding x: 0 of 2,000 samples"
+    assert progress_line("Encoding x", 500, 2000, 10.0) == "Encoding x: 500 of 2,000 samples; about 30 s left"
+    assert progress_line("Encoding x", 2000, 2000, 40.0) == "Encoding x: 2,000 of 2,000 samples"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
@@ -124,11 +124,11 @@ def test_a_stopped_command_leaves_the_old_file_and_goes_on(error, files, itq, di
     def fail(label, n_done, *more):
         if n_done > 300:
             raise error("no space")
-        return Part(label, n_done, *more)
+        return progress_line(label, n_done, *more)
 
     command = ["encode", f"{files}/itq", f"{files}/items.npy", "--out", str(out)]
     with monkeypatch.context() as patch:
-        patch.setattr("skhash.cli._samples.Part", fail)
+        patch.setattr("skhash.cli._samples.progress_line", fail)
         assert main(command) == {OSError: 1}.get(error, 130)
     kept = f"Finished results are in {out}.part; the same command continues from there."
     message = {KeyboardInterrupt: f"skhash: Interrupted. {kept}\n", OSError: "skhash: error: no space\n"}[error]

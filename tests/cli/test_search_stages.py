@@ -158,12 +158,12 @@ def test_as_many_candidates_as_there_are_items(files, digits, tmp_path):
             "--candidates must be used with --query real or --rerank, which put them in order. Got 20.",
         ),
         (
-            "itq items.npy queries.npy --candidates 9 --query real",
-            "--candidates must be at least 10, the number of items to find. Got 9.",
+            "itq items.npy queries.npy --candidates 9 --query real --k 10",
+            "error: --k must be at most 9, the number of candidates. Got 10 instead.",
         ),
         (
             "reranked queries.npy --vectors items.npy --k 31",
-            "error: --k must be at most 30, the candidates of reranked. Got 31.",
+            "error: --k must be at most 30, the number of candidates. Got 31 instead.",
         ),
         ("itq codes.npz queries.npy --rerank cosine", "--vectors must be given to re-rank: codes.npz has only codes."),
         ("reranked queries.npy", "--vectors must be given to re-rank: reranked has only codes."),

@@ -94,7 +94,6 @@ def test_the_page_has_a_section_per_data_set(own_file, tmp_path, without_picture
         assert sentence in words
     assert "itq-cca: not applicable: it learns from labels, and relevance is given by a DistanceAffinity." in words
     assert "2 candidates including the default were compared by AP_T" in words
-    assert "nothing to tune: lsh" in words
     assert f"skhash {__version__}, numpy {np.__version__}, scipy " in words
     assert all(f", {name} {version(name)}" in words for name in ("scikit-learn", "torch"))
     assert "skhash compare digits" in page.text["code"]

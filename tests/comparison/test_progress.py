@@ -13,11 +13,11 @@ def tasks_of(*methods, data=("a",), nbits=(8,)):
     return [Bunch(data=name, method=method, nbits=bits) for name in data for bits in nbits for method in methods]
 
 
-def taking(seconds, fit_seconds=None):
-    return Result(method="", nbits=8, seed=0, seconds=seconds, fit_seconds=fit_seconds)
+def taking(seconds):
+    return Result(method="", nbits=8, seed=0, seconds=seconds)
 
 
-def test_the_time_left_is_that_of_similar_tasks():
+def test_the_time_left_is_that_of_the_method():
     tasks = tasks_of("talr", "ksh", "itq", data=("a", "b"))
     results = {0: taking(70.0), 1: taking(2.0)}
     # usual seconds are 35, 1 and 1: itq takes the mean of 70 / 35 and 2 / 1 on either data set, talr and ksh as on a
@@ -33,10 +33,8 @@ def test_a_slow_first_method_does_not_make_the_others_slow():
 def test_a_fit_in_progress_gives_the_first_estimate():
     tasks = tasks_of("talr", "itq", nbits=(16, 32))
     step = Step(0, "talr", "epoch", 10, 100, seconds=70.0, seconds_left=63.0)
-    assert estimate_seconds_left(tasks, {}, steps={0: step}) == 63 + 2 + 70 + 2
-    # the first fit compiles for 30 s, which the others do not
-    assert estimate_seconds_left(tasks, {0: taking(101.0, 100.0)}, steps={0: step}) == pytest.approx(2 * 71 / 35 + 71)
-    assert estimate_seconds_left(tasks, {}, steps={0: Step(0, "talr", "epoch", 1, 100)}) == 0
+    assert estimate_seconds_left(tasks, {}, step=step) == 63 + 2 + 70 + 2
+    assert estimate_seconds_left(tasks, {}, step=Step(0, "talr", "epoch", 1, 100)) == 0
     assert estimate_seconds_left(tasks, {}) == 0
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from skhash.cli import main
 from skhash.comparison import compare, markdown_table, read_results, rebuild_page, write_report
+from skhash.exceptions import InvalidFileError
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +55,7 @@ def test_the_page_is_written_again_from_stored_results(folder, tmp_path, monkeyp
     shutil.copytree(folder, tmp_path / "copy")
     write_report(tmp_path / "copy", read_results(folder))
     before = (tmp_path / "copy" / "report.html").read_text(encoding="utf-8")
-    for name in ("report.html", "results.json", "results.md"):
-        (tmp_path / "copy" / name).unlink()
+    (tmp_path / "copy" / "report.html").unlink()
     monkeypatch.setattr("skhash.comparison.run.load_dataset", None)
     assert rebuild_page(tmp_path / "copy").read_text(encoding="utf-8") == before
     assert "<code>skhash compare --tune 2</code>" in before
@@ -68,42 +68,45 @@ def test_entries_of_results_json_find_their_provenance(folder, tmp_path):
     assert "2 candidates including the default were compared by AP_T" in page
 
 
-def test_results_of_other_settings_are_not_mixed(folder, tmp_path):
+def test_the_page_is_that_of_the_last_comparison(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
     compare(methods=["lsh"], nbits=[8, 16], n_seeds=1, folder=tmp_path / "copy")
     page = rebuild_page(tmp_path / "copy").read_text(encoding="utf-8")
-    assert "Left out: 2 results of earlier runs with other settings." in page
     assert "itq-cca" not in page.partition("How to read this</h2>")[0].partition("<main>")[2]
 
 
+def test_results_with_other_metrics_keep_what_is_stored(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    options = {"methods": ["itq-cca", "lsh"], "nbits": [8], "n_seeds": 1, "tune": 2}
+    compare(**options, metrics=["ndcg"], folder=tmp_path / "copy")
+    (result, _) = read_results(tmp_path / "copy")
+    assert list(result.metrics) == ["ndcg"]
+    assert result.curves is not None
+    assert "ndcg" in result.per_query
+
+
 def test_a_folder_without_results_is_refused(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"has no results of a comparison.* call skhash.comparison.write_report"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"has no results of a comparison"):
         rebuild_page(tmp_path)
 
 
-def test_results_of_other_methods_are_not_lost(folder, results, tmp_path, capsys):
+def test_a_page_of_results_of_other_methods(folder, results, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
     mine = [replace(result, method="mine") for result in results]
-    written = write_report(tmp_path / "copy", [*results, *mine])
-    before = {path.name: path.read_bytes() for path in written.iterdir() if path.is_file()}
-    message = r"results.json must have results of methods of skhash only. Got mine, which would be lost"
-    with pytest.raises(ValueError, match=message):
-        compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=written)
-    with pytest.raises(ValueError, match=r"Got mine, which the page would leave out. Call .*write_report"):
-        rebuild_page(written)
-    assert main(["compare", "digits", "--methods", "lsh", "--out", str(written)]) == 2
-    assert "Choose another folder." in capsys.readouterr().err
-    assert {path.name: path.read_bytes() for path in written.iterdir() if path.is_file()} == before
+    written = write_report(tmp_path / "copy", [*read_results(folder), *mine])
+    before = (written / "report.html").read_bytes()
+    assert b"mine" in before
+    assert rebuild_page(written).read_bytes() == before
 
 
-def test_a_damaged_list_of_results_is_replaced(folder, tmp_path):
+@pytest.mark.parametrize("content", ["[", '[1, "mine"]', '[{"method": "lsh"}]'])
+def test_a_damaged_list_of_results_is_named_and_replaced(content, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
-    for content in ("[", "{}", '[1, "mine"]'):
-        (tmp_path / "copy" / "results.json").write_text(content)
-        compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=tmp_path / "copy")
-        assert json.loads((tmp_path / "copy" / "results.json").read_text())[0]["method"] == "lsh"
+    (tmp_path / "copy" / "results.json").write_text(content)
+    with pytest.raises(InvalidFileError, match=r"results.json is damaged: .*Delete it, or run the comparison again"):
+        read_results(tmp_path / "copy")
+    compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=tmp_path / "copy")
+    assert json.loads((tmp_path / "copy" / "results.json").read_text())[0]["method"] == "lsh"
 
 
 def test_a_damaged_result_is_one_line_on_the_command_line(folder, tmp_path, capsys):
@@ -115,5 +118,3 @@ def test_a_damaged_result_is_one_line_on_the_command_line(folder, tmp_path, caps
     assert error.startswith(f"skhash: error: {path} is damaged: ")
     assert "Delete it, or run the comparison again" in error
     assert error.count("\n") == 1
-    with pytest.warns(UserWarning, match="is damaged.*It is left out"):
-        write_report(tmp_path / "copy", json.loads((folder / "results.json").read_text()))
