@@ -286,10 +286,7 @@ def nearest_by_tables(tables, database, first, last, k, bounds, distances, indic
 def nearest_by_estimates(
     tables, units, slopes, offsets, constants, database, first, last, k, bounds, distances, indices, states, work
 ):
-    """Do the same as `nearest_by_tables` for the estimates ``constant + offset + slope * (sum * unit)``.
-
-    `units` and `constants` are of shape (n_queries,), `slopes` and `offsets` of shape (n_items,).
-    """
+    """Do the same as `nearest_by_tables` for the estimates ``constant + offset + slope * (sum * unit)``."""
     n_queries, n_bytes, _ = tables.shape
     block = np.empty(BLOCK)
     for start in range(first, last, BLOCK):

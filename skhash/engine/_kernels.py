@@ -19,11 +19,7 @@ def _draw(state, words):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
-    """Center the samples at `indices`, drop values with probability n_dropped / 256, and multiply the others.
-
-    `X` of shape (n_samples, n_features) is float32 or float64; `outputs` of shape (len(indices), n_features) is
-    float32.
-    """
+    """Center the samples at `indices`, drop values with probability n_dropped / 256, and multiply the others."""
     n_features = X.shape[1]
     words = np.empty((n_features + 7) // 8, np.uint64)
     draws, dropped = words.view(np.uint8), np.float32(0)

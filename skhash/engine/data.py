@@ -172,10 +172,7 @@ def batch_tensor(
 
 
 def _sample_of(item: Any) -> npt.NDArray[Any]:
-    """Sample in an item of a Dataset: bytes stay uint8, other numbers become floats.
-
-    Dicts, images of PIL and values that are not numbers raise TypeError.
-    """
+    """Sample in an item of a Dataset: bytes stay uint8, other numbers become floats."""
     if isinstance(item, Mapping):
         keys = [repr(key) for key in item]
         pair = ", ".join(f"item[{key}]" for key in keys[:2]) or "sample, target"

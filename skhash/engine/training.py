@@ -437,10 +437,7 @@ class _Step(nn.Module):
 
 
 class _DividedBackbone:
-    """Outputs of a backbone for a batch whose samples are divided among the processes.
-
-    Batches of fewer than two samples per process are not divided.
-    """
+    """Outputs of a backbone for a batch, divided among the processes if each gets two samples or more."""
 
     def __init__(self, backbone: nn.Module) -> None:
         self.backbone, self.is_dividing = backbone, False

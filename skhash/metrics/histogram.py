@@ -628,10 +628,7 @@ def _distinct_queries(words: Words, group: Integers) -> tuple[Integers, Integers
 
 
 def _keys(words: Words, group: Integers) -> tuple[npt.NDArray[np.unsignedinteger[Any]], int | None]:
-    """Integer of each pair of code and group, and its number of bits of the code; keys ascend with group and code.
-
-    If these do not fit into 64 bits, the integers are hashes, and the number is None.
-    """
+    """Integer of each code and group, ascending with both, and its bits of the code; hashes and None for long codes."""
     code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
     if len(words) == 1 and code_bits + group_bits < 64:
         dtype: Any = (
@@ -706,10 +703,7 @@ class _WeightedCounts:
 
 
 class _RealCounts:
-    """Ragged histograms of real queries, of shape (n_queries, nbits).
-
-    They order the first `candidates` items by Hamming distance; the other items follow by Hamming distance.
-    """
+    """Ragged histograms of real queries, which order the first `candidates` items by Hamming distance."""
 
     def __init__(
         self,

@@ -530,10 +530,7 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     @contextmanager
     def _environment(self) -> Iterator[None]:
-        """Limit the threads of torch, and ignore the caller's settings of torch.
-
-        A given backbone may use all threads, unless `deterministic` is set or the process is forked.
-        """
+        """Limit the threads of torch, but not of a given backbone, and ignore the caller's settings of torch."""
         is_limited = self.deterministic or not isinstance(self.backbone, nn.Module) or is_forked()
         with own_settings(), one_thread() if is_limited else nullcontext():
             yield
@@ -581,10 +578,7 @@ def _remedy(is_dataset: bool) -> str:
 
 
 def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
-    """Raise ValueError in every process unless all have the same parameters and samples.
-
-    At most 1,000 samples are compared.
-    """
+    """Raise ValueError in every process unless all have the same parameters and samples."""
     if n_processes() == 1:
         return
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}

@@ -38,10 +38,7 @@ LOG_2 = 0.6931471805599453
 def listwise_metric(
     phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.ArrayLike, metric: str, *, n_bins: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Soft metric "ap", "ndcg" or "fastap" of each sample as a query, of shape (n,), and whether it is defined.
-
-    Activations `phi` of shape (n, nbits) are in [-1, 1], on the CPU; the diagonal of `level_index` is ignored.
-    """
+    """Soft metric "ap", "ndcg" or "fastap" of each sample as a query, of shape (n,), and whether it is defined."""
     n_bins = phi.shape[1] if n_bins is None else n_bins
     arguments = level_index, _masses(levels, metric), metric, n_bins
     values: tuple[torch.Tensor, torch.Tensor] = _ListwiseMetric.apply(phi, *arguments)
@@ -319,10 +316,7 @@ def average_precision_terms(items, relevant, ends, totals, work):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def discounted_gain_terms(items, gains, ends, totals, work, discounts):
-    """Write DCG_T to `totals`, and replace items and gains by its derivatives; shapes as in `average_precision_terms`.
-
-    `discounts` are the sums of the discounts up to each rank.
-    """
+    """Write DCG_T to `totals`, and replace items and gains by its derivatives, as `average_precision_terms` does."""
     ranks, sums, steps, by_rank, d_gain = work[0], work[1], work[2], work[3], work[4]
     for block in range(len(ends)):
         n, gain = items[ends[block, 0] : ends[block, 1]], gains[ends[block, 0] : ends[block, 1]]
@@ -441,10 +435,7 @@ def _has_items(bits, start, relevant):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def count_gains(places, parts, level, masses, discounts, n_bins, gains, normalizers):
-    """Gains of the ties of each query, and as `normalizers` of shape (n,) its DCG with the items sorted by level.
-
-    `places`, `parts` and `level` are those of `count_items`, and `masses` the gains of the levels.
-    """
+    """Gains of the ties of each query, and as `normalizers` of shape (n,) its DCG with the items sorted by level."""
     level_totals = np.empty(len(masses), np.int64)
     relevant = np.uint32((n_bins + 1) * LANES)
     gains[:] = 0.0

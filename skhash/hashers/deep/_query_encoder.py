@@ -39,10 +39,7 @@ from skhash.hashers.deep._starts import compute_activations
 
 
 class QueryEncoder(Encoder):
-    """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items.
-
-    With `unit_norm`, samples are divided by their norm when they are read.
-    """
+    """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items."""
 
     unit_norm: torch.Tensor
     reconstructs: torch.Tensor
@@ -125,11 +122,7 @@ class QueryEncoder(Encoder):
         return queries
 
     def similarities(self, queries: torch.Tensor, items: torch.Tensor, metric: str) -> torch.Tensor:
-        """Similarities (n_queries, n_items) of the vectors, up to a constant per query; larger is nearer.
-
-        For "cosine", the inner product of vectors of norm 1. For "inner", the inner product in other units. For
-        "euclidean", minus the squared distance without the squared norm of the query.
-        """
+        """Similarities (n_queries, n_items) of the vectors, up to a constant per query; larger is nearer."""
         if metric == "euclidean":  # centered, because distances of far vectors lose digits
             queries, items = (((X - self.mean) / self.scale).flatten(1) for X in (queries, items))
             return 2 * queries @ items.T - (items**2).sum(1)
@@ -166,10 +159,7 @@ def _to_unit_norm(X: torch.Tensor) -> torch.Tensor:
 
 
 class ItemTerms(NamedTuple):
-    """Terms of the scores of items: a query q has the score ``q @ vector - offset`` with each.
-
-    `vectors` of shape (n_items, nbits) are codes of -1 and 1; with factors, times the slope of the estimate.
-    """
+    """Terms of the scores of items: a query q has the score ``q @ vector - offset`` with each."""
 
     vectors: torch.Tensor
     offsets: torch.Tensor

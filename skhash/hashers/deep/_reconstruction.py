@@ -83,10 +83,7 @@ def _with_signs(values: FloatArray, bits: FloatArray) -> FloatArray:
 
 
 def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int, has_offset: bool = True) -> Reconstruction:
-    """Codes that reconstruct vectors (n_samples, width), from an initial map (nbits, width).
-
-    The last `n_digits` bits are digits of the norm. Without `has_offset`, o is 0.
-    """
+    """Codes that reconstruct vectors, from a map (nbits, width); the last `n_digits` bits are digits of the norm."""
     nbits, n_content = len(start), len(start) - n_digits
     start = start.copy()
     start[n_content:] = 0

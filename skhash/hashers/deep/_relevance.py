@@ -60,11 +60,7 @@ def relevance_map(
     nbits: int,
     rng: np.random.RandomState,
 ) -> npt.NDArray[np.float64]:
-    """Map (width, nbits) of centered samples to activations with mean square 1; zero if all levels are equal.
-
-    `labeled` has the shape (n_labeled, width) and `levels` (n_labeled, n_labeled). The rotation is learned from
-    `features`. `penalty` is in units of the mean eigenvalue of the normal equations.
-    """
+    """Map (width, nbits) of centered samples to activations with mean square 1; zero if all levels are equal."""
     width = labeled.shape[1]
     moments = labeled.T @ labeled
     moments[np.diag_indices(width)] += penalty * max(np.trace(moments) / width, 1e-12)
@@ -97,18 +93,12 @@ class HeldOutRelevance(EarlyStopping):
         self.train, self.train_targets = ArraySubset(X, others), targets[others]
 
     def should_stop(self, n_epochs: int) -> bool:
-        """Whether the last epochs brought no better value, and an earlier epoch was better than the start.
-
-        The first epochs are often worse than the start.
-        """
+        """Whether an earlier epoch than the last ones was best, and better than the start."""
         return self.best[1] > 0 and super().should_stop(n_epochs)
 
 
 class RelevanceMixin:
-    """Mixin of a hasher that learns relevance if it has an affinity.
-
-    Unlabeled samples have the class -1, no label at all, or no sample that is relevant to them.
-    """
+    """Mixin of a hasher that learns relevance if it has an affinity."""
 
     n_labeled_: Annotated[int, OPTIONAL]
     affinity: Any
@@ -179,10 +169,7 @@ def _check_count(n_labeled: int) -> None:
 
 
 def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:
-    """Give the encoder the best initial weights: ITQ, or a regression of relevance.
-
-    Held-out samples compare them; without any, the regression with the first penalty is used.
-    """
+    """Give the encoder the best initial weights: ITQ, or a regression of relevance."""
     encoder: Any = trainer.encoder
     seed = int(trainer.rng.integers(np.iinfo(np.int32).max))
     features, labeled = (

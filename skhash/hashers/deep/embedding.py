@@ -163,10 +163,7 @@ def _warn_of_offset(n_features: int) -> None:
 
 
 class _EmbeddingObjective(Objective):
-    """Loss of a batch: a seventh of its samples are queries, which rank the others.
-
-    Samples whose indices are in `held_out` are no queries.
-    """
+    """Loss of a batch: a seventh of its samples, none of them held out, are queries, which rank the others."""
 
     def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:
         super().__init__()

@@ -64,11 +64,7 @@ _MAX_WEIGHTS = 2**23  # entries of the soft permutations in memory at a time: 32
 
 
 def _tied_levels(distances: torch.Tensor, max_distance: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Different distances of each row in ascending order, and the number of items at each, both padded by 0.
-
-    Distances must be close to whole numbers in [0, `max_distance`]. The levels are means over their ties, which have
-    gradients.
-    """
+    """Different whole distances of each row, ascending, and the number of items at each, both padded by 0."""
     whole = distances.detach().round().long()
     taken = torch.zeros(len(whole), max_distance + 1, dtype=torch.long, device=whole.device).scatter_(1, whole, 1)
     slots = (taken.cumsum(1) - 1).gather(1, whole)
@@ -78,10 +74,7 @@ def _tied_levels(distances: torch.Tensor, max_distance: int) -> tuple[torch.Tens
 
 
 def _soft_permutation(levels: torch.Tensor, distances: torch.Tensor, tau: float = 1.0) -> torch.Tensor:
-    """Different rows of the soft permutations, of shape (n, n_levels, n_items); each sums to 1 over the items.
-
-    `tau` is the temperature in units of distance. For tau -> 0 each row is the mean over one tie.
-    """
+    """Different rows of the soft permutations, of shape (n, n_levels, n_items); each sums to 1 over the items."""
     return torch.softmax(-(levels[:, :, None] - distances[:, None, :]).abs() / tau, dim=-1)
 
 
@@ -93,11 +86,7 @@ def _sorted_nce(
     *,
     all_in_denominator: bool = False,
 ) -> torch.Tensor:
-    """SortedNCE, the mean over positives and anchors, of the cosines (n, n_levels) of sorted rows and their anchors.
-
-    `counts` (n, n_levels) are the numbers of ranks of the rows. `all_in_denominator` keeps all positives in each
-    denominator.
-    """
+    """SortedNCE, the mean over positives and anchors, of the cosines (n, n_levels) of sorted rows and their anchors."""
     positives = torch.minimum((n_positives - counts.cumsum(1) + counts).clamp_min(0), counts)
     others = counts if all_in_denominator else counts - positives
     logits = cosines / tau
@@ -139,10 +128,7 @@ def _soft_cosines(
 
 
 class _NSHObjective(Objective):
-    """SortedNCE of two views of a batch, and the distance of activations from their signs.
-
-    `width` is the number of outputs of the backbone, `n_inputs` the number of values per sample, for the decoder.
-    """
+    """SortedNCE of two views of a batch, and the distance of activations from their signs."""
 
     def __init__(
         self,
@@ -427,10 +413,7 @@ def _next_strength(strength: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
 
 
 def _own_view_first(distances: torch.Tensor) -> torch.Tensor:
-    """Distances (n, n) in [0, nbits + 1] in which the own view is one bit nearer than all others.
-
-    All distances are raised by one, so that none is negative. The gradient is that of `distances`.
-    """
+    """Distances in which the own view is one bit nearer than all others, raised by one so that none is negative."""
     nearest = distances.min(1).values
     return distances + 1 + torch.diag(nearest - 1 - distances.diagonal()).detach()
 

@@ -64,11 +64,7 @@ def _adversarial_loss(critic: nn.Linear, encoded: torch.Tensor, prior: torch.Ten
 
 
 class _TBHObjective(Objective):
-    """Reconstruction through twin bottlenecks, and the adversarial losses of both.
-
-    Latents of `width` outputs of the backbone, the graph convolution, the decoder to `n_inputs` values and the critics
-    are trained and saved with the objective.
-    """
+    """Reconstruction through twin bottlenecks, and the adversarial losses of both."""
 
     def __init__(
         self, nbits: int, width: int, n_inputs: int, n_latent: int = 512, adversarial_weight: float = 0.1

@@ -59,11 +59,7 @@ class CutProgram:
 
 
 class CuttingPlanes:
-    """Master problem of StructHash, see :class:`MasterProblem`.
-
-    `tol` is the largest gap / C. `max_iter` is the maximum number of oracle calls per bit. If not `fully_corrective`,
-    only the newest weight is optimized while this helps.
-    """
+    """Master problem of StructHash, see :class:`MasterProblem`; `max_iter` limits the oracle calls per bit."""
 
     def __init__(
         self,
