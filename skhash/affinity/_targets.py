@@ -9,7 +9,6 @@ from scipy import sparse
 
 from skhash._validation import as_array
 
-N_HEAD = 4096  # samples that are looked at first
 _BINARIZE = "from sklearn.preprocessing import MultiLabelBinarizer; y = MultiLabelBinarizer().fit_transform(y)"
 _BYTES = "values of type bytes"
 
@@ -95,12 +94,9 @@ def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
         return None
     values = np.require(column, np.intp, ["C", "W"])  # what the kernels are compiled for
     values = values - low if low else values
-    for some in (values[:N_HEAD], values):  # the first samples often have all values
-        first = np.full(high - low + 1, -1)
-        first[some[::-1]] = np.arange(len(some))[::-1]  # the last assignment wins: that of the first sample
-        is_there = first >= 0
-        if is_there.all():
-            return first, values
+    first = np.full(high - low + 1, -1)
+    first[values[::-1]] = np.arange(len(values))[::-1]  # the last assignment wins: that of the first sample
+    is_there = first >= 0
     return first[is_there], (np.cumsum(is_there) - 1)[values]
 
 

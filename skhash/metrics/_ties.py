@@ -215,8 +215,11 @@ def retrieved(
         n, p = tied_relevance(counts, ties)
         return relevant_until(n, p, k), ranks_within(n, k)[:, -1], p.sum(-1)
     counts = merge_relevant(counts)
-    # weighted distances are rounded, by much less than this
-    reach = radius + (1e-12 * float(np.abs(H.distances).max(initial=0)) if H.is_ragged else 0)
-    inside = array_namespace(counts).asarray(distances <= reach, device=counts.device)
+    inside = array_namespace(counts).asarray(distances <= radius_to_reach(H, radius), device=counts.device)
     relevant = counts[..., 1]
     return (relevant * inside).sum(-1), (counts.sum(-1) * inside).sum(-1), relevant.sum(-1)
+
+
+def radius_to_reach(H: RelevanceHistogram, radius: Any) -> Any:
+    """Radius that also holds weighted distances which equal it up to rounding."""
+    return radius + (1e-12 * float(np.abs(H.distances).max(initial=0)) if H.is_ragged else 0)

@@ -211,28 +211,10 @@ def _add_up(values, size, sums):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _add_up_both(values, others, size, sums, other_sums):
-    """Do the same as `_add_up` for two arrays at once, since each sum has to wait for the one before it."""
-    for i in range(LANES):
-        sums[i], other_sums[i] = 0.0, 0.0
-    for i in range(size):
-        sums[i + LANES] = sums[i] + values[i]
-        other_sums[i + LANES] = other_sums[i] + others[i]
-
-
-@nb.njit(nogil=True, error_model="numpy")
 def _add_later(values, size):
     """Add to each value the values of all later ties, in place."""
     for i in range(size - LANES - 1, -1, -1):
         values[i] += values[i + LANES]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _add_later_both(values, others, size):
-    """Do the same as `_add_later` for two arrays at once."""
-    for i in range(size - LANES - 1, -1, -1):
-        values[i] += values[i + LANES]
-        others[i] += others[i + LANES]
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -268,7 +250,8 @@ def average_precision_terms(items, relevant, ends, totals, work):
     for block in range(len(ends)):
         n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
         size = len(n)
-        _add_up_both(n, p, size, before, relevant_before)
+        _add_up(n, size, before)
+        _add_up(p, size, relevant_before)
         for i in range(size + LANES):
             psi[i], psi1[i] = digamma_and_trigamma(before[i] + 1)
         n_near = 0
@@ -307,7 +290,8 @@ def average_precision_terms(items, relevant, ends, totals, work):
         _sum_ties(bracket, size, totals, block * LANES)
         for i in range(LANES):
             by_rank[size + i], by_relevant[size + i] = 0.0, 0.0
-        _add_later_both(by_rank, by_relevant, size)
+        _add_later(by_rank, size)
+        _add_later(by_relevant, size)
         for i in range(size):
             n[i] = d_n[i] + by_rank[i + LANES]
         for i in range(size):
@@ -349,7 +333,8 @@ def fast_ap_terms(items, relevant, ends, totals, work):
     for block in range(len(ends)):
         n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
         size = len(n)
-        _add_up_both(n, p, size, ranks, sums)
+        _add_up(n, size, ranks)
+        _add_up(p, size, sums)
         for i in range(size):
             rank = ranks[i + LANES]
             precision[i] = sums[i + LANES] / rank if rank > 0 else 0.0
@@ -358,7 +343,8 @@ def fast_ap_terms(items, relevant, ends, totals, work):
         for i in range(size):
             p[i] *= precision[i]
         _sum_ties(p, size, totals, block * LANES)
-        _add_later_both(by_rank, by_relevant, size)
+        _add_later(by_rank, size)
+        _add_later(by_relevant, size)
         for i in range(size):
             n[i] = by_rank[i]
         for i in range(size):
