@@ -492,13 +492,12 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     def _store_weights(self, weights: dict[str, torch.Tensor]) -> None:
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in weights.items()}
-        n_directions = len(weights.get("backbone.gains", ())) if self.backbone is None else 0
         self._architecture = {
             "shape": self.input_shape_,
             "nbits": self._nbits,
             "backbone": self.backbone,
             "batch_norm": self._batch_norm,
-            "n_directions": n_directions,
+            "n_directions": len(weights.get("backbone.gains", ())) if self.backbone is None else 0,
             "has_offset": "offset" in weights,
         }
 
@@ -544,14 +543,9 @@ class DeepHasher(StoredMixin, BaseHasher):
 list_parameters(DeepHasher)
 
 
-def has_channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether samples look like images of shape (height, width, channels), and not (channels, height, width)."""
-    return len(shape) == 3 and shape[2] in CHANNELS and shape[0] not in CHANNELS and shape[0] > 4 and shape[1] > 4
-
-
 def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
     """Raise ValueError for training images with the channels last, or warn if a module of the user may take them."""
-    if not has_channels_last(shape):
+    if len(shape) != 3 or shape[2] not in CHANNELS or min(shape[:2]) <= 4:
         return
     if not isinstance(backbone, nn.Module):
         raise ValueError(

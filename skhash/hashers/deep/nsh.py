@@ -353,7 +353,7 @@ class NSHHasher(DeepHasher):
             self.sort_temperature,
             self.quantization_weight,
             self.variant,
-            self.settings_.get("own_view", self.own_view or "sorted"),  # older files lack the setting
+            self.settings_["own_view"],
             self.own_view_weight,
         )
 

@@ -41,9 +41,7 @@ from skhash.engine import Encoder, Objective
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import bernoulli_sign
-from skhash.hashers.deep._parameters import (
-    SharedParameters,
-)
+from skhash.hashers.deep._parameters import SharedParameters
 
 
 def _similarity_graph(codes: torch.Tensor) -> torch.Tensor:

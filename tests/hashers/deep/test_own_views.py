@@ -185,15 +185,6 @@ def test_own_view_is_the_first_by_default_with_a_given_augmentation(digits, augm
     assert_array_equal(*(hasher.transform(digits.X[:20]) for hasher in hashers))
 
 
-@pytest.mark.parametrize("own_view", ["first", "sorted"])
-def test_a_fit_without_the_setting_goes_on_with_its_parameter(digits, own_view):
-    """Files written before `own_view` could be None have the parameter only."""
-    hasher = NSHHasher(16, own_view=own_view, n_epochs=1, batch_size=50, random_state=0)
-    hasher.partial_fit(digits.X[:100])
-    del hasher.settings_["own_view"]
-    assert hasher._objective().own_views.first == (own_view == "first")
-
-
 def test_strength_is_continued_by_a_resume(digits, tmp_path):
     options = {
         "augment": torch.neg,
