@@ -166,8 +166,6 @@ def batch_tensor(
         batch = (batch / 255 if is_image else batch) - offset
     elif is_image:
         return torch.tensor(batch, device=device).float() / 255
-    if isinstance(X, np.ndarray) and isinstance(indices, np.ndarray):  # numpy has copied the samples already
-        return torch.from_numpy(batch.astype(np.float32, copy=False)).to(device)
     return torch.tensor(batch, dtype=torch.float32, device=device)
 
 

@@ -471,20 +471,16 @@ class _DividedBackbone:
         deviations = values - mean.view(shape)
         variance = _Sum.apply(deviations.square().sum(axes)) / n
         if module.running_mean is not None:
-            _update_moments(module, mean.detach(), (variance * n / (n - 1)).detach())
+            module.num_batches_tracked.add_(1)  # type: ignore[union-attr]
+            rate = module.momentum
+            rate = 1 / float(module.num_batches_tracked) if rate is None else rate  # type: ignore[arg-type]
+            module.running_mean.lerp_(mean.detach(), rate)
+            module.running_var.lerp_((variance * n / (n - 1)).detach(), rate)  # type: ignore[union-attr]
         outputs = deviations * torch.rsqrt(variance + module.eps).view(shape)
         if module.affine:
             outputs = outputs * module.weight.view(shape) + module.bias.view(shape)
         normalized: torch.Tensor = outputs.to(X.dtype)
         return normalized
-
-
-def _update_moments(module: _BatchNorm, mean: torch.Tensor, variance: torch.Tensor) -> None:
-    """Running moments after one more batch."""
-    module.num_batches_tracked.add_(1)  # type: ignore[union-attr]
-    rate = 1 / float(module.num_batches_tracked) if module.momentum is None else module.momentum  # type: ignore[arg-type]
-    module.running_mean.lerp_(mean, rate)  # type: ignore[union-attr]
-    module.running_var.lerp_(variance, rate)  # type: ignore[union-attr]
 
 
 def _with_own_draws(backbone: nn.Module, X: torch.Tensor, rank: int) -> torch.Tensor:

@@ -461,7 +461,9 @@ class DeepHasher(StoredMixin, BaseHasher):
         self, trainer: Trainer, early_stopping: EarlyStopping | None, file: TrainingFile | None, X: Any, targets: Any
     ) -> None:
         """Train epoch by epoch, with callbacks, early stopping and checkpoints."""
-        while not self._should_stop(trainer, early_stopping):
+        while trainer.n_epochs_done < trainer.schedule.n_epochs:
+            if early_stopping is not None and early_stopping.should_stop(len(self.history_)):
+                break
             context = self._callback_fit_ctx.subcontext(task_name="epoch")
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             entry = {"epoch": trainer.n_epochs_done + 1, "loss": trainer.run_epoch()}
@@ -483,10 +485,6 @@ class DeepHasher(StoredMixin, BaseHasher):
             if any(gather(bool(stops))):
                 break
         self.n_epochs_ = len(self.history_)
-
-    def _should_stop(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> bool:
-        stops_early = early_stopping is not None and early_stopping.should_stop(len(self.history_))
-        return stops_early or trainer.n_epochs_done >= trainer.schedule.n_epochs
 
     # --- store
 

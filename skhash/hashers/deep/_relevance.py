@@ -46,12 +46,6 @@ def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
     return np.flatnonzero(labeled)
 
 
-def levels_of(affinity: Any, targets_a: Any, targets_b: Any) -> npt.NDArray[np.float64]:
-    """Levels of all pairs of targets, of shape (n_a, n_b)."""
-    indices, levels = level_indices(affinity, targets_a, targets_b)
-    return np.asarray(levels, dtype=np.float64)[indices]
-
-
 def relevance_map(
     features: npt.NDArray[np.float64],
     labeled: npt.NDArray[np.float64],
@@ -177,7 +171,8 @@ def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutReleva
         for samples, n in ((X, N_ROTATED), (trainer.X, N_PAIRED))
     )
     targets = trainer.targets[evenly_spaced(len(trainer.X), N_PAIRED)]
-    levels = levels_of(affinity, targets, targets)
+    indices, distinct = level_indices(affinity, targets, targets)
+    levels = np.asarray(distinct, dtype=np.float64)[indices]
 
     def start_from(weight: torch.Tensor) -> None:
         with torch.no_grad():

@@ -407,20 +407,10 @@ def _weaken(augment: Augmentation, strength: torch.Tensor, batch: torch.Tensor) 
     return torch.lerp(batch, views, share) if share < 1 and views.shape == batch.shape else views
 
 
-def _next_strength(strength: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """Strength for the next batch, in [0.1, 1]: higher if the codes found enough own views, else lower."""
-    return (strength + torch.where(share >= _SHARE, _STEP, -_STEP)).clamp(_LEAST_STRENGTH, 1.0)
-
-
 def _own_view_first(distances: torch.Tensor) -> torch.Tensor:
     """Distances in which the own view is one bit nearer than all others, raised by one so that none is negative."""
     nearest = distances.min(1).values
     return distances + 1 + torch.diag(nearest - 1 - distances.diagonal()).detach()
-
-
-def _own_view_loss(distances: torch.Tensor, sort_temperature: float) -> torch.Tensor:
-    """Mean negative log-likelihood that the first row of the soft permutation selects the own view."""
-    return cross_entropy(-distances / sort_temperature, torch.arange(len(distances), device=distances.device))
 
 
 def _count_found(distances: torch.Tensor, n_positives: int) -> torch.Tensor:
@@ -459,8 +449,11 @@ class OwnViews(nn.Module):
         self.n_found, self.n_anchors = n_found + self.n_found.to(n_found.device), self.n_anchors + len(distances)
         if not self.first:
             return distances, distances.new_zeros(())
-        self.strength = _next_strength(self.strength, n_found / len(distances))
-        return _own_view_first(distances), self.weight * _own_view_loss(distances, tau)
+        step = torch.where(n_found / len(distances) >= _SHARE, _STEP, -_STEP)
+        self.strength = (self.strength + step).clamp(_LEAST_STRENGTH, 1.0)
+        # the likelihood that the first row of the soft permutation selects the own view
+        own_loss = cross_entropy(-distances / tau, torch.arange(len(distances), device=distances.device))
+        return _own_view_first(distances), self.weight * own_loss
 
     def shares(self) -> dict[str, float]:
         """Share of own views found in this epoch, and the strength of `augment`."""

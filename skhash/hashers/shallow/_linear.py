@@ -90,11 +90,6 @@ class LinearHasher(BaseHasher):
         return activations
 
 
-def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Mean of each feature, summed in double precision, with the dtype of `X`."""
-    return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-
-
 def center(X: npt.NDArray[Any], dtype: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Samples minus their mean, and the mean, in float64 if features are far from 0, so that no digits are lost."""
     dtype = dtype or X.dtype

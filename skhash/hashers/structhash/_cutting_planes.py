@@ -107,7 +107,10 @@ class CuttingPlanes:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._drop_idle_cuts()
+        kept = np.flatnonzero(self._idle <= MAX_IDLE)
+        self.cuts = [self.cuts[i] for i in kept]
+        self.coefficients, self._idle = self.coefficients[kept], self._idle[kept]
+        self.solution = replace(self.solution, duals=self.solution.duals[kept])
 
     def _optimize_from(self, first: int) -> None:
         """Optimize the weights from the index `first` on, with the oracle calls that are left."""
@@ -151,9 +154,3 @@ class CuttingPlanes:
         self.coefficients = np.vstack([self.coefficients, self.oracle.coefficients(cut, differences)])
         self._idle = np.append(self._idle, 0)
         return loss
-
-    def _drop_idle_cuts(self) -> None:
-        kept = np.flatnonzero(self._idle <= MAX_IDLE)
-        self.cuts = [self.cuts[i] for i in kept]
-        self.coefficients, self._idle = self.coefficients[kept], self._idle[kept]
-        self.solution = replace(self.solution, duals=self.solution.duals[kept])
