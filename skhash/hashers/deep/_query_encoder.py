@@ -146,16 +146,12 @@ class QueryEncoder(Encoder):
         return self
 
 
-def _per_sample(values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
-    """One value per sample, in a shape that broadcasts to the samples."""
-    return values.reshape(-1, *(1 for _ in X.shape[1:]))
-
-
 def _to_unit_norm(X: torch.Tensor) -> torch.Tensor:
     """Samples divided by their norms; a sample of zeros stays."""
-    largest = X.flatten(1).abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny)
-    X = X / _per_sample(largest, X)  # their squares do not overflow
-    return X / _per_sample(X.flatten(1).norm(dim=1).clamp_min(1e-12), X)
+    rows: torch.Tensor = X.flatten(1)
+    rows = rows / rows.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)  # squares stay finite
+    rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    return rows.view(X.shape)
 
 
 class ItemTerms(NamedTuple):
