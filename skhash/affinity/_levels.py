@@ -50,10 +50,7 @@ def level_indices(
 def small_level_indices(
     affinity: Callable[[Any, Any], Any], y_a: Any, y_b: Any
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Levels of all pairs as in `level_indices`, uint8 if the affinity returns bytes or bools, else uint32.
-
-    The indices may share memory with what the affinity returns.
-    """
+    """Levels of all pairs as in `level_indices`, uint8 if the affinity returns bytes or bools, else uint32."""
     if not callable(affinity):
         raise TypeError(f"`affinity` must be callable, see skhash.affinity. Got {affinity!r} instead.")
     y_a, y_b = as_targets(y_a, "y_a"), as_targets(y_b, "y_b")

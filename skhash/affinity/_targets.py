@@ -9,17 +9,12 @@ from scipy import sparse
 
 from skhash._validation import as_array
 
-N_HEAD = 4096  # samples that are looked at first
 _BINARIZE = "from sklearn.preprocessing import MultiLabelBinarizer; y = MultiLabelBinarizer().fit_transform(y)"
 _BYTES = "values of type bytes"
 
 
 def as_targets(y: Any, name: str = "y") -> Any:
-    """Targets of any kind, as an array or a CSR matrix with one row per sample.
-
-    Objects that are all numbers become numbers, and text becomes text of numpy. A sparse column becomes dense, since it
-    holds classes. Repeated entries of a sparse matrix stay.
-    """
+    """Targets of any kind, as an array or a CSR matrix with one row per sample; a sparse column becomes dense."""
     if sparse.issparse(y):
         return y.toarray() if y.ndim != 2 or y.shape[1] == 1 else _as_csr(y)
     array = _of_list(y, name) if isinstance(y, list | tuple) else as_array(y, name)
@@ -76,10 +71,7 @@ def check_complete(y: Any) -> None:
 
 
 def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Index of one sample of each distinct target, and for each sample of shape (n,) which distinct target it has.
-
-    Targets of several real values all count as distinct.
-    """
+    """Index of one sample of each distinct target, and for each sample which distinct target it has."""
     if not sparse.issparse(y):
         column = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if column.ndim == 1 and column.dtype.kind in "biufUmM":
@@ -102,12 +94,9 @@ def _distinct_integers(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], 
         return None
     values = np.require(column, np.intp, ["C", "W"])  # what the kernels are compiled for
     values = values - low if low else values
-    for some in (values[:N_HEAD], values):  # the first samples often have all values
-        first = np.full(high - low + 1, -1)
-        first[some[::-1]] = np.arange(len(some))[::-1]  # the last assignment wins: that of the first sample
-        is_there = first >= 0
-        if is_there.all():
-            return first, values
+    first = np.full(high - low + 1, -1)
+    first[values[::-1]] = np.arange(len(values))[::-1]  # the last assignment wins: that of the first sample
+    is_there = first >= 0
     return first[is_there], (np.cumsum(is_there) - 1)[values]
 
 

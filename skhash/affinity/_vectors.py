@@ -186,10 +186,7 @@ def _k_smallest(distances: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.bo
 def _comparable(
     queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str = "euclidean"
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Vectors as `_distances` takes them.
-
-    For "euclidean" minus the mean of the items, since |a|^2 + |b|^2 - 2 a.b loses digits far from the origin.
-    """
+    """Vectors as `_distances` takes them: centered for "euclidean", which loses digits far from the origin."""
     if metric == "euclidean":
         center = items.mean(axis=0)
         return queries - center, items - center

@@ -409,11 +409,7 @@ def check_same_nbits(nbits_a: int, nbits_b: int, name_a: str, name_b: str) -> No
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Read-only view of an array; a copy only if the array is not C-contiguous.
-
-    numba compiles a kernel for each memory layout, and again for read-only arrays such as memmaps. With this view one
-    compiled kernel serves all of them.
-    """
+    """Read-only view of an array, contiguous, so that numba compiles each kernel once."""
     view = np.ascontiguousarray(array).view(np.ndarray)
     view.flags.writeable = False
     return view

@@ -43,26 +43,18 @@ def block_distances(words, start, n_items, query, distances):
     """Hamming distances of word-major codes from `start` on, four words at a time so that sums stay in registers."""
     n_words = len(query)
     whole = n_words // 4 * 4
+    distances[:n_items] = 0
     for w in range(0, whole, 4):
         a, b = words[w, start : start + n_items], words[w + 1, start : start + n_items]
         c, d = words[w + 2, start : start + n_items], words[w + 3, start : start + n_items]
         qa, qb, qc, qd = query[w], query[w + 1], query[w + 2], query[w + 3]
-        if w == 0:
-            for i in range(n_items):
-                n_bits = popcount(a[i] ^ qa) + popcount(b[i] ^ qb) + popcount(c[i] ^ qc) + popcount(d[i] ^ qd)
-                distances[i] = np.int32(n_bits)
-        else:
-            for i in range(n_items):
-                n_bits = popcount(a[i] ^ qa) + popcount(b[i] ^ qb) + popcount(c[i] ^ qc) + popcount(d[i] ^ qd)
-                distances[i] += np.int32(n_bits)
+        for i in range(n_items):
+            n_bits = popcount(a[i] ^ qa) + popcount(b[i] ^ qb) + popcount(c[i] ^ qc) + popcount(d[i] ^ qd)
+            distances[i] += np.int32(n_bits)
     for w in range(whole, n_words):
         a, qa = words[w, start : start + n_items], query[w]
-        if w == 0:
-            for i in range(n_items):
-                distances[i] = np.int32(popcount(a[i] ^ qa))
-        else:
-            for i in range(n_items):
-                distances[i] += np.int32(popcount(a[i] ^ qa))
+        for i in range(n_items):
+            distances[i] += np.int32(popcount(a[i] ^ qa))
 
 
 def byte_table(values):
@@ -239,13 +231,9 @@ def nearest_codes(queries, database, first, last, k, distances, indices, counts,
     words = np.empty((n_words, BLOCK), np.uint64)  # of this kernel alone, so that the copy is vectorized
     for start in range(first, last, BLOCK):
         size = min(BLOCK, last - start)
-        if n_words == 1:  # a vectorized copy
-            for i in range(size):
-                words[0, i] = database[start + i, 0]
-        else:
-            for i in range(size):
-                for w in range(n_words):
-                    words[w, i] = database[start + i, w]
+        for i in range(size):
+            for w in range(n_words):
+                words[w, i] = database[start + i, w]
         for q in range(len(queries)):
             for part in range(0, size, CODE_BLOCK):
                 block_distances(words, part, CODE_BLOCK, queries[q], block)
@@ -286,10 +274,7 @@ def nearest_by_tables(tables, database, first, last, k, bounds, distances, indic
 def nearest_by_estimates(
     tables, units, slopes, offsets, constants, database, first, last, k, bounds, distances, indices, states, work
 ):
-    """Do the same as `nearest_by_tables` for the estimates ``constant + offset + slope * (sum * unit)``.
-
-    `units` and `constants` are of shape (n_queries,), `slopes` and `offsets` of shape (n_items,).
-    """
+    """Do the same as `nearest_by_tables` for the estimates ``constant + offset + slope * (sum * unit)``."""
     n_queries, n_bytes, _ = tables.shape
     block = np.empty(BLOCK)
     for start in range(first, last, BLOCK):

@@ -78,11 +78,7 @@ class HammingDistance:
 
 
 class TableDistance:
-    """Sum of one integer per bit of a code, by tables over its bytes.
-
-    `zeros` and `ones`, of shape (n_queries, nbits), are what a bit of 0 and of 1 adds; `units` is of shape (n_queries,
-    1).
-    """
+    """Sum over the bits of a code of what a bit of 0 and a bit of 1 adds, both integers of shape (n_queries, nbits)."""
 
     def __init__(self, zeros: npt.NDArray[Any], ones: npt.NDArray[Any], units: npt.NDArray[np.float64]) -> None:
         self.zeros, self.ones, self.units, self.n_queries = zeros, ones, units, len(zeros)
@@ -180,10 +176,7 @@ def real_distance(activations: npt.NDArray[np.floating], estimates: Estimates | 
 
 
 def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.float64], metric: str) -> Estimates:
-    """Estimates for items whose factors, of shape (n_items, 2), are the norm and the inner product with the code.
-
-    The inner product of the centered vectors is estimated as ``norm**2 / along * score``, and as 0 where `along` is 0.
-    """
+    """Estimates for items whose factors, of shape (n_items, 2), are the norm and the inner product with the code."""
     norms, along = factors.astype(np.float64).T
     slopes = np.divide(norms**2, along, out=np.zeros(len(norms)), where=along > 0)
     of_score, of_norm = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}[metric]

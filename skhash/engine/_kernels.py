@@ -19,11 +19,7 @@ def _draw(state, words):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
-    """Center the samples at `indices`, drop values with probability n_dropped / 256, and multiply the others.
-
-    `X` of shape (n_samples, n_features) is float32 or float64; `outputs` of shape (len(indices), n_features) is
-    float32.
-    """
+    """Center the samples at `indices`, drop values with probability n_dropped / 256, and multiply the others."""
     n_features = X.shape[1]
     words = np.empty((n_features + 7) // 8, np.uint64)
     draws, dropped = words.view(np.uint8), np.float32(0)
@@ -38,11 +34,8 @@ def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
 def step_adamw(parameter, gradient, mean, square, rate, decay, beta1, beta2, eps, n_steps):
     """Make a step of AdamW on flat float32 arrays; `n_steps` includes this step."""
     of_parameter, of_mean, of_square = np.float32(1 - rate * decay), np.float32(1 - beta1), np.float32(1 - beta2)
-    size, root, floor = (
-        np.float32(rate / (1 - beta1**n_steps)),
-        np.float32((1 - beta2**n_steps) ** -0.5),
-        np.float32(eps),
-    )
+    size, root = np.float32(rate / (1 - beta1**n_steps)), np.float32((1 - beta2**n_steps) ** -0.5)
+    floor = np.float32(eps)
     for i in range(len(parameter)):
         g = gradient[i]
         mean[i] += of_mean * (g - mean[i])

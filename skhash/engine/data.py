@@ -166,16 +166,11 @@ def batch_tensor(
         batch = (batch / 255 if is_image else batch) - offset
     elif is_image:
         return torch.tensor(batch, device=device).float() / 255
-    if isinstance(X, np.ndarray) and isinstance(indices, np.ndarray):  # numpy has copied the samples already
-        return torch.from_numpy(batch.astype(np.float32, copy=False)).to(device)
     return torch.tensor(batch, dtype=torch.float32, device=device)
 
 
 def _sample_of(item: Any) -> npt.NDArray[Any]:
-    """Sample in an item of a Dataset: bytes stay uint8, other numbers become floats.
-
-    Dicts, images of PIL and values that are not numbers raise TypeError.
-    """
+    """Sample in an item of a Dataset: bytes stay uint8, other numbers become floats."""
     if isinstance(item, Mapping):
         keys = [repr(key) for key in item]
         pair = ", ".join(f"item[{key}]" for key in keys[:2]) or "sample, target"

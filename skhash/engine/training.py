@@ -437,10 +437,7 @@ class _Step(nn.Module):
 
 
 class _DividedBackbone:
-    """Outputs of a backbone for a batch whose samples are divided among the processes.
-
-    Batches of fewer than two samples per process are not divided.
-    """
+    """Outputs of a backbone for a batch, divided among the processes if each gets two samples or more."""
 
     def __init__(self, backbone: nn.Module) -> None:
         self.backbone, self.is_dividing = backbone, False
@@ -474,7 +471,11 @@ class _DividedBackbone:
         deviations = values - mean.view(shape)
         variance = _Sum.apply(deviations.square().sum(axes)) / n
         if module.running_mean is not None:
-            _update_moments(module, mean.detach(), (variance * n / (n - 1)).detach())
+            module.num_batches_tracked.add_(1)  # type: ignore[union-attr]
+            rate = module.momentum
+            rate = 1 / float(module.num_batches_tracked) if rate is None else rate  # type: ignore[arg-type]
+            module.running_mean.lerp_(mean.detach(), rate)
+            module.running_var.lerp_((variance * n / (n - 1)).detach(), rate)  # type: ignore[union-attr]
         outputs = deviations * torch.rsqrt(variance + module.eps).view(shape)
         if module.affine:
             outputs = outputs * module.weight.view(shape) + module.bias.view(shape)
@@ -482,37 +483,18 @@ class _DividedBackbone:
         return normalized
 
 
-def _update_moments(module: _BatchNorm, mean: torch.Tensor, variance: torch.Tensor) -> None:
-    """Running moments after one more batch."""
-    module.num_batches_tracked.add_(1)  # type: ignore[union-attr]
-    rate = 1 / float(module.num_batches_tracked) if module.momentum is None else module.momentum  # type: ignore[arg-type]
-    module.running_mean.lerp_(mean, rate)  # type: ignore[union-attr]
-    module.running_var.lerp_(variance, rate)  # type: ignore[union-attr]
-
-
 def _with_own_draws(backbone: nn.Module, X: torch.Tensor, rank: int) -> torch.Tensor:
-    """Outputs of a backbone that draws other random numbers in each process.
-
-    The generators are restored afterwards; if it drew, each advances by one number, so that they stay equal.
-    """
+    """Outputs of a backbone that draws other random numbers in each process, whose generators stay equal."""
     shared = torch.Generator()
     shared.set_state(torch.get_rng_state())
     seed = int(torch.randint(2**31 - 2**16, (), generator=shared)) + rank
     with seeded(seed, X.device):
         before = generator_states(X.device)
         outputs: torch.Tensor = backbone(X)
-        drew = _differ(before, generator_states(X.device))
-    if drew:
+        after = generator_states(X.device)
+    if any(not torch.equal(before[name], after[name]) for name in ("torch", "cuda") if name in before):
         torch.rand(())
     return outputs
-
-
-def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether states of generators differ."""
-    (_, key, *rest), (_, next_key, *next_rest) = before["numpy"], after["numpy"]
-    tensors = [(before[name], after[name]) for name in ("torch", "cuda") if name in before]
-    same = all(torch.equal(*pair) for pair in [*tensors, (key, next_key)])
-    return not (same and rest == next_rest and before["python"] == after["python"])
 
 
 class _Gather(torch.autograd.Function):

@@ -205,10 +205,7 @@ def _count_all(queries, words, items):
 
 @nb.njit(nogil=True, error_model="numpy")
 def _count_half(items, near, spare, of_query):
-    """Set ``near[d + 1, x]`` and ``of_query[x, d]`` to the number of items whose lower half is at distance d of x.
-
-    ``near[0]`` and ``spare[0]`` must be 0.
-    """
+    """Set ``near[d + 1, x]`` and ``of_query[x, d]`` to the number of items at distance d of x; ``near[0]`` is 0."""
     near[1] = items
     for i in range(0, HALF, 2):
         _add_bit(near, i, spare)

@@ -36,10 +36,7 @@ NO_PAIR = "pair of a relevant and an irrelevant item"
 
 
 def tied_ranking(counts: Any, level_mass: Any, ties: str = "average") -> tuple[Any, Any]:
-    """Number of items and mass of each tie, of shape (n_queries, n_ties); "best" and "worst" have n_ties * n_levels.
-
-    `level_mass` of shape (n_levels,) is the mass of one item of each level.
-    """
+    """Items and mass of each tie (n_queries, n_ties), or of each tie and level, from the mass of an item by level."""
     xp = array_namespace(counts)
     counts = xp.astype(counts, xp.float64)
     level_mass = xp.asarray(level_mass, dtype=xp.float64, device=counts.device)
@@ -165,10 +162,7 @@ def over_queries(
     average: bool,
     lacking: str = NO_RELEVANT_ITEM,
 ) -> Any:
-    """Values of a metric per query, or their mean.
-
-    `formula` maps (counts, distances) of some queries to their values and to a mask of the queries that have one.
-    """
+    """Values per query, or their mean, of a `formula` that maps (counts, distances) to values and a mask of them."""
     check_option("empty", empty, EMPTY)
     check_histogram(H)
     blocks = [formula(*block) for block in H.dense_blocks()]
@@ -216,16 +210,16 @@ def check_rank_or_radius(H: RelevanceHistogram, k: int | None, radius: float | N
 def retrieved(
     H: RelevanceHistogram, counts: Any, distances: Any, k: int | None, radius: float | None, ties: str
 ) -> tuple[Any, Any, Any]:
-    """Numbers of hits, of retrieved items and of relevant items in the database, each of shape (n_queries,).
-
-    Items are retrieved up to rank `k`, or within `radius` if `k` is None.
-    """
+    """Hits, retrieved items and relevant items of each query, up to rank `k`, or within `radius` if `k` is None."""
     if radius is None:
         n, p = tied_relevance(counts, ties)
         return relevant_until(n, p, k), ranks_within(n, k)[:, -1], p.sum(-1)
     counts = merge_relevant(counts)
-    # weighted distances are rounded, by much less than this
-    reach = radius + (1e-12 * float(np.abs(H.distances).max(initial=0)) if H.is_ragged else 0)
-    inside = array_namespace(counts).asarray(distances <= reach, device=counts.device)
+    inside = array_namespace(counts).asarray(distances <= radius_to_reach(H, radius), device=counts.device)
     relevant = counts[..., 1]
     return (relevant * inside).sum(-1), (counts.sum(-1) * inside).sum(-1), relevant.sum(-1)
+
+
+def radius_to_reach(H: RelevanceHistogram, radius: Any) -> Any:
+    """Radius that also holds weighted distances which equal it up to rounding."""
+    return radius + (1e-12 * float(np.abs(H.distances).max(initial=0)) if H.is_ragged else 0)

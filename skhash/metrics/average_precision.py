@@ -144,10 +144,7 @@ def _precision_sums(n: Any, p: Any, k: int | None = None) -> Any:
 
 
 def _near_one(c: Any, x: Any) -> Any:
-    """[n_d - (N_{d-1} + 1) harmonic] / c at c = n_d - 1 near 0 and x = N_{d-1} + 2.
-
-    It is the Taylor series around c = 0, to second order so that the gradient is accurate, too.
-    """
+    """Taylor series of [n_d - (N_{d-1} + 1) harmonic] / c in c = n_d - 1 near 0, at x = N_{d-1} + 2."""
     return 1 - (x - 1) * (polygamma(1, x) + polygamma(2, x) * c / 2 + polygamma(3, x) * c**2 / 6)
 
 
@@ -173,10 +170,7 @@ def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> tuple[Any, Any]:
 
 
 def _with_split_tie(ties: str, sums: Any, before: Any, relevant_before: Any, n: Any, p: Any, m: Any) -> Any:
-    """AP@k of queries whose tie of n items, p of them relevant, has m items inside the cutoff.
-
-    `sums` are the sums of precisions of the whole ties, and `before` and `relevant_before` the numbers of their items.
-    """
+    """AP@k of queries whose tie of n items, p of them relevant, has m items inside the cutoff."""
     lowest, highest = np.maximum(0, m - (n - p)), np.minimum(m, p)
     n_values = int((highest - lowest).max()) + 1
     n_queries = max(1, _MAX_PAIRS // n_values)
@@ -198,11 +192,7 @@ def _with_split_tie(ties: str, sums: Any, before: Any, relevant_before: Any, n: 
 
 
 def _hypergeometric(r: Any, n: Any, p: Any, m: Any) -> Any:
-    """Probability of each number r of relevant items among m of n items, p of them relevant.
-
-    The columns of `r` are consecutive from the lowest possible number; a repeated highest one has probability 0. Ratios
-    of neighbors replace the slower functions of scipy.
-    """
+    """Probability of each number r of relevant items among m of n items, p of them relevant; r ascends by 1."""
     r = r[:, :-1]
     ratios = (p - r) * (m - r) / ((r + 1) * (n - p - m + r + 1))
     with np.errstate(divide="ignore"):

@@ -214,14 +214,9 @@ def _parse(metrics: Sequence[str | Metric]) -> list[Metric]:
 
 def _values_of_ranking(ranking: Ranking, metrics: Sequence[Metric], empty: str) -> dict[str, npt.NDArray[np.float64]]:
     """Values per query, from one pass, or from two if bits have weights and some metrics count bits."""
-    if not ranking.has_weights:
-        passes = [(False, list(metrics))]
-    else:
-        within = [metric for metric in metrics if metric.radius is not None]
-        passes = [(True, [metric for metric in metrics if metric.radius is None]), (False, within)]
     values: dict[str, npt.NDArray[np.float64]] = {}
-    for weighted, some in passes:
-        if some:
+    for weighted in (True, False):
+        if some := [metric for metric in metrics if (ranking.has_weights and metric.radius is None) == weighted]:
             values |= _values_per_query(ranking.histograms(weighted=weighted), some, empty)
     return values
 

@@ -517,15 +517,13 @@ class _PairLevels:
                 "`exclude_self` must be False unless the queries are the database, with at least 2 samples. "
                 f"Got {n_queries} queries and {n_items} items."
             )
-        targets = {"query_y": as_targets(query_y, "query_y"), "database_y": as_targets(database_y, "database_y")}
-        for (name, y), n, samples in zip(
-            targets.items(), (n_queries, n_items), ("queries", "database items"), strict=True
-        ):
+        query_y, database_y = as_targets(query_y, "query_y"), as_targets(database_y, "database_y")
+        for y, name, samples in (query_y, "query_y", "queries"), (database_y, "database_y", "database items"):
+            n = n_queries if name == "query_y" else n_items
             if y.shape[0] != n:
                 raise ValueError(
                     f"`{name}` must have one target per sample. Got {y.shape[0]} targets for {n} {samples}."
                 )
-        query_y, database_y = targets.values()
         self.affinity, self.exclude_self = resolve_affinity(affinity, database_y), exclude_self
         first, self.query_group = distinct_targets(query_y)
         self.query_targets = query_y[first]
@@ -628,15 +626,10 @@ def _distinct_queries(words: Words, group: Integers) -> tuple[Integers, Integers
 
 
 def _keys(words: Words, group: Integers) -> tuple[npt.NDArray[np.unsignedinteger[Any]], int | None]:
-    """Integer of each pair of code and group, and its number of bits of the code; keys ascend with group and code.
-
-    If these do not fit into 64 bits, the integers are hashes, and the number is None.
-    """
+    """Integer of each code and group, ascending with both, and its bits of the code; hashes and None for long codes."""
     code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
     if len(words) == 1 and code_bits + group_bits < 64:
-        dtype: Any = (
-            np.uint32 if code_bits + group_bits <= 32 else np.uint64
-        )  # smaller integers are sorted in half the time
+        dtype: Any = np.uint32 if code_bits + group_bits <= 32 else np.uint64  # small ones are sorted in half the time
         return (group.astype(dtype) << dtype(code_bits)) | words[0].astype(dtype), code_bits
     key = group.astype(np.uint64)
     for row in words:
@@ -706,10 +699,7 @@ class _WeightedCounts:
 
 
 class _RealCounts:
-    """Ragged histograms of real queries, of shape (n_queries, nbits).
-
-    They order the first `candidates` items by Hamming distance; the other items follow by Hamming distance.
-    """
+    """Ragged histograms of real queries, which order the first `candidates` items by Hamming distance."""
 
     def __init__(
         self,

@@ -168,8 +168,8 @@ class Metric:
     @property
     def options(self) -> dict[str, Any]:
         """Keyword arguments of the function that differ from its defaults."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
-        return {field.name: values[field.name] for field in fields(self)[2:] if values[field.name] != field.default}
+        values = {field: getattr(self, field.name) for field in fields(self)[2:]}
+        return {field.name: value for field, value in values.items() if value != field.default}
 
     @property
     def _lacking(self) -> str:

@@ -126,10 +126,7 @@ def _summed_discounts(x: Any, discount: str) -> Any:
 
 
 def _integral(x: Any, discount: str) -> Any:
-    """Integral of D up to x, plus D(x) / 2: the first terms of the Euler-Maclaurin formula.
-
-    The integral of ln 2 / ln t is ln 2 li(t).
-    """
+    """Integral of D up to x, which is ln 2 li(x + 1), plus D(x) / 2: the first terms of the Euler-Maclaurin formula."""
     from scipy.special import expi
 
     log = np.log(x + 1.0 if discount == "log2" else x)

@@ -6,10 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import check_option, numeric
-from skhash.metrics._ties import EMPTY, check_histogram, divide, mean_over_queries, merge_relevant
+from skhash.metrics._ties import EMPTY, check_histogram, divide, mean_over_queries, merge_relevant, radius_to_reach
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.precision import precision
-from skhash.metrics.recall import recall
 
 
 def precision_recall_curve(
@@ -54,26 +52,22 @@ def precision_recall_curve(
     radii = np.atleast_1d(numeric(radii, "radii"))
     if radii.ndim != 1 or np.isnan(radii).any():
         raise ValueError(f"`radii` must be a list of numbers, shape (n_radii,). Got {radii.tolist()} instead.")
-    if H.is_ragged or not isinstance(H.counts, np.ndarray):
-        curves = [[metric(H, radius=r, empty=empty, average=False) for r in radii] for metric in (precision, recall)]
-        per_query = np.moveaxis(np.array([[_as_numpy(values) for values in curve] for curve in curves]), -1, 0)
-    else:
-        per_query = np.concatenate([_within_each(radii, merge_relevant(c), d) for c, d in H.dense_blocks()])
-        per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
+    if hasattr(H.counts, "detach"):  # soft counts on any device
+        H = RelevanceHistogram(H.counts.detach().cpu().numpy(), H.levels)
+    reach = radius_to_reach(H, radii)
+    per_query = np.concatenate([_within_each(reach, merge_relevant(c), d) for c, d in H.dense_blocks()])
+    per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
     if average:
         return *mean_over_queries(per_query, empty), radii
     return per_query[:, 0], per_query[:, 1], radii
 
 
-def _as_numpy(values: Any) -> Any:
-    """Values of queries as a numpy array; they may be a torch tensor on any device, with gradients."""
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
-
-
 def _within_each(radii: Any, counts: Any, distances: Any) -> Any:
     """Precision and recall of each query within all radii, of shape (n, 2, n_radii), NaN with nothing relevant."""
     nearer = np.cumsum(np.pad(counts, [(0, 0), (1, 0), (0, 0)]), axis=1)
-    inside = nearer[:, np.searchsorted(distances, radii, side="right")]
+    rows = np.broadcast_to(distances, counts.shape[:2])
+    n_ties = np.stack([np.searchsorted(row, radii, side="right") for row in rows])
+    inside = np.take_along_axis(nearer, n_ties[:, :, None], axis=1)
     hits, relevant = inside[..., 1], nearer[:, -1:, 1]
     values = np.stack([divide(hits, inside.sum(-1)), divide(hits, relevant)], axis=1)
     return np.where(relevant[..., None] > 0, values, np.nan)

@@ -251,7 +251,7 @@ class RetrievalScorer:
             query_y,
             database_y,
             affinity,
-            bit_weights=getattr(hasher, "bit_weights_", None) if self.weighted else None,
+            bit_weights=self._bit_weights(hasher),
             exclude_self=isinstance(self.database, str) and self.database == "fold",
             query_activations=activations,
             candidates=self.candidates,
@@ -262,11 +262,12 @@ class RetrievalScorer:
         """Ranking of a dask database, whose targets are in blocks."""
         if self.query == "real":
             raise ValueError("`query` must be 'code' with a dask database, whose shards add. Got 'real' instead.")
-        hasher, weights = find_hasher(estimator), None
-        if self.weighted:
-            weights = getattr(hasher, "bit_weights_", None)
-        affinity = self._affinity(hasher, query_y)
-        return sharded_ranking(estimator, self.database, queries, nbits, query_y, affinity, weights)
+        hasher = find_hasher(estimator)
+        options = self._affinity(hasher, query_y), self._bit_weights(hasher)
+        return sharded_ranking(estimator, self.database, queries, nbits, query_y, *options)
+
+    def _bit_weights(self, hasher: Any) -> Any:
+        return getattr(hasher, "bit_weights_", None) if self.weighted else None
 
     def _real_queries(self, estimator: Any, hasher: Any, X: Any) -> tuple[Any, Any]:
         """Real queries, and if the hasher has factors the terms of the estimated distances."""

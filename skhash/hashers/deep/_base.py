@@ -461,7 +461,9 @@ class DeepHasher(StoredMixin, BaseHasher):
         self, trainer: Trainer, early_stopping: EarlyStopping | None, file: TrainingFile | None, X: Any, targets: Any
     ) -> None:
         """Train epoch by epoch, with callbacks, early stopping and checkpoints."""
-        while not self._should_stop(trainer, early_stopping):
+        while trainer.n_epochs_done < trainer.schedule.n_epochs:
+            if early_stopping is not None and early_stopping.should_stop(len(self.history_)):
+                break
             context = self._callback_fit_ctx.subcontext(task_name="epoch")
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             entry = {"epoch": trainer.n_epochs_done + 1, "loss": trainer.run_epoch()}
@@ -484,21 +486,16 @@ class DeepHasher(StoredMixin, BaseHasher):
                 break
         self.n_epochs_ = len(self.history_)
 
-    def _should_stop(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> bool:
-        stops_early = early_stopping is not None and early_stopping.should_stop(len(self.history_))
-        return stops_early or trainer.n_epochs_done >= trainer.schedule.n_epochs
-
     # --- store
 
     def _store_weights(self, weights: dict[str, torch.Tensor]) -> None:
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in weights.items()}
-        n_directions = len(weights.get("backbone.gains", ())) if self.backbone is None else 0
         self._architecture = {
             "shape": self.input_shape_,
             "nbits": self._nbits,
             "backbone": self.backbone,
             "batch_norm": self._batch_norm,
-            "n_directions": n_directions,
+            "n_directions": len(weights.get("backbone.gains", ())) if self.backbone is None else 0,
             "has_offset": "offset" in weights,
         }
 
@@ -530,10 +527,7 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     @contextmanager
     def _environment(self) -> Iterator[None]:
-        """Limit the threads of torch, and ignore the caller's settings of torch.
-
-        A given backbone may use all threads, unless `deterministic` is set or the process is forked.
-        """
+        """Limit the threads of torch, but not of a given backbone, and ignore the caller's settings of torch."""
         is_limited = self.deterministic or not isinstance(self.backbone, nn.Module) or is_forked()
         with own_settings(), one_thread() if is_limited else nullcontext():
             yield
@@ -547,14 +541,9 @@ class DeepHasher(StoredMixin, BaseHasher):
 list_parameters(DeepHasher)
 
 
-def has_channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether samples look like images of shape (height, width, channels), and not (channels, height, width)."""
-    return len(shape) == 3 and shape[2] in CHANNELS and shape[0] not in CHANNELS and shape[0] > 4 and shape[1] > 4
-
-
 def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
     """Raise ValueError for training images with the channels last, or warn if a module of the user may take them."""
-    if not has_channels_last(shape):
+    if len(shape) != 3 or shape[2] not in CHANNELS or min(shape[:2]) <= 4:
         return
     if not isinstance(backbone, nn.Module):
         raise ValueError(
@@ -581,10 +570,7 @@ def _remedy(is_dataset: bool) -> str:
 
 
 def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
-    """Raise ValueError in every process unless all have the same parameters and samples.
-
-    At most 1,000 samples are compared.
-    """
+    """Raise ValueError in every process unless all have the same parameters and samples."""
     if n_processes() == 1:
         return
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}

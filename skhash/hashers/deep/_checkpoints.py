@@ -56,10 +56,7 @@ class TrainingFile:
             )
 
     def write(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
-        """Save the state after an epoch; only the first process writes.
-
-        If the file cannot be written, a warning names it and the training continues; the next epoch tries again.
-        """
+        """Save the state after an epoch, in the first process; the training survives a failure with a warning."""
         if not is_first():
             return
         state = {

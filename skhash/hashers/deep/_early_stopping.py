@@ -18,10 +18,7 @@ SPREAD = 0.1
 
 
 class BestEpoch(ABC):
-    """The epoch with the best value on held-out queries; `best` is the value and its epoch.
-
-    A subclass measures the value. Before the first epoch, `best` is the value to exceed.
-    """
+    """The epoch with the best value on held-out queries; `best` is the value to exceed and its epoch."""
 
     def __init__(self, train: Any, train_targets: Any, n_queries: int, n_iter_no_change: int) -> None:
         self.train, self.train_targets = train, train_targets

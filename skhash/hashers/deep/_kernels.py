@@ -6,10 +6,7 @@ import numpy as np
 
 @nb.njit(nogil=True, cache=True)
 def descend_bits(gram, fields, bits, n_sweeps):
-    """Minimize ``b @ gram @ b / 2 - b @ h`` of each sample by coordinate descent over its bits b of -1 and 1.
-
-    `bits` and `fields`, which is ``h - bits @ gram``, have the shape (n_samples, nbits) and are changed in place.
-    """
+    """Minimize ``b @ gram @ b / 2 - b @ h`` over `bits` b of -1 and 1, in place; `fields` are ``h - bits @ gram``."""
     nbits = bits.shape[1]
     for k in range(len(bits)):
         field, bit = fields[k], bits[k]

@@ -38,10 +38,7 @@ LOG_2 = 0.6931471805599453
 def listwise_metric(
     phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.ArrayLike, metric: str, *, n_bins: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Soft metric "ap", "ndcg" or "fastap" of each sample as a query, of shape (n,), and whether it is defined.
-
-    Activations `phi` of shape (n, nbits) are in [-1, 1], on the CPU; the diagonal of `level_index` is ignored.
-    """
+    """Soft metric "ap", "ndcg" or "fastap" of each sample as a query, of shape (n,), and whether it is defined."""
     n_bins = phi.shape[1] if n_bins is None else n_bins
     arguments = level_index, _masses(levels, metric), metric, n_bins
     values: tuple[torch.Tensor, torch.Tensor] = _ListwiseMetric.apply(phi, *arguments)
@@ -214,28 +211,10 @@ def _add_up(values, size, sums):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _add_up_both(values, others, size, sums, other_sums):
-    """Do the same as `_add_up` for two arrays at once, since each sum has to wait for the one before it."""
-    for i in range(LANES):
-        sums[i], other_sums[i] = 0.0, 0.0
-    for i in range(size):
-        sums[i + LANES] = sums[i] + values[i]
-        other_sums[i + LANES] = other_sums[i] + others[i]
-
-
-@nb.njit(nogil=True, error_model="numpy")
 def _add_later(values, size):
     """Add to each value the values of all later ties, in place."""
     for i in range(size - LANES - 1, -1, -1):
         values[i] += values[i + LANES]
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _add_later_both(values, others, size):
-    """Do the same as `_add_later` for two arrays at once."""
-    for i in range(size - LANES - 1, -1, -1):
-        values[i] += values[i + LANES]
-        others[i] += others[i + LANES]
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -271,7 +250,8 @@ def average_precision_terms(items, relevant, ends, totals, work):
     for block in range(len(ends)):
         n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
         size = len(n)
-        _add_up_both(n, p, size, before, relevant_before)
+        _add_up(n, size, before)
+        _add_up(p, size, relevant_before)
         for i in range(size + LANES):
             psi[i], psi1[i] = digamma_and_trigamma(before[i] + 1)
         n_near = 0
@@ -310,7 +290,8 @@ def average_precision_terms(items, relevant, ends, totals, work):
         _sum_ties(bracket, size, totals, block * LANES)
         for i in range(LANES):
             by_rank[size + i], by_relevant[size + i] = 0.0, 0.0
-        _add_later_both(by_rank, by_relevant, size)
+        _add_later(by_rank, size)
+        _add_later(by_relevant, size)
         for i in range(size):
             n[i] = d_n[i] + by_rank[i + LANES]
         for i in range(size):
@@ -319,10 +300,7 @@ def average_precision_terms(items, relevant, ends, totals, work):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def discounted_gain_terms(items, gains, ends, totals, work, discounts):
-    """Write DCG_T to `totals`, and replace items and gains by its derivatives; shapes as in `average_precision_terms`.
-
-    `discounts` are the sums of the discounts up to each rank.
-    """
+    """Write DCG_T to `totals`, and replace items and gains by its derivatives, as `average_precision_terms` does."""
     ranks, sums, steps, by_rank, d_gain = work[0], work[1], work[2], work[3], work[4]
     for block in range(len(ends)):
         n, gain = items[ends[block, 0] : ends[block, 1]], gains[ends[block, 0] : ends[block, 1]]
@@ -355,7 +333,8 @@ def fast_ap_terms(items, relevant, ends, totals, work):
     for block in range(len(ends)):
         n, p = items[ends[block, 0] : ends[block, 1]], relevant[ends[block, 0] : ends[block, 1]]
         size = len(n)
-        _add_up_both(n, p, size, ranks, sums)
+        _add_up(n, size, ranks)
+        _add_up(p, size, sums)
         for i in range(size):
             rank = ranks[i + LANES]
             precision[i] = sums[i + LANES] / rank if rank > 0 else 0.0
@@ -364,7 +343,8 @@ def fast_ap_terms(items, relevant, ends, totals, work):
         for i in range(size):
             p[i] *= precision[i]
         _sum_ties(p, size, totals, block * LANES)
-        _add_later_both(by_rank, by_relevant, size)
+        _add_later(by_rank, size)
+        _add_later(by_relevant, size)
         for i in range(size):
             n[i] = by_rank[i]
         for i in range(size):
@@ -441,10 +421,7 @@ def _has_items(bits, start, relevant):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def count_gains(places, parts, level, masses, discounts, n_bins, gains, normalizers):
-    """Gains of the ties of each query, and as `normalizers` of shape (n,) its DCG with the items sorted by level.
-
-    `places`, `parts` and `level` are those of `count_items`, and `masses` the gains of the levels.
-    """
+    """Gains of the ties of each query, and as `normalizers` of shape (n,) its DCG with the items sorted by level."""
     level_totals = np.empty(len(masses), np.int64)
     relevant = np.uint32((n_bins + 1) * LANES)
     gains[:] = 0.0

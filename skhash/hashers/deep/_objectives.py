@@ -386,10 +386,7 @@ class QuantizedDeepHasher(DeepHasher):
 
 
 def view_maker(augment: str | Augmentation, shape: tuple[int, ...]) -> Augmentation:
-    """Function that draws a random version of a batch, from the parameter `augment`.
-
-    "auto" is for vectors, and for images with kornia.
-    """
+    """Function that draws a random version of a batch, from the parameter `augment`."""
     if callable(augment):
         return augment
     return corrupt if len(shape) == 1 else moco_v2(shape)
@@ -427,10 +424,7 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
 
 
 def batch_labels(affinity: Any, targets: Any, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:
-    """0/1 matrix of the labels of a batch, with the dtype and device of its activations.
-
-    The affinity of a sample to one target per class gives its labels.
-    """
+    """0/1 matrix of the labels of a batch, which are its affinities to one target per class."""
     return torch.from_numpy(np.asarray(affinity(targets, classes))).to(activations)
 
 

@@ -39,10 +39,7 @@ from skhash.hashers.deep._starts import compute_activations
 
 
 class QueryEncoder(Encoder):
-    """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items.
-
-    With `unit_norm`, samples are divided by their norm when they are read.
-    """
+    """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items."""
 
     unit_norm: torch.Tensor
     reconstructs: torch.Tensor
@@ -125,11 +122,7 @@ class QueryEncoder(Encoder):
         return queries
 
     def similarities(self, queries: torch.Tensor, items: torch.Tensor, metric: str) -> torch.Tensor:
-        """Similarities (n_queries, n_items) of the vectors, up to a constant per query; larger is nearer.
-
-        For "cosine", the inner product of vectors of norm 1. For "inner", the inner product in other units. For
-        "euclidean", minus the squared distance without the squared norm of the query.
-        """
+        """Similarities (n_queries, n_items) of the vectors, up to a constant per query; larger is nearer."""
         if metric == "euclidean":  # centered, because distances of far vectors lose digits
             queries, items = (((X - self.mean) / self.scale).flatten(1) for X in (queries, items))
             return 2 * queries @ items.T - (items**2).sum(1)
@@ -153,23 +146,16 @@ class QueryEncoder(Encoder):
         return self
 
 
-def _per_sample(values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
-    """One value per sample, in a shape that broadcasts to the samples."""
-    return values.reshape(-1, *(1 for _ in X.shape[1:]))
-
-
 def _to_unit_norm(X: torch.Tensor) -> torch.Tensor:
     """Samples divided by their norms; a sample of zeros stays."""
-    largest = X.flatten(1).abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny)
-    X = X / _per_sample(largest, X)  # their squares do not overflow
-    return X / _per_sample(X.flatten(1).norm(dim=1).clamp_min(1e-12), X)
+    rows: torch.Tensor = X.flatten(1)
+    rows = rows / rows.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)  # squares stay finite
+    rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    return rows.view(X.shape)
 
 
 class ItemTerms(NamedTuple):
-    """Terms of the scores of items: a query q has the score ``q @ vector - offset`` with each.
-
-    `vectors` of shape (n_items, nbits) are codes of -1 and 1; with factors, times the slope of the estimate.
-    """
+    """Terms of the scores of items: a query q has the score ``q @ vector - offset`` with each."""
 
     vectors: torch.Tensor
     offsets: torch.Tensor

@@ -55,7 +55,9 @@ class Reconstruction:
         n_content = int(np.count_nonzero(self.digits == 0))
         bits, fields, squared = self._descend(projected, start, n_content)
         values = np.empty_like(start)
-        values[:, :n_content] = _with_signs(fields + bits * np.diag(self.gram)[:n_content], bits)
+        magnitudes = np.abs(fields + bits * np.diag(self.gram)[:n_content])
+        # the signs are those of the bits, although the descent may end early
+        values[:, :n_content] = bits * np.maximum(magnitudes, np.finfo(np.float32).tiny)
         rest = squared - np.float32(self.middle)
         for i in range(n_content, len(self.digits)):
             values[:, i] = rest
@@ -75,18 +77,8 @@ class Reconstruction:
         return bits, fields, squared
 
 
-def _with_signs(values: FloatArray, bits: FloatArray) -> FloatArray:
-    """Values with the signs of the bits, which can differ because the descent may end early."""
-    magnitudes = np.maximum(np.abs(values), np.finfo(np.float32).tiny)
-    signed: FloatArray = bits * magnitudes
-    return signed
-
-
 def learn_reconstruction(X: FloatArray, start: FloatArray, n_digits: int, has_offset: bool = True) -> Reconstruction:
-    """Codes that reconstruct vectors (n_samples, width), from an initial map (nbits, width).
-
-    The last `n_digits` bits are digits of the norm. Without `has_offset`, o is 0.
-    """
+    """Codes that reconstruct vectors, from a map (nbits, width); the last `n_digits` bits are digits of the norm."""
     nbits, n_content = len(start), len(start) - n_digits
     start = start.copy()
     start[n_content:] = 0

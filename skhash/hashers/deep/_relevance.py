@@ -46,12 +46,6 @@ def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
     return np.flatnonzero(labeled)
 
 
-def levels_of(affinity: Any, targets_a: Any, targets_b: Any) -> npt.NDArray[np.float64]:
-    """Levels of all pairs of targets, of shape (n_a, n_b)."""
-    indices, levels = level_indices(affinity, targets_a, targets_b)
-    return np.asarray(levels, dtype=np.float64)[indices]
-
-
 def relevance_map(
     features: npt.NDArray[np.float64],
     labeled: npt.NDArray[np.float64],
@@ -60,11 +54,7 @@ def relevance_map(
     nbits: int,
     rng: np.random.RandomState,
 ) -> npt.NDArray[np.float64]:
-    """Map (width, nbits) of centered samples to activations with mean square 1; zero if all levels are equal.
-
-    `labeled` has the shape (n_labeled, width) and `levels` (n_labeled, n_labeled). The rotation is learned from
-    `features`. `penalty` is in units of the mean eigenvalue of the normal equations.
-    """
+    """Map (width, nbits) of centered samples to activations with mean square 1; zero if all levels are equal."""
     width = labeled.shape[1]
     moments = labeled.T @ labeled
     moments[np.diag_indices(width)] += penalty * max(np.trace(moments) / width, 1e-12)
@@ -97,18 +87,12 @@ class HeldOutRelevance(EarlyStopping):
         self.train, self.train_targets = ArraySubset(X, others), targets[others]
 
     def should_stop(self, n_epochs: int) -> bool:
-        """Whether the last epochs brought no better value, and an earlier epoch was better than the start.
-
-        The first epochs are often worse than the start.
-        """
+        """Whether an earlier epoch than the last ones was best, and better than the start."""
         return self.best[1] > 0 and super().should_stop(n_epochs)
 
 
 class RelevanceMixin:
-    """Mixin of a hasher that learns relevance if it has an affinity.
-
-    Unlabeled samples have the class -1, no label at all, or no sample that is relevant to them.
-    """
+    """Mixin of a hasher that learns relevance if it has an affinity."""
 
     n_labeled_: Annotated[int, OPTIONAL]
     affinity: Any
@@ -179,10 +163,7 @@ def _check_count(n_labeled: int) -> None:
 
 
 def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:
-    """Give the encoder the best initial weights: ITQ, or a regression of relevance.
-
-    Held-out samples compare them; without any, the regression with the first penalty is used.
-    """
+    """Give the encoder the best initial weights: ITQ, or a regression of relevance."""
     encoder: Any = trainer.encoder
     seed = int(trainer.rng.integers(np.iinfo(np.int32).max))
     features, labeled = (
@@ -190,7 +171,8 @@ def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutReleva
         for samples, n in ((X, N_ROTATED), (trainer.X, N_PAIRED))
     )
     targets = trainer.targets[evenly_spaced(len(trainer.X), N_PAIRED)]
-    levels = levels_of(affinity, targets, targets)
+    indices, distinct = level_indices(affinity, targets, targets)
+    levels = np.asarray(distinct, dtype=np.float64)[indices]
 
     def start_from(weight: torch.Tensor) -> None:
         with torch.no_grad():

@@ -45,11 +45,7 @@ class StoredMixin:
         architecture = self._architecture
         backbone, n_directions, has_offset = (architecture.get(n) for n in ("backbone", "n_directions", "has_offset"))
         expected = {"shape": self.input_shape_, "nbits": self._nbits, "batch_norm": self._batch_norm}
-        chosen = {
-            "backbone": backbone,
-            "n_directions": n_directions,
-            "has_offset": has_offset is True,
-        }
+        chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": has_offset is True}
         lengths = (*architecture["shape"], architecture["nbits"])
         if architecture != expected | chosen or not all(type(length) is int for length in lengths):
             raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")

@@ -28,10 +28,7 @@ _MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
 
 
 class _DTSHObjective(QuantizedObjective):
-    """Mean likelihood of the triplets of a batch, and the squared penalty of its activations.
-
-    If a batch has more than `max_triplets` triplets, a random subset of its pairs (q, p) is used.
-    """
+    """Mean likelihood of at most `max_triplets` triplets of a batch, and the squared penalty of its activations."""
 
     def __init__(
         self,

@@ -151,22 +151,8 @@ def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature
     return (target.exp() * (target - torch.log_softmax(scale * scores, 1))).sum()
 
 
-def _warn_of_offset(n_features: int) -> None:
-    """Warn that the cosines are not those of the samples as they are given."""
-    warnings.warn(
-        f"The mean of {n_features} of the features is more than {FAR:,.0f} times the spread of the values, so that all "
-        "cosines are about 1. It is subtracted before the samples are divided by their norm. Use metric='euclidean', "
-        "or center the samples.",
-        UserWarning,
-        stacklevel=2,
-    )
-
-
 class _EmbeddingObjective(Objective):
-    """Loss of a batch: a seventh of its samples are queries, which rank the others.
-
-    Samples whose indices are in `held_out` are no queries.
-    """
+    """Loss of a batch: a seventh of its samples, none of them held out, are queries, which rank the others."""
 
     def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:
         super().__init__()
@@ -389,7 +375,14 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
         if self.metric == "cosine" and encoder.offset is not None:
-            _warn_of_offset(int(torch.count_nonzero(encoder.offset[0])))
+            n_far = int(torch.count_nonzero(encoder.offset[0]))
+            warnings.warn(
+                f"The mean of {n_far} of the features is more than {FAR:,.0f} times the spread of the values, so "
+                "that all cosines are about 1. It is subtracted before the samples are divided by their norm. "
+                "Use metric='euclidean', or center the samples.",
+                UserWarning,
+                stacklevel=3,
+            )
         indices = slice(None) if len(X) <= _N_START else evenly_spaced(len(X), _N_START)
         start = torch.as_tensor(itq_map(encoder, X, indices, rng).T)
         with torch.no_grad():

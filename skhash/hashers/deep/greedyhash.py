@@ -23,10 +23,7 @@ from skhash.hashers.deep._objectives import LabelsMixin, QuantizedDeepHasher, Qu
 
 
 class _GreedyHashObjective(QuantizedObjective):
-    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations.
-
-    `classes` holds one target per class. The classifier is trained and saved with the objective.
-    """
+    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations."""
 
     def __init__(self, affinity: Any, quantization_weight: float, nbits: int, classes: npt.NDArray[Any]) -> None:
         super().__init__(affinity, quantization_weight)

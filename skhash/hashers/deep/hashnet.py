@@ -86,12 +86,8 @@ class _HashNetObjective(Objective):
         z = z.double()
         relaxed = self.likelihood(torch.tanh(self.beta * z), targets).item()
         binary = self.likelihood(torch.where(z >= 0, 1.0, -1.0).double(), targets).item()
-        return {
-            "beta": self.beta,
-            "relaxed_loss": relaxed,
-            "binary_loss": binary,
-            "quantization_gap": relaxed - binary,
-        }
+        losses = {"relaxed_loss": relaxed, "binary_loss": binary, "quantization_gap": relaxed - binary}
+        return {"beta": self.beta} | losses
 
 
 def _continuous_similarity(affinity: Any, targets: Any, levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

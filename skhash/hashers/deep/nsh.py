@@ -64,11 +64,7 @@ _MAX_WEIGHTS = 2**23  # entries of the soft permutations in memory at a time: 32
 
 
 def _tied_levels(distances: torch.Tensor, max_distance: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Different distances of each row in ascending order, and the number of items at each, both padded by 0.
-
-    Distances must be close to whole numbers in [0, `max_distance`]. The levels are means over their ties, which have
-    gradients.
-    """
+    """Different whole distances of each row, ascending, and the number of items at each, both padded by 0."""
     whole = distances.detach().round().long()
     taken = torch.zeros(len(whole), max_distance + 1, dtype=torch.long, device=whole.device).scatter_(1, whole, 1)
     slots = (taken.cumsum(1) - 1).gather(1, whole)
@@ -78,10 +74,7 @@ def _tied_levels(distances: torch.Tensor, max_distance: int) -> tuple[torch.Tens
 
 
 def _soft_permutation(levels: torch.Tensor, distances: torch.Tensor, tau: float = 1.0) -> torch.Tensor:
-    """Different rows of the soft permutations, of shape (n, n_levels, n_items); each sums to 1 over the items.
-
-    `tau` is the temperature in units of distance. For tau -> 0 each row is the mean over one tie.
-    """
+    """Different rows of the soft permutations, of shape (n, n_levels, n_items); each sums to 1 over the items."""
     return torch.softmax(-(levels[:, :, None] - distances[:, None, :]).abs() / tau, dim=-1)
 
 
@@ -93,11 +86,7 @@ def _sorted_nce(
     *,
     all_in_denominator: bool = False,
 ) -> torch.Tensor:
-    """SortedNCE, the mean over positives and anchors, of the cosines (n, n_levels) of sorted rows and their anchors.
-
-    `counts` (n, n_levels) are the numbers of ranks of the rows. `all_in_denominator` keeps all positives in each
-    denominator.
-    """
+    """SortedNCE, the mean over positives and anchors, of the cosines (n, n_levels) of sorted rows and their anchors."""
     positives = torch.minimum((n_positives - counts.cumsum(1) + counts).clamp_min(0), counts)
     others = counts if all_in_denominator else counts - positives
     logits = cosines / tau
@@ -139,10 +128,7 @@ def _soft_cosines(
 
 
 class _NSHObjective(Objective):
-    """SortedNCE of two views of a batch, and the distance of activations from their signs.
-
-    `width` is the number of outputs of the backbone, `n_inputs` the number of values per sample, for the decoder.
-    """
+    """SortedNCE of two views of a batch, and the distance of activations from their signs."""
 
     def __init__(
         self,
@@ -367,7 +353,7 @@ class NSHHasher(DeepHasher):
             self.sort_temperature,
             self.quantization_weight,
             self.variant,
-            self.settings_.get("own_view", self.own_view or "sorted"),  # older files lack the setting
+            self.settings_["own_view"],
             self.own_view_weight,
         )
 
@@ -421,23 +407,10 @@ def _weaken(augment: Augmentation, strength: torch.Tensor, batch: torch.Tensor) 
     return torch.lerp(batch, views, share) if share < 1 and views.shape == batch.shape else views
 
 
-def _next_strength(strength: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """Strength for the next batch, in [0.1, 1]: higher if the codes found enough own views, else lower."""
-    return (strength + torch.where(share >= _SHARE, _STEP, -_STEP)).clamp(_LEAST_STRENGTH, 1.0)
-
-
 def _own_view_first(distances: torch.Tensor) -> torch.Tensor:
-    """Distances (n, n) in [0, nbits + 1] in which the own view is one bit nearer than all others.
-
-    All distances are raised by one, so that none is negative. The gradient is that of `distances`.
-    """
+    """Distances in which the own view is one bit nearer than all others, raised by one so that none is negative."""
     nearest = distances.min(1).values
     return distances + 1 + torch.diag(nearest - 1 - distances.diagonal()).detach()
-
-
-def _own_view_loss(distances: torch.Tensor, sort_temperature: float) -> torch.Tensor:
-    """Mean negative log-likelihood that the first row of the soft permutation selects the own view."""
-    return cross_entropy(-distances / sort_temperature, torch.arange(len(distances), device=distances.device))
 
 
 def _count_found(distances: torch.Tensor, n_positives: int) -> torch.Tensor:
@@ -476,8 +449,11 @@ class OwnViews(nn.Module):
         self.n_found, self.n_anchors = n_found + self.n_found.to(n_found.device), self.n_anchors + len(distances)
         if not self.first:
             return distances, distances.new_zeros(())
-        self.strength = _next_strength(self.strength, n_found / len(distances))
-        return _own_view_first(distances), self.weight * _own_view_loss(distances, tau)
+        step = torch.where(n_found / len(distances) >= _SHARE, _STEP, -_STEP)
+        self.strength = (self.strength + step).clamp(_LEAST_STRENGTH, 1.0)
+        # the likelihood that the first row of the soft permutation selects the own view
+        own_loss = cross_entropy(-distances / tau, torch.arange(len(distances), device=distances.device))
+        return _own_view_first(distances), self.weight * own_loss
 
     def shares(self) -> dict[str, float]:
         """Share of own views found in this epoch, and the strength of `augment`."""

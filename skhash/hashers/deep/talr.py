@@ -137,23 +137,16 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     values: torch.Tensor
     if objective == "fastap":
         values, _ = _fast_ap(*tied_relevance(H.counts))
-    elif relaxation != "exact":
-        values = _relaxed_metric(H, objective, relaxation)
-    elif objective == "ap":
+    elif relaxation == "exact" and objective == "ap":
         values, _ = _expected_ap(*tied_relevance(H.counts), k, "min")
-    else:
+    elif relaxation == "exact":
         values, _ = _expected_ndcg(H.counts, H.levels, k)
-    return values
-
-
-def _relaxed_metric(H: RelevanceHistogram, objective: str, relaxation: str) -> torch.Tensor:
-    """Relaxed AP or NDCG of each query."""
-    relaxed = _RELAXED[objective, relaxation]
-    if objective == "ap":
-        return relaxed(*tied_relevance(H.counts))
-    gains = _level_gains(H.levels)
-    ideal = _expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
-    values: torch.Tensor = divide(relaxed(*tied_ranking(H.counts, gains)), ideal)
+    elif objective == "ap":
+        values = _RELAXED[objective, relaxation](*tied_relevance(H.counts))
+    else:
+        gains = _level_gains(H.levels)
+        ideal = _expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
+        values = divide(_RELAXED[objective, relaxation](*tied_ranking(H.counts, gains)), ideal)
     return values
 
 

@@ -41,9 +41,7 @@ from skhash.engine import Encoder, Objective
 from skhash.engine.backbones import HIDDEN
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._objectives import bernoulli_sign
-from skhash.hashers.deep._parameters import (
-    SharedParameters,
-)
+from skhash.hashers.deep._parameters import SharedParameters
 
 
 def _similarity_graph(codes: torch.Tensor) -> torch.Tensor:
@@ -64,11 +62,7 @@ def _adversarial_loss(critic: nn.Linear, encoded: torch.Tensor, prior: torch.Ten
 
 
 class _TBHObjective(Objective):
-    """Reconstruction through twin bottlenecks, and the adversarial losses of both.
-
-    Latents of `width` outputs of the backbone, the graph convolution, the decoder to `n_inputs` values and the critics
-    are trained and saved with the objective.
-    """
+    """Reconstruction through twin bottlenecks, and the adversarial losses of both."""
 
     def __init__(
         self, nbits: int, width: int, n_inputs: int, n_latent: int = 512, adversarial_weight: float = 0.1

@@ -8,11 +8,7 @@ MIN_GAP = 1e-9  # relative gap below which two thresholds are one, because round
 
 @nb.njit(nogil=True, cache=True)
 def cut_cost(starts, partners, costs, bits):
-    """Sum of the costs of the pairs whose bits differ; each pair is listed for both of its samples.
-
-    The partners of sample i, and the costs of these pairs, are at ``starts[i]:starts[i + 1]`` of `partners` and
-    `costs`.
-    """
+    """Sum of the costs of the pairs whose bits differ; those of sample i are at ``starts[i]:starts[i + 1]``."""
     total = 0.0
     for i in range(len(bits)):
         for e in range(starts[i], starts[i + 1]):

@@ -26,11 +26,7 @@ SHARE_HELD = 2  # memory of the values that may be held, in units of that of the
 
 
 class KernelFeatures:
-    """Kernel values of samples at anchors, minus their means over these samples.
-
-    With `hold`, the values of as many samples stay in memory as fit into twice the memory of `X` or 128 MiB; all others
-    are computed each time.
-    """
+    """Centered kernel values of samples at anchors; with `hold`, twice the memory of `X` keeps those that fit."""
 
     def __init__(
         self, X: npt.NDArray[np.floating], anchors: npt.NDArray[np.float64], gamma: float, *, hold: bool = False

@@ -90,16 +90,8 @@ class LinearHasher(BaseHasher):
         return activations
 
 
-def feature_means(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Mean of each feature, summed in double precision, with the dtype of `X`."""
-    return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-
-
 def center(X: npt.NDArray[Any], dtype: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Samples minus their mean, and the mean, without loss of digits if features are far from 0.
-
-    The mean is float64 if a feature is far from 0.
-    """
+    """Samples minus their mean, and the mean, in float64 if features are far from 0, so that no digits are lost."""
     dtype = dtype or X.dtype
     mean = X.mean(axis=0, dtype=np.float64).astype(dtype)
     centered = X - mean
@@ -121,10 +113,7 @@ def orthonormal_map(n_inputs: int, n_outputs: int, rng: np.random.RandomState) -
 
 
 def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | None) -> npt.NDArray[Any]:
-    """Map (n_features, nbits) of centered samples to their leading principal components.
-
-    If there are fewer components than bits, a random orthonormal map from `rng` expands them.
-    """
+    """Map (n_features, nbits) to the leading principal components; a random map from `rng` expands too few."""
     from sklearn.decomposition import PCA  # slow to import, and not needed by `load`
 
     n_components = min(nbits, *X.shape)
@@ -150,10 +139,7 @@ def quantizing_rotation(
 
 
 def ridged_cholesky(gram: npt.NDArray[np.float64], ridge: float) -> npt.NDArray[np.float64]:
-    """Lower triangular L with L L' = X'X + r I, where r is `ridge` times the mean of the diagonal of X'X.
-
-    If X is zero, r is 1. ValueError if r is lost in rounding.
-    """
+    """Lower triangular L with L L' = X'X + r I, where r is `ridge` times the mean of the diagonal of X'X, or 1."""
     penalty = ridge * np.trace(gram) / len(gram) or 1.0
     try:
         return cholesky(gram + penalty * np.eye(len(gram)), lower=True)

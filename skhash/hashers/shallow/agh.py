@@ -62,10 +62,7 @@ def _anchor_weights(
     t: float | None = None,
     mean: npt.NDArray[np.float64] | float = 0.0,
 ) -> tuple[csr_array, float]:
-    """Gaussian weights (n_samples, m) of the s nearest anchors of every sample, and the bandwidth t.
-
-    Without `t`, it is the square of the mean distance to the s-th nearest anchor.
-    """
+    """Gaussian weights (n_samples, m) of the s nearest anchors of every sample, and the bandwidth t."""
     n, m, s = len(X), len(anchors), min(s, len(anchors))
     nearest = NearestNeighbors(n_neighbors=s).fit(anchors)
     found = [nearest.kneighbors(X[batch] - mean) for batch in gen_batches(n, ENCODE_BATCH_SIZE)]
@@ -79,10 +76,7 @@ def _anchor_weights(
 
 
 def _anchor_graph_map(Z: csr_array, n_columns: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Map (m, r) of anchor weights to the smoothest eigenvectors of the anchor graph, and their eigenvalues.
-
-    Every anchor must have a weight above 0. r is at most `n_columns`.
-    """
+    """Map (m, r) of anchor weights to the smoothest eigenvectors of the anchor graph, and their eigenvalues."""
     n = Z.shape[0]
     root = np.sqrt(Z.sum(axis=0))
     # minus the constant eigenvector, because others have eigenvalue 1, too, if the graph has several parts

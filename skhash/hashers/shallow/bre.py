@@ -94,10 +94,7 @@ def _reconstruct(
     n_updates: int,
     rng: np.random.RandomState,
 ) -> tuple[npt.NDArray[np.float64], list[float]]:
-    """Weights W' (n_features, nbits) that minimize sum_ij (d_ij - d~_ij)^2 by coordinate descent, and the sums.
-
-    The sum before the first round and after each round is returned, and never increases.
-    """
+    """Weights W' that minimize sum_ij (d_ij - d~_ij)^2 by coordinate descent, and the sums after each round."""
     from skhash.hashers.shallow._bre_kernels import descend_weights
 
     nbits = weights.shape[1]

@@ -29,10 +29,7 @@ from skhash.hashers.shallow._linear import LinearHasher, quantizing_rotation, ri
 def _canonical_directions(
     X: npt.NDArray[Any], Y: npt.NDArray[np.float64], ridge: float
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Directions (n_features, k) of samples that correlate most with labels, and these correlations.
-
-    `ridge` is in units of the mean variance of each side.
-    """
+    """Directions (n_features, k) of samples that correlate most with labels, and these correlations."""
     gram, cross = np.zeros((X.shape[1], X.shape[1])), np.zeros((X.shape[1], Y.shape[1]))
     for batch in gen_batches(len(X), ENCODE_BATCH_SIZE):  # in float64, all samples together would take much memory
         samples = X[batch].astype(np.float64, copy=False)

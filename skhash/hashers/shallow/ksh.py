@@ -51,10 +51,7 @@ def _smoothed_loss(
 def _best_bit(
     K: npt.NDArray[np.float64], R: npt.NDArray[np.float64], n_iter: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Weights a and values h = sgn(K a) of the bit with the largest h' R h that is found.
-
-    All directions of the features K must have equal variance.
-    """
+    """Weights a and values h = sgn(K a) of the bit with the largest h' R h, for K of equal variances."""
     largest = [K.shape[1] - 1] * 2
     start = eigh(K.T @ (R @ K), subset_by_index=largest)[1][:, 0]
     start *= np.sqrt(len(K)) / max(np.linalg.norm(K @ start), 1e-300)

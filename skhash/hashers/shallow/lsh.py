@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skhash.hashers.shallow._linear import LinearHasher, feature_means
+from skhash.hashers.shallow._linear import LinearHasher
 
 
 class LSHHasher(LinearHasher):
@@ -62,7 +62,7 @@ class LSHHasher(LinearHasher):
     _takes_sparse = True
 
     def _fit(self, X: Any, targets: Any) -> None:
-        self.mean_ = _sparse_means(X) if sparse.issparse(X) else feature_means(X)
+        self.mean_ = _sparse_means(X) if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         self.projection_ = self._learn(X, targets).astype(X.dtype, copy=False)
 
     def _learn(self, X: Any, targets: Any) -> npt.NDArray[Any]:

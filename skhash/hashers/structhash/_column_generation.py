@@ -47,11 +47,7 @@ from skhash.hashers.structhash._hash_functions import (
 
 @dataclass(frozen=True)
 class Solution:
-    """Bit weights, with a lower bound of the objective |w|_1 + C loss over these bits, and its duals.
-
-    `n_iter` is the number of calls of the separation oracle. If not `all_weights`, the bound holds with the older
-    weights fixed.
-    """
+    """Bit weights, the duals, and a lower bound of |w|_1 + C loss, over `all_weights` or with the older ones fixed."""
 
     weights: npt.NDArray[np.float64]
     loss: float

@@ -59,11 +59,7 @@ class CutProgram:
 
 
 class CuttingPlanes:
-    """Master problem of StructHash, see :class:`MasterProblem`.
-
-    `tol` is the largest gap / C. `max_iter` is the maximum number of oracle calls per bit. If not `fully_corrective`,
-    only the newest weight is optimized while this helps.
-    """
+    """Master problem of StructHash, see :class:`MasterProblem`; `max_iter` limits the oracle calls per bit."""
 
     def __init__(
         self,
@@ -111,7 +107,10 @@ class CuttingPlanes:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._drop_idle_cuts()
+        kept = np.flatnonzero(self._idle <= MAX_IDLE)
+        self.cuts = [self.cuts[i] for i in kept]
+        self.coefficients, self._idle = self.coefficients[kept], self._idle[kept]
+        self.solution = replace(self.solution, duals=self.solution.duals[kept])
 
     def _optimize_from(self, first: int) -> None:
         """Optimize the weights from the index `first` on, with the oracle calls that are left."""
@@ -155,9 +154,3 @@ class CuttingPlanes:
         self.coefficients = np.vstack([self.coefficients, self.oracle.coefficients(cut, differences)])
         self._idle = np.append(self._idle, 0)
         return loss
-
-    def _drop_idle_cuts(self) -> None:
-        kept = np.flatnonzero(self._idle <= MAX_IDLE)
-        self.cuts = [self.cuts[i] for i in kept]
-        self.coefficients, self._idle = self.coefficients[kept], self._idle[kept]
-        self.solution = replace(self.solution, duals=self.solution.duals[kept])

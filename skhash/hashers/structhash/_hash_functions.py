@@ -53,11 +53,7 @@ def find_column(
     rng: np.random.RandomState,
     min_gain: float = 0.0,
 ) -> Column | None:
-    """The new column of a family of functions with the largest gain, or None if no gain is above `min_gain`.
-
-    The bits in `known` (n_samples, n_known), -1 or 1, and their complements are not new. The next round of the search
-    tries more starting points.
-    """
+    """The column with the largest gain that is not in `known`, as -1 and 1, or None if no gain is above `min_gain`."""
     best: Column | None = None
     total = A.sum()
     for candidates in functions.search(A, rng):
@@ -75,11 +71,7 @@ def find_column(
 
 
 class LinearFunctions:
-    """Signs of linear maps of the centered features. The other families have the same methods.
-
-    `ridge` is the penalty on directions of low variance, in units of the mean variance, and `n_starts` the number of
-    starting points of a search.
-    """
+    """Signs of linear maps of the centered features. The other families have the same methods."""
 
     best_first = False  # whether the candidates come by descending gain
     #: what `combine` returns
@@ -118,10 +110,7 @@ class LinearFunctions:
         return X.astype(np.float64, copy=False)
 
     def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
-        """Two rounds of bits (n_samples,) with a large gain for a sparse pair matrix A, with their parameters.
-
-        The second round tries more starting points.
-        """
+        """Two rounds of bits (n_samples,) with a large gain for a sparse pair matrix A, with their parameters."""
         columns = gen_batches(self._Z.shape[1], N_COLUMNS)
         A32 = A.astype(np.float32)  # not symmetrized, which would give up to twice as many pairs
         spectral = np.hstack([self._Z32.T @ (A32 @ self._Z32[:, some]) for some in columns]).astype(np.float64)
@@ -164,10 +153,7 @@ class LinearFunctions:
 
 
 class KernelFunctions(LinearFunctions):
-    """Signs of linear maps of Gaussian kernel values at anchors that are drawn from the training samples.
-
-    `gamma` None uses 2 over the mean squared distance to the anchors.
-    """
+    """Signs of linear maps of Gaussian kernel values at anchors that are drawn from the training samples."""
 
     stored = LinearFunctions.stored | {
         "mean": Array("n_anchors"),

@@ -32,10 +32,7 @@ def _sort_descending(scores, order):
 
 @nb.njit(nogil=True, cache=True)
 def count_differences(misordered, differences, counts):
-    """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`.
-
-    Sums have the dtype of `counts`; smaller integers are faster (``benchmarks/structhash_growth.py``).
-    """
+    """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`."""
     kind = counts.dtype.type
     for i in range(len(differences)):
         for r in range(differences.shape[1]):
@@ -48,10 +45,7 @@ def count_differences(misordered, differences, counts):
 
 @nb.njit(nogil=True, cache=True)
 def stump_gains(rows, columns, weights, ranks, gains):
-    """Write the gain of each threshold r of each feature to `gains`, of shape (n_features, n_samples).
-
-    The gain is the weight of the pairs with one rank <= r and the other > r.
-    """
+    """Write the weight of the pairs with one rank <= r and the other > r, of each feature and r, to `gains`."""
     for f in range(len(ranks)):
         gain = gains[f]
         gain[:] = 0.0
@@ -117,10 +111,7 @@ def most_violated_rankings(differences, weights, sizes, gains, kind, lists, miso
 
 @nb.njit(nogil=True)
 def _add_relevant(gain, slopes, placed, best, falls):
-    """Write the costs of a team to `best`, by the m of the last relevant item, and to `falls` where the minimum falls.
-
-    `placed` is scale * S(m). Each minimum is over all m that are allowed.
-    """
+    """Write the costs of a team to `best`, by the m of the last relevant item, and to `falls` where they fall."""
     n_counts = gain.shape[1]
     best[: n_counts * LANES] = 0.0
     lowest = np.empty(LANES)
@@ -139,10 +130,7 @@ def _add_relevant(gain, slopes, placed, best, falls):
 
 @nb.njit(nogil=True)
 def _write_ranking(gain, falls, before, relevant, irrelevant, of_relevant, of_irrelevant):
-    """Write the number of misordered partners of the items of a list, and return the sum of its gains.
-
-    `before` is the number of irrelevant items before the last relevant one, and falls from item to item in the loop.
-    """
+    """Write the number of misordered partners of the items of a list, and return the sum of its gains."""
     kept, n_relevant = 0.0, len(gain)
     passed = gain.shape[1] - 1  # irrelevant items from this position on have no relevant item after them
     for g in range(n_relevant - 1, -1, -1):

@@ -40,10 +40,7 @@ class Cut:
 
 
 class RankingOracle:
-    """Separation oracle: the most violated rankings of all lists.
-
-    ``gain(g, t, n_relevant, n_irrelevant)`` is a loss, see :mod:`skhash.hashers.structhash._losses`.
-    """
+    """Separation oracle: the most violated rankings of all lists for the gains of a loss, see `_losses`."""
 
     def __init__(self, lists: RankingLists, gain: Callable[..., Any]) -> None:
         self.lists = lists
@@ -64,10 +61,7 @@ class RankingOracle:
         self._row_bounds = np.append(0, np.cumsum(n_pairs))
 
     def __call__(self, differences: npt.NDArray[np.uint8], weights: npt.NDArray[np.float64]) -> tuple[Cut, float]:
-        """The cut that is most violated at `weights`, and its mean violation, the structured hinge loss.
-
-        `differences` (n_lists, nbits, n_items) is whether the bit of an item differs from that of its query.
-        """
+        """The cut that is most violated at `weights`, and its mean violation, the structured hinge loss."""
         shape = self.lists.items.shape
         misordered, violations, losses = np.empty(shape, np.int32), np.empty(shape[0]), np.empty(shape[0])
 
@@ -113,10 +107,7 @@ class RankingOracle:
         return self._scale @ counts
 
     def pair_matrix(self, cuts: Sequence[Cut], duals: npt.NDArray[np.float64]) -> Any:
-        """Pair weights A (n_samples, n_samples): the sum of the cuts, weighted by their duals.
-
-        It has sum_ij A_ij |h(x_i) - h(x_j)| = sum of lambda (1/m) sum_i c_i delta-psi_i[h].
-        """
+        """Pair weights A (n_samples, n_samples): the sum of the cuts, weighted by their duals."""
         total = np.zeros(self.lists.items.shape)
         for cut, dual in zip(cuts, duals, strict=True):
             if dual > 0:

@@ -11,7 +11,6 @@ from sklearn.exceptions import NotFittedError
 from skhash import CIBHashHasher, HashNetHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
 from skhash.engine import DatasetArray, Encoder, crop_and_flip
-from skhash.hashers.deep._base import has_channels_last
 
 SHAPE = (3, 8, 8)
 OPTIONS = {"n_epochs": 2, "batch_size": 20, "random_state": 0}
@@ -157,7 +156,9 @@ def test_a_module_for_channels_first_refuses_channels_last(images, channels_last
 
 @pytest.mark.parametrize("shape", [(3, 8, 4), (1, 9, 3), (4, 8, 8), (2, 6, 3), (16, 1, 3), (5, 3)])
 def test_ambiguous_shapes_are_taken_as_channels_first(shape):
-    assert not has_channels_last(shape)
+    X = np.random.default_rng(0).normal(size=(20, *shape))
+    hasher = TALRHasher(8, backbone=torch.nn.Flatten(), **OPTIONS).fit(X, np.arange(20) % 2)  # without a warning
+    assert hasher.input_shape_ == shape
 
 
 def test_gray_images_for_convolutions_name_the_axis(images):

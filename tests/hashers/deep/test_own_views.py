@@ -15,10 +15,8 @@ from skhash.hashers.deep.nsh import (
     OwnViews,
     _count_found,
     _nearest_draw,
-    _next_strength,
     _NSHObjective,
     _own_view_first,
-    _own_view_loss,
     _soft_permutation,
     _weaken,
     warn_if_not_found,
@@ -49,7 +47,8 @@ def test_loss_is_the_likelihood_of_the_first_row_of_the_soft_permutation(tau):
     distances = draw_distances()
     first = _soft_permutation(distances.min(1, keepdim=True).values, distances, tau)[:, 0]
     expected = -np.mean([math.log(first[i, i]) for i in range(len(first))])
-    assert _own_view_loss(distances, tau).item() == pytest.approx(expected, abs=1e-12)
+    _, loss = OwnViews(torch.neg, first=True, weight=2.0).sort(distances, 2, tau)
+    assert loss.item() == pytest.approx(2 * expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("m", [1, 2, 5])
@@ -124,12 +123,14 @@ def test_only_the_last_count_warns():
 
 
 def test_strength_follows_the_share_of_own_views_found():
-    strength = torch.tensor(0.5)
-    assert _next_strength(strength, torch.tensor(0.95)) > strength > _next_strength(strength, torch.tensor(0.8))
-    for share, bound in ((1.0, 1.0), (0.0, 0.1)):
-        for _ in range(500):
-            strength = _next_strength(strength, torch.tensor(share))
-        assert strength.item() == pytest.approx(bound)
+    own_views = OwnViews(torch.neg, first=True, weight=1.0)
+    for n_far, bound in ((0, 1.0), (1, 0.1)):  # of ten own views: all of them, and 80 %, are found
+        for n_steps in (1, 500):
+            before = own_views.strength.item()
+            for _ in range(n_steps):
+                own_views.sort(1 - torch.eye(10) + torch.diag(torch.arange(10) < 2 * n_far) * 3, 1, 1.0)
+            assert (own_views.strength.item() > before) == (bound == 1)
+        assert own_views.strength.item() == pytest.approx(bound)
 
 
 def test_weakened_views_lie_between_the_samples_and_their_views():
@@ -183,15 +184,6 @@ def test_own_view_is_the_first_by_default_with_a_given_augmentation(digits, augm
     assert [hasher.settings_["own_view"] for hasher in hashers] == [expected, expected]
     assert ("augment_strength" in hashers[0].history_[-1]) == (expected == "first")
     assert_array_equal(*(hasher.transform(digits.X[:20]) for hasher in hashers))
-
-
-@pytest.mark.parametrize("own_view", ["first", "sorted"])
-def test_a_fit_without_the_setting_goes_on_with_its_parameter(digits, own_view):
-    """Files written before `own_view` could be None have the parameter only."""
-    hasher = NSHHasher(16, own_view=own_view, n_epochs=1, batch_size=50, random_state=0)
-    hasher.partial_fit(digits.X[:100])
-    del hasher.settings_["own_view"]
-    assert hasher._objective().own_views.first == (own_view == "first")
 
 
 def test_strength_is_continued_by_a_resume(digits, tmp_path):

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.affinity import ClassAffinity, NeighborAffinity, PrecomputedAffinity, SharedLabelsAffinity
-from skhash.hashers.deep._relevance import labeled_indices, relevance_map
+from skhash.affinity import ClassAffinity, NeighborAffinity, PrecomputedAffinity
+from skhash.hashers.deep._relevance import relevance_map
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 from skhash.persistence import load, save
 
@@ -44,20 +44,6 @@ def test_the_start_is_two_ridge_regressions(penalty):
 def test_equal_levels_have_no_map():
     X = draw(9, 3).numpy()
     assert not relevance_map(X, X, np.ones((9, 9)), 1.0, 2, np.random.RandomState(0)).any()
-
-
-@pytest.mark.parametrize(
-    ("affinity", "y", "expected"),
-    [
-        (ClassAffinity(), np.array([3, -1, 3, 0, -1]), [0, 2, 3]),
-        (ClassAffinity(), np.array(["-1", "a", "a"]), [0, 1, 2]),
-        (SharedLabelsAffinity(), np.array([[0, 1], [0, 0], [1, 0]]), [0, 2]),
-        (SharedLabelsAffinity(), sparse.csr_matrix([[0, 1], [0, 0], [1, 0]]), [0, 2]),
-        (PrecomputedAffinity(sparse.csr_matrix(([2.0], ([1], [3])), (4, 4)).maximum(0)), np.arange(4), [1]),
-    ],
-)
-def test_which_samples_are_labeled(affinity, y, expected):
-    assert_array_equal(labeled_indices(affinity, y), expected)
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +84,11 @@ def test_shared_labels_levels_and_judged_pairs(digits):
     X, y = digits.X[:300], digits.y[:300]
     labels = np.stack([y % 2 == 0, y < 5, y > 7, y % 3 == 0], axis=1).astype(int)
     labels[100:] = 0
-    shared = EmbeddingHasher(16, affinity="auto", **OPTIONS).fit(X, labels)
-    assert shared.n_labeled_ == labels.any(axis=1).sum()
+    for given in (labels, sparse.csr_matrix(labels)):
+        shared = EmbeddingHasher(16, affinity="auto", **OPTIONS).fit(X, given)
+        assert shared.n_labeled_ == labels.any(axis=1).sum()
+    texts = np.where(y < 5, "-1", "a")  # a class like any other
+    assert EmbeddingHasher(16, affinity="auto", **OPTIONS).fit(X, texts).n_labeled_ == 300
     same = np.equal.outer(y[:100], y[:100])
     i, j = np.nonzero(np.triu(same, 1))
     judged = sparse.csr_matrix((np.ones(2 * len(i)), (np.r_[i, j], np.r_[j, i])), (300, 300))
