@@ -14,7 +14,9 @@ from skhash import __version__
 from skhash.comparison._page import render_page
 from skhash.comparison.results import Record, Result, as_results, read_list, read_records
 from skhash.comparison.tables import absences, group_by, head_of, layout_of, markdown_table
+from skhash.exceptions import InvalidFileError
 from skhash.persistence._writing import write_atomically, write_json
+from skhash.registry import FOR_NEIGHBORS, VARIANTS
 
 _TUNED = (
     "for every method with parameters to tune, {budget} candidates including the default were compared by {metric} "
@@ -161,6 +163,20 @@ def read_results(folder: str | os.PathLike[str]) -> list[Result]:
         result if record is None else replace(record.result, metrics=result.metrics)
         for result, record in zip(results, records, strict=True)
     ]
+
+
+def check_own_results(folder: str | os.PathLike[str]) -> None:
+    """Raise ValueError if a comparison would replace results of methods that skhash does not have."""
+    try:
+        found = read_list(Path(folder))
+    except (OSError, InvalidFileError):  # there is nothing to lose
+        return
+    names = dict.fromkeys(result.method for result in found)
+    if own := [name for name in names if name not in VARIANTS and name not in FOR_NEIGHBORS]:
+        raise ValueError(
+            f"{folder} must have results of methods of skhash only. Got {', '.join(own)}, which would be lost. Choose "
+            "another folder."
+        )
 
 
 def _records_of(folder: str | os.PathLike[str], results: Sequence[Result]) -> list[Record | None]:

@@ -27,7 +27,7 @@ from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, eva
 from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher, variant_of
 from skhash.comparison.progress import FitWatcher, Plan, Progress, Step, estimate_seconds_left
-from skhash.comparison.report import versions, write_results
+from skhash.comparison.report import check_own_results, versions, write_results
 from skhash.comparison.results import Record, Result, Store
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.comparison.tuning import best_candidate, tune
@@ -139,6 +139,8 @@ def compare(
     if keep_models and folder is None:
         raise ValueError("`keep_models` must be False without a folder. Got True: pass `folder`.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
+    if folder is not None:
+        check_own_results(folder)
     options = _Options(metrics, per_query, tune, tune_metric, keep_models, command)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     results: dict[int, Result] = {}
