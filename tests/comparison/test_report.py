@@ -97,7 +97,7 @@ def test_a_page_of_results_of_other_methods(folder, results, tmp_path):
     before = (written / "report.html").read_bytes()
     assert b"mine" in before
     assert rebuild_page(written).read_bytes() == before
-    with pytest.raises(ValueError, match="methods of skhash only. Got mine, which would be lost"):
+    with pytest.raises(ValueError, match=r"methods of skhash only\. Got mine, which would be lost"):
         compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=written)
 
 
