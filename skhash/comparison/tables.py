@@ -60,7 +60,7 @@ def tie_range(results: Results, metric: str = "ap", digits: int = 3) -> str:
     Parameters
     ----------
     results : sequence of Result or of dict
-        Each with the metric in both orders, see :func:`in_order`.
+        Each with the metric in the worst and the best order, such as "ap_worst" and "ap_best".
     metric : str, default="ap"
         The metric.
     digits : int, default=3

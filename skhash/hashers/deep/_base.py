@@ -66,9 +66,20 @@ N_COMPARED = 1000  # samples that several processes compare at most
 class DeepHasher(StoredMixin, BaseHasher):
     """A hasher whose activations are the outputs of a torch encoder.
 
-    A subclass lists its parameters in `__init__` and implements `_objective`. `_settings`
-    names the parameters that may be None, with `n_steps` for `n_epochs`; `_recipes` has their
-    default values for "linear" and "deep", and `_sgd_rates` the learning rates of SGD.
+    A subclass lists its own parameters in `__init__`, gives the shared ones to that of this class, and
+    implements `_objective`. `_settings` names the parameters that may be None, with `n_steps` for
+    `n_epochs`; `_recipes` has their default values for "linear" and "deep", and `_sgd_rates` the
+    learning rates of SGD.
+
+    Parameters
+    ----------
+    nbits : int, default=32
+        Number of bits of a code.
+    affinity : "auto" or callable, default="auto"
+        Which samples are similar.
+    augment : None, "auto" or callable, default=None
+        Maps each training batch (a float32 tensor) to another version of it.
+    {shared parameters}
 
     Examples
     --------
@@ -539,6 +550,7 @@ class DeepHasher(StoredMixin, BaseHasher):
 
 
 list_parameters(DeepHasher)
+document(DeepHasher)
 
 
 def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
