@@ -48,7 +48,7 @@ class CutProgram:
     def solve(
         self, slopes: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64], solver: str
     ) -> tuple[float, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Optimal value, weights (n_bits,) and duals (n_cuts,) of slopes and offsets."""
+        """Value, weights (n_bits,) and duals (n_cuts,) of the program."""
         n_cuts, n_bits = slopes.shape
         # what is not used has slopes 0, so that its weights are 0, and offsets 0, which any xi >= 0 satisfies
         self._slopes.value, self._offsets.value = np.zeros(self.shape), np.zeros(self.shape[0])
