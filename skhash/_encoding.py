@@ -33,8 +33,8 @@ Slices = Generator[tuple[Any, bool], None, None]
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Concatenate a function of the activations of validated samples over batches."""
-    if (few := hasher._project_small(X)) is not None:
-        return function(check_activations(few, hasher))
+    if (activations := hasher._project_small(X)) is not None:
+        return function(check_activations(activations, hasher))
     with hasher._environment():
         batches = (hasher._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
         return np.concatenate([function(check_activations(activations, hasher)) for activations in batches])
@@ -181,8 +181,8 @@ class Converter:
     def activations(self, samples: Any, is_only: bool = False) -> npt.NDArray[Any]:
         """Activations of a slice, the same as those of `project` of all samples."""
         X = samples if self.is_valid else self._validated(samples)
-        few = self.hasher._project_small(X) if is_only else None
-        return check_activations(self.hasher._project(X) if few is None else few, self.hasher)
+        activations = self.hasher._project_small(X) if is_only else None
+        return check_activations(self.hasher._project(X) if activations is None else activations, self.hasher)
 
     def _validated(self, samples: Any) -> Any:
         kind = (type(samples), getattr(samples, "dtype", None), samples.shape[1:])

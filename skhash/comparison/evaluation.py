@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from skhash._estimators import find_hasher, named_warnings, packed_codes
 from skhash.metrics import Metric, Ranking, evaluate_queries, precision_recall_curve
+from skhash.metrics._ties import NO_RELEVANT_ITEM
 from skhash.metrics.histogram import RelevanceHistogram
 
 #: metrics of a comparison unless others are asked for
@@ -24,8 +25,7 @@ _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision
 class FunctionMetric:
     """A function of a histogram with the interface of a Metric, which returns values per query or their mean."""
 
-    radius = None
-    _lacking = "relevant item"
+    radius, _lacking = None, NO_RELEVANT_ITEM
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function, self.gives_means = name, function, False
@@ -47,7 +47,7 @@ class FunctionMetric:
 class _RadiusCurve:
     """Precision and recall within all radii, with the interface of a Metric."""
 
-    name, radius, _lacking = "radius_curve", np.inf, "relevant item"
+    name, radius, _lacking = "radius_curve", np.inf, NO_RELEVANT_ITEM
 
     def __call__(self, H: RelevanceHistogram, *, empty: str, average: bool) -> npt.NDArray[np.float64]:
         """Values of shape (n_queries, 2, nbits + 1)."""
@@ -61,8 +61,8 @@ def as_metrics(metrics: Metrics) -> dict[str, Metric | FunctionMetric]:
     named: Any = metrics.items() if isinstance(metrics, Mapping) else ((None, metric) for metric in metrics)
     found: dict[str, Metric | FunctionMetric] = {}
     for given, metric in named:
-        if isinstance(metric, str | Metric) or not callable(metric):
-            parsed = metric if isinstance(metric, Metric) else Metric.parse(metric)
+        if isinstance(metric, str | Metric | FunctionMetric) or not callable(metric):
+            parsed = metric if isinstance(metric, Metric | FunctionMetric) else Metric.parse(metric)
             found[given or parsed.name] = parsed
             continue
         name: str = given or getattr(metric, "__name__", "<lambda>")

@@ -90,7 +90,7 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     write_results(folder, completed)
     with write_atomically(folder / "results.md") as file:
         file.write(_markdown_report(completed).encode())
-    _write_page(folder, completed)
+    _write_page(folder, completed, _records_of(folder, completed))
     return folder
 
 
@@ -123,7 +123,7 @@ def rebuild_page(folder: str | os.PathLike[str]) -> Path:
     >>> rebuild_page(folder).name
     'report.html'
     """
-    return _write_page(Path(folder), read_results(folder))
+    return _write_page(Path(folder), *_read(folder))
 
 
 def read_results(folder: str | os.PathLike[str]) -> list[Result]:
@@ -155,14 +155,20 @@ def read_results(folder: str | os.PathLike[str]) -> list[Result]:
     >>> [len(result.per_query["ap"]) for result in read_results(folder)]
     [359]
     """
-    results = read_list(folder)
-    if not results:
+    return _read(folder)[0]
+
+
+def _read(folder: str | os.PathLike[str]) -> tuple[list[Result], list[Record | None]]:
+    """Results of ``results.json`` with what is stored of them, and their records."""
+    listed = read_list(folder)
+    if not listed:
         raise FileNotFoundError(f"{folder} has no results of a comparison (results.json).")
-    records = _records_of(folder, results)
-    return [
+    records = _records_of(folder, listed)
+    results = [
         result if record is None else replace(record.result, metrics=result.metrics)
-        for result, record in zip(results, records, strict=True)
+        for result, record in zip(listed, records, strict=True)
     ]
+    return results, records
 
 
 def check_own_results(folder: str | os.PathLike[str]) -> None:
@@ -189,10 +195,9 @@ def _key(result: Result) -> str:
     return json.dumps({name: value for name, value in result.items() if name not in result.metrics})
 
 
-def _write_page(folder: Path, results: Sequence[Result]) -> Path:
-    records = [record for record in _records_of(folder, results) if record is not None]
+def _write_page(folder: Path, results: Sequence[Result], records: Sequence[Record | None]) -> Path:
     with write_atomically(folder / "report.html") as file:
-        file.write(render_page(results, _provenance(records)).encode())
+        file.write(render_page(results, _provenance([record for record in records if record is not None])).encode())
     return folder / "report.html"
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from skhash.base import BaseHasher
 from skhash.codes import MAX_NBITS
 from skhash.comparison._baselines import faiss_version, why_not
 from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method, with_truth
-from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher
+from skhash.comparison.evaluation import METRICS, FunctionMetric, Metrics, as_metrics, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher, variant_of
 from skhash.comparison.progress import FitWatcher, Plan, Progress, Step, estimate_seconds_left
 from skhash.comparison.report import check_own_results, versions, write_results
@@ -141,7 +141,9 @@ def compare(
     store = Store(folder)  # fails before the first fit if the folder cannot be written
     if folder is not None:
         check_own_results(folder)
-    options = _Options(metrics, per_query, tune, tune_metric, keep_models, command)
+    options = _Options(
+        None if metrics is None else as_metrics(metrics), per_query, tune, tune_metric, keep_models, command
+    )
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     results: dict[int, Result] = {}
 
@@ -169,7 +171,7 @@ def compare(
 class _Options:
     """What all tasks of a comparison have in common."""
 
-    metrics: Metrics | None = None
+    metrics: Mapping[str, Metric | FunctionMetric] | None = None
     per_query: bool | None = None
     tune: int | None = None
     tune_metric: str = "ap"
@@ -210,7 +212,7 @@ class Task:
         """Names of the metrics of a result."""
         if self.data.task == "neighbors":
             return [*REAL_METRICS, *CODE_METRICS]
-        return list(as_metrics(self.options.metrics or METRICS))
+        return list(self.options.metrics or METRICS)
 
     @property
     def n_fits(self) -> int:
@@ -299,7 +301,7 @@ def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str,
 
 
 def _check_options(task: str, options: _Options) -> None:
-    """Raise ValueError for metrics or a tuning that the task does not have, or that are out of range."""
+    """Raise ValueError for metrics that the task does not have, or a tuning that it does not have or is out of range."""
     budget = options.tune
     if task == "neighbors":
         if options.metrics is not None:
@@ -307,8 +309,6 @@ def _check_options(task: str, options: _Options) -> None:
         if budget is not None:
             raise ValueError(f"`tune` must be None for the task 'neighbors'. Got {budget} instead.")
         return
-    if options.metrics is not None:
-        as_metrics(options.metrics)
     if budget is not None:
         Metric.parse(options.tune_metric)
         if not is_count(budget) or budget < 2:
