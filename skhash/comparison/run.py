@@ -141,9 +141,8 @@ def compare(
     store = Store(folder)  # fails before the first fit if the folder cannot be written
     if folder is not None:
         check_own_results(folder)
-    options = _Options(
-        None if metrics is None else as_metrics(metrics), per_query, tune, tune_metric, keep_models, command
-    )
+    chosen = None if metrics is None else as_metrics(metrics)
+    options = _Options(chosen, per_query, tune, tune_metric, keep_models, command)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     results: dict[int, Result] = {}
 
@@ -301,7 +300,7 @@ def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str,
 
 
 def _check_options(task: str, options: _Options) -> None:
-    """Raise ValueError for metrics that the task does not have, or a tuning that it does not have or is out of range."""
+    """Raise ValueError for metrics or a tuning that the task does not have, or a budget that is out of range."""
     budget = options.tune
     if task == "neighbors":
         if options.metrics is not None:

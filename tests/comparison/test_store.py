@@ -85,3 +85,12 @@ def test_damaged_candidates_are_computed_again(damaged):
     tuning.write_bytes(tuning.read_bytes()[:100])
     with pytest.warns(UserWarning, match=f"{tuning} is damaged: .*Its content is computed again"):
         assert without_times(compare(**options)[0]) == without_times(results)
+
+
+def test_metrics_are_read_once_and_a_mean_has_no_values_of_queries():
+    (result,) = compare(**DIGITS, metrics=iter(["ap", mean_of_one]))[0]
+    assert (list(result.metrics), list(result.per_query)) == (["ap", "mean_of_one"], ["ap"])
+
+
+def mean_of_one(H):
+    return 1.0
