@@ -58,7 +58,7 @@ class DeviceRecorder(TorchDispatchMode):
                 self.record((), first.device, "cpu")
                 return first.new_zeros((first.numel() // 4, first.ndim), dtype=torch.long)
             if function is aten.index.Tensor and any(key is not None and key.dtype == torch.bool for key in args[1]):
-                args = first, [None if key is None else self._positions(key) for key in args[1]]
+                args = first, [None if key is None else self.positions(key) for key in args[1]]
         if function in _COPIES:
             source = tensors[-1].device
             target = first.device if function is aten.copy_.default else kwargs.get("device") or source
@@ -74,7 +74,7 @@ class DeviceRecorder(TorchDispatchMode):
                 raise AssertionError(f"{function} mixes tensors of {' and '.join(sorted(devices))}")
         return function(*args, **kwargs)
 
-    def _positions(self, key):
+    def positions(self, key):
         """Indices in place of a mask, whose number the device tells."""
         if key.dtype != torch.bool:
             return key

@@ -28,6 +28,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from os import _exit
 from pathlib import Path
 from typing import Any
 
@@ -95,30 +96,30 @@ class Runner:
         self.targets = {target.name: target for target in targets}
         self.seed = seed
         originals = {target.name: target.originals() for target in targets}
-        self._connection, theirs = multiprocessing.Pipe()
+        self.connection, theirs = multiprocessing.Pipe()
         arguments = (theirs, self.targets, originals, seed)
-        self._process = multiprocessing.get_context("spawn").Process(target=_fork_workers, args=arguments)
-        self._process.start()
+        self.process = multiprocessing.get_context("spawn").Process(target=_fork_workers, args=arguments)
+        self.process.start()
         theirs.close()
-        self._worker = self._connection.recv()
+        self.worker = self.connection.recv()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self._connection.send(None)
-        self._process.join()
+        self.connection.send(None)
+        self.process.join()
 
     def run(self, target, number, data=None, patience=600):
         """Outcome of one case, or of a file of these bytes; `patience` is in seconds."""
-        self._connection.send((target, number, data))
-        answer = self._connection.recv() if self._connection.poll(patience) else None
+        self.connection.send((target, number, data))
+        answer = self.connection.recv() if self.connection.poll(patience) else None
         if answer is None:  # it waits for something, and uses no CPU time
-            os.kill(self._worker, signal.SIGKILL)
-            answer = self._connection.recv()
+            os.kill(self.worker, signal.SIGKILL)
+            answer = self.connection.recv()
         if isinstance(answer, Outcome):
             return answer
-        self._worker = self._connection.recv()
+        self.worker = self.connection.recv()
         hung = answer in (signal.SIGPROF, signal.SIGKILL)
         return Outcome(target, number, "", "hang" if hung else "crash", f"signal or exit status {answer}")
 
@@ -164,7 +165,7 @@ def _fork_workers(connection, targets, originals, seed):
                     _run_worker(connection, targets, originals, expected, seed, folder)
                     status = 0
                 finally:  # an error that passed here would remove the folder of all workers
-                    os._exit(status)
+                    _exit(status)
             status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
             if status:
                 connection.send(abs(status))

@@ -1,10 +1,12 @@
 """The checkpoints that are fuzzed, of trainings with several optimizers, schedules and objectives."""
 
+import contextlib
+import functools
+import shutil
 import tempfile
 import warnings
 from functools import partial
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import torch
@@ -12,7 +14,7 @@ from _fuzz import Target
 from _helpers import StopAfter
 
 import skhash
-from skhash.persistence._checkpoints import Checkpoint
+from skhash.exceptions import InvalidFileError
 
 N_SAMPLES, N_FEATURES = 60, 6
 OPTIONS = {"n_epochs": 3, "batch_size": 20, "random_state": 0, "device": "cpu"}
@@ -58,18 +60,26 @@ def read_checkpoint(path):
         start = file.read(2000)
     name = next((name for name in TRAININGS if name.encode() in start), "TALRHasher")
 
-    class Here(Checkpoint):
-        """The checkpoint in this file, whatever its name."""
-
-        def __init__(self, folder, identity):
-            super().__init__(folder, identity)
-            self.path = path
-
-    hasher = TRAININGS[name](checkpoint=path.parent)
-    with mock.patch("skhash.hashers.deep._checkpoints.Checkpoint", Here), warnings.catch_warnings():
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of other versions
-        hasher.fit(*samples(), resume=True)
+        checkpoint = Path(folder, file_name(name))
+        shutil.copyfile(path, checkpoint)
+        try:
+            hasher = TRAININGS[name](checkpoint=folder).fit(*samples(), resume=True)
+        except InvalidFileError as error:
+            if error.path == str(checkpoint):
+                raise InvalidFileError(path, error.reason) from error
+            raise
     return hasher.history_, hasher.weights_, hasher.database_codes_
+
+
+@functools.cache
+def file_name(name):
+    """Name of the checkpoint of a training."""
+    with tempfile.TemporaryDirectory() as folder:
+        with contextlib.suppress(KeyboardInterrupt):
+            TRAININGS[name](checkpoint=folder).set_callbacks(StopAfter(1)).fit(*samples())
+        return next(Path(folder).iterdir()).name
 
 
 # not forged ones, with a right checksum: a checkpoint is a file of the user's own

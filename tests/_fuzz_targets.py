@@ -1,32 +1,35 @@
 """The kinds of files that are fuzzed. To add one, write its functions and put it into TARGETS."""
 
 import contextlib
+import functools
+import hashlib
 import io
 import json
+import os
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from _fuzz import Target
 from _fuzz_checkpoints import CHECKPOINTS, N_FEATURES, N_SAMPLES, samples
 from _fuzz_mutators import to_json
+from _helpers import checksum
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensors_to_bytes
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_html_repr
 
 import skhash
-from skhash._estimators import find_hasher, hasher_input
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
-from skhash.cli._samples import read_codes
+from skhash.cli import main
 from skhash.codes import pack
 from skhash.datasets import PROTOCOLS, load_dataset
-from skhash.datasets._npz import read_npz
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
-from skhash.persistence._format import checksum, digest
 
 # --- models
 
@@ -73,10 +76,12 @@ def read_model(path):
     """Codes and displays of the hasher in a file."""
     model = load(path)
     X, _ = samples()
-    hasher, X = find_hasher(model), hasher_input(model, X)
+    hasher = model
+    if isinstance(model, Pipeline):
+        hasher, X = model[-1], model[:-1].transform(X)
     shape = getattr(hasher, "input_shape_", None)
     codes = hasher.encode(X if shape is None or len(shape) == 1 else X.astype(np.float32).reshape(len(X), *shape))
-    model._repr_html_()
+    estimator_html_repr(model)
     repr(hasher)
     database = hasher.database_y_
     database = database.toarray() if sparse.issparse(database) else database
@@ -130,6 +135,11 @@ def read_index(path):
     return repr(index), codes, index.set_params(candidates=candidates).kneighbors(queries)
 
 
+def digest(array):
+    """The checksum of codes or identifiers."""
+    return hashlib.sha256(array.tobytes()).hexdigest()
+
+
 def pack_index(tree):
     header = tree["header"]
     mapped = {name: np.array(tree["tensors"][name]) for name in ("codes_", "ids_") if name in tree["tensors"]}
@@ -167,9 +177,9 @@ def datasets():
 
 
 def read_dataset(path):
-    """Arrays of the file, and of the split that a comparison would use."""
+    """Arrays of the split that a comparison would use."""
     data = load_dataset(path, protocol=PROTOCOLS["holdout"])
-    return read_npz(path), data.X_train, data.X_query, data.y_train, data.y_query
+    return data.X_train, data.X_query, data.y_train, data.y_query
 
 
 def unpack_dataset(data):
@@ -200,9 +210,30 @@ def code_files():
     return files
 
 
+@functools.cache
+def search_files():
+    """A folder with a hasher that has factors, and with queries."""
+    folder = tempfile.TemporaryDirectory()
+    X, _ = samples()
+    hasher = skhash.EmbeddingHasher(12, factors=True, n_epochs=1, random_state=0, device="cpu")
+    save(hasher.fit(X), Path(folder.name, "hasher"))
+    np.save(Path(folder.name, "queries.npy"), X[:3])
+    return folder
+
+
 def read_code_file(path):
-    """Codes and factors of the file."""
-    return read_codes(str(path))
+    """Codes that the command line exports, and the distances that it estimates by the factors."""
+    folder = search_files().name
+    out, text = f"{folder}/out-{os.getpid()}", io.StringIO()
+    with mock.patch.dict(os.environ, SKHASH_TRACEBACK="1"), contextlib.redirect_stdout(text):  # raises errors
+        main(["export", str(path), "--to", "ubinary", "--out", f"{out}.npy"])
+        about = text.getvalue().partition(": ")[0]
+        if about != f"{N_SAMPLES} codes of 12 bits, without their factors":
+            return about, np.load(f"{out}.npy")
+        command = ["search", f"{folder}/hasher", str(path), f"{folder}/queries.npy", "--query", "real"]
+        main([*command, "--k", str(N_SAMPLES), "--out", f"{out}.npz"])
+    with np.load(f"{out}.npz") as found:
+        return about, np.load(f"{out}.npy"), found["distances"], found["ids"]
 
 
 CODES = Target("codes", ".npz", code_files, read_code_file, unpack_dataset, pack_dataset)

@@ -1,5 +1,6 @@
 """What several test files share: quick hashers, interruptions, equality; batches and encoders; small splits."""
 
+import hashlib
 import inspect
 import itertools
 import json
@@ -29,7 +30,6 @@ import skhash
 from skhash import CGHashHasher, StructHashHasher, persistence
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.datasets import PROTOCOLS
-from skhash.persistence._format import checksum
 
 # Options that make a hasher quick, for the hashers that have them.
 QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
@@ -135,6 +135,14 @@ def assert_same_hasher(loaded, hasher, X, y):
     for method in ("transform", "encode", "project"):
         assert_array_equal(getattr(loaded, method)(X), getattr(hasher, method)(X))
     assert loaded.score(X, y) == hasher.score(X, y)
+
+
+def checksum(header, tensors):
+    """The checksum of a file of persistence, as the docs define it."""
+    total = hashlib.sha256(json.dumps({name: value for name, value in header.items() if name != "sha256"}).encode())
+    for name, tensor in sorted(tensors.items()):
+        total.update(f"\0{name}\0{tensor.dtype.str}{tensor.shape}\0".encode() + tensor.tobytes())
+    return total.hexdigest()
 
 
 def sealed(header, tensors):

@@ -17,7 +17,6 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
-from skhash.hashers.structhash._losses import ap_gain, auc_gain, ndcg_gain, precision_gain
 from skhash.metrics import RelevanceHistogram
 
 OVER_ORDERS = {"average": np.mean, "best": np.max, "worst": np.min}
@@ -41,7 +40,7 @@ def histogram(*queries):
 def all_rankings(items):
     """Every order of the items whose distances ascend."""
     distances, levels = np.transpose(items)
-    orders = _permutations(len(items))
+    orders = permutations(len(items))
     return levels[orders[(np.diff(distances[orders], axis=1) >= 0).all(axis=1)]]
 
 
@@ -137,7 +136,7 @@ def _rows(y):
 
 
 @functools.cache
-def _permutations(n):
+def permutations(n):
     return np.array(list(itertools.permutations(range(n))))
 
 
@@ -155,17 +154,19 @@ def precision_at(rankings, k=None):
     return rankings[:, :k].sum(axis=1) / min(k, n_relevant)
 
 
-# each loss as a gain, and as a metric of 0/1 rankings by its own definition
-LOSSES = {
-    "ap": (ap_gain, average_precision),
-    "auc": (auc_gain, roc_auc),
-    "reciprocal rank": (reciprocal_rank_gain, reciprocal_rank),
-}
-for k in (None, 1, 2, 5, 50):
-    LOSSES[f"precision {k}"] = partial(precision_gain, k=k), partial(precision_at, k=k)
-    for discount in ("structhash", "log2"):
-        options = {"k": k, "discount": discount}
-        LOSSES[f"ndcg {k} {discount}"] = partial(ndcg_gain, **options), partial(ndcg, **options)
+def losses_of(gains):
+    """Each loss as a gain, of those of the package, and as a metric of 0/1 rankings by its own definition."""
+    losses = {
+        "ap": (gains["ap"], average_precision),
+        "auc": (gains["auc"], roc_auc),
+        "reciprocal rank": (reciprocal_rank_gain, reciprocal_rank),
+    }
+    for k in (None, 1, 2, 5, 50):
+        losses[f"precision {k}"] = partial(gains["precision"], k=k), partial(precision_at, k=k)
+        for discount in ("structhash", "log2"):
+            options = {"k": k, "discount": discount}
+            losses[f"ndcg {k} {discount}"] = partial(gains["ndcg"], **options), partial(ndcg, **options)
+    return losses
 
 
 @functools.cache
@@ -269,5 +270,6 @@ def assert_same_histogram(H, other):
 
 
 def as_ragged(H):
-    query, distances, counts = H._ties(H.levels)
-    return RelevanceHistogram(counts, H.levels, distances, np.searchsorted(query, np.arange(H.n_queries + 1)))
+    query, distances = np.nonzero(H.counts.any(axis=2))
+    starts = np.searchsorted(query, np.arange(H.n_queries + 1))
+    return RelevanceHistogram(H.counts[query, distances], H.levels, distances, starts)

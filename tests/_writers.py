@@ -94,23 +94,21 @@ def fit_slowly(folder, out, n_epochs):
 
 
 def encode_slowly(hasher, data, out, batch_size, log):
-    """Encode a memmap on a slow machine, and log the first value of each slice that is encoded, as bits."""
+    """Encode a memmap on a slow machine, and log the number of samples after each slice that was not finished before."""
     import numpy as np
 
     from skhash.persistence import load
 
-    hasher = load(hasher)
-    project = hasher._project
+    part = out.with_name(f"{out.name}.part")
+    n_before = (part.stat().st_size - 128) // 2 if part.exists() else 0  # two bytes per sample
 
-    def project_slowly(X):
-        if len(X) == batch_size:  # not those that tell hashers apart
+    def wait(n_done, _):
+        if n_done > n_before:
             with open(log, "a") as file:
-                file.write(f"{int(X[0, 0].view(np.uint32))}\n")
+                file.write(f"{n_done}\n")
             time.sleep(0.005)
-        return project(X)
 
-    hasher._project = project_slowly
-    hasher.encode(np.load(data, mmap_mode="r"), out=out, batch_size=batch_size)
+    load(hasher).encode(np.load(data, mmap_mode="r"), out=out, batch_size=batch_size, progress=wait)
 
 
 def main(kind, how, path, n, seed):

@@ -79,6 +79,10 @@ def test_data_frames_and_pipelines(problem):
     pipeline = make_pipeline(StandardScaler(), ITQHasher(NBITS, random_state=0)).fit(frame[:500])
     expected = np.packbits(pipeline.transform(frame), axis=1)
     assert_array_equal(skhash.dask.encode(pipeline, frames.from_pandas(frame, npartitions=4)).compute(), expected)
+    hasher = ITQHasher(NBITS, random_state=0).fit(frame[:500])  # a warning of missing names is an error here
+    assert_array_equal(
+        skhash.dask.encode(hasher, frames.from_pandas(frame, npartitions=4)).compute(), hasher.encode(frame)
+    )
 
 
 @pytest.mark.parametrize("sizes", [(9000,), (3000, 3000, 3000), (1, 8000, 0, 999), (100,) * 90])

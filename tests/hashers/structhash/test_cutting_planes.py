@@ -3,7 +3,7 @@
 import _oracles as oracles
 import numpy as np
 import pytest
-from _oracles import LOSSES, interleavings, without_padding
+from _oracles import interleavings, losses_of, without_padding
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
@@ -13,9 +13,10 @@ from skhash.affinity import ClassAffinity
 from skhash.hashers._ranking_lists import draw_ranking_lists
 from skhash.hashers.structhash import _cutting_planes
 from skhash.hashers.structhash._cutting_planes import CutProgram, CuttingPlanes
+from skhash.hashers.structhash._losses import LOSSES as GAINS
 from skhash.hashers.structhash._oracles import RankingOracle
 
-C = 20.0
+C, LOSSES = 20.0, losses_of(GAINS)
 
 
 def problem(name="ap", nbits=3, n_samples=24, seed=0, max_items=3):
@@ -54,8 +55,8 @@ def optimum(name, oracle, bits):
         phi = -np.abs(bits[real].astype(float) - bits[query])
         rankings, misordered = interleavings(*size)
         # the order of the items of one kind depends on w: every order of them is a ranking as well
-        for relevant in oracles._permutations(size[0]):
-            for irrelevant in oracles._permutations(size[1]):
+        for relevant in oracles.permutations(size[0]):
+            for irrelevant in oracles.permutations(size[1]):
                 apart = phi[: size[0]][relevant][:, None] - phi[size[0] :][irrelevant][None]
                 delta = 2 / (size[0] * size[1]) * np.einsum("rjk,jkb->rb", misordered, apart)
                 rows.append(np.hstack([-delta, -np.eye(len(lists.queries))[[i] * len(delta)]]))
