@@ -94,7 +94,7 @@ def fit_slowly(folder, out, n_epochs):
 
 
 def encode_slowly(hasher, data, out, batch_size, log):
-    """Encode a memmap on a slow machine, and log the number of samples after each slice that was not finished before."""
+    """Encode a memmap on a slow machine, and log the samples after each slice that was not finished before."""
     import numpy as np
 
     from skhash.persistence import load

@@ -5,6 +5,7 @@ import inspect
 import re
 
 import pytest
+from sklearn.utils import get_tags
 
 from skhash.registry import METHODS
 
@@ -24,7 +25,7 @@ def hasher_class(method):
 def test_what_a_method_learns_from(method, hasher_class):
     """tests/comparison/test_methods.py fits each method to see whether it needs labels."""
     assert method.learns_from in {"labels", "relevance", "samples"}
-    assert (method.learns_from != "samples") == hasher_class()._supervised
+    assert (method.learns_from != "samples") == get_tags(hasher_class()).target_tags.required
     assert method.needs_labels == (method.learns_from == "labels")
     assert method.family in FAMILIES
 

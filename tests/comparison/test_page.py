@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.metadata import version
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from skhash import __version__
-from skhash.comparison import _page, compare, write_report
+from skhash.comparison import compare, write_report
 from skhash.datasets import Protocol
 
 
@@ -44,7 +45,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def without_pictures(monkeypatch):
-    monkeypatch.setattr(_page, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from _helpers import without_times
 
-from skhash.comparison import compare, read_results, tuning
+from skhash import ITQCCAHasher
+from skhash.comparison import compare, read_results
 
 
 def test_results_are_those_of_every_method_on_every_split(results):
@@ -86,17 +87,18 @@ def test_other_settings_are_computed_and_fresh_computes_all(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from skhash.comparison import compare, read_results, tuning
+from skhash import ITQCCAHasher
+from skhash.comparison import compare, read_results
 
-evaluate, done = tuning._evaluate, []
+fit, done = ITQCCAHasher.fit, []
 
-def evaluate_or_die(*args):
-    if len(done) == 5:
+def fit_or_die(self, *args):
+    if len(done) == 6:  # four candidates and the best one of them, and a candidate of the second seed
         os.kill(os.getpid(), signal.SIGKILL)
-    done.append(args)
-    return evaluate(*args)
+    done.append(self)
+    return fit(self, *args)
 
-tuning._evaluate = evaluate_or_die
+ITQCCAHasher.fit = fit_or_die
 compare(methods=["lsh", "itq-cca"], nbits=[8], n_seeds=2, tune=4, folder=sys.argv[1])
 """
 
@@ -108,12 +110,12 @@ def test_a_killed_run_continues_where_it_stopped(tmp_path, monkeypatch):
     assert stored == {("lsh", 0), ("itq-cca", 0), ("lsh", 1)}
     assert not list(tmp_path.rglob("*.part"))
 
-    evaluated, evaluate = [], tuning._evaluate
-    monkeypatch.setattr(tuning, "_evaluate", lambda *args: evaluated.append(args[1]) or evaluate(*args))
+    ridges, fit = [], ITQCCAHasher.fit
+    monkeypatch.setattr(ITQCCAHasher, "fit", lambda self, *args: ridges.append(self.ridge) or fit(self, *args))
     options = {"methods": ["lsh", "itq-cca"], "nbits": [8], "n_seeds": 2, "tune": 4}
     results = compare(**options, folder=tmp_path)[0]
-    assert len(evaluated) == 3  # of four candidates of the second seed, one had been evaluated
-    assert {} not in evaluated
+    assert len(ridges) == 3 + 1  # of four candidates of the second seed, the default had been evaluated
+    assert ITQCCAHasher().ridge not in ridges[:3]
     assert without_times(results) == without_times(compare(**options)[0])
 
 

@@ -1,5 +1,6 @@
 """Indexes in files: what comes back, that codes are mapped, and what is refused."""
 
+import os
 import sys
 import tracemalloc
 from pathlib import Path
@@ -18,7 +19,6 @@ from skhash import ITQHasher, PCAHasher, StructHashHasher
 from skhash.codes import pack
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
-from skhash.persistence import _indexes as indexes_module
 from skhash.persistence import load, save
 
 ITQ = ITQHasher(20, random_state=0)
@@ -194,26 +194,49 @@ def test_forged_indexes_are_refused(edited, change, match):
     assert str(caught.value).startswith(str(caught.value.path))
 
 
-def test_a_flipped_bit_of_the_codes(tmp_path, few, monkeypatch):
+def flip(path):
+    """Flip a bit of the codes in a file."""
+    with open(path, "r+b") as file:
+        file.seek(8 + int.from_bytes(file.read(8), "little"))  # the codes come first
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_a_flipped_bit_of_the_codes(tmp_path, few):
     path = tmp_path / "index"
     index = HammingNeighbors(ITQ).fit(few.X)
     save(index, path)
-    data = bytearray(path.read_bytes())
-    data[8 + int.from_bytes(data[:8], "little")] ^= 1  # the codes come first
-    path.write_bytes(bytes(data))
+    flip(path)
     for check_codes in (None, True):
         with pytest.raises(InvalidFileError, match="the checksum of its codes is not that"):
             load(path, check_codes=check_codes)
     assert (load(path, check_codes=False).codes_ != index.codes_).sum() == 1
-    monkeypatch.setattr(indexes_module, "MAX_CHECKED", index.codes_.nbytes - 1)
+
+
+def test_codes_beyond_16_mib_are_compared_on_demand_only(tmp_path):
+    path = tmp_path / "index"
+    index = HammingNeighbors(nbits=8192).fit(np.random.default_rng(0).integers(0, 256, (16_400, 1024), dtype=np.uint8))
+    assert index.codes_.nbytes > 2**24
+    save(index, path)
+    flip(path)
     assert (load(path).codes_ != index.codes_).sum() == 1
+    with pytest.raises(InvalidFileError, match="the checksum of its codes is not that"):
+        load(path, check_codes=True)
 
 
 def test_a_file_that_is_replaced_while_it_is_read(tmp_path, few, monkeypatch):
-    path, other = tmp_path / "index", HammingNeighbors(ITQ).fit(few.X[:50])
+    path, others = tmp_path / "index", [HammingNeighbors(ITQ).fit(few.X[:50])]
     save(HammingNeighbors(ITQ).fit(few.X), path)
-    read_arrays = indexes_module.map_tensors
-    monkeypatch.setattr(indexes_module, "map_tensors", lambda *a: (save(other, path), read_arrays(*a))[1])
+    open_file = open
+
+    def replace_and_open(file, *mode, **options):
+        """After its header is read, the file is opened again for the codes."""
+        if file == path and others:
+            save(others.pop(), path)
+        return open_file(file, *mode, **options)
+
+    monkeypatch.setattr("builtins.open", replace_and_open)
     with pytest.raises(InvalidFileError, match="was replaced while it was read"):
         load(path)
 

@@ -1,7 +1,10 @@
-"""The default values of parameters that are None, and the table of them in each docstring."""
+"""The default values of parameters that are None are those of the table in each docstring."""
 
+import ast
 import inspect
+import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,13 +17,34 @@ from skhash.affinity import DistanceAffinity
 from skhash.hashers.deep import DeepHasher
 
 HASHERS = [name for name in skhash.hashers.__all__ if issubclass(getattr(skhash, name), DeepHasher)]
-RECIPES = [(name, kind) for name in HASHERS for kind in getattr(skhash, name)._recipes]
+
+
+def table(name):
+    """The rows of the table in a docstring, by their first cells: the values by the heads of their columns."""
+    lines = iter(inspect.getdoc(getattr(skhash, name)).splitlines())
+    heads = next(re.split(r"\s{2,}", line) for line in lines if line.startswith("hasher "))
+    rows = [re.split(r"\s{2,}", line) for line in itertools.takewhile(lambda line: line[:3] != "===", list(lines)[1:])]
+    return {kind: dict(zip(heads[1:], map(value_of, cells), strict=True)) for kind, *cells in rows}
+
+
+def value_of(cell):
+    try:
+        return ast.literal_eval(cell)
+    except ValueError:
+        return cell
+
+
+RECIPES = [(name, kind) for name in HASHERS for kind in table(name)]
+
+
+def is_deep(kind):
+    return kind == "any backbone" or kind.startswith("deep")
 
 
 def settings(name, kind, n=40, n_features=20, **params):
     """The settings of a hasher of this kind after the first epoch of a fit."""
     X, y = np.random.default_rng(0).normal(size=(n, n_features)), np.arange(n) % 4
-    params["backbone"] = "mlp" if kind.startswith("deep") else None
+    params["backbone"] = "mlp" if is_deep(kind) else None
     if "relevance" in kind:
         params["affinity"] = "auto"
     if kind in ("ap", "ndcg", "fastap"):
@@ -34,11 +58,12 @@ def settings(name, kind, n=40, n_features=20, **params):
 @pytest.mark.parametrize(("name", "kind"), RECIPES)
 def test_parameters_that_are_none_take_their_defaults(name, kind):
     Hasher = getattr(skhash, name)
-    expected = dict(zip(Hasher._settings, Hasher._recipes[kind], strict=True))
+    expected = table(name)[kind]
+    rate = expected.pop("learning_rate (sgd)")
     n_epochs = math.ceil(expected.pop("n_steps") / math.ceil(40 / expected["batch_size"]))
-    fewest, most = Hasher._n_epochs_range
+    fewest, most = map(int, re.search(r"between (\d+) and (\d+) epochs", Hasher.__doc__).groups())
     expected["n_epochs"] = min(max(n_epochs, fewest), most)
-    noise = 4 * 20 / 40 if kind.startswith("deep") else min(3 * 20 / 40, 0.6)
+    noise = 4 * 20 / 40 if is_deep(kind) else min(3 * 20 / 40, 0.6)
     default = inspect.signature(Hasher).parameters["input_dropout"].default
     default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
     expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
@@ -46,18 +71,8 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     if name == "NSHHasher":
         expected["own_view"] = "sorted"  # unless the user gives an augmentation
     assert settings(name, kind) == expected
-    sgd = {"learning_rate": Hasher._sgd_rates[kind], "weight_decay": 5e-4}
+    sgd = {"learning_rate": rate, "weight_decay": 5e-4}
     assert settings(name, kind, optimizer="sgd") == expected | sgd
-
-
-@pytest.mark.parametrize("name", HASHERS)
-def test_the_docstring_has_the_table(name):
-    Hasher = getattr(skhash, name)
-    assert "{" not in Hasher.__doc__
-    rows = [line.split() for line in Hasher.__doc__.splitlines()]
-    for kind, values in Hasher._recipes.items():
-        label = "any backbone" if kind == "deep" else kind
-        assert [*label.split(), *map(str, values), str(Hasher._sgd_rates[kind])] in rows
 
 
 @pytest.mark.parametrize(("n", "n_epochs"), [(20, 125), (4 * 40, 63), (4 * 100, 30)])
@@ -67,7 +82,7 @@ def test_steps_make_a_bounded_number_of_epochs(n, n_epochs):
 
 def test_noise_is_bounded():
     assert settings("TALRHasher", "ap", 20, 60)["input_dropout"] == pytest.approx(0.375)  # p / (1 - p) = 0.6
-    assert settings("TALRHasher", "deep", 20, 60)["input_dropout"] == 0.75  # p / (1 - p) = 3
+    assert settings("TALRHasher", "any backbone", 20, 60)["input_dropout"] == 0.75  # p / (1 - p) = 3
 
 
 def test_given_values_are_used():

@@ -2,16 +2,22 @@
 
 import numpy as np
 import pytest
+from sklearn.utils import get_tags
 
 import skhash
 from skhash import ITQHasher
 from skhash.hashers.deep import DeepHasher
 
 HASHERS = [getattr(skhash, name) for name in skhash.hashers.__all__]
+HASHERS = [cls for cls in HASHERS if issubclass(cls, DeepHasher) and get_tags(cls()).target_tags.required]
 OWN_TESTS = ("HashNetHasher", "TALRHasher")  # their test files show that they learn, and they take longest
 every_hasher = pytest.mark.parametrize(
     "Hasher",
-    [cls for cls in HASHERS if issubclass(cls, DeepHasher) and cls()._supervised and cls.__name__ not in OWN_TESTS],
+    [
+        cls
+        for cls in HASHERS
+        if issubclass(cls, DeepHasher) and get_tags(cls()).target_tags.required and cls.__name__ not in OWN_TESTS
+    ],
 )
 
 
