@@ -1,4 +1,5 @@
 import copy
+import re
 import warnings
 
 import numpy as np
@@ -324,3 +325,15 @@ def test_neighbor_affinity_takes_the_first_of_equal_items_in_metrics_too():
 def test_neighbor_affinity_refuses(options, message):
     with pytest.raises(ValueError, match=message):
         NeighborAffinity(**options)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+def test_metrics_of_neighbors(metric):
+    assert NeighborAffinity(3, metric=metric)(np.eye(4), np.eye(4)).sum() == 12
+
+
+@pytest.mark.parametrize("metric", ["l2", "Cosine", None, 1])
+def test_other_metrics_of_neighbors_are_refused(metric):
+    message = f"`metric` must be one of 'euclidean', 'cosine', 'inner'. Got {metric!r} instead."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        NeighborAffinity(3, metric=metric)
