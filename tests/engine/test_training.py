@@ -1,6 +1,7 @@
-"""The training loop, without hashing."""
+"""The training loop, without hashing; its steps by hand and its compiled steps, against those of torch."""
 
 import random
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from _helpers import global_states
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from skhash.engine import Encoder, Objective, Schedule, Trainer, seeded
+from skhash.engine import ArraySubset, DatasetArray, Encoder, Objective, Schedule, Trainer, seeded, training
+from skhash.engine.training import is_by_hand, stepper
 
 CPU = torch.device("cpu")
 
@@ -167,3 +169,158 @@ def test_an_objective_says_what_it_must():
 def test_weights_that_the_last_step_makes_infinite():
     with pytest.raises(FloatingPointError, match=r"weights must be finite. Got NaN or infinity in epoch 1. Lower"):
         train(n=10, n_epochs=1, learning_rate=3e38, optimizer="sgd")
+
+
+# --- gradients by hand, against those of the graph
+
+
+class Squares(Objective):
+    """Mean squared distance of the activations from the targets."""
+
+    def forward(self, encoder, X, targets, indices):
+        return ((encoder(X) - torch.from_numpy(targets)) ** 2).mean()
+
+
+class SquaresByHand(Squares):
+    def loss_by_hand(self, outputs, targets):
+        distances = outputs - targets
+        return float((distances**2).mean()), 2 * distances / distances.size
+
+
+def train_on_squares(objective, X, n_epochs=3, optimizer="adam", p=0.3):
+    n = len(X)
+    targets = np.random.default_rng(1).normal(size=(n, 3)).astype(np.float32)
+    with seeded(0, CPU):
+        encoder = Encoder(X.shape[1:], 3, input_dropout=p)
+        encoder.set_statistics(X)
+        schedule = Schedule(n_epochs=n_epochs, batch_size=8, learning_rate=0.03, optimizer=optimizer, weight_decay=0.1)
+        trainer = Trainer(encoder, objective, X, targets, schedule, np.random.default_rng(0), CPU)
+        losses = [trainer.run_epoch() for _ in range(n_epochs)]
+        return trainer, losses, torch.rand(())
+
+
+def samples(kind):
+    X = np.random.default_rng(0).normal(2, 3, size=(25, 7))
+    if kind == "far":
+        X[:, 2] += 1e9
+    if kind == "read only":
+        X.flags.writeable = False
+    return {
+        "float32": X.astype(np.float32),
+        "columns": np.asfortranarray(X),
+        "subset": ArraySubset(X, np.arange(24, -1, -1)),
+        "dataset": DatasetArray([(row, 0) for row in X]),
+    }.get(kind, X)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("p", [0, 0.3])
+@pytest.mark.parametrize("kind", ["float64", "float32", "columns", "read only", "far", "subset", "dataset"])
+def test_gradients_by_hand_are_those_of_the_graph(kind, p, optimizer):
+    by_hand, losses, draw = train_on_squares(SquaresByHand(), samples(kind), optimizer=optimizer, p=p)
+    graph, expected, expected_draw = train_on_squares(Squares(), samples(kind), optimizer=optimizer, p=p)
+    assert is_by_hand(by_hand.encoder, by_hand.objective, None)
+    assert not is_by_hand(graph.encoder, graph.objective, None)
+    assert_allclose(losses, expected, rtol=1e-6)
+    for got, want in zip(by_hand.encoder.parameters(), graph.encoder.parameters(), strict=True):
+        assert_allclose(got.detach(), want.detach(), rtol=1e-5, atol=1e-6)
+        assert_allclose(got.grad, want.grad, rtol=1e-5, atol=1e-6)
+    assert draw == expected_draw  # both draw as much from the generator
+
+
+def test_a_checkpoint_continues_by_hand():
+    whole, *_ = train_on_squares(SquaresByHand(), samples("float64"), n_epochs=2)
+    again, *_ = train_on_squares(SquaresByHand(), samples("float64"), n_epochs=2)
+    state = deepcopy(again.state_dict())
+    state["n_epochs_done"] = 1
+    losses = []
+    for trainer in (whole, again):
+        trainer.load_state_dict(deepcopy(state))
+        with seeded(1, CPU):
+            losses.append(trainer.run_epoch())
+    assert losses[0] == losses[1]
+    assert torch.equal(whole.encoder.hash.weight, again.encoder.hash.weight)
+
+
+class WithParameter(SquaresByHand):
+    def __init__(self):
+        super().__init__()
+        self.center = nn.Parameter(torch.zeros(3))
+
+
+class OtherEncoder(Encoder):
+    """Its forward could do anything."""
+
+
+@pytest.mark.parametrize(
+    ("encoder", "objective", "augment", "expected"),
+    [
+        (Encoder(4, 3), SquaresByHand(), None, True),
+        (Encoder(4, 3), Squares(), None, False),
+        (Encoder(4, 3), WithParameter(), None, False),
+        (Encoder(4, 3), SquaresByHand(), torch.sin, False),
+        (Encoder(4, 3, "mlp"), SquaresByHand(), None, False),
+        (Encoder(4, 3, nn.Linear(4, 4)), SquaresByHand(), None, False),
+        (Encoder((1, 2, 2), 3), SquaresByHand(), None, False),
+        (Encoder(4, 3, batch_norm=True), SquaresByHand(), None, False),
+        (Encoder(4, 3, n_directions=2), SquaresByHand(), None, False),
+        (Encoder(4, 3).to("meta"), SquaresByHand(), None, False),
+        (OtherEncoder(4, 3), SquaresByHand(), None, False),
+    ],
+)
+def test_only_linear_encoders_with_known_derivatives_go_by_hand(encoder, objective, augment, expected):
+    assert is_by_hand(encoder, objective, augment) is expected
+
+
+# --- compiled steps of AdamW, against those of torch
+
+
+def some_parameters():
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(*shape, generator=generator).requires_grad_() for shape in ((5, 3), (5,), (2,))]
+
+
+def train_by_steps(tensors, is_built_in, n_steps=30):
+    matrix, bias, unused = tensors
+    groups = [{"params": [matrix], "weight_decay": 0.3}, {"params": [bias, unused], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.1, fused=True)
+    step = stepper(optimizer, is_built_in)
+    X = torch.randn(n_steps, 8, 3, generator=torch.Generator().manual_seed(1))
+    for i in range(n_steps):
+        matrix.grad = bias.grad = None
+        (torch.tanh(X[i] @ matrix.T + bias) ** 3).mean().backward()
+        unused.grad = torch.ones(2) if i in (0, 5) else None
+        step()
+    return optimizer
+
+
+def test_compiled_steps_are_those_of_torch():
+    ours, theirs = some_parameters(), some_parameters()
+    optimizer, expected = train_by_steps(ours, True), train_by_steps(theirs, False)
+    for got, want in zip(ours, theirs, strict=True):
+        assert_allclose(got.detach(), want.detach(), rtol=1e-5, atol=1e-6)
+    got, want = (list(other.state_dict()["state"].values()) for other in (optimizer, expected))
+    for a, b in zip(got, want, strict=True):
+        assert a.keys() == b.keys()
+        assert [a[name].dtype for name in a] == [b[name].dtype for name in b]
+        assert_array_equal(a["step"], b["step"])
+        assert_allclose(a["exp_avg_sq"], b["exp_avg_sq"], rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("reason", ["given", "large", "double"])
+def test_other_steps_are_those_of_the_optimizer(monkeypatch, reason):
+    if reason == "large":
+        monkeypatch.setattr(training, "N_MAX_VALUES", 10)
+    values = torch.zeros(11, dtype=torch.float64 if reason == "double" else torch.float32)
+    optimizer = torch.optim.AdamW([values])
+    assert stepper(optimizer, reason != "given") == optimizer.step
+
+
+def test_compiled_steps_learn():
+    target = np.array([3.0, -2.0], dtype=np.float32)
+    values = torch.zeros(2, requires_grad=True)
+    step = stepper(torch.optim.AdamW([values], lr=0.1, weight_decay=0), True)
+    for _ in range(300):
+        values.grad = values.detach() - torch.from_numpy(target)
+        step()
+    assert_allclose(values.detach(), target, atol=0.01)
