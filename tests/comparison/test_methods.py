@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from _helpers import history_of
+from sklearn.utils import Bunch
 
 from skhash import hashers
-from skhash.affinity import DistanceAffinity
+from skhash.affinity import ClassAffinity, DistanceAffinity, fit_affinity, resolve_affinity
 from skhash.comparison import GROUPS, VARIANTS, expand_methods, make_hasher
-from skhash.comparison.tuning import _centers, _draw_parameters, _fitted_value, _scale
+from skhash.comparison.tuning import tune
 from skhash.registry import METHODS as REGISTERED
 from skhash.registry import LogUniform
 
@@ -51,33 +53,49 @@ def quick_hasher(name, affinity):
 def test_methods_that_need_labels_are_marked_and_search_spaces_fit(name):
     method = REGISTERED[name]
     X = np.random.default_rng(0).standard_normal((120, 6)).astype(np.float32)
-    affinity, y = DistanceAffinity(percentiles=(30,), levels=(1,)), X
+    affinity, y = DistanceAffinity(percentiles=(50,), levels=(1,)), X
     if method.needs_labels:
         with pytest.raises(ValueError, match="labels"):
             quick_hasher(method.class_name, affinity).fit(X, X)
         affinity, y = "auto", (X[:, 0] > 0).astype(int)
-    hasher = quick_hasher(method.class_name, affinity).fit(X, y)
+    data = Bunch(X_train=X, y_train=y, affinity=fit_affinity(resolve_affinity(affinity, y), y))
     space = method.search_space
-    centers = _centers(hasher, space)
+    candidates = tune(lambda **given: quick_hasher(method.class_name, affinity).set_params(**given), space, data, 3)
+    centers = candidates[0].centers
     assert set(centers) == {name for name, values in space.items() if isinstance(values, LogUniform)}
     assert all(center > 0 for center in centers.values())
-    for draw in _draw_parameters(space, 10, 0):
-        chosen = {name: _scale(centers[name], v) if name in centers else v for name, v in draw.items()}
-        hasher.set_params(**chosen)._validate_params()
+    assert [candidate.error for candidate in candidates] == [None] * len(candidates)
 
 
 @pytest.mark.parametrize("name", ["structhash", "cghash"])
 def test_the_ridge_is_searched_around_that_of_kernels(name):
     method = REGISTERED[name]
-    assert method.search_space["ridge"].center == getattr(hashers, method.class_name)._default_ridges["kernel"]
+    X = np.random.default_rng(0).standard_normal((40, 6))
+    y, ridges = np.arange(40) % 4, (None, method.search_space["ridge"].center)
+    default, center = (quick_hasher(method.class_name, "auto").set_params(ridge=ridge).fit(X, y) for ridge in ridges)
+    assert history_of(default) == history_of(center)
 
 
-def test_a_fitted_value_is_found_wherever_a_hasher_stores_it():
-    hasher = hashers.KSHHasher(nbits=4).fit([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1])
-    assert (_fitted_value(hasher, "gamma"), _fitted_value(hasher, "n_anchors")) == (hasher.gamma_, 300)
+def tune_ksh(space, **options):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    data = Bunch(X_train=X, y_train=(X[:, 0] > 0).astype(int), affinity=ClassAffinity())
+    return tune(lambda **given: hashers.KSHHasher(4, n_iter=1, **options).set_params(**given), space, data, 5)
+
+
+def test_candidates_lie_around_what_a_hasher_stores():
+    candidates = tune_ksh({"gamma": LogUniform(2), "n_anchors": LogUniform(2)}, random_state=0)
+    assert candidates[0].centers["n_anchors"] == 300
+    assert candidates[0].centers["gamma"] > 0
+    for candidate in candidates[1:]:
+        for name, value in candidate.parameters.items():
+            assert 0.49 <= value / candidates[0].centers[name] <= 2.01
+        assert type(candidate.parameters["n_anchors"]) is int
+        assert candidate.parameters["gamma"] == float(f"{candidate.parameters['gamma']:.3g}")
+    few = [candidate.parameters["n_anchors"] for candidate in tune_ksh({"n_anchors": LogUniform(10, center=1)})[1:]]
+    assert min(few) == 1
+    assert all(type(n) is int for n in few)
+
+
+def test_a_parameter_that_a_hasher_does_not_store_has_no_center():
     with pytest.raises(LookupError, match="KSHHasher does not store its value of random_state"):
-        _fitted_value(hasher, "random_state")
-
-
-def test_scaled_values_have_three_digits_and_ints_stay_ints():
-    assert (_scale(300, 0.5), _scale(0.1, 1.23456), _scale(1, 0.1)) == (150, 0.123, 1)
+        tune_ksh({"random_state": LogUniform(2)})

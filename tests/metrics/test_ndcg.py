@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 from skhash.metrics import RelevanceHistogram, ndcg
-from skhash.metrics.ndcg import _TABLE
 
+TABLE = 2**20  # discounts are summed one by one up to this rank
 cutoffs = st.none() | st.integers(1, 10)
 
 
@@ -73,10 +73,10 @@ def test_soft_counts_interpolate_the_sum_of_discounts(discount, k):
 def test_ranks_beyond_the_table_are_summed_as_well(discount):
     shift, n, largest = int(discount == "log2"), 1_500_000, 10**12
     discounts = 1 / np.log2(np.maximum(np.arange(1, n + 1) + shift, 2))
-    few, table, many = (math.fsum(discounts[:x]) for x in (1000, _TABLE, n))
+    few, table, many = (math.fsum(discounts[:x]) for x in (1000, TABLE, n))
     with mpmath.workdps(30):  # by more terms of Euler and Maclaurin
-        all_discounts = table + float(mpmath.sumem(lambda t: mpmath.ln2 / mpmath.log(t + shift), [_TABLE + 1, largest]))
-    for n_items, expected in [(_TABLE, table), (n, many), (largest, all_discounts)]:
+        all_discounts = table + float(mpmath.sumem(lambda t: mpmath.ln2 / mpmath.log(t + shift), [TABLE + 1, largest]))
+    for n_items, expected in [(TABLE, table), (n, many), (largest, all_discounts)]:
         H = RelevanceHistogram(np.array([[[n_items - 1000, 1000]]]), np.array([0, 1]))  # one tie
         assert ndcg(H, discount=discount) == pytest.approx(1000 / n_items * expected / few, rel=1e-12)
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from _helpers import Overflowing
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from torch import nn
 
 from skhash import TALRHasher
+from skhash.engine import Encoder
 
 quick = partial(TALRHasher, nbits=16, n_epochs=3, batch_size=100, random_state=0)
 
@@ -31,6 +32,18 @@ def backbone():
 def test_mlp_backbone(digits):
     hasher = quick(backbone="mlp", learning_rate=1e-3, n_epochs=6).fit(digits.X, digits.y)
     assert hasher.score(digits.X_query, digits.y_query) > 0.5
+
+
+def test_many_samples_have_the_activations_of_the_encoder():
+    X = np.random.default_rng(0).normal(size=(5000, 4))
+    hasher = quick(nbits=3, backbone="mlp", n_epochs=1, input_dropout=0.5).fit(X, X[:, 0] > 0)
+    encoder = Encoder(4, 3, "mlp")
+    encoder.load_state_dict({name: torch.from_numpy(value) for name, value in hasher.weights_.items()})
+    with torch.no_grad():
+        expected = encoder.eval()(encoder.read(X, slice(None))).numpy()
+    activations = hasher.project(X)
+    assert activations.dtype == np.float32
+    assert_allclose(activations, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_module_is_copied(digits, backbone):
