@@ -17,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from skhash.engine import Trainer
-from skhash.hashers.deep import DeepHasher
 
 META, FAKE_GPU = "meta", "cuda:0"
 aten = torch.ops.aten
@@ -148,22 +147,6 @@ def fake_device(device):
             stack.enter_context(patch.object(torch.__future__, overwrites, lambda: True))
             stack.enter_context(torch.no_grad())
         yield stack.enter_context(DeviceRecorder(mode))
-
-
-def trainer_of(monkeypatch, hasher, X, y):
-    """The trainer that `fit` would run, on the CPU."""
-    found = []
-
-    def stop(self, trainer, *others):
-        found.append(trainer)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as changed:
-        changed.setattr(DeepHasher, "_fit_loop", stop)
-        try:
-            hasher.set_params(device="cpu").fit(X, y)
-        except KeyboardInterrupt:
-            return found[0]
 
 
 def on_device(trainer, device):

@@ -15,6 +15,7 @@ import traceback
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ import skhash
 from skhash import CGHashHasher, StructHashHasher, persistence
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
 from skhash.datasets import PROTOCOLS
+from skhash.engine import Trainer
 
 # Options that make a hasher quick, for the hashers that have them.
 QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
@@ -204,6 +206,24 @@ def case_of(name):
 def draw(*shape, seed=0):
     """Normal values that depend on the seed only."""
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def trainer_of(hasher, X, y):
+    """The trainer that `fit` runs on the CPU, before its first epoch."""
+    stop = patch.object(Trainer, "run_epoch", autospec=True, side_effect=KeyboardInterrupt)
+    with stop as run_epoch, pytest.raises(KeyboardInterrupt):
+        hasher.set_params(device="cpu").fit(X, y)
+    return run_epoch.call_args.args[0]
+
+
+def objective_of(Hasher, affinity="auto", **params):
+    """The objective that a hasher of few bits minimizes."""
+    X, y = np.random.default_rng(0).normal(size=(12, WIDTH)), np.arange(12)
+    if isinstance(affinity, SharedLabelsAffinity):
+        y = np.eye(3, dtype=int)[y % 3]
+    elif affinity == "auto" or isinstance(affinity, ClassAffinity):
+        y = y % 3
+    return trainer_of(Hasher(NBITS, affinity=affinity, n_epochs=1, random_state=0, **params), X, y).objective
 
 
 def loss_of(objective, activations, y):

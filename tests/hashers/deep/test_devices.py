@@ -5,8 +5,8 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
-from _devices import FAKE_GPU, META, fake_device, run_step, trainer_of
-from _helpers import digit_images, quick
+from _devices import FAKE_GPU, META, fake_device, run_step
+from _helpers import digit_images, quick, trainer_of
 from numpy.testing import assert_allclose
 from scipy.special import expi
 from torch import nn
@@ -68,9 +68,9 @@ def test_every_deep_hasher_has_a_case():
 
 
 @pytest.mark.parametrize(("name", "options", "n_numbers"), CASES)
-def test_a_step_copies_numbers_back_and_nothing_else(monkeypatch, digits, name, options, n_numbers):
+def test_a_step_copies_numbers_back_and_nothing_else(digits, name, options, n_numbers):
     y = digits.X[:60] if "affinity" in options else digits.y[:60]
-    trainer = trainer_of(monkeypatch, quick(name, **options), digits.X[:60], y)
+    trainer = trainer_of(quick(name, **options), digits.X[:60], y)
     on_meta, on_gpu = (run_step(trainer, device, N) for device in (META, FAKE_GPU))
     for recorder in (on_meta, on_gpu):
         assert recorder.to_cpu() == [()] * n_numbers
@@ -81,18 +81,18 @@ def test_a_step_copies_numbers_back_and_nothing_else(monkeypatch, digits, name, 
     assert ("scatter_add_" in on_meta.operations) >= counts_softly
 
 
-def test_images(monkeypatch):
+def test_images():
     X, y = digit_images(np.uint8)
     hasher = quick("TALRHasher", backbone="conv", augment=lambda batch: batch.flip(-1))
-    trainer = trainer_of(monkeypatch, hasher, X, y)
+    trainer = trainer_of(hasher, X, y)
     for device in (META, FAKE_GPU):
         recorder = run_step(trainer, device, N)
         assert recorder.to_cpu() == [(), ()]
         assert recorder.from_cpu()[0] == (N, *X.shape[1:])
 
 
-def test_features_far_from_zero_copy_their_offset_once(monkeypatch, digits):
-    trainer = trainer_of(monkeypatch, quick("HashNetHasher"), digits.X[:60] + 1e6, digits.y[:60])
+def test_features_far_from_zero_copy_their_offset_once(digits):
+    trainer = trainer_of(quick("HashNetHasher"), digits.X[:60] + 1e6, digits.y[:60])
     assert trainer.encoder.offset is not None
     with fake_device(META) as recorder:
         encoder = trainer.encoder.to(META)
@@ -132,13 +132,13 @@ class Planted(nn.Module):
         return self.change(self.linear(X))
 
 
-def planted(monkeypatch, digits, change):
-    return trainer_of(monkeypatch, quick("HashNetHasher", backbone=Planted(change)), digits.X[:60], digits.y[:60])
+def planted(digits, change):
+    return trainer_of(quick("HashNetHasher", backbone=Planted(change)), digits.X[:60], digits.y[:60])
 
 
 @pytest.mark.parametrize("device", [META, FAKE_GPU])
-def test_a_planted_copy_is_seen(monkeypatch, digits, device):
-    trainer = planted(monkeypatch, digits, lambda X: X.cpu().to(X.device))
+def test_a_planted_copy_is_seen(digits, device):
+    trainer = planted(digits, lambda X: X.cpu().to(X.device))
     recorder = run_step(trainer, device, N)
     assert (N, 16) in recorder.to_cpu()
     assert (N, 16) in recorder.from_cpu()
@@ -146,11 +146,11 @@ def test_a_planted_copy_is_seen(monkeypatch, digits, device):
 
 @pytest.mark.parametrize("device", [META, FAKE_GPU])
 @pytest.mark.parametrize("change", [lambda X: X * torch.ones(16), lambda X: X[torch.arange(len(X))]])
-def test_a_planted_tensor_of_the_cpu_is_refused_unless_it_is_a_scalar(monkeypatch, digits, device, change):
-    trainer = planted(monkeypatch, digits, change)
+def test_a_planted_tensor_of_the_cpu_is_refused_unless_it_is_a_scalar(digits, device, change):
+    trainer = planted(digits, change)
     with pytest.raises(AssertionError, match=f"mixes tensors of cpu and {device}|mixes tensors of {device} and cpu"):
         run_step(trainer, device, N)
-    assert run_step(planted(monkeypatch, digits, lambda X: X * torch.tensor(2.0)), device, N).to_cpu() == []
+    assert run_step(planted(digits, lambda X: X * torch.tensor(2.0)), device, N).to_cpu() == []
 
 
 def test_series_of_the_logarithmic_integral():

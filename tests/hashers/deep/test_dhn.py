@@ -4,11 +4,21 @@ import math
 
 import pytest
 import torch
-from _helpers import CASES, NBITS, case_of, draw, finite_at_extremes, has_right_gradients, loss_of, mean, pairwise
+from _helpers import (
+    CASES,
+    NBITS,
+    case_of,
+    draw,
+    finite_at_extremes,
+    has_right_gradients,
+    loss_of,
+    mean,
+    objective_of,
+    pairwise,
+)
 
 from skhash import DHNHasher
 from skhash.affinity import ClassAffinity
-from skhash.hashers.deep.dhn import _DHNObjective
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -18,16 +28,17 @@ def test_the_loss_is_the_double_loop(case):
     z = torch.tanh(f).tolist()
     prior = mean(math.log(math.cosh(abs(a) - 1)) for row in z for a in row)
     expected = pairwise(z, similar) + 0.3 * prior
-    assert loss_of(_DHNObjective(affinity, 0.3), f, y).item() == pytest.approx(expected, abs=1e-12)
+    objective = objective_of(DHNHasher, affinity, quantization_weight=0.3)
+    assert loss_of(objective, f, y).item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
 def test_gradients(case):
-    assert has_right_gradients(lambda affinity: _DHNObjective(affinity, 0.3), case)
+    assert has_right_gradients(lambda affinity: objective_of(DHNHasher, affinity, quantization_weight=0.3), case)
 
 
 def test_extreme_activations_stay_finite():
-    assert finite_at_extremes(_DHNObjective(ClassAffinity(), 1.0))
+    assert finite_at_extremes(objective_of(DHNHasher, ClassAffinity(), quantization_weight=1.0))
 
 
 def test_the_weight_of_the_prior_matters(digits):

@@ -9,13 +9,13 @@ from _helpers import (
     finite_at_extremes,
     has_right_gradients,
     loss_of,
+    objective_of,
     pairwise,
     squared_gap,
 )
 
 from skhash import DPSHHasher
 from skhash.affinity import ClassAffinity
-from skhash.hashers.deep._objectives import PairwiseObjective
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -23,16 +23,17 @@ def test_the_loss_is_the_double_loop(case):
     y, affinity, similar = case_of(case)
     u = 1.5 * draw(len(y), NBITS)
     expected = pairwise(u.tolist(), similar) + 0.3 * squared_gap(u.tolist())
-    assert loss_of(PairwiseObjective(affinity, 0.3), u, y).item() == pytest.approx(expected, abs=1e-12)
+    objective = objective_of(DPSHHasher, affinity, quantization_weight=0.3)
+    assert loss_of(objective, u, y).item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
 def test_gradients(case):
-    assert has_right_gradients(lambda affinity: PairwiseObjective(affinity, 0.3), case)
+    assert has_right_gradients(lambda affinity: objective_of(DPSHHasher, affinity, quantization_weight=0.3), case)
 
 
 def test_extreme_activations_stay_finite():
-    assert finite_at_extremes(PairwiseObjective(ClassAffinity(), 1.0))
+    assert finite_at_extremes(objective_of(DPSHHasher, ClassAffinity(), quantization_weight=1.0))
 
 
 def test_the_weight_of_the_penalty_matters(digits):

@@ -16,13 +16,13 @@ from _helpers import (
     has_right_gradients,
     loss_of,
     mean,
+    objective_of,
     softplus,
     squared_gap,
 )
 
 from skhash import DTSHHasher
 from skhash.affinity import ClassAffinity
-from skhash.hashers.deep.dtsh import _DTSHObjective
 
 
 def triplets(u, similar, margin):
@@ -36,22 +36,27 @@ def test_the_loss_is_the_triple_loop(case):
     y, affinity, similar = case_of(case)
     u = 1.5 * draw(len(y), NBITS, seed=2)
     expected = triplets(u.tolist(), similar, 2.5) + 0.3 * squared_gap(u.tolist())
-    assert loss_of(_DTSHObjective(affinity, 0.3, 2.5), u, y).item() == pytest.approx(expected, abs=1e-12)
+    assert loss_of(
+        objective_of(DTSHHasher, affinity, quantization_weight=0.3, margin=2.5), u, y
+    ).item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
 def test_gradients(case):
-    assert has_right_gradients(lambda affinity: _DTSHObjective(affinity, 0.3, 2.5), case)
+    assert has_right_gradients(
+        lambda affinity: objective_of(DTSHHasher, affinity, quantization_weight=0.3, margin=2.5), case
+    )
 
 
 def test_extreme_activations_stay_finite():
-    assert finite_at_extremes(_DTSHObjective(ClassAffinity(), 1.0, 32.0))
+    assert finite_at_extremes(objective_of(DTSHHasher, ClassAffinity(), quantization_weight=1.0, margin=32.0))
 
 
 def test_a_part_of_many_triplets_is_drawn():
     y = np.repeat([0, 1], 8)
     u = draw(16, NBITS, seed=7)
-    full, part = _DTSHObjective(ClassAffinity(), 0.0, 2.0), _DTSHObjective(ClassAffinity(), 0.0, 2.0, max_triplets=64)
+    full, part = (objective_of(DTSHHasher, ClassAffinity(), quantization_weight=0.0, margin=2.0) for _ in range(2))
+    part.max_triplets = 64
     torch.manual_seed(0)
     losses = [loss_of(part, u, y).item() for _ in range(300)]
     assert len(set(losses)) > 100

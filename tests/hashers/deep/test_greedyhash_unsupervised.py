@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from _helpers import cosine, draw, mean
+from _helpers import cosine, draw, mean, objective_of
 from torch import nn
 
-from skhash.hashers.deep.greedyhash_unsupervised import _CosineObjective
+from skhash import UnsupervisedGreedyHashHasher
 
 N, NBITS, WEIGHT = 6, 4, 0.3
 
@@ -23,7 +23,7 @@ class Given(nn.Module):
 
 
 def loss_of(u, X, weight=WEIGHT):
-    return _CosineObjective(weight)(Given(u), X, None, np.arange(len(X)))
+    return objective_of(UnsupervisedGreedyHashHasher, quantization_weight=weight)(Given(u), X, None, np.arange(len(X)))
 
 
 @pytest.mark.parametrize("shape", [(N, 3), (N, 1, 2, 2)], ids=["vectors", "images"])
@@ -52,7 +52,7 @@ def test_gradients_pass_the_sign():
 
     assert torch.autograd.gradcheck(smooth, (codes,))
     torch.testing.assert_close(through, torch.autograd.grad(smooth(codes), codes)[0])
-    objective = _CosineObjective(1.0)
+    objective = objective_of(UnsupervisedGreedyHashHasher, quantization_weight=1.0)
     assert torch.autograd.gradcheck(objective.penalty, (u,))
 
 

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from _helpers import objective_of
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
 from skhash import HashNetHasher
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity
 from skhash.hashers.deep import hashnet
-from skhash.hashers.deep.hashnet import _HashNetObjective
 
 CLASSES = {
     "balanced": [0, 0, 1, 1, 2, 2, 3, 3],
@@ -48,7 +48,9 @@ def test_the_loss_of_classes_is_the_double_loop(case, class_ratio):
     y = np.array(CLASSES[case])
     g = np.tanh(np.random.default_rng(0).normal(size=(len(y), 5)))
     expected = likelihood(g, y[:, None] == y, np.ones((len(y), len(y))), 2.0, class_ratio)
-    value = _HashNetObjective(ClassAffinity(), 2.0, class_ratio).likelihood(torch.tensor(g), y)
+    value = objective_of(HashNetHasher, ClassAffinity(), scale=2.0, class_ratio=class_ratio).likelihood(
+        torch.tensor(g), y
+    )
     assert value.item() == pytest.approx(expected, abs=1e-12)
 
 
@@ -59,17 +61,19 @@ def test_the_loss_of_shared_labels_is_the_double_loop(similarity, class_ratio):
     jaccard = [[np.sum(a & b) / max(np.sum(a | b), 1) if similarity == "continuous" else 1.0 for b in y] for a in y]
     g = np.tanh(np.random.default_rng(1).normal(size=(len(y), 4)))
     expected = likelihood(g, (y @ y.T) > 0, jaccard, 0.7, class_ratio)
-    objective = _HashNetObjective(SharedLabelsAffinity(), 0.7, class_ratio, similarity)
+    objective = objective_of(
+        HashNetHasher, SharedLabelsAffinity(), scale=0.7, class_ratio=class_ratio, similarity=similarity
+    )
     assert objective.likelihood(torch.tensor(g), y).item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_continuous_similarity_takes_targets_as_the_affinity_does():
     y = np.array(LABELS)
     g = torch.tensor(np.tanh(np.random.default_rng(1).normal(size=(len(y), 4))))
-    shared = _HashNetObjective(SharedLabelsAffinity(), 1.0, similarity="continuous")
+    shared = objective_of(HashNetHasher, SharedLabelsAffinity(), scale=1.0, similarity="continuous")
     assert shared.likelihood(g, csr_array(y)).item() == shared.likelihood(g, y).item()
     classes = np.arange(len(y)) % 2
-    same = _HashNetObjective(ClassAffinity(), 1.0, similarity="continuous")
+    same = objective_of(HashNetHasher, ClassAffinity(), scale=1.0, similarity="continuous")
     assert same.likelihood(g, classes[:, None]).item() == same.likelihood(g, classes).item()
 
 
@@ -82,20 +86,22 @@ def test_continuous_similarity_of_graded_levels():
     levels = affinity(y, y)
     g = np.tanh(np.random.default_rng(2).normal(size=(4, 3)))
     expected = likelihood(g, levels > 0, levels / 3, 1.0, "batch")
-    value = _HashNetObjective(affinity, 1.0, similarity="continuous").likelihood(torch.tensor(g), y)
+    value = objective_of(HashNetHasher, affinity, scale=1.0, similarity="continuous").likelihood(torch.tensor(g), y)
     assert value.item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("similarity", ["binary", "continuous"])
 def test_gradients(similarity):
-    objective = _HashNetObjective(SharedLabelsAffinity(), 0.5, similarity=similarity, betas=(1.5,))
+    objective = objective_of(HashNetHasher, SharedLabelsAffinity(), scale=0.5, similarity=similarity)
     z = torch.tensor(np.random.default_rng(3).normal(size=(6, 4)), requires_grad=True)
     assert torch.autograd.gradcheck(lambda z: objective(lambda X: X, z, np.array(LABELS), np.arange(6)), (z,))
 
 
 def test_large_products_stay_finite():
     z = torch.full((4, 64), 50.0, requires_grad=True)
-    loss = _HashNetObjective(ClassAffinity(), 100.0)(lambda X: X, z, np.array([0, 0, 1, 1]), np.arange(4))
+    loss = objective_of(HashNetHasher, ClassAffinity(), scale=100.0)(
+        lambda X: X, z, np.array([0, 0, 1, 1]), np.arange(4)
+    )
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(z.grad).all()
@@ -112,7 +118,7 @@ def test_stages_close_the_gap(digits):
         assert entry["quantization_gap"] == pytest.approx(entry["relaxed_loss"] - entry["binary_loss"])
     assert abs(stages[-1]["quantization_gap"]) < 0.01 * stages[-1]["binary_loss"]
     codes = torch.tensor(hasher.transform(digits.X) * 2.0 - 1, dtype=torch.float64)
-    objective = _HashNetObjective(ClassAffinity(), 10 / 16)
+    objective = objective_of(HashNetHasher, ClassAffinity(), scale=10 / 16)
     assert stages[-1]["binary_loss"] == pytest.approx(objective.likelihood(codes, digits.y).item())
 
 

@@ -4,11 +4,21 @@ import math
 
 import pytest
 import torch
-from _helpers import CASES, NBITS, case_of, draw, finite_at_extremes, half_product, has_right_gradients, loss_of, mean
+from _helpers import (
+    CASES,
+    NBITS,
+    case_of,
+    draw,
+    finite_at_extremes,
+    half_product,
+    has_right_gradients,
+    loss_of,
+    mean,
+    objective_of,
+)
 
 from skhash import MIHashHasher
 from skhash.affinity import ClassAffinity
-from skhash.hashers.deep.mihash import _MIHashObjective
 
 
 def information(phi, similar, n_bins):
@@ -38,16 +48,18 @@ def test_the_loss_is_the_information_by_definition(case, n_bins):
     y, affinity, similar = case_of(case)
     f = draw(len(y), NBITS, seed=3)
     expected = information(torch.tanh(0.8 * f).tolist(), similar, n_bins or NBITS)
-    assert -loss_of(_MIHashObjective(affinity, 0.8, n_bins), f, y).item() == pytest.approx(expected, abs=1e-12)
+    assert -loss_of(objective_of(MIHashHasher, affinity, alpha=0.8, n_bins=n_bins), f, y).item() == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
 def test_gradients(case):
-    assert has_right_gradients(lambda affinity: _MIHashObjective(affinity, 0.8), case)
+    assert has_right_gradients(lambda affinity: objective_of(MIHashHasher, affinity, alpha=0.8), case)
 
 
 def test_extreme_activations_stay_finite():
-    assert finite_at_extremes(_MIHashObjective(ClassAffinity()))
+    assert finite_at_extremes(objective_of(MIHashHasher, ClassAffinity()))
 
 
 def test_every_option_matters(digits):
