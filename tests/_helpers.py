@@ -216,14 +216,14 @@ def trainer_of(hasher, X, y):
     return run_epoch.call_args.args[0]
 
 
-def objective_of(Hasher, affinity="auto", **params):
-    """The objective that a hasher of few bits minimizes."""
+def objective_of(Hasher, affinity="auto", nbits=NBITS, **params):
+    """The objective that a hasher of few bits minimizes, for five classes, three labels or a distance of indices."""
     X, y = np.random.default_rng(0).normal(size=(12, WIDTH)), np.arange(12)
     if isinstance(affinity, SharedLabelsAffinity):
         y = np.eye(3, dtype=int)[y % 3]
     elif affinity == "auto" or isinstance(affinity, ClassAffinity):
-        y = y % 3
-    return trainer_of(Hasher(NBITS, affinity=affinity, n_epochs=1, random_state=0, **params), X, y).objective
+        y = y % 5
+    return trainer_of(Hasher(nbits, affinity=affinity, n_epochs=1, random_state=0, **params), X, y).objective
 
 
 def loss_of(objective, activations, y):
@@ -234,8 +234,8 @@ def loss_of(objective, activations, y):
 def has_right_gradients(make_objective, case):
     """Whether the gradients of an objective are those of finite differences; `make_objective` takes the affinity."""
     y, affinity, _ = case_of(case)
-    f = draw(len(y), NBITS, seed=5).requires_grad_()
-    return torch.autograd.gradcheck(lambda f: loss_of(make_objective(affinity), f, y), (f,))
+    objective, f = make_objective(affinity), draw(len(y), NBITS, seed=5).requires_grad_()
+    return torch.autograd.gradcheck(lambda f: loss_of(objective, f, y), (f,))
 
 
 def finite_at_extremes(objective):

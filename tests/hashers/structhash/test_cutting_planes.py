@@ -1,13 +1,18 @@
 """StructHash's master problem against scipy's linear programs over all cuts and all rankings."""
 
+from functools import partial
+
 import _oracles as oracles
 import numpy as np
 import pytest
+from _helpers import structhash
 from _oracles import interleavings, losses_of, without_padding
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Bunch
 
 from skhash.affinity import ClassAffinity
 from skhash.hashers._ranking_lists import draw_ranking_lists
@@ -16,6 +21,7 @@ from skhash.hashers.structhash._cutting_planes import CutProgram, CuttingPlanes
 from skhash.hashers.structhash._losses import LOSSES as GAINS
 from skhash.hashers.structhash._oracles import RankingOracle
 
+stumps = partial(structhash, hash_function="stump")
 C, LOSSES = 20.0, losses_of(GAINS)
 
 
@@ -225,3 +231,37 @@ def test_with_a_small_c_all_is_slack():
     assert value == pytest.approx(1e-3 * offsets.max())
     assert not weights.any()
     assert_allclose(duals, 1e-3 * (offsets == offsets.max()), atol=1e-9)
+
+
+# --- optimality over all stumps
+
+
+@pytest.fixture(scope="module")
+def iris():
+    """Samples, lists drawn as by the hasher, and stumps fitted until none improves."""
+    X, y = (part[::2] for part in load_iris(return_X_y=True))
+    hasher = stumps(nbits=20, tol=1e-3).fit(X, y)
+    lists = draw_ranking_lists(hasher.affinity_, y, 4, 4, len(y), np.random.RandomState(0))
+    return Bunch(X=X, y=y, hasher=hasher, oracle=RankingOracle(lists, GAINS["ndcg"]))
+
+
+def test_the_search_over_stumps_ends_at_the_optimum_over_all_of_them(iris):
+    assert iris.hasher.optimal_
+    bits = np.unique([x >= value for x in iris.X.T for value in np.unique(x)[1:]], axis=0).astype(np.uint8)
+    master = CuttingPlanes(iris.oracle, len(bits), iris.hasher.C_, 1e-3, 500, "HIGHS")
+    for bit in bits:
+        master.add_bit(bit)
+    master.optimize()
+    assert iris.hasher.history_[-1]["bound"] / (1 + 1e-3) <= master.solution.objective
+    assert iris.hasher.history_[-1]["objective"] >= master.solution.bound - 1e-6
+
+
+def test_stage_wise_search_ends_only_at_the_optimum_over_all_weights(iris):
+    hasher = stumps(nbits=20, tol=1e-3, fully_corrective=False).fit(iris.X, iris.y)
+    assert hasher.optimal_
+    bits = hasher.transform(iris.X).T
+    differences = np.stack([iris.oracle.lists.differences(bit) for bit in bits], axis=1)
+    objective = hasher.bit_weights_.sum() + hasher.C_ * iris.oracle(differences, hasher.bit_weights_)[1]
+    assert objective <= iris.hasher.history_[-1]["objective"] + 2e-3 * hasher.C_
+    assert {entry["all_weights"] for entry in iris.hasher.history_} == {True}
+    assert not hasher.history_[1]["all_weights"]
