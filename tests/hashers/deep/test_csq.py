@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,18 +18,20 @@ from _helpers import (
     has_right_gradients,
     loss_of,
     mean,
+    objective_of,
+    trainer_of,
 )
 from numpy.testing import assert_array_equal
 
 from skhash import CSQHasher
-from skhash.affinity import ClassAffinity, DistanceAffinity
-from skhash.hashers.deep.csq import _CSQObjective, _draw_centers
+from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
+from skhash.engine import Trainer
 
 
-def objective_of(y, affinity, nbits=NBITS, weight=0.3):
-    classes = np.unique(y) if y.ndim == 1 else np.eye(y.shape[1], dtype=int)
-    centers = _draw_centers(len(classes), nbits, np.random.RandomState(0))
-    return _CSQObjective(affinity, weight, classes, centers).double()
+def centers_of(n, nbits, seed=0):
+    """The centers of n classes."""
+    X = np.random.default_rng(0).normal(size=(2 * n, 5))
+    return trainer_of(CSQHasher(nbits, random_state=seed), X, np.arange(2 * n) % n).objective.centers.numpy()
 
 
 def sigmoid(a):
@@ -47,12 +50,12 @@ def target_bits(centers, own):
 @pytest.mark.parametrize("case", CASES)
 def test_the_loss_is_the_loop_over_samples_and_bits(case):
     y, affinity, _ = case_of(case)
-    objective = objective_of(y, affinity)
+    objective = objective_of(CSQHasher, affinity, quantization_weight=0.3).double()
     u = 1.5 * draw(len(y), NBITS, seed=4)
     centers = objective.centers.tolist()
     central, quantization = [], []
     for activations, target in zip(u.tolist(), y, strict=True):
-        own = [list(np.unique(y)).index(target)] if y.ndim == 1 else list(np.flatnonzero(target))
+        own = [target] if y.ndim == 1 else list(np.flatnonzero(target))
         for a, c in zip(activations, target_bits(centers, own), strict=True):
             h = sigmoid(a)
             central.append(-(c * math.log(h) + (1 - c) * math.log(1 - h)) if own else 0.0)
@@ -63,39 +66,38 @@ def test_the_loss_is_the_loop_over_samples_and_bits(case):
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
 def test_gradients_are_finite_differences(case):
-    assert has_right_gradients(lambda affinity: objective_of(case_of(case)[0], affinity), case)
+    assert has_right_gradients(lambda affinity: objective_of(CSQHasher, affinity).double(), case)
 
 
 def test_a_tie_costs_the_mean_of_its_coin_flips():
-    centers = np.array([[1, 1, -1], [1, -1, -1]], np.int8)
-    objective = _CSQObjective(None, 0.0, np.eye(2), centers).double()
+    objective = objective_of(CSQHasher, SharedLabelsAffinity(), nbits=3).double()
+    objective.centers[:2] = torch.tensor([[1, 1, -1], [1, -1, -1]])
     u = draw(1, 3, seed=3)
     flips = []
     for middle in (0.0, 1.0):
         bits = torch.tensor([[1.0, middle, 0.0]], dtype=torch.float64)
         flips.append(torch.nn.functional.binary_cross_entropy(torch.sigmoid(u), bits).item())
-    both = torch.ones(1, 2, dtype=torch.float64)
+    both = torch.tensor([[1.0, 1.0, 0.0]], dtype=torch.float64)
     assert objective.central_loss(u, both).item() == pytest.approx(mean(flips), abs=1e-12)
 
 
 def test_the_loss_vanishes_at_far_activations_with_the_signs_of_the_centers():
     y, affinity, _ = case_of("classes")
-    objective = objective_of(y, affinity, nbits=16, weight=1.0)
+    objective = objective_of(CSQHasher, affinity, nbits=16, quantization_weight=1.0).double()
     codes = objective.centers[y].double()
     assert loss_of(objective, 30 * codes, y).item() < 1e-9
     assert loss_of(objective, -30 * codes, y).item() > 20
 
 
 def test_the_penalty_is_largest_at_zero():
-    penalty = _CSQObjective(None, 1.0, np.eye(2), np.ones((2, 1), np.int8)).penalty
+    penalty = objective_of(CSQHasher).penalty
     values = [penalty(torch.tensor([[a]], dtype=torch.float64)).item() for a in (0.0, 0.5, -0.5, 3.0, 50.0)]
     assert values[0] == pytest.approx(math.log(math.cosh(1)))
     assert values[0] > values[1] == values[2] > values[3] > values[4] == pytest.approx(0, abs=1e-12)
 
 
 def test_extreme_activations_stay_finite():
-    centers = _draw_centers(2, 64, np.random.RandomState(0))
-    assert finite_at_extremes(_CSQObjective(ClassAffinity(), 0.5, np.array([0, 1]), centers))
+    assert finite_at_extremes(objective_of(CSQHasher, ClassAffinity(), nbits=64, quantization_weight=0.5))
 
 
 # --- the centers
@@ -104,9 +106,8 @@ def test_extreme_activations_stay_finite():
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("n", "nbits"), [(2, 1), (2, 2), (10, 16), (10, 32), (16, 16), (64, 64), (20, 16), (32, 16)])
 def test_centers_of_a_power_of_two_are_half_of_the_bits_apart(n, nbits, seed):
-    centers = _draw_centers(n, nbits, np.random.RandomState(seed))
+    centers = centers_of(n, nbits, seed)
     assert centers.shape == (n, nbits)
-    assert centers.dtype == np.int8
     distances = (centers[:, None] != centers).sum(axis=2)[~np.eye(n, dtype=bool)]
     assert set(distances) <= ({nbits // 2} if n <= nbits else {nbits // 2, nbits})
     assert len(np.unique(centers, axis=0)) == n
@@ -114,7 +115,7 @@ def test_centers_of_a_power_of_two_are_half_of_the_bits_apart(n, nbits, seed):
 
 @pytest.mark.parametrize(("n", "nbits"), [(10, 12), (10, 48), (200, 64), (3, 1), (9, 3)])
 def test_other_centers_are_coin_flips(n, nbits):
-    centers = _draw_centers(n, nbits, np.random.RandomState(0))
+    centers = centers_of(n, nbits, 0)
     assert centers.shape == (n, nbits)
     assert set(np.unique(centers)) == {-1, 1}
     assert len(np.unique(centers, axis=0)) == min(n, 2**nbits)
@@ -122,7 +123,7 @@ def test_other_centers_are_coin_flips(n, nbits):
 
 
 def test_no_bit_is_the_same_in_all_centers():
-    centers = _draw_centers(32, 32, np.random.RandomState(0))
+    centers = centers_of(32, 32, 0)
     assert (np.ptp(centers, axis=0) == 2).all()
 
 
@@ -152,8 +153,9 @@ def test_an_affinity_without_labels_is_refused(digits):
 
 
 def test_a_loaded_hasher_learns_on_with_its_centers(digits, tmp_path):
-    hasher = CSQHasher(8, batch_size=50, random_state=0).partial_fit(digits.X, digits.y)
-    assert_array_equal(hasher._stream["objective"]["centers"], hasher.class_codes_)
+    with patch.object(Trainer, "run_epoch", autospec=True, side_effect=Trainer.run_epoch) as run_epoch:
+        hasher = CSQHasher(8, batch_size=50, random_state=0).partial_fit(digits.X, digits.y)
+    assert_array_equal(run_epoch.call_args.args[0].objective.centers, hasher.class_codes_)
     assert_learns_on_after_load(hasher, tmp_path / "hasher", digits.X, digits.y, "class_codes_")
 
 
