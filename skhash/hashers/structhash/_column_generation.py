@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -58,27 +58,12 @@ class Solution:
     all_weights: bool = True
 
 
-class MasterProblem(Protocol):
-    """The interface of a master problem."""
-
-    solution: Solution
-
-    def add_bit(self, bits: npt.NDArray[np.uint8]) -> None:
-        """Add a bit of all training samples, with weight 0."""
-
-    def optimize(self, all_weights: bool = False) -> None:
-        """Update `solution`. With `all_weights` no weight stays fixed."""
-
-    def pair_matrix(self) -> Any:
-        """Sparse matrix A of pair weights, from which the next bit is learned."""
-
-
 def solve(problem: Any, solver: str) -> None:
-    """Solve a cvxpy problem in place, by Clarabel (or HiGHS) if `solver` fails; RuntimeError if both do."""
+    """Solve a cvxpy problem in place, by Clarabel if `solver` fails; RuntimeError if both do."""
     import cvxpy as cp
 
     failures: list[str] = []
-    for name in (solver, "HIGHS" if solver == "CLARABEL" else "CLARABEL"):
+    for name in (solver, "CLARABEL"):
         try:
             problem.solve(solver=name)
             status = problem.status
@@ -179,8 +164,12 @@ class ColumnGenerationHasher(BaseHasher):
         return shorter
 
     @abstractmethod
-    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], MasterProblem]]:
-        """Pair matrix of the first bit for C = 1, and a function that makes the master problem of a C."""
+    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:
+        """Pair matrix of the first bit for C = 1, and a function that makes the master problem of a C.
+
+        It has a `solution`. `add_bit` adds a bit of all training samples, `optimize` updates the solution, and
+        `pair_matrix` returns the sparse matrix A, from which the next bit is learned.
+        """
 
     def _history_details(self, master: Any) -> dict[str, Any]:
         """Entries of `history_` that only this method has."""
@@ -238,7 +227,11 @@ class ColumnGenerationHasher(BaseHasher):
             )
             if context.call_on_fit_task_end(estimator=self, X=X, y=targets, reconstruction_attributes=reconstruction):
                 break
-        self._check_weights()
+        if not self.bit_weights_.any():
+            raise ValueError(
+                f"`C` must give at least one bit a weight. Got C={self.C_:g}, which leaves the weights of all "
+                f"{len(self.history_)} bits at 0 to within tol={self.tol:g}. Increase C or nbits."
+            )
 
     def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> Any:
         """Hash functions of the family that `hash_function` chooses, ready for a search on training samples."""
@@ -282,7 +275,7 @@ class ColumnGenerationHasher(BaseHasher):
     def _next_column(
         self,
         functions: Any,
-        master: MasterProblem,
+        master: Any,
         known: npt.NDArray[np.float64],
         weights_path: npt.NDArray[np.float64],
         rng: np.random.RandomState,
@@ -297,7 +290,7 @@ class ColumnGenerationHasher(BaseHasher):
             column = find_column(functions, master.pair_matrix(), known, rng, 1 + self.tol)
         return column
 
-    def _history_entry(self, gain: float, master: MasterProblem, start: float) -> dict[str, Any]:
+    def _history_entry(self, gain: float, master: Any, start: float) -> dict[str, Any]:
         solution = master.solution
         return {
             "bit": len(solution.weights),
@@ -317,22 +310,6 @@ class ColumnGenerationHasher(BaseHasher):
         if weights_path.any():
             return weights_path.copy()
         return np.tri(self.nbits) * (np.arange(self.nbits) <= bit)
-
-    def _check_weights(self) -> None:
-        """Raise an error if no bit has a weight."""
-        if self.bit_weights_.any():
-            return
-        learned = len(self.history_)
-        if self.optimal_:
-            remedy = "No further bit improves on that: increase C."
-        elif learned < self.nbits:
-            remedy = "A callback stopped the fit before a bit had one."
-        else:
-            remedy = "Increase C or nbits."
-        raise ValueError(
-            f"`C` must give at least one bit a weight. Got C={self.C_:g}, which leaves the weights of all {learned} "
-            f"bits at 0 to within tol={self.tol:g}. {remedy}"
-        )
 
     def _store_weights(self, weights: npt.NDArray[np.float64]) -> None:
         self.bit_weights_path_, self.bit_weights_ = weights, weights[-1].copy()
