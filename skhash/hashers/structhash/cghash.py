@@ -195,8 +195,8 @@ class TripletMasterProblem:
         self.margins = np.column_stack([self.margins, self.triplets.margins(bits)])
         self.solution = replace(self.solution, weights=np.append(self.solution.weights, 0.0))
 
-    def optimize(self, all_weights: bool = True) -> None:
-        """Update `solution`; all weights are optimized in any case."""
+    def optimize(self) -> None:
+        """Update `solution`."""
         duals, violated = np.zeros(len(self.margins)), self._slacks(self.solution.weights) > 0
         active = violated | (self.solution.duals > 0)
         while True:
