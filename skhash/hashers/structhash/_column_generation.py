@@ -78,16 +78,11 @@ def solve(problem: Any, solver: str) -> None:
 
 
 class ColumnGenerationHasher(BaseHasher):
-    """Base class of hashers that learn one weighted bit after another.
-
-    A subclass implements `_master_problem(lists)`. It sets `_default_c_factor`, the default of `C` relative to the
-    smallest C that gives the first bit a weight, and `_default_ridges`, the default of `ridge` for "linear" and
-    "kernel" functions. It has the parameters of `_parameter_constraints`.
-    """
+    """Base class of hashers that learn one weighted bit after another; a subclass implements `_master_problem`."""
 
     _supervised = True
-    _default_c_factor: float
-    _default_ridges: dict[str, float]
+    _default_c_factor: float  # default of C, in units of the smallest one that gives the first bit a weight
+    _default_ridges: dict[str, float]  # defaults of ridge for "linear" and "kernel" functions
     _parameter_constraints = BaseHasher._parameter_constraints | {
         "C": [Interval(Real, 0, None, closed="neither"), None],
         "n_relevant": [Interval(Integral, 1, None, closed="left")],
