@@ -194,15 +194,19 @@ class ColumnGenerationHasher(BaseHasher):
         lists = draw_ranking_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
         pair_matrix, make_master_problem = self._master_problem(lists)
         functions = self._hash_functions(X, rng)
-        known, parameters = np.zeros((len(X), 0)), []
-        self.C_, column = self._first_column(functions, pair_matrix, known, rng)
+        known, parameters = np.zeros((len(X), 0)), []  # the bits so far, as -1 and 1
+
+        def find(A: Any, min_gain: float = 0.0) -> Column | None:
+            return find_column(functions, A, known, rng, min_gain)
+
+        self.C_, column = self._first_column(find(pair_matrix))
         master = make_master_problem(self.C_)
         weights_path = np.zeros((self.nbits, self.nbits))
         self.history_, self.optimal_ = [], False
         for bit in range(self.nbits):
             start = time.perf_counter()
             if bit:
-                better = self._next_column(functions, master, known, weights_path, rng)
+                better = self._next_column(find, master, weights_path)
                 if better is None:
                     self.optimal_ = True
                     break
@@ -246,15 +250,8 @@ class ColumnGenerationHasher(BaseHasher):
             return ClassifierFunctions(samples, trees, self.n_starts, trees.max_bins)
         return ClassifierFunctions(samples, kind, self.n_starts)
 
-    def _first_column(
-        self,
-        functions: Any,
-        pair_matrix: Any,
-        known: npt.NDArray[np.float64],
-        rng: np.random.RandomState,
-    ) -> tuple[float, Column]:
+    def _first_column(self, first: Column | None) -> tuple[float, Column]:
         """C, chosen by the gain that the first column has for C = 1, and this column for C."""
-        first = find_column(functions, pair_matrix, known, rng)
         if first is None:
             raise ValueError(
                 "`X` must distinguish relevant from irrelevant samples. Got no bit that brings relevant samples nearer "
@@ -268,21 +265,16 @@ class ColumnGenerationHasher(BaseHasher):
         return C, replace(first, gain=C * first.gain)
 
     def _next_column(
-        self,
-        functions: Any,
-        master: Any,
-        known: npt.NDArray[np.float64],
-        weights_path: npt.NDArray[np.float64],
-        rng: np.random.RandomState,
+        self, find: Callable[..., Column | None], master: Any, weights_path: npt.NDArray[np.float64]
     ) -> Column | None:
         """The next column, or None if no column improves the objective at the optimum over all weights."""
-        column = find_column(functions, master.pair_matrix(), known, rng, 1 + self.tol)
+        column = find(master.pair_matrix(), 1 + self.tol)
         if column is None and not master.solution.all_weights:
             master.optimize(all_weights=True)
-            bit = known.shape[1]
-            weights_path[bit:, :bit] = master.solution.weights
+            weights = master.solution.weights
+            weights_path[len(weights) :, : len(weights)] = weights
             self._store_weights(weights_path)
-            column = find_column(functions, master.pair_matrix(), known, rng, 1 + self.tol)
+            column = find(master.pair_matrix(), 1 + self.tol)
         return column
 
     def _history_entry(self, gain: float, master: Any, start: float) -> dict[str, Any]:
