@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from skhash.displays._base import Display, as_curves, curves_of, draw_curves, estimator_name, ranked_histogram
@@ -80,7 +78,7 @@ class PrecisionRecallDisplay(Display):
         PrecisionRecallDisplay
             The display.
         """
-        precision, recall = _curve(H)
+        precision, recall, _ = precision_recall_curve(H)
         return cls(precision, recall, name).plot(ax=ax, **kwargs)
 
     @classmethod
@@ -103,7 +101,7 @@ class PrecisionRecallDisplay(Display):
         PrecisionRecallDisplay
             The display, whose `precision` and `recall` are lists.
         """
-        return cls(*curves_of(histograms, _curve)).plot(ax=ax, **kwargs)
+        return cls(*curves_of(histograms, lambda H: precision_recall_curve(H)[:2])).plot(ax=ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -150,9 +148,3 @@ class PrecisionRecallDisplay(Display):
         labels = {"xlabel": "Recall within Hamming radius", "ylabel": "Precision within Hamming radius"}
         ax, self.lines_ = draw_curves(ax, curves, kwargs, **labels, **limits)
         return ax
-
-
-def _curve(H: RelevanceHistogram) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Precision and recall of one histogram."""
-    precision, recall = precision_recall_curve(H)[:2]
-    return precision, recall

@@ -14,7 +14,7 @@ from skhash._validation import is_count
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances
 from skhash.displays._base import Display, check_shapes, one_axes, pyplot
-from skhash.metrics import Ranking, RetrievalScorer
+from skhash.metrics import RetrievalScorer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,11 +143,17 @@ class RetrievedImagesDisplay(Display):
         if not is_count(n_neighbors, len(items)):
             raise ValueError(f"`n_neighbors` must be an int from 1 to {len(items)} items. Got {n_neighbors!r} instead.")
         ranking = RetrievalScorer(database=(X_database, y_database)).ranking(estimator, X_query, y_query)
-        distances, order = _nearest(ranking, n_neighbors)
-        relevant = np.array([_is_relevant(ranking, query, nearest) for query, nearest in enumerate(order)])
+        codes = ranking.query_codes, ranking.database_codes
+        distances = hamming_distances(*codes, bit_weights=ranking.bit_weights, nbits=ranking.nbits)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :n_neighbors]
+        levels = [
+            level_indices(ranking.affinity, ranking.query_y[[query]], ranking.database_y[nearest])[0][0]
+            for query, nearest in enumerate(order)
+        ]
         queries, found = _stretch(queries, items[order])
         title = _TITLE.format(" " if n_neighbors > 7 else "\n")
-        return cls(queries, found, relevant, distances, title).plot(ax=ax, **kwargs)
+        distances = np.take_along_axis(distances, order, axis=1)
+        return cls(queries, found, np.array(levels) > 0, distances, title).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         relevant = np.asarray(self.relevant, dtype=bool)
@@ -197,21 +203,6 @@ def _inside(left: float, top: float, shape: tuple[int, ...]) -> tuple[float, flo
     height, width = np.divide(shape[:2], max(shape[:2]))
     left, top = left + (1 - width) / 2, top + (1 - height) / 2
     return left, left + width, top + height, top
-
-
-def _nearest(ranking: Ranking, n: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
-    """Distances and indices of the n nearest items of each query, ties in the order of the database."""
-    codes = ranking.query_codes, ranking.database_codes
-    distances = hamming_distances(*codes, bit_weights=ranking.bit_weights, nbits=ranking.nbits)
-    order = np.argsort(distances, axis=1, kind="stable")[:, :n]
-    return np.take_along_axis(distances, order, axis=1), order
-
-
-def _is_relevant(ranking: Ranking, query: int, items: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-    """Whether items are relevant to a query."""
-    targets = ranking.query_y[[query]], ranking.database_y[items]
-    levels = level_indices(ranking.affinity, *targets)[0][0]
-    return np.asarray(levels > 0)
 
 
 def _as_images(samples: ArrayLike, image_shape: tuple[int, ...] | None, name: str) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -58,27 +58,12 @@ class Solution:
     all_weights: bool = True
 
 
-class MasterProblem(Protocol):
-    """The interface of a master problem."""
-
-    solution: Solution
-
-    def add_bit(self, bits: npt.NDArray[np.uint8]) -> None:
-        """Add a bit of all training samples, with weight 0."""
-
-    def optimize(self, all_weights: bool = False) -> None:
-        """Update `solution`. With `all_weights` no weight stays fixed."""
-
-    def pair_matrix(self) -> Any:
-        """Sparse matrix A of pair weights, from which the next bit is learned."""
-
-
 def solve(problem: Any, solver: str) -> None:
-    """Solve a cvxpy problem in place, by Clarabel (or HiGHS) if `solver` fails; RuntimeError if both do."""
+    """Solve a cvxpy problem in place, by Clarabel if `solver` fails; RuntimeError if both do."""
     import cvxpy as cp
 
     failures: list[str] = []
-    for name in (solver, "HIGHS" if solver == "CLARABEL" else "CLARABEL"):
+    for name in (solver, "CLARABEL"):
         try:
             problem.solve(solver=name)
             status = problem.status
@@ -93,16 +78,11 @@ def solve(problem: Any, solver: str) -> None:
 
 
 class ColumnGenerationHasher(BaseHasher):
-    """Base class of hashers that learn one weighted bit after another.
-
-    A subclass implements `_master_problem(lists)`. It sets `_default_c_factor`, the default of `C` relative to the
-    smallest C that gives the first bit a weight, and `_default_ridges`, the default of `ridge` for "linear" and
-    "kernel" functions. It has the parameters of `_parameter_constraints`.
-    """
+    """Base class of hashers that learn one weighted bit after another; a subclass implements `_master_problem`."""
 
     _supervised = True
-    _default_c_factor: float
-    _default_ridges: dict[str, float]
+    _default_c_factor: float  # default of C, in units of the smallest one that gives the first bit a weight
+    _default_ridges: dict[str, float]  # defaults of ridge for "linear" and "kernel" functions
     _parameter_constraints = BaseHasher._parameter_constraints | {
         "C": [Interval(Real, 0, None, closed="neither"), None],
         "n_relevant": [Interval(Integral, 1, None, closed="left")],
@@ -179,8 +159,12 @@ class ColumnGenerationHasher(BaseHasher):
         return shorter
 
     @abstractmethod
-    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], MasterProblem]]:
-        """Pair matrix of the first bit for C = 1, and a function that makes the master problem of a C."""
+    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:
+        """Pair matrix of the first bit for C = 1, and a function that makes the master problem of a C.
+
+        It has a `solution`. `add_bit` adds a bit of all training samples, `optimize` updates the solution, and
+        `pair_matrix` returns the sparse matrix A, from which the next bit is learned.
+        """
 
     def _history_details(self, master: Any) -> dict[str, Any]:
         """Entries of `history_` that only this method has."""
@@ -210,15 +194,19 @@ class ColumnGenerationHasher(BaseHasher):
         lists = draw_ranking_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
         pair_matrix, make_master_problem = self._master_problem(lists)
         functions = self._hash_functions(X, rng)
-        known, parameters = np.zeros((len(X), 0)), []
-        self.C_, column = self._first_column(functions, pair_matrix, known, rng)
+        known, parameters = np.zeros((len(X), 0)), []  # the bits so far, as -1 and 1
+
+        def find(A: Any, min_gain: float = 0.0) -> Column | None:
+            return find_column(functions, A, known, rng, min_gain)
+
+        self.C_, column = self._first_column(find(pair_matrix))
         master = make_master_problem(self.C_)
         weights_path = np.zeros((self.nbits, self.nbits))
         self.history_, self.optimal_ = [], False
         for bit in range(self.nbits):
             start = time.perf_counter()
             if bit:
-                better = self._next_column(functions, master, known, weights_path, rng)
+                better = self._next_column(find, master, weights_path)
                 if better is None:
                     self.optimal_ = True
                     break
@@ -238,7 +226,11 @@ class ColumnGenerationHasher(BaseHasher):
             )
             if context.call_on_fit_task_end(estimator=self, X=X, y=targets, reconstruction_attributes=reconstruction):
                 break
-        self._check_weights()
+        if not self.bit_weights_.any():
+            raise ValueError(
+                f"`C` must give at least one bit a weight. Got C={self.C_:g}, which leaves the weights of all "
+                f"{len(self.history_)} bits at 0 to within tol={self.tol:g}. Increase C or nbits."
+            )
 
     def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> Any:
         """Hash functions of the family that `hash_function` chooses, ready for a search on training samples."""
@@ -258,15 +250,8 @@ class ColumnGenerationHasher(BaseHasher):
             return ClassifierFunctions(samples, trees, self.n_starts, trees.max_bins)
         return ClassifierFunctions(samples, kind, self.n_starts)
 
-    def _first_column(
-        self,
-        functions: Any,
-        pair_matrix: Any,
-        known: npt.NDArray[np.float64],
-        rng: np.random.RandomState,
-    ) -> tuple[float, Column]:
+    def _first_column(self, first: Column | None) -> tuple[float, Column]:
         """C, chosen by the gain that the first column has for C = 1, and this column for C."""
-        first = find_column(functions, pair_matrix, known, rng)
         if first is None:
             raise ValueError(
                 "`X` must distinguish relevant from irrelevant samples. Got no bit that brings relevant samples nearer "
@@ -280,24 +265,19 @@ class ColumnGenerationHasher(BaseHasher):
         return C, replace(first, gain=C * first.gain)
 
     def _next_column(
-        self,
-        functions: Any,
-        master: MasterProblem,
-        known: npt.NDArray[np.float64],
-        weights_path: npt.NDArray[np.float64],
-        rng: np.random.RandomState,
+        self, find: Callable[..., Column | None], master: Any, weights_path: npt.NDArray[np.float64]
     ) -> Column | None:
         """The next column, or None if no column improves the objective at the optimum over all weights."""
-        column = find_column(functions, master.pair_matrix(), known, rng, 1 + self.tol)
+        column = find(master.pair_matrix(), 1 + self.tol)
         if column is None and not master.solution.all_weights:
             master.optimize(all_weights=True)
-            bit = known.shape[1]
-            weights_path[bit:, :bit] = master.solution.weights
+            weights = master.solution.weights
+            weights_path[len(weights) :, : len(weights)] = weights
             self._store_weights(weights_path)
-            column = find_column(functions, master.pair_matrix(), known, rng, 1 + self.tol)
+            column = find(master.pair_matrix(), 1 + self.tol)
         return column
 
-    def _history_entry(self, gain: float, master: MasterProblem, start: float) -> dict[str, Any]:
+    def _history_entry(self, gain: float, master: Any, start: float) -> dict[str, Any]:
         solution = master.solution
         return {
             "bit": len(solution.weights),
@@ -317,22 +297,6 @@ class ColumnGenerationHasher(BaseHasher):
         if weights_path.any():
             return weights_path.copy()
         return np.tri(self.nbits) * (np.arange(self.nbits) <= bit)
-
-    def _check_weights(self) -> None:
-        """Raise an error if no bit has a weight."""
-        if self.bit_weights_.any():
-            return
-        learned = len(self.history_)
-        if self.optimal_:
-            remedy = "No further bit improves on that: increase C."
-        elif learned < self.nbits:
-            remedy = "A callback stopped the fit before a bit had one."
-        else:
-            remedy = "Increase C or nbits."
-        raise ValueError(
-            f"`C` must give at least one bit a weight. Got C={self.C_:g}, which leaves the weights of all {learned} "
-            f"bits at 0 to within tol={self.tol:g}. {remedy}"
-        )
 
     def _store_weights(self, weights: npt.NDArray[np.float64]) -> None:
         self.bit_weights_path_, self.bit_weights_ = weights, weights[-1].copy()

@@ -31,7 +31,7 @@ from skhash.hashers.structhash._column_generation import Solution, solve
 from skhash.hashers.structhash._oracles import RankingOracle
 
 STEP = 0.2  # 0.3 and 0.1 take more calls of the oracle on USPS
-MAX_IDLE = 40  # number of linear programs in which a cut may have no dual before it is dropped
+N_NEWEST = 64  # number of cuts that stay after each bit even if they have no dual
 CUTS, BITS = 64, 32  # a linear program is compiled for multiples of these, whatever the number of bits of the hasher
 
 
@@ -59,13 +59,13 @@ class CutProgram:
 
 
 class CuttingPlanes:
-    """Master problem of StructHash, see :class:`MasterProblem`; `max_iter` limits the oracle calls per bit."""
+    """Master problem of StructHash; `max_iter` limits the calls of the oracle per bit."""
 
     def __init__(
         self,
         oracle: RankingOracle,
-        nbits: int,
         C: float,
+        nbits: int,
         tol: float,
         max_iter: int,
         solver: str,
@@ -75,10 +75,9 @@ class CuttingPlanes:
         self.fully_corrective = fully_corrective
         n_lists, n_items = oracle.lists.items.shape
         self.differences = np.zeros((n_lists, nbits, n_items), np.uint8)
-        first = oracle.reversed_rankings()
+        first = oracle.first_cut()
         self.cuts = [first]
         self.coefficients = np.zeros((1, 0))
-        self._idle = np.zeros(1, dtype=np.int64)
         self._program = CutProgram(CUTS, BITS, C)
         self.solution = Solution(np.zeros(0), first.offset, C * first.offset, duals=np.full(1, C))
 
@@ -107,10 +106,11 @@ class CuttingPlanes:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        kept = np.flatnonzero(self._idle <= MAX_IDLE)
+        duals = self.solution.duals
+        kept = np.flatnonzero((duals > 1e-9 * self.C) | (np.arange(len(duals)) >= len(duals) - N_NEWEST))
         self.cuts = [self.cuts[i] for i in kept]
-        self.coefficients, self._idle = self.coefficients[kept], self._idle[kept]
-        self.solution = replace(self.solution, duals=self.solution.duals[kept])
+        self.coefficients = self.coefficients[kept]
+        self.solution = replace(self.solution, duals=duals[kept])
 
     def _optimize_from(self, first: int) -> None:
         """Optimize the weights from the index `first` on, with the oracle calls that are left."""
@@ -121,7 +121,11 @@ class CuttingPlanes:
             if best.objective - bound <= self.C * self.tol or n_iter == self.max_iter:
                 break
             weights = best.weights + STEP * (vertex - best.weights)
-            loss = self._add_cut(weights)
+            differences = self.differences[:, : len(weights)]
+            cut, loss = self.oracle(differences, weights)
+            self.cuts.append(cut)
+            row = self.oracle.coefficients(cut, differences)
+            self.coefficients = np.vstack([self.coefficients, row])
             n_iter += 1
             objective = float(weights.sum()) + self.C * loss
             if objective < best.objective:
@@ -139,18 +143,8 @@ class CuttingPlanes:
         if (n_cuts, n_bits) != self._program.shape:
             self._program = CutProgram(n_cuts, n_bits, self.C)
         bound, weights, duals = self._program.solve(self.coefficients[:, free], offsets, self.solver)
-        self._idle = np.where(duals > 1e-9 * self.C, 0, self._idle + 1)
         return bound + float(fixed.sum()), np.append(fixed, weights), duals
 
     def pair_matrix(self) -> Any:
         """Pair weights by the duals, from which the next bit is learned."""
         return self.oracle.pair_matrix(self.cuts, self.solution.duals)
-
-    def _add_cut(self, weights: npt.NDArray[np.float64]) -> float:
-        """Add the cut that is most violated at `weights`; return the loss there."""
-        differences = self.differences[:, : len(weights)]
-        cut, loss = self.oracle(differences, weights)
-        self.cuts.append(cut)
-        self.coefficients = np.vstack([self.coefficients, self.oracle.coefficients(cut, differences)])
-        self._idle = np.append(self._idle, 0)
-        return loss

@@ -70,11 +70,27 @@ def find_column(
     return None
 
 
-class LinearFunctions:
-    """Signs of linear maps of the centered features. The other families have the same methods."""
+class HashFunctions:
+    """Base class of the families, which implement `search` and `activations`."""
 
     best_first = False  # whether the candidates come by descending gain
-    #: what `combine` returns
+    stored: ClassVar[dict[str, Array]]  #: what `combine` returns
+    shared: dict[str, Any] = {}  #: the parameters that all functions have in common
+
+    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+        """Parameters of all learned functions, as arrays whose last axis are the functions."""
+        return self.shared | {name: np.stack([p[name] for p in parameters], axis=-1) for name in parameters[0]}
+
+    @classmethod
+    def truncate(cls, functions: dict[str, Any], nbits: int) -> dict[str, Any]:
+        """Combined parameters of the first `nbits` functions."""
+        learned = (name for name, array in cls.stored.items() if array.shape.endswith("n_learned"))
+        return functions | {name: functions[name][..., :nbits] for name in learned}
+
+
+class LinearFunctions(HashFunctions):
+    """Signs of linear maps of the centered features."""
+
     stored: ClassVar[dict[str, Array]] = {
         "mean": Array("n_features"),
         "directions": Array("n_features n_learned"),
@@ -86,8 +102,8 @@ class LinearFunctions:
         features = np.empty(shape, order="F")
         for part in gen_batches(len(X), PART_SIZE):
             features[part] = self._features(X[part])
-        self.mean = features.mean(axis=0)
-        features -= self.mean
+        mean = features.mean(axis=0)
+        features -= mean
         if shape[0] >= 2 * shape[1]:  # the triangular factor has the same singular values and right vectors
             features = qr(features, mode="raw", overwrite_a=True, check_finite=False)[1]
         _, values, vectors = svd(features, full_matrices=False)
@@ -101,9 +117,9 @@ class LinearFunctions:
         self._basis = vectors.T / np.sqrt(variances + penalty)
         self._Z = np.empty((len(X), rank))
         for part in gen_batches(len(X), PART_SIZE):
-            self._Z[part] = (self._features(X[part]) - self.mean) @ self._basis
+            self._Z[part] = (self._features(X[part]) - mean) @ self._basis
         self._Z32 = self._Z.astype(np.float32)  # for searches, which need no more digits
-        self.n_starts = n_starts
+        self.n_starts, self.shared = n_starts, {"mean": mean}
 
     def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """Features of samples; the hash functions are linear in them."""
@@ -130,21 +146,7 @@ class LinearFunctions:
             options = {"maxiter": LBFGS_ITERATIONS}
             end = minimize(relaxed, start, (A, self._Z32), method="L-BFGS-B", jac=True, options=options).x
             for v in (start, end):
-                yield binarize(self._Z @ v[:-1] + v[-1]), {"direction": self._basis @ v[:-1], "intercept": v[-1]}
-
-    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """Parameters of all learned functions, as arrays."""
-        return {
-            "mean": self.mean,
-            "directions": np.stack([p["direction"] for p in parameters], axis=1),
-            "intercepts": np.array([p["intercept"] for p in parameters]),
-        }
-
-    @staticmethod
-    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
-        """Combined parameters of the first `nbits` functions."""
-        directions, intercepts = functions["directions"], functions["intercepts"]
-        return functions | {"directions": directions[:, :nbits], "intercepts": intercepts[:nbits]}
+                yield binarize(self._Z @ v[:-1] + v[-1]), {"directions": self._basis @ v[:-1], "intercepts": v[-1]}
 
     @staticmethod
     def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -174,13 +176,10 @@ class KernelFunctions(LinearFunctions):
         self.anchors = X[draw_indices(len(X), n_anchors, rng)].astype(np.float64, copy=False)
         self.gamma = kernel_width(X, self.anchors) if gamma is None else float(gamma)
         super().__init__(X, ridge, n_starts)
+        self.shared |= {"anchors": self.anchors, "gamma": self.gamma}
 
     def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return gaussian_kernel(X.astype(np.float64, copy=False), self.anchors, self.gamma)
-
-    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """Parameters of all learned functions, as arrays."""
-        return super().combine(parameters) | {"anchors": self.anchors, "gamma": self.gamma}
 
     @staticmethod
     def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -189,11 +188,10 @@ class KernelFunctions(LinearFunctions):
         return LinearFunctions.activations(functions, values)
 
 
-class StumpFunctions:
+class StumpFunctions(HashFunctions):
     """Thresholds of single features, found by exhaustive search."""
 
     best_first = True
-    #: what `combine` returns
     stored = {"features": Array("n_learned", "iu", below="n_features"), "thresholds": Array("n_learned")}
 
     def __init__(self, X: npt.NDArray[np.float64]) -> None:
@@ -219,16 +217,7 @@ class StumpFunctions:
             values = np.unique(self._X[:, feature])
             # halfway between two values, but above the lower one, which the mean of adjacent floats may equal
             threshold = max(values[rank] / 2 + values[rank + 1] / 2, np.nextafter(values[rank], np.inf))
-            yield binarize(self._X[:, feature] - threshold), {"feature": feature, "threshold": threshold}
-
-    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """Parameters of all learned functions, as arrays."""
-        return {f"{name}s": np.array([p[name] for p in parameters]) for name in ("feature", "threshold")}
-
-    @staticmethod
-    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
-        """Combined parameters of the first `nbits` functions."""
-        return {name: values[:nbits] for name, values in functions.items()}
+            yield binarize(self._X[:, feature] - threshold), {"features": feature, "thresholds": threshold}
 
     @staticmethod
     def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -236,11 +225,10 @@ class StumpFunctions:
         return X[:, functions["features"]] - functions["thresholds"]
 
 
-class ClassifierFunctions:
+class ClassifierFunctions(HashFunctions):
     """Decision functions of a classifier, fitted per bit to samples with at most `max_values` values per feature."""
 
-    best_first = False
-    stored: ClassVar[dict[str, Any]] = {}  # files hold no classifiers, because loading them would run code
+    stored: ClassVar[dict[str, Array]] = {}  # files hold no classifiers, because loading them would run code
 
     def __init__(
         self, X: npt.NDArray[np.float64], classifier: Any, n_starts: int, max_values: int | None = None
@@ -272,15 +260,15 @@ class ClassifierFunctions:
                 if name == "random_state" or name.endswith("__random_state"):
                     classifier.set_params(**{name: rng.randint(np.iinfo(np.int32).max)})
             classifier.fit(self._X_fitted, bits, **options)
-            yield binarize(classifier.decision_function(self._X)), {"classifier": classifier}
+            yield binarize(classifier.decision_function(self._X)), {"classifiers": classifier}
 
     def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """List of all learned classifiers."""
-        return {"classifiers": [p["classifier"] for p in parameters]}
+        """All learned classifiers; some would be stacked as sequences of their parts."""
+        return {"classifiers": [p["classifiers"] for p in parameters]}
 
     @staticmethod
     def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
-        """List of the first `nbits` classifiers."""
+        """The first `nbits` classifiers."""
         return {"classifiers": functions["classifiers"][:nbits]}
 
     @staticmethod

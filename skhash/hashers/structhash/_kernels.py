@@ -33,13 +33,11 @@ def _sort_descending(scores, order):
 @nb.njit(nogil=True, cache=True)
 def count_differences(misordered, differences, counts):
     """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`."""
-    kind = counts.dtype.type
     for i in range(len(differences)):
         for r in range(differences.shape[1]):
-            total = kind(0)
+            total = 0
             for j in range(differences.shape[2]):
-                # numba's sum of two int32 is an int64
-                total = kind(total + kind(kind(misordered[i, j]) * kind(differences[i, r, j])))
+                total += misordered[i, j] * differences[i, r, j]
             counts[i, r] = total
 
 

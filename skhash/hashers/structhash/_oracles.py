@@ -29,11 +29,7 @@ from skhash.hashers.structhash._kernels import count_differences, most_violated_
 
 @dataclass(frozen=True)
 class Cut:
-    """One constraint of the master problem.
-
-    `misordered` (n_lists, n_items) is the number of misordered partners of each item, negative for relevant items and
-    zero in lists without a violation. `offset` is the mean loss of the rankings.
-    """
+    """One constraint: misordered partners of each item, negative for relevant ones, and the mean loss `offset`."""
 
     misordered: npt.NDArray[Any]
     offset: float
@@ -44,21 +40,14 @@ class RankingOracle:
 
     def __init__(self, lists: RankingLists, gain: Callable[..., Any]) -> None:
         self.lists = lists
-        self.first_irrelevant, max_irrelevant = lists.sizes.max(axis=0)
+        max_relevant, max_irrelevant = lists.sizes.max(axis=0)
         self._sizes, kind = np.unique(lists.sizes, axis=0, return_inverse=True)
         self._kind = kind.reshape(-1)  # numpy 2.0 gives a column
         self._by_kind = np.argsort(self._kind, kind="stable")  # lists of the same sizes are ranked side by side
-        self._gains = np.zeros((len(self._sizes), self.first_irrelevant, max_irrelevant + 1))
+        self._gains = np.zeros((len(self._sizes), max_relevant, max_irrelevant + 1))
         for table, (n_relevant, n_irrelevant) in zip(self._gains, self._sizes, strict=True):
             table[:n_relevant, : n_irrelevant + 1] = gain_table(gain, n_relevant, n_irrelevant)
-        self._dtype = np.int8 if lists.sizes.max() <= 127 else np.int32
         self._scale = 2 / (len(lists.sizes) * lists.sizes.prod(axis=1))
-        # the pairs of a query and an item in the order in which a sparse matrix holds them
-        n_items, items = lists.items.shape[1], lists.items.ravel()
-        self._order = np.lexsort((items, np.repeat(lists.queries, n_items)))
-        self._columns = items[self._order].astype(sparse.get_index_dtype(maxval=max(len(items), lists.n_samples)))
-        n_pairs = np.bincount(lists.queries, minlength=lists.n_samples) * n_items
-        self._row_bounds = np.append(0, np.cumsum(n_pairs))
 
     def __call__(self, differences: npt.NDArray[np.uint8], weights: npt.NDArray[np.float64]) -> tuple[Cut, float]:
         """The cut that is most violated at `weights`, and its mean violation, the structured hinge loss."""
@@ -72,37 +61,32 @@ class RankingOracle:
         run_in_slices(rank, len(differences))
         violated = violations > 1e-12  # smaller ones are rounding errors of true rankings
         misordered[~violated] = 0
-        cut = Cut(misordered.astype(self._dtype), float(losses[violated].sum()) / shape[0])
+        dtype = np.int8 if self.lists.sizes.max() <= 127 else np.int32  # to save memory
+        cut = Cut(misordered.astype(dtype), float(losses[violated].sum()) / shape[0])
         return cut, float(violations[violated].sum()) / shape[0]
 
-    def reversed_rankings(self) -> Cut:
-        """The cut at weights 0: every relevant item after every irrelevant one."""
-        relevant, irrelevant = self.lists.sizes.T[:, :, None]
-        place = np.arange(self.lists.items.shape[1])
-        misordered = np.where(place < relevant, -irrelevant, 0)
-        real = (place >= self.first_irrelevant) & (place < self.first_irrelevant + irrelevant)
-        misordered = np.where(real, relevant, misordered).astype(self._dtype)
-        last = np.minimum(self.lists.sizes[:, 1], self._gains.shape[2] - 1)
-        kept = self._gains[self._kind, :, last].sum(axis=1)
-        return Cut(misordered, float(np.mean(1 - kept)))
+    def first_cut(self) -> Cut:
+        """The cut at weights 0: of the rankings with the largest loss, those with the fewest misordered pairs."""
+        n_lists, n_items = self.lists.items.shape
+        return self(np.zeros((n_lists, 0, n_items), np.uint8), np.zeros(0))[0]
 
     def first_pair_matrix(self) -> Any:
         """Pair weights for bit weights near 0, as :meth:`pair_matrix` for C = 1.
 
         The most violated ranking then has the largest loss and, among those, the smallest margin. This margin is at
-        most the mean over the rankings of that loss with the fewest misordered pairs, which is used here. With a cutoff
-        they are not the reversed rankings. A single bit h has no weight if C sum_ij A_ij |h(x_i) - h(x_j)| <= 1.
+        most the mean over the orders of the items of each kind in the first cut, which is used here. A single bit h has
+        no weight if C sum_ij A_ij |h(x_i) - h(x_j)| <= 1.
         """
-        shares = np.empty(len(self._sizes))
-        for i, (n_relevant, n_irrelevant) in enumerate(self._sizes):
-            table = self._gains[i, :n_relevant, : n_irrelevant + 1]
-            lowest = (table <= table[:, -1:] + 1e-12).argmax(axis=1)
-            shares[i] = np.maximum.accumulate(lowest).sum() / table[:, 1:].size
-        return self._between_samples(self.reversed_rankings().misordered * shares[self._kind, None])
+        max_relevant, place = self._gains.shape[1], np.arange(self.lists.items.shape[1])
+        pairs = self.first_cut().misordered[:, max_relevant:].sum(axis=1, keepdims=True)
+        n_relevant, n_irrelevant = self.lists.sizes.T[:, :, None]
+        relevant = np.where(place < n_relevant, -pairs / n_relevant, 0.0)
+        is_irrelevant = (place >= max_relevant) & (place < max_relevant + n_irrelevant)
+        return self._between_samples(np.where(is_irrelevant, pairs / n_irrelevant, relevant))
 
     def coefficients(self, cut: Cut, differences: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
         """Coefficients (1/m) sum_i c_i delta-psi_i of bits in a cut, of shape (nbits,)."""
-        counts = np.empty(differences.shape[:2], np.int32 if self._dtype is np.int8 else np.int64)
+        counts = np.empty(differences.shape[:2], np.int64)
         count_differences(cut.misordered, differences, counts)
         return self._scale @ counts
 
@@ -116,11 +100,9 @@ class RankingOracle:
 
     def _between_samples(self, misordered: npt.NDArray[Any]) -> Any:
         """Misordered partners of the items of all lists, as a sparse matrix between training samples."""
-        weights = (misordered * self._scale[:, None]).ravel()[self._order]
-        is_pair = weights != 0
-        row_bounds = np.append(0, np.cumsum(is_pair))[self._row_bounds].astype(self._columns.dtype)
-        entries = weights[is_pair], self._columns[is_pair], row_bounds
-        return sparse.csr_array(entries, shape=(self.lists.n_samples,) * 2)
+        rows = np.repeat(self.lists.queries, misordered.shape[1])
+        entries = (misordered * self._scale[:, None]).ravel(), (rows, self.lists.items.ravel())
+        return sparse.coo_array(entries, shape=(self.lists.n_samples,) * 2).tocsr()
 
 
 def gain_table(gain: Callable[..., Any], n_relevant: int, n_irrelevant: int) -> npt.NDArray[np.float64]:

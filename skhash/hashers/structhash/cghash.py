@@ -14,7 +14,6 @@ A_ij = -u_ijk, summed over the triplets, it has the largest sum A_ij |h_i - h_j|
 from StructHash's ranking lists, and its hash functions and their search are used.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,12 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from skhash.hashers._ranking_lists import RankingLists
-from skhash.hashers.structhash._column_generation import ColumnGenerationHasher, MasterProblem, Solution, solve
-
-MAX_GAP = 1e-6  # relative gap of the objective that a solved linear program may leave
+from skhash.hashers.structhash._column_generation import ColumnGenerationHasher, Solution, solve
 
 
 class CGHashHasher(ColumnGenerationHasher):
@@ -156,17 +152,14 @@ class CGHashHasher(ColumnGenerationHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], MasterProblem]]:
+    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:
         triplets = Triplets(lists)
         equal_weights = np.ones(triplets.indices.shape[1])
         return triplets.pair_matrix(equal_weights), lambda C: TripletMasterProblem(triplets, C, self.solver)
 
 
 class Triplets:
-    """Samples i, j, k where j is relevant to i and k is not: all pairs of j and k of each ranking list.
-
-    `indices` has the shape (3, n_triplets).
-    """
+    """Samples i, j, k, `indices` (3, n_triplets): all pairs of a relevant j and an irrelevant k of each list."""
 
     def __init__(self, lists: RankingLists) -> None:
         place, max_relevant = np.arange(lists.items.shape[1]), lists.sizes[:, 0].max()
@@ -189,11 +182,7 @@ class Triplets:
 
 
 class TripletMasterProblem:
-    """Master problem of CGHash, solved by its dual, see :class:`MasterProblem`.
-
-    Only the triplets whose margin is below 1 enter a linear program. Its solution is final if no other triplet has a
-    margin below 1.
-    """
+    """Master problem of CGHash: linear programs over the triplets below the margin 1, until no other one is."""
 
     def __init__(self, triplets: Triplets, C: float, solver: str) -> None:
         self.triplets, self.C, self.solver = triplets, C, solver
@@ -206,8 +195,8 @@ class TripletMasterProblem:
         self.margins = np.column_stack([self.margins, self.triplets.margins(bits)])
         self.solution = replace(self.solution, weights=np.append(self.solution.weights, 0.0))
 
-    def optimize(self, all_weights: bool = True) -> None:
-        """Update `solution`; all weights are optimized in any case."""
+    def optimize(self) -> None:
+        """Update `solution`."""
         duals, violated = np.zeros(len(self.margins)), self._slacks(self.solution.weights) > 0
         active = violated | (self.solution.duals > 0)
         while True:
@@ -221,14 +210,6 @@ class TripletMasterProblem:
         # scaled by this, the duals satisfy every constraint despite rounding, so that their sum is a bound
         duals /= max(1.0, (duals @ self.margins).max())
         self.solution = Solution(weights, loss, float(weights.sum()) + self.C * loss, float(duals.sum()), duals)
-        gap = self.solution.objective - self.solution.bound
-        if gap > MAX_GAP * self.solution.objective:
-            warnings.warn(
-                f"Bit {len(weights)}: solver={self.solver!r} left the objective {gap:.2g} "
-                f"above its lower bound {self.solution.bound:.6g}. Try another solver.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
 
     def pair_matrix(self) -> Any:
         """Pair weights by the duals, from which the next bit is learned."""
@@ -241,13 +222,10 @@ class TripletMasterProblem:
 def triplet_program(
     margins: npt.NDArray[np.float64], C: float, solver: str
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Weights (nbits,) that minimize |w|_1 + C sum max(0, 1 - margins w), and duals u in [0, C].
-
-    `margins` has the shape (n_triplets, nbits). The dual has one constraint per bit and is solved faster than the
-    primal, which has one per triplet.
-    """
+    """Weights (nbits,) that minimize |w|_1 + C sum max(0, 1 - margins w), and duals u (n_triplets,) in [0, C]."""
     import cvxpy as cp
 
+    # the dual has one constraint per bit, and is solved faster than the primal, which has one per triplet
     u: Any = cp.Variable(len(margins), bounds=[0, 1])  # in units of C, which may be tiny
     constraint = margins.T @ u <= 1 / C
     solve(cp.Problem(cp.Maximize(cp.sum(u)), [constraint]), solver)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
 from skhash.hashers._ranking_lists import RankingLists
-from skhash.hashers.structhash._column_generation import ColumnGenerationHasher, MasterProblem
+from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
 from skhash.hashers.structhash._losses import LOSSES
 from skhash.metrics._ties import DISCOUNTS
 
@@ -214,22 +214,20 @@ class StructHashHasher(ColumnGenerationHasher):
         self._metric = "ndcg" if self.loss == "ndcg" else "ap"
         super()._fit(X, targets)
 
-    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], MasterProblem]]:
+    def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:
         from skhash.hashers.structhash._cutting_planes import CuttingPlanes
         from skhash.hashers.structhash._oracles import RankingOracle
 
         oracle = RankingOracle(lists, self._gain())
-        if not oracle.reversed_rankings().offset > 0:
+        if not oracle.first_cut().offset > 0:
             raise ValueError(
                 "`loss` must be above 0 for reversed rankings. "
                 f"Got 0 for loss={self.loss!r} with k={self.k} instead. "
                 "Increase n_relevant and n_irrelevant, or use loss='ap' or discount='log2'."
             )
 
-        def make_master_problem(C: float) -> MasterProblem:
-            return CuttingPlanes(oracle, self.nbits, C, self.tol, self.max_iter, self.solver, self.fully_corrective)
-
-        return oracle.first_pair_matrix(), make_master_problem
+        options = (self.nbits, self.tol, self.max_iter, self.solver, self.fully_corrective)
+        return oracle.first_pair_matrix(), lambda C: CuttingPlanes(oracle, C, *options)
 
     def _gain(self) -> Callable[..., npt.NDArray[np.float64]]:
         """The gain function of `loss`, with its options."""

@@ -36,7 +36,7 @@ def problem(name="ap", nbits=3, n_samples=24, seed=0, max_items=3):
 
 def solve(oracle, bits, tol=1e-4, max_iter=200, solver="HIGHS", **options):
     """The master problem after all bits, and its solution after each of them."""
-    master = CuttingPlanes(oracle, bits.shape[1], C, tol, max_iter, solver, **options)
+    master = CuttingPlanes(oracle, C, bits.shape[1], tol, max_iter, solver, **options)
     solutions = []
     for bit in bits.T:
         master.add_bit(bit)
@@ -91,7 +91,7 @@ def test_the_optimum_over_all_rankings_is_reached(name):
 
 def test_a_further_bit_never_increases_the_objective(longer):
     oracle, _, _, solutions = longer
-    objectives = [C * oracle.reversed_rankings().offset, *(solution.objective for solution in solutions)]
+    objectives = [C * oracle.first_cut().offset, *(solution.objective for solution in solutions)]
     assert (np.diff(objectives) <= 0).all()
     assert objectives[-1] < 0.9 * objectives[1]
     assert [len(solution.weights) for solution in solutions] == list(range(1, 6))
@@ -120,7 +120,7 @@ def test_the_duals_give_the_bound_and_the_gains_of_the_columns(longer):
 
 def test_dropped_cuts_leave_the_bound_valid(longer, monkeypatch):
     oracle, bits, with_all_cuts, expected = longer
-    monkeypatch.setattr(_cutting_planes, "MAX_IDLE", 0)
+    monkeypatch.setattr(_cutting_planes, "N_NEWEST", 0)
     master, solutions = solve(oracle, bits)
     assert len(master.cuts) < len(with_all_cuts.cuts)
     assert len(master.cuts) == len(master.coefficients) == len(master.solution.duals)
@@ -177,14 +177,14 @@ def test_all_weights_are_optimized_if_the_newest_one_alone_stays_at_zero():
 
 def test_too_few_iterations_give_a_warning(longer):
     oracle, bits, *_ = longer
-    master = CuttingPlanes(oracle, 2, C, 1e-7, 1, "HIGHS")
+    master = CuttingPlanes(oracle, C, 2, 1e-7, 1, "HIGHS")
     master.add_bit(bits[:, 0])
     with pytest.warns(
         ConvergenceWarning, match=r"Bit 1: after max_iter=1 cuts .* tol=1e-07\. Increase max_iter or tol"
     ):
         master.optimize()
     assert master.solution.n_iter == 1
-    assert master.solution.bound < master.solution.objective <= C * oracle.reversed_rankings().offset
+    assert master.solution.bound < master.solution.objective <= C * oracle.first_cut().offset
 
 
 @pytest.mark.parametrize("solver", ["CLARABEL", "SCIPY"])
@@ -248,7 +248,7 @@ def iris():
 def test_the_search_over_stumps_ends_at_the_optimum_over_all_of_them(iris):
     assert iris.hasher.optimal_
     bits = np.unique([x >= value for x in iris.X.T for value in np.unique(x)[1:]], axis=0).astype(np.uint8)
-    master = CuttingPlanes(iris.oracle, len(bits), iris.hasher.C_, 1e-3, 500, "HIGHS")
+    master = CuttingPlanes(iris.oracle, iris.hasher.C_, len(bits), 1e-3, 500, "HIGHS")
     for bit in bits:
         master.add_bit(bit)
     master.optimize()

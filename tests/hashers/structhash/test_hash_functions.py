@@ -203,7 +203,7 @@ def test_a_threshold_is_halfway_between_two_values():
     X = np.array([[0.0], [1.0], [3.0]])
     A = sparse.csr_array(np.diag([1.0], 2) + np.diag([-1.0, 1.0], 1))
     _, parameters = next(next(StumpFunctions(X).search(A)))
-    assert parameters == {"feature": 0, "threshold": 2.0}
+    assert parameters == {"features": 0, "thresholds": 2.0}
 
 
 # --- classifiers

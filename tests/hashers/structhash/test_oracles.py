@@ -209,17 +209,20 @@ def test_precision_moves_the_best_of_each_kind_to_the_top(k):
 
 
 @each_loss
-def test_reversed_rankings_are_the_loss_without_weights(name):
+def test_the_first_cut_has_the_largest_loss_by_the_fewest_misordered_pairs(name):
     gain, measure = LOSSES[name]
     lists, differences, weights, _ = cases()
     oracle = RankingOracle(lists, gain)
-    cut = oracle.reversed_rankings()
-    expected = [1 - measure(np.repeat([[0, 1]], size[::-1], axis=1))[0] for size in lists.sizes]
-    assert cut.offset == pytest.approx(np.mean(expected), abs=1e-12)
-    assert oracle(differences, 0 * weights)[1] == pytest.approx(cut.offset, abs=1e-12)
+    cut, losses = oracle.first_cut(), []
     for size, counts in zip(lists.sizes, cut.misordered, strict=True):
-        assert_array_equal(counts[without_padding(size, 6)], np.repeat([-size[1], size[0]], size))
-        assert np.abs(counts).sum() == 2 * size.prod()
+        rankings, misordered = interleavings(*size)
+        values = measure(rankings)
+        losses.append(1 - values.min())
+        counts = counts[without_padding(size, 6)]
+        assert np.maximum(counts, 0).sum() == misordered[values <= values.min() + 1e-12].sum(axis=(1, 2)).min()
+        assert 1 - measure(ranking_of(counts.astype(int), size[0])[None])[0] == pytest.approx(losses[-1], abs=1e-12)
+    assert cut.offset == pytest.approx(np.mean(losses), abs=1e-12)
+    assert oracle(differences, 0 * weights)[1] == pytest.approx(cut.offset, abs=1e-12)
 
 
 @each_loss
@@ -300,7 +303,7 @@ def test_long_lists_are_counted_without_overflow(n_items, dtype):
         coefficients += (phi * (apart < 0.5)).mean(axis=(1, 2))  # 2/(PN), half of it for the mean of two lists
     assert violation == pytest.approx(np.mean(expected), abs=1e-12)
     assert_allclose(oracle.coefficients(cut, differences), coefficients, atol=1e-12)
-    full = oracle.reversed_rankings()
+    full = oracle.first_cut()
     assert_array_equal(np.unique(full.misordered), sorted({0, -n_items[1], n_items[0], -2, 3}))
     total = oracle.coefficients(full, differences[:, :1])[0]
     assert total == pytest.approx(sum_of_pairs(lists, [full], [1.0], bits[:, 0]), abs=1e-12)
@@ -335,7 +338,7 @@ def test_coefficients_are_sums_over_misordered_pairs(name):
     oracle = RankingOracle(lists, LOSSES[name][0])
     bits = rng.randint(0, 2, (30, 6)).astype(np.uint8)
     differences = np.stack([lists.differences(b) for b in bits.T], axis=1)
-    cuts = [oracle.reversed_rankings(), *(oracle(differences, rng.rand(6) * scale)[0] for scale in (0, 0.1, 0.5, 2))]
+    cuts = [oracle.first_cut(), *(oracle(differences, rng.rand(6) * scale)[0] for scale in (0, 0.1, 0.5, 2))]
     duals = rng.rand(5) * [1, 0, 1, 1, 1]
     A = oracle.pair_matrix(cuts, duals)
     assert A.shape == (30, 30)
