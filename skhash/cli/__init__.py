@@ -190,9 +190,9 @@ def _compare(options: "argparse.Namespace") -> int:
 
 
 def _report(options: "argparse.Namespace") -> int:
-    from skhash.comparison import rebuild_page
+    from skhash.comparison import read_results, write_report
 
-    print("File:", rebuild_page(options.folder))
+    print("File:", write_report(options.folder, read_results(options.folder)) / "report.html")
     _print_missing_part()
     return 0
 

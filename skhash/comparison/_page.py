@@ -16,9 +16,9 @@ from skhash.comparison.results import Result
 from skhash.comparison.tables import (
     Layout,
     absences,
-    find_leaders,
     group_by,
     layout_of,
+    leaders_of,
     mean_and_spread,
     ranked_methods,
     summarize,
@@ -44,8 +44,8 @@ print(hashlib.sha256(codes).hexdigest()[:{n_digits}])  # {digest}"""
 def render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     """HTML of the page, which refers to no other file."""
     jinja2 = import_jinja2()
-    seeds = sorted({result.seed for result in results})
-    groups, layout = group_by(results, "dataset", "protocol"), layout_of(results)
+    groups = group_by(results, "dataset", "protocol")
+    layouts = [layout_of(part) for part in groups.values()]
     here = files("skhash.comparison")
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -56,14 +56,14 @@ def render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
         css=here.joinpath("report.css").read_text(encoding="utf-8").strip(),
         title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
         n_methods=len({result.method for result in results}),
-        sizes=f"{_enumerate(map(layout.size, sorted({result.nbits for result in results})))} {layout.unit}",
-        n_seeds=len(seeds),
-        seeds=_enumerate(seeds),
-        marked=layout.marked,
-        tasks=sorted({result.task for result in results}),
-        note=layout.note,
+        sizes=f"{_enumerate(map(layouts[0].size, sorted({result.nbits for result in results})))} {layouts[0].unit}",
+        seeds=sorted({result.seed for result in results}),
+        notes=list(dict.fromkeys(note for layout in layouts for note in layout.notes)),
         datasets=[_section(dataset, protocol, part) for (dataset, protocol), part in groups.items()],
         snippet=_snippet(results),
+        enumerate=_enumerate,
+        keywords=_as_keywords,
+        n_digits=N_DIGITS,
     )
     return page
 
@@ -75,7 +75,7 @@ def import_jinja2() -> Any:
 
 def missing_part() -> str | None:
     """What the page lacks, and how to install it."""
-    return None if can_draw() else _NO_PICTURES
+    return _NO_PICTURES if find_spec("matplotlib") is None else None
 
 
 def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str, Any]:
@@ -83,46 +83,35 @@ def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str
     from markupsafe import Markup  # a requirement of jinja2
 
     layout = layout_of(results)
-    done = [result for result in results if result.is_done]
     order = ranked_methods(results, layout.headline)
     ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
+    done = [result for result in ranked if result.is_done]
     return {
         "name": f"{dataset}, protocol {protocol}",
         "anchor": re.sub(r"[^\w-]+", "-", f"{dataset}-{protocol}"),
         "description": results[0].description,
-        "unit": layout.unit,
+        "layout": layout,
         "sizes": [layout.size(nbits) for nbits in sorted({result.nbits for result in results})],
-        "headline": layout.heads[layout.headline],
-        "marked": layout.marked,
-        "columns": layout.table_head,
         "absences": absences(ranked),
         "matrices": [_matrix(metric, results, layout) for metric in layout.matrices] if done else [],
-        "pictures": draw_pictures(done) if can_draw() and done else {},
+        "pictures": _draw_pictures(done, layout) if done and missing_part() is None else {},
         "n_shown": N_SHOWN if layout.unit == "bits" and len({result.method for result in done}) > N_SHOWN else None,
         "cells": summarize(ranked, Markup("<b>{}</b>").format),
-        "fits": [_fit(result, layout) for result in ranked if result.is_done],
+        "fits": done,
     }
 
 
 def _matrix(metric: str, results: Sequence[Result], layout: Layout) -> dict[str, Any]:
     """Table of a metric: one line per method, the best first, and one column per number of bits."""
-    groups = group_by(results, "method", "nbits")
-    n_seeds = len({result.seed for result in results})
-    leaders = {
-        bits: find_leaders([result for result in results if result.nbits == bits], metric)
-        for bits in sorted({result.nbits for result in results})
-    }
-    lines = []
+    groups, leaders = group_by(results, "method", "nbits"), leaders_of(results, metric)
+    n_seeds, has_range = len({result.seed for result in results}), metric in layout.ranges
+    lines: dict[str, list[dict[str, Any]]] = {}
     for method in ranked_methods(results, metric):
-        cells = []
-        for bits, names in leaders.items():
-            cell = _cell(metric, groups.get((method, bits), []), n_seeds, metric in layout.ranges)
-            cells.append(cell | {"kind": "best"} if method in names else cell)
-        lines.append({"method": method, "cells": cells})
-    return {
-        "name": layout.heads[metric] + (" and its tie range" if metric in layout.ranges else ""),
-        "lines": lines,
-    }
+        lines[method] = []
+        for bits in sorted({result.nbits for result in results}):
+            cell = _cell(metric, groups.get((method, bits), []), n_seeds, has_range)
+            lines[method].append(cell | {"kind": "best"} if (method, bits) in leaders else cell)
+    return {"name": layout.heads[metric] + (" and its tie range" if has_range else ""), "lines": lines}
 
 
 def _cell(metric: str, results: Sequence[Result], n_seeds: int, has_range: bool) -> dict[str, Any]:
@@ -131,26 +120,9 @@ def _cell(metric: str, results: Sequence[Result], n_seeds: int, has_range: bool)
     if not done:
         text = "failed" if any(result.error for result in results) else "n/a" if results else ""
         return {"text": text, "small": [], "kind": "none"}
-    small = []
-    if has_range:
-        small.append(tie_range(done, metric))
-    if len(done) < n_seeds:
-        small.append(f"{len(done)} of {n_seeds} seeds")
+    small = [tie_range(done, metric)] if has_range else []
+    small += [f"{len(done)} of {n_seeds} seeds"] if len(done) < n_seeds else []
     return {"text": mean_and_spread([result[metric] for result in done]), "small": small, "kind": ""}
-
-
-def _fit(result: Result, layout: Layout) -> dict[str, Any]:
-    """Parameters and codes of one fit."""
-    return {
-        "method": result.method,
-        "size": layout.size(result.nbits),
-        "seed": result.seed,
-        "headline": f"{result[layout.headline]:.4f}",
-        "codes": (result.codes_sha256 or "")[:N_DIGITS],
-        "candidates": result.n_candidates,
-        "tuning_seconds": f"{result.tuning_seconds:.1f}",
-        "parameters": _as_keywords(result.parameters),
-    }
 
 
 def _snippet(results: Sequence[Result]) -> str | None:
@@ -189,34 +161,29 @@ def _enumerate(values: Iterable[Any]) -> str:
 Picture = dict[str, str]
 
 
-def can_draw() -> bool:
-    """Whether matplotlib is installed."""
-    return find_spec("matplotlib") is not None
-
-
-def draw_pictures(results: Sequence[Result]) -> dict[str, list[Picture]]:
+def _draw_pictures(results: Sequence[Result], layout: Layout) -> dict[str, list[Picture]]:
     """Pictures in groups, by the title of the group, of the results of one data set that all have metrics."""
     from skhash.displays import MetricByBitsDisplay
 
-    if results[0].task == "neighbors":
-        return {"By bytes": list(_draw_recalls(results))}
-    groups, layout = {}, layout_of(results)
+    if layout.task == "neighbors":
+        return {"By bytes": list(_draw_recalls(results, layout))}
+    groups = {}
     all_nbits = sorted({result.nbits for result in results})
     if len(all_nbits) > 1:
-        draw = partial(MetricByBitsDisplay.from_results, _best_methods(results, layout))
+        draw = partial(MetricByBitsDisplay.from_results, _by_rank(results, layout.headline, N_SHOWN))
         groups["By number of bits"] = [
             _picture(layout.heads[metric], partial(draw, metric=metric)) for metric in layout.matrices
         ]
     for nbits in all_nbits:
-        column = _best_methods([result for result in results if result.nbits == nbits], layout)
+        column = _by_rank([result for result in results if result.nbits == nbits], layout.headline, N_SHOWN)
         groups[f"At {nbits} bits"] = list(_draw_column(column, layout))
     return groups
 
 
-def _best_methods(results: Sequence[Result], layout: Layout) -> list[Result]:
-    """Results of the best methods, the best first."""
-    names = ranked_methods(results, layout.headline)[:N_SHOWN]
-    return [result for name in names for result in results if result.method == name]
+def _by_rank(results: Sequence[Result], metric: str, n: int | None = None) -> list[Result]:
+    """Results of the n best methods by a metric, the best first."""
+    known = [result for result in results if result[metric] is not None]
+    return [result for name in ranked_methods(known, metric)[:n] for result in known if result.method == name]
 
 
 def _draw_column(results: Sequence[Result], layout: Layout) -> Iterator[Picture]:
@@ -241,15 +208,12 @@ def _draw_column(results: Sequence[Result], layout: Layout) -> Iterator[Picture]
     yield _picture("Precision among the first N", PrecisionAtNDisplay(ranks, at_rank, names).plot)
 
 
-def _draw_recalls(results: Sequence[Result]) -> Iterator[Picture]:
+def _draw_recalls(results: Sequence[Result], layout: Layout) -> Iterator[Picture]:
     """Recall against bytes, of real queries and of codes as queries."""
     from skhash.displays import RecallByBytesDisplay
 
-    layout = layout_of(results)
     for metric in layout.matrices:
-        names = ranked_methods([result for result in results if result[metric] is not None], metric)
-        chosen = [result for name in names for result in results if result.method == name]
-        if chosen:
+        if chosen := _by_rank(results, metric):
             draw = partial(RecallByBytesDisplay.from_results, chosen, metric=metric)
             yield _picture(f"{layout.heads[metric]} against bytes", draw, HEIGHT + 0.6, WIDTH + 0.6)
 
