@@ -3,8 +3,8 @@
 from skhash.comparison.evaluation import METRICS, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher
 from skhash.comparison.progress import Plan, Progress, Step
-from skhash.comparison.report import read_results, write_report
-from skhash.comparison.results import Result
+from skhash.comparison.report import write_report
+from skhash.comparison.results import Result, read_results
 from skhash.comparison.run import compare
 from skhash.comparison.tables import (
     absences,

@@ -20,13 +20,17 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from importlib.metadata import version
 from numbers import Real
 from pathlib import Path
+from platform import python_version
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash import __version__
 from skhash.comparison.tuning import Candidate
 from skhash.exceptions import InvalidFileError
 from skhash.persistence._writing import write_atomically, write_json
@@ -243,6 +247,52 @@ class Store:
 def write_list(folder: str | os.PathLike[str], results: Iterable[Result]) -> None:
     """Write the ``results.json`` of a folder: the results without their curves and values of queries."""
     write_json(Path(folder) / "results.json", [dict(result) for result in results])
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """Versions of Python, skhash and the libraries below it."""
+    libraries = ("numpy", "scipy", "scikit-learn", "torch", "numba", "cvxpy")
+    return {"python": python_version(), "skhash": __version__} | {name: version(name) for name in libraries}
+
+
+def read_results(folder: str | os.PathLike[str]) -> list[Result]:
+    """Results of ``results.json``, with their curves and the values of each query, which are stored beside it.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The `folder` of :func:`compare`.
+
+    Returns
+    -------
+    list of Result
+        In the order of ``results.json``, which is that of the last comparison.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no results.
+    InvalidFileError
+        If a file of results is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from skhash.comparison import compare, read_results
+    >>> folder = tempfile.mkdtemp()
+    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1, folder=folder)
+    >>> [len(result.per_query["ap"]) for result in read_results(folder)]
+    [359]
+    """
+    listed = read_list(folder)
+    if not listed:
+        raise FileNotFoundError(f"{folder} has no results of a comparison (results.json).")
+    stored = read_records(folder)
+    return [
+        replace(stored[key].result, metrics=result.metrics) if (key := key_of(result)) in stored else result
+        for result in listed
+    ]
 
 
 def read_list(folder: str | os.PathLike[str]) -> list[Result]:

@@ -28,8 +28,7 @@ from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, eva
 from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher, variant_of
 from skhash.comparison.progress import FitWatcher, Plan, Progress, Step, estimate_seconds_left
-from skhash.comparison.report import versions
-from skhash.comparison.results import Record, Result, Store, read_list, write_list
+from skhash.comparison.results import Record, Result, Store, read_list, versions, write_list
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.comparison.tuning import Candidate, best_candidate, tune
 from skhash.datasets import PROTOCOLS, Protocol, load_dataset, split

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skhash import __version__
-from skhash.comparison import _page, compare, write_report
+from skhash.comparison import compare, write_report
 from skhash.datasets import Protocol
 
 
@@ -44,7 +44,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def without_pictures(monkeypatch):
-    monkeypatch.setattr(_page, "find_spec", lambda name: None)
+    monkeypatch.setattr("skhash.comparison.report.find_spec", lambda name: None)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ def rewritten(folder):
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch):
     """Pictures take most of the time of a page; test_page.py tests them."""
-    monkeypatch.setattr("skhash.comparison._page.find_spec", lambda name: None)
+    monkeypatch.setattr("skhash.comparison.report.find_spec", lambda name: None)
 
 
 def test_a_report_can_be_read_back(results, tmp_path):
