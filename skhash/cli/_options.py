@@ -56,8 +56,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("methods", help="list the methods, one per line")
     report = commands.add_parser(
         "report",
-        help="write report.html again",
-        description="Write report.html again from the finished results of a comparison, without fitting anything.",
+        help="write the report again",
+        description="Write report.html and results.md from the finished results of a comparison, without fitting "
+        "anything.",
     )
     report.add_argument("folder", metavar="FOLDER", help="the folder of --out")
     _add_fit(commands)

@@ -284,7 +284,7 @@ def _by_rank(results: Sequence[Result], metric: str, n: int | None = None) -> li
 
 
 def _draw_column(results: Sequence[Result], layout: Layout) -> Iterator[Picture]:
-    """Tie ranges at one number of bits, and the curves if all results have them, at the same ranks."""
+    """Tie ranges at one number of bits, and the curves if all results have them."""
     from skhash.displays import PrecisionAtNDisplay, PrecisionRecallDisplay, TieRangeDisplay
 
     names = list(dict.fromkeys(result.method for result in results))
@@ -292,15 +292,13 @@ def _draw_column(results: Sequence[Result], layout: Layout) -> Iterator[Picture]
     for metric in layout.ranges:
         ranges = partial(TieRangeDisplay.from_results, results, metric=metric)
         yield _picture(f"{layout.heads[metric]} in its tie range", ranges, height)
-    found = {tuple(result.curves["ranks"]) if result.curves else () for result in results}
-    if len(found) > 1 or () in found:
+    if not all(result.curves for result in results):
         return
     curves: list[list[Any]] = [[result.curves for result in results if result.method == name] for name in names]
-    precision, recall, at_rank = (
+    precision, recall, ranks, at_rank = (
         [np.mean([seed[curve] for seed in seeds], axis=0) for seeds in curves]
-        for curve in ("radius_precision", "radius_recall", "rank_precision")
+        for curve in ("radius_precision", "radius_recall", "ranks", "rank_precision")
     )
-    ranks = [np.array(seeds[0]["ranks"]) for seeds in curves]
     yield _picture("Precision and recall by radius", PrecisionRecallDisplay(precision, recall, names).plot)
     yield _picture("Precision among the first N", PrecisionAtNDisplay(ranks, at_rank, names).plot)
 
