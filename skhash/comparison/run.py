@@ -215,10 +215,14 @@ class _Task:
             "versions": versions(),
         }
 
-    def path_of_model(self) -> Path | None:
-        """File of the fitted hasher; None if it is not kept, or there is no hasher."""
-        if not self.options.keep_models or self.blank.method in BASELINES:
-            return None
+    @property
+    def keeps_model(self) -> bool:
+        """Whether there is a hasher to save."""
+        return self.options.keep_models and self.blank.method not in BASELINES
+
+    @property
+    def model(self) -> Path | None:
+        """File of the fitted hasher; None without a folder."""
         return self.options.store.path("models", self.settings, "safetensors")
 
 
@@ -386,8 +390,7 @@ def _stored_result(task: _Task) -> Result | None:
         return replace(stored, metrics=task.blank.metrics)
     if not set(task.blank.metrics) <= set(stored.metrics):
         return None
-    model = task.path_of_model()
-    if model is not None and (stored.model is None or not model.is_file()):
+    if task.keeps_model and task.model is not None and not task.model.is_file():
         return None
     if options.per_query and stored.task == "relevance" and stored.per_query is None:
         return None
@@ -502,8 +505,11 @@ def _make_watched(blank: Result, data: Any, watcher: Any, **parameters: Any) -> 
 
 def _keep_model(task: _Task, hasher: Any) -> str | None:
     """Save the fitted hasher if asked, and return its path in the folder, with slashes."""
-    path = task.path_of_model()
+    path = task.model
     if path is None:
+        return None
+    if not task.keeps_model:
+        path.unlink(missing_ok=True)  # that of an earlier fit
         return None
     from skhash.persistence import save  # imports safetensors
 
