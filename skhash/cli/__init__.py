@@ -146,8 +146,8 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
     from skhash.comparison import absences, compare, markdown_table, write_report
-    from skhash.comparison._page import import_jinja2
     from skhash.comparison.progress import LiveLine
+    from skhash.comparison.report import import_jinja2
     from skhash.comparison.tables import group_by, layout_of
 
     check(options)
@@ -190,15 +190,15 @@ def _compare(options: "argparse.Namespace") -> int:
 
 
 def _report(options: "argparse.Namespace") -> int:
-    from skhash.comparison import rebuild_page
+    from skhash.comparison import read_results, write_report
 
-    print("File:", rebuild_page(options.folder))
+    print("File:", write_report(options.folder, read_results(options.folder)) / "report.html")
     _print_missing_part()
     return 0
 
 
 def _print_missing_part() -> None:
-    from skhash.comparison._page import missing_part
+    from skhash.comparison.report import missing_part
 
     if missing := missing_part():
         print(f"skhash: report.html: {missing}", file=sys.stderr)

@@ -116,14 +116,6 @@ def _load_hasher(path: str) -> Any:
     return load(path)
 
 
-def _encode_batches(hasher: Any, samples: Samples, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], Any]]:
-    """Packed codes of samples and their factors or None, in the batches of ``encode``, with progress on stderr."""
-    for batch in in_batches(samples, f"Encoding {name}"):
-        with errors_of(name):
-            codes = packed_codes(hasher, batch)[0], item_factors(hasher, batch)
-        yield codes
-
-
 # --- search
 
 
@@ -135,7 +127,10 @@ def search(options: argparse.Namespace) -> int:
         check_writable(options.out)
     queries = open_samples(options.queries, options.column)
     index = _open_index(options, queries)
-    distances, ids = _nearest(index, queries, _k(index, options), options.queries)
+    k = _k(index, options)
+    with errors_of(options.queries):
+        found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {options.queries}")]
+    distances, ids = (np.concatenate(parts) for parts in zip(*found, strict=True))
     print(_table(distances, ids))
     print(f"In parentheses: {_meaning(index)}.")
     if options.out is not None:
@@ -241,20 +236,13 @@ def _items(hasher: Any, options: argparse.Namespace, has_codes: bool) -> Items:
         if not len(items.stored.codes):
             raise InvalidFileError(options.data, "has no codes.")
         return items
-    samples = open_samples(options.data, options.column)
-    codes, factors = zip(*_encode_batches(hasher, samples, options.data), strict=True)
+    codes, factors = [], []
+    for batch in in_batches(open_samples(options.data, options.column), f"Encoding {options.data}"):
+        with errors_of(options.data):
+            codes.append(packed_codes(hasher, batch)[0])
+            factors.append(item_factors(hasher, batch))
     stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), None)
     return Items(stored, None if factors[0] is None else np.concatenate(factors))
-
-
-def _nearest(
-    index: HammingNeighbors, queries: Samples, k: int, name: str
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Distances and identifiers of the nearest items, with progress on stderr."""
-    with errors_of(name):
-        found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {name}")]
-    distances, ids = zip(*found, strict=True)
-    return np.concatenate(distances), np.concatenate(ids)
 
 
 def _table(distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> str:

@@ -56,8 +56,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("methods", help="list the methods, one per line")
     report = commands.add_parser(
         "report",
-        help="write report.html again",
-        description="Write report.html again from the finished results of a comparison, without fitting anything.",
+        help="write the report again",
+        description="Write report.html and results.md from the finished results of a comparison, without fitting "
+        "anything.",
     )
     report.add_argument("folder", metavar="FOLDER", help="the folder of --out")
     _add_fit(commands)
@@ -276,16 +277,10 @@ def check(options: argparse.Namespace) -> None:
 def method_lines() -> list[str]:
     """Column heads, then one line per method: name and variants, family, what it learns from, paper."""
     lines = [("method and variants", "family", "needs", "paper")]
-    lines += [
-        (
-            " ".join([name, *filter(None, method.variants)]),
-            method.family,
-            _LEARNS_FROM[method.learns_from],
-            method.paper,
-        )
-        for name, method in METHODS.items()
-    ]
-    return [f"{name:29}{family:11}{needs:10}{paper}" for name, family, needs, paper in lines]
+    for name, method in METHODS.items():
+        names = " ".join([name, *filter(None, method.variants)])
+        lines.append((names, method.family, _LEARNS_FROM[method.learns_from], method.paper))
+    return [f"{names:29}{family:11}{needs:10}{paper}" for names, family, needs, paper in lines]
 
 
 def _lists() -> str:
@@ -321,8 +316,8 @@ def _split_paths(word: str) -> list[str]:
     return [name for part in parts for name in ([part] if part.endswith((".npz", ".npy")) else part.split())]
 
 
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text) >= 1
+def _is_count(text: str, least: int = 1) -> bool:
+    return text.isascii() and text.isdigit() and int(text) >= least
 
 
 def _share(text: str) -> float:
@@ -336,6 +331,6 @@ def _share(text: str) -> float:
 
 
 def _count(text: str, least: int = 1) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) < least:
+    if not _is_count(text, least):
         raise argparse.ArgumentTypeError(f"must be an int >= {least}. Got {text!r} instead.")
     return int(text)

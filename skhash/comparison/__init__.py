@@ -3,13 +3,12 @@
 from skhash.comparison.evaluation import METRICS, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher
 from skhash.comparison.progress import Plan, Progress, Step
-from skhash.comparison.report import read_results, rebuild_page, write_report, write_results
-from skhash.comparison.results import Result
+from skhash.comparison.report import write_report
+from skhash.comparison.results import Result, read_results
 from skhash.comparison.run import compare
 from skhash.comparison.tables import (
     absences,
     find_leaders,
-    lay_out,
     markdown_table,
     mean_and_spread,
     summarize,
@@ -30,14 +29,11 @@ __all__ = [
     "evaluate_hasher",
     "expand_methods",
     "find_leaders",
-    "lay_out",
     "make_hasher",
     "markdown_table",
     "mean_and_spread",
     "read_results",
-    "rebuild_page",
     "summarize",
     "tie_range",
     "write_report",
-    "write_results",
 ]

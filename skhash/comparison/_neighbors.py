@@ -6,7 +6,6 @@ counts, so that the metrics average over the orders of ties, by histograms.
 
 import hashlib
 import time
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,8 +16,8 @@ from sklearn.utils import gen_batches
 from skhash._estimators import item_factors, real_queries
 from skhash.affinity import NeighborAffinity
 from skhash.codes._bits import item_words
-from skhash.codes._search import HammingDistance, real_distance
-from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
+from skhash.codes._search import Distance, HammingDistance, real_distance
+from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
@@ -29,32 +28,33 @@ SearchMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on v
 
 N_NEIGHBORS, N_CANDIDATES = 10, 50
 _N_HELD_OUT = 200  # items that act as queries to choose the setting of a baseline
+_WITH_AXES = ("centered-sign", "rotated-sign", "float32", "float16", "int8")  # features or principal components
 _BATCH = 50  # queries at a time: if all items tie, a search returns them all
 
 
-@dataclass(frozen=True, eq=False)
 class Vectors:
-    """Items, queries, and indices of the nearest items of each query."""
+    """Items and queries, and which items are nearest to each query by `metric`."""
 
-    items: Floats
-    queries: Floats
-    truth: npt.NDArray[np.int64]  # of shape (n_queries, n_neighbors), by `metric`
-    metric: SearchMetric = "euclidean"
+    def __init__(self, items: Any, queries: Any, metric: SearchMetric = "euclidean") -> None:
+        self.items, self.queries = (
+            np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32) for X in (items, queries)
+        )
+        self.metric: SearchMetric = metric
+
+    @cached_property
+    def truth(self) -> npt.NDArray[np.int64]:
+        """Indices of the nearest items of each query, of shape (n_queries, n_neighbors)."""
+        affinity = NeighborAffinity(min(N_NEIGHBORS, len(self.items)), metric=self.metric)
+        parts = gen_batches(len(self.queries), _BATCH)
+        found = [np.nonzero(affinity(self.queries[part], self.items))[1] for part in parts]
+        return np.concatenate(found).reshape(len(self.queries), -1)
 
     @cached_property
     def held_out(self) -> "Vectors":
-        """Vectors with some of the items as queries, by which the setting of a baseline is chosen."""
+        """Some of the items as queries against the others, by which the setting of a baseline is chosen."""
         order = np.random.default_rng(0).permutation(len(self.items))
         n_queries = min(_N_HELD_OUT, len(order) // 5)
-        return with_truth(self.items[order[n_queries:]], self.items[order[:n_queries]], self.metric)
-
-
-def with_truth(items: Floats, queries: Floats, metric: SearchMetric = "euclidean") -> Vectors:
-    """Items and queries with their nearest items."""
-    items, queries = (np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32) for X in (items, queries))
-    affinity = NeighborAffinity(min(N_NEIGHBORS, len(items)), metric=metric)
-    found = [np.nonzero(affinity(queries[part], items))[1] for part in gen_batches(len(queries), _BATCH)]
-    return Vectors(items, queries, np.concatenate(found).reshape(len(queries), -1), metric)
+        return Vectors(self.items[order[n_queries:]], self.items[order[:n_queries]], self.metric)
 
 
 class HasherIndex:
@@ -70,27 +70,24 @@ class HasherIndex:
 
     def add(self, items: Floats) -> None:
         """Store the codes of items."""
-        self.codes = self.hasher.encode(items)
-        self._words, self._factors = item_words(self.codes), item_factors(self.hasher, items)
+        self.codes, self.factors = self.hasher.encode(items), item_factors(self.hasher, items)
+        self.words = item_words(self.codes)
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""
-        found = nearest(real_distance(*real_queries(self.hasher, queries, self._factors)), self._words, k)
-        return found.distances, found.indices
+        return self._nearest(real_distance(*real_queries(self.hasher, queries, self.factors)), k)
 
     def search_codes(self, queries: Floats, k: int) -> Found:
         """Nearest items by Hamming distance."""
-        found = nearest(HammingDistance(item_words(self.hasher.encode(queries))), self._words, k)
+        return self._nearest(HammingDistance(item_words(self.hasher.encode(queries))), k)
+
+    def _nearest(self, distance: Distance, k: int) -> Found:
+        found = nearest(distance, self.words, k)
         return found.distances, found.indices
 
 
 def evaluate_method(
-    method: str,
-    nbits: int,
-    seed: int,
-    vectors: Vectors,
-    watcher: Any = None,
-    **parameters: Any,
+    method: str, nbits: int, seed: int, vectors: Vectors, watcher: Any = None, **parameters: Any
 ) -> tuple[dict[str, Any], Any]:
     """Values of a :class:`~skhash.comparison.Result`, and the hasher or baseline that was fitted on the items."""
     if method in BASELINES:
@@ -116,14 +113,14 @@ def evaluate_method(
     return values, getattr(index, "hasher", index)
 
 
-def search_recalls(search: Any, vectors: Vectors) -> tuple[float, float, float, float]:
+def search_recalls(search: Any, vectors: Vectors) -> list[float]:
     """Recall in the mean, worst and best order of ties among the first 10, and in the mean among the first 50."""
     n_items, parts = len(vectors.items), []
     for part in gen_batches(len(vectors.queries), _BATCH):
         distances, items = _with_ties(search, vectors.queries[part], n_items)
         parts.append(_recalls(distances, items, vectors.truth[part]))
-    average, worst, best, of_candidates = np.concatenate(parts, axis=1).mean(axis=1).tolist()
-    return average, worst, best, of_candidates
+    found: list[float] = np.concatenate(parts, axis=1).mean(axis=1).tolist()
+    return found
 
 
 def _with_ties(search: Any, queries: Floats, n_items: int) -> Found:
@@ -159,17 +156,15 @@ def _recalls(
 
 
 def _choose_setting(name: str, nbits: int, seed: int, vectors: Vectors) -> dict[str, Any]:
-    """Setting of a baseline with the best recall of held-out items among the others."""
-    settings = settings_of(name)
-    if len(settings) == 1:
-        return settings[0]
-    held_out = vectors.held_out
-    scores = []
-    for setting in settings:
-        index = _make_index(name, nbits, seed, vectors.metric, **setting).fit(held_out.items)
-        index.add(held_out.items)
-        scores.append(search_recalls(index.search, held_out)[0])
-    return settings[int(np.argmax(scores))]
+    """Axes of a baseline that has them, those with the better recall of held-out items among the others."""
+    if name not in _WITH_AXES:
+        return {}
+    recalls = {}
+    for axes in ("features", "components"):
+        index = _make_index(name, nbits, seed, vectors.metric, axes=axes).fit(vectors.held_out.items)
+        index.add(vectors.held_out.items)
+        recalls[axes] = search_recalls(index.search, vectors.held_out)[0]
+    return {"axes": max(recalls, key=lambda axes: recalls[axes])}
 
 
 def _make_index(method: str, nbits: int, seed: int, metric: str, watcher: Any = None, /, **parameters: Any) -> Any:

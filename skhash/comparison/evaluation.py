@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from skhash._estimators import find_hasher, named_warnings, packed_codes
 from skhash.metrics import Metric, Ranking, evaluate_queries, precision_recall_curve
-from skhash.metrics._ties import NO_RELEVANT_ITEM
 from skhash.metrics.histogram import RelevanceHistogram
 
 #: metrics of a comparison unless others are asked for
@@ -22,15 +21,13 @@ Metrics = Iterable[str | Metric | Callable[..., Any]] | Mapping[str, str | Metri
 _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # of the curve of precision by rank
 
 
-class FunctionMetric:
-    """A function of a histogram with the interface of a Metric, which returns values per query or their mean."""
-
-    radius, _lacking = None, NO_RELEVANT_ITEM
+class _OwnFunction:
+    """A function of a histogram that returns values per query or their mean, called as the metrics of skhash are."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function, self.gives_means = name, function, False
-        # metrics of skhash have the parameters `average` and `empty`
-        self.options = {"average": False, "empty": "nan"} if "average" in signature(function).parameters else {}
+        has_options = "average" in signature(function).parameters  # that of skhash's metrics
+        self.options = {"average": False, "empty": "nan"} if has_options else {}
 
     def __call__(self, H: RelevanceHistogram, **_: Any) -> npt.NDArray[np.float64]:
         """Values of shape (n_queries,)."""
@@ -44,31 +41,31 @@ class FunctionMetric:
         return np.array(np.broadcast_to(values, H.n_queries))
 
 
-class _RadiusCurve:
-    """Precision and recall within all radii, with the interface of a Metric."""
-
-    name, radius, _lacking = "radius_curve", np.inf, NO_RELEVANT_ITEM
-
-    def __call__(self, H: RelevanceHistogram, *, empty: str, average: bool) -> npt.NDArray[np.float64]:
-        """Values of shape (n_queries, 2, nbits + 1)."""
-        return np.stack(precision_recall_curve(H, empty=empty, average=average)[:2], axis=1)
+def _by_radius(H: RelevanceHistogram, *, radius: float, **options: Any) -> npt.NDArray[np.float64]:
+    """Precision and recall within all radii, of shape (n_queries, 2, nbits + 1)."""
+    return np.stack(precision_recall_curve(H, **options)[:2], axis=1)
 
 
-def as_metrics(metrics: Metrics) -> dict[str, Metric | FunctionMetric]:
+_CURVE = Metric("radius_curve", _by_radius, radius=np.inf)
+
+
+def as_metrics(metrics: Metrics) -> dict[str, Metric]:
     """Metrics by name, from names, metrics and functions; ValueError for one that is none of these or has no name."""
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a list of metrics. Got {metrics!r} instead. Pass [{metrics!r}].")
     named: Any = metrics.items() if isinstance(metrics, Mapping) else ((None, metric) for metric in metrics)
-    found: dict[str, Metric | FunctionMetric] = {}
+    found: dict[str, Metric] = {}
     for given, metric in named:
-        if isinstance(metric, str | Metric | FunctionMetric) or not callable(metric):
-            parsed = metric if isinstance(metric, Metric | FunctionMetric) else Metric.parse(metric)
-            found[given or parsed.name] = parsed
-            continue
-        name: str = given or getattr(metric, "__name__", "<lambda>")
-        if name == "<lambda>":
-            raise ValueError(f"`metrics` must name a function, as {{'name': function}}. Got {metric!r} without a name.")
-        found[name] = FunctionMetric(name, metric)
+        if callable(metric) and not isinstance(metric, Metric):
+            name: str = given or getattr(metric, "__name__", "<lambda>")
+            if name == "<lambda>":
+                raise ValueError(
+                    f"`metrics` must name a function, as {{'name': function}}. Got {metric!r} without a name."
+                )
+            metric = Metric(name, _OwnFunction(name, metric))
+        elif not isinstance(metric, Metric):
+            metric = Metric.parse(metric)
+        found[given or metric.name] = metric
     if not found:
         raise ValueError("`metrics` must hold at least one metric. Got none.")
     return found
@@ -125,20 +122,22 @@ def evaluate_hasher(hasher: Any, data: Any, *, metrics: Metrics = METRICS, detai
     encode_seconds = time.perf_counter() - start
     weights = getattr(find_hasher(hasher), "bit_weights_", None)
     ranking = Ranking(queries, database, nbits, data.y_query, data.y_database, data.affinity, weights)
-    measured: list[Any] = list(chosen.values())
+    measured = list(chosen.values())
     if details:
-        measured += [_RadiusCurve(), *(Metric.parse(f"precision_at_{k}") for k in _RANKS)]
+        measured += [_CURVE, *(Metric.parse(f"precision_at_{k}") for k in _RANKS)]
     means, of_queries = evaluate_queries(ranking, measured)
     values: dict[str, Any] = {name: means[metric.name] for name, metric in chosen.items()}
     values |= {"fit_seconds": fit_seconds, "codes_per_second": len(database) / encode_seconds}
     if not details:
         return values
-    by_radius: Any = means[_RadiusCurve.name]
+    by_radius: Any = means[_CURVE.name]
     curves: dict[str, Any] = dict(zip(("radius_precision", "radius_recall"), by_radius, strict=True))
     curves |= {"ranks": _RANKS, "rank_precision": [means[f"precision_at_{k}"] for k in _RANKS]}
     values["codes_sha256"] = hashlib.sha256(database.tobytes()).hexdigest()
     values["curves"] = {name: np.round(curve, 6).tolist() for name, curve in curves.items()}
     values["per_query"] = {
-        name: of_queries[metric.name] for name, metric in chosen.items() if not getattr(metric, "gives_means", False)
+        name: of_queries[metric.name]
+        for name, metric in chosen.items()
+        if not getattr(metric.function, "gives_means", False)
     }
     return values

@@ -118,19 +118,17 @@ class FitWatcher:
         if context.parent is None or not context.parent.max_subtasks:
             return
         now, n_done, n_steps = time.perf_counter(), context.task_id + 1, context.parent.max_subtasks
-        if self._first is None:
-            self._first = (n_done, now)
+        n_first, start = self._first = self._first or (n_done, now)
         if now - self._last < self.interval and n_done < n_steps:
             return
         self._last = now
         place = (self.position, self.label, context.task_name, n_done, n_steps)
-        loss = estimator.history_[-1].get("loss")
-        if n_done == self._first[0]:
-            self.report(Step(*place, None, 0.0, loss, self._fit, self.n_fits))
-            return
-        speed = (now - self._first[1]) / (n_done - self._first[0])
-        left = speed * (n_steps - n_done + n_steps * (self.n_fits - self._fit))
-        self.report(Step(*place, speed * n_steps * self.n_fits, left, loss, self._fit, self.n_fits))
+        seconds, left = None, 0.0
+        if n_done > n_first:
+            speed = (now - start) / (n_done - n_first)
+            seconds = speed * n_steps * self.n_fits
+            left = speed * (n_steps - n_done + n_steps * (self.n_fits - self._fit))
+        self.report(Step(*place, seconds, left, estimator.history_[-1].get("loss"), self._fit, self.n_fits))
 
 
 @dataclass(frozen=True)
@@ -184,27 +182,21 @@ def _outcome(result: Result) -> str:
 
 
 def estimate_seconds_left(
-    tasks: Sequence[Any], results: Mapping[int, Result], n_jobs: int = 1, step: Step | None = None
+    methods: Sequence[str], results: Mapping[int, Result], n_jobs: int = 1, step: Step | None = None
 ) -> float:
-    """Estimated seconds until all tasks are done, from `results` by position and the step of a fit; 0 if unknown."""
-    seconds = {position: result.seconds for position, result in results.items()}
-    running = {} if step is None or step.seconds is None or step.position in results else {step.position: step}
-    seconds |= {position: step.seconds or 0.0 for position, step in running.items()}
-    known: dict[str | None, list[float]] = {}  # of a method, and of all methods in units of their usual times
+    """Estimated seconds until all fits are done, from results by position and the step of a fit; 0 if unknown."""
+    seconds, left = {position: result.seconds for position, result in results.items()}, 0.0
+    if step is not None and step.seconds is not None and step.position not in results:
+        seconds[step.position], left = step.seconds, step.seconds_left
+    usual = [_USUAL_SECONDS[variant_of(method).method.family] for method in methods]
+    of_method: dict[str, list[float]] = {}
     for position, value in seconds.items():
-        known.setdefault(tasks[position].method, []).append(value)
-        known.setdefault(None, []).append(value / _usual_seconds(tasks[position]))
-    left = 0.0
-    for position, task in enumerate(tasks):
-        if position in running:
-            left += running[position].seconds_left
-        elif position not in results and known:
-            left += fmean(known[task.method]) if task.method in known else fmean(known[None]) * _usual_seconds(task)
+        of_method.setdefault(methods[position], []).append(value)
+    ratio = fmean(value / usual[position] for position, value in seconds.items()) if seconds else 0.0
+    for position, method in enumerate(methods):
+        if position not in seconds:
+            left += fmean(of_method[method]) if method in of_method else ratio * usual[position]
     return left / n_jobs
-
-
-def _usual_seconds(task: Any) -> float:
-    return _USUAL_SECONDS[variant_of(task.method).method.family]
 
 
 class LiveLine:

@@ -1,52 +1,55 @@
-"""Write a comparison: results as JSON, tables as Markdown, and an HTML page without other files."""
+"""Write a comparison: results as JSON, tables as Markdown, and an HTML page with its style and pictures inside."""
 
-import json
+import base64
+import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from importlib.metadata import version
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
-from skhash import __version__
-from skhash.comparison._page import render_page
-from skhash.comparison.results import Record, Result, as_results, read_list, read_records
-from skhash.comparison.tables import absences, group_by, head_of, layout_of, markdown_table
-from skhash.exceptions import InvalidFileError
-from skhash.persistence._writing import write_atomically, write_json
-from skhash.registry import FOR_NEIGHBORS, VARIANTS
+import numpy as np
 
+from skhash._libraries import library
+from skhash.comparison.results import Record, Result, as_results, key_of, read_records, versions, write_list
+from skhash.comparison.tables import (
+    Layout,
+    absences,
+    group_by,
+    head_of,
+    layout_of,
+    leaders_of,
+    markdown_table,
+    mean_and_spread,
+    ranked_methods,
+    summarize,
+    tie_range,
+)
+from skhash.datasets import PROTOCOLS
+from skhash.persistence._writing import write_atomically
+from skhash.registry import VARIANTS
+
+WIDTH, HEIGHT = 5.2, 3.8  # inches; small, so that the text is large enough on a phone
+N_SHOWN = 12  # methods in a picture, the best ones
+N_DIGITS = 12  # of a hash, as shown
+_NO_PICTURES = "There are no pictures, since matplotlib is not installed: pip install matplotlib."
+_SNIPPET = """import hashlib
+from skhash.comparison import make_hasher
+from skhash.datasets import load_dataset
+
+data = load_dataset({source!r}, protocol={protocol!r}, random_state={seed})
+hasher = make_hasher({method!r}, {nbits}, {seed}, {affinity}{given})
+codes = hasher.fit({samples}).encode(data.X_database)
+print(hashlib.sha256(codes).hexdigest()[:{n_digits}])  # {digest}"""
 _TUNED = (
     "for every method with parameters to tune, {budget} candidates including the default were compared by {metric} "
     "on a fifth of the training samples, separately for each data set, number of bits and seed (of unsupervised "
     "methods, too, by the targets of these samples); the queries were not used"
 )
-
-
-def write_results(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]]) -> None:
-    """Write ``results.json``: the results without their curves, which are in the files of the folder ``rows``.
-
-    Parameters
-    ----------
-    folder : str or Path
-        An existing folder.
-    results : iterable of Result or of dict
-        Results.
-
-    Examples
-    --------
-    >>> import json, tempfile
-    >>> from pathlib import Path
-    >>> from skhash.comparison import compare, write_results
-    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> write_results(folder, results)
-    >>> json.loads((folder / "results.json").read_text())[0]["method"]
-    'pca'
-    """
-    write_json(Path(folder) / "results.json", [dict(result) for result in as_results(results)])
+_NOT_TUNED = "the defaults of every method"
 
 
 def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]], description: str = "") -> Path:
@@ -85,120 +88,16 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     completed = [replace(result, description=result.description or description) for result in as_results(results)]
     if not completed:
         raise ValueError("`results` must hold at least one result. Got none.")
+    stored = read_records(folder)
+    records = [stored[key] for key in map(key_of, completed) if key in stored]
+    page = _render_page(completed, _provenance(records))
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_results(folder, completed)
-    with write_atomically(folder / "results.md") as file:
-        file.write(_markdown_report(completed).encode())
-    _write_page(folder, completed, _records_of(folder, completed))
+    write_list(folder, completed)
+    for name, text in (("results.md", _markdown_report(completed)), ("report.html", page)):
+        with write_atomically(folder / name) as file:
+            file.write(text.encode())
     return folder
-
-
-def rebuild_page(folder: str | os.PathLike[str]) -> Path:
-    """Write ``report.html`` again from the results in a folder, without fitting anything.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The `folder` of :func:`compare` or :func:`write_report`.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there are no results.
-    InvalidFileError
-        If a file of results is damaged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from skhash.comparison import compare, rebuild_page
-    >>> folder = tempfile.mkdtemp()
-    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1, folder=folder)
-    >>> rebuild_page(folder).name
-    'report.html'
-    """
-    return _write_page(Path(folder), *_read(folder))
-
-
-def read_results(folder: str | os.PathLike[str]) -> list[Result]:
-    """Results of ``results.json``, with their curves and the values of each query, which are stored beside it.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The `folder` of :func:`compare`.
-
-    Returns
-    -------
-    list of Result
-        In the order of ``results.json``, which is that of the last comparison.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there are no results.
-    InvalidFileError
-        If a file of results is damaged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from skhash.comparison import compare, read_results
-    >>> folder = tempfile.mkdtemp()
-    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1, folder=folder)
-    >>> [len(result.per_query["ap"]) for result in read_results(folder)]
-    [359]
-    """
-    return _read(folder)[0]
-
-
-def _read(folder: str | os.PathLike[str]) -> tuple[list[Result], list[Record | None]]:
-    """Results of ``results.json`` with what is stored of them, and their records."""
-    listed = read_list(folder)
-    if not listed:
-        raise FileNotFoundError(f"{folder} has no results of a comparison (results.json).")
-    records = _records_of(folder, listed)
-    results = [
-        result if record is None else replace(record.result, metrics=result.metrics)
-        for result, record in zip(listed, records, strict=True)
-    ]
-    return results, records
-
-
-def check_own_results(folder: str | os.PathLike[str]) -> None:
-    """Raise ValueError if a comparison would replace results of methods that skhash does not have."""
-    try:
-        found = read_list(Path(folder))
-    except (OSError, InvalidFileError):  # there is nothing to lose
-        return
-    names = dict.fromkeys(result.method for result in found)
-    if own := [name for name in names if name not in VARIANTS and name not in FOR_NEIGHBORS]:
-        raise ValueError(
-            f"{folder} must have results of methods of skhash only. Got {', '.join(own)}, which would be lost. Choose "
-            "another folder."
-        )
-
-
-def _records_of(folder: str | os.PathLike[str], results: Sequence[Result]) -> list[Record | None]:
-    """Stored record of each result, whatever its metrics; None of one that is not stored."""
-    stored = {_key(record.result): record for record in read_records(folder)}
-    return [stored.get(_key(result)) for result in results]
-
-
-def _key(result: Result) -> str:
-    return json.dumps({name: value for name, value in result.items() if name not in result.metrics})
-
-
-def _write_page(folder: Path, results: Sequence[Result], records: Sequence[Record | None]) -> Path:
-    with write_atomically(folder / "report.html") as file:
-        file.write(render_page(results, _provenance([record for record in records if record is not None])).encode())
-    return folder / "report.html"
 
 
 def _markdown_report(results: Sequence[Result]) -> str:
@@ -208,9 +107,15 @@ def _markdown_report(results: Sequence[Result]) -> str:
         n_seeds, layout = len({result.seed for result in part}), layout_of(part)
         remarks = "\n".join(f"- {sentence}" for sentence in absences(part))
         table = markdown_table(part)
-        legend = layout.legend(table).replace("*", r" \*")
-        note = f"Means over {n_seeds} seeds, ± their standard deviation; {layout.note}.{legend}"
-        parts = (f"# {dataset}, protocol {protocol}", part[0].description, table, remarks, note)
+        about = [f"Means over {n_seeds} seed{'s' * (n_seeds > 1)}, ± their standard deviation.", *layout.notes]
+        about += [layout.legend(table).replace("*", r"\*")]
+        parts = (
+            f"# {dataset}, protocol {protocol}",
+            part[0].description,
+            table,
+            remarks,
+            " ".join(filter(None, about)),
+        )
         sections.append("\n\n".join(filter(None, parts)) + "\n")
     return "\n".join(sections)
 
@@ -218,7 +123,10 @@ def _markdown_report(results: Sequence[Result]) -> str:
 def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     """Commands, versions and tuning of stored results, for the page; the versions of now if nothing was stored."""
     found = [record.settings["versions"] for record in records] or [versions()]
-    sentences = [_describe_tuning(record.settings["tuning"]) for record in records]
+    sentences = [
+        _TUNED.format(budget=tuning["budget"], metric=head_of(tuning["metric"])) if tuning else _NOT_TUNED
+        for tuning in (record.settings["tuning"] for record in records)
+    ]
     last = max((record.finished for record in records), default=None)
     return {
         "commands": list(dict.fromkeys(record.command for record in records if record.command)),
@@ -228,14 +136,191 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _describe_tuning(tuning: Mapping[str, Any] | None) -> str:
-    if tuning is None:
-        return "the defaults of every method"
-    return _TUNED.format(budget=tuning["budget"], metric=head_of(tuning["metric"]))
+def _render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
+    """HTML of the page, which refers to no other file."""
+    jinja2 = import_jinja2()
+    groups = group_by(results, "dataset", "protocol")
+    layouts = [layout_of(part) for part in groups.values()]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("skhash.comparison", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    page: str = environment.get_template("report.html.jinja").render(
+        **about,
+        missing=missing_part(),
+        title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
+        n_methods=len({result.method for result in results}),
+        sizes=f"{_enumerate(map(layouts[0].size, sorted({result.nbits for result in results})))} {layouts[0].unit}",
+        seeds=sorted({result.seed for result in results}),
+        notes=list(dict.fromkeys(note for layout in layouts for note in layout.notes)),
+        datasets=[_section(dataset, protocol, part) for (dataset, protocol), part in groups.items()],
+        snippet=_snippet(results),
+        enumerate=_enumerate,
+        keywords=_as_keywords,
+        n_digits=N_DIGITS,
+    )
+    return page
 
 
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """Versions of Python, skhash and the libraries below it."""
-    libraries = ("numpy", "scipy", "scikit-learn", "torch", "numba", "cvxpy")
-    return {"python": python_version(), "skhash": __version__} | {name: version(name) for name in libraries}
+def import_jinja2() -> Any:
+    """Module of jinja2, which writes the page."""
+    return library("jinja2", "jinja2", "the report")
+
+
+def missing_part() -> str | None:
+    """What the page lacks, and how to install it."""
+    return _NO_PICTURES if find_spec("matplotlib") is None else None
+
+
+def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str, Any]:
+    """Section of one data set."""
+    from markupsafe import Markup  # a requirement of jinja2
+
+    layout = layout_of(results)
+    order = ranked_methods(results, layout.headline)
+    ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
+    done = [result for result in ranked if result.is_done]
+    return {
+        "name": f"{dataset}, protocol {protocol}",
+        "anchor": re.sub(r"[^\w-]+", "-", f"{dataset}-{protocol}"),
+        "description": results[0].description,
+        "layout": layout,
+        "sizes": [layout.size(nbits) for nbits in sorted({result.nbits for result in results})],
+        "absences": absences(ranked),
+        "matrices": [_matrix(metric, results, layout) for metric in layout.matrices] if done else [],
+        "pictures": _draw_pictures(done, layout) if done and missing_part() is None else {},
+        "n_shown": N_SHOWN if layout.unit == "bits" and len({result.method for result in done}) > N_SHOWN else None,
+        "cells": summarize(ranked, Markup("<b>{}</b>").format),
+        "fits": done,
+    }
+
+
+def _matrix(metric: str, results: Sequence[Result], layout: Layout) -> dict[str, Any]:
+    """Table of a metric: one line per method, the best first, and one column per number of bits."""
+    groups, leaders = group_by(results, "method", "nbits"), leaders_of(results, metric)
+    n_seeds, has_range = len({result.seed for result in results}), metric in layout.ranges
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for method in ranked_methods(results, metric):
+        lines[method] = []
+        for bits in sorted({result.nbits for result in results}):
+            cell = _cell(metric, groups.get((method, bits), []), n_seeds, has_range)
+            lines[method].append(cell | {"kind": "best"} if (method, bits) in leaders else cell)
+    return {"name": layout.heads[metric] + (" and its tie range" if has_range else ""), "lines": lines}
+
+
+def _cell(metric: str, results: Sequence[Result], n_seeds: int, has_range: bool) -> dict[str, Any]:
+    """Text of a cell, the small text below it, and its class."""
+    done = [result for result in results if result[metric] is not None]
+    if not done:
+        text = "failed" if any(result.error for result in results) else "n/a" if results else ""
+        return {"text": text, "small": [], "kind": "none"}
+    small = [tie_range(done, metric)] if has_range else []
+    small += [f"{len(done)} of {n_seeds} seeds"] if len(done) < n_seeds else []
+    return {"text": mean_and_spread([result[metric] for result in done]), "small": small, "kind": ""}
+
+
+def _snippet(results: Sequence[Result]) -> str | None:
+    """Code that computes the codes of the first result with a hash and a named protocol; None if there is none."""
+    known = (result for result in results if result.method in VARIANTS and result.protocol in PROTOCOLS)
+    result = next((result for result in known if result.codes_sha256), None)
+    if result is None or result.codes_sha256 is None:
+        return None
+    own = VARIANTS[result.method].parameters
+    given = _as_keywords({name: value for name, value in result.parameters.items() if name not in own})
+    return _SNIPPET.format(
+        source=result.source or result.dataset,
+        protocol=result.protocol,
+        method=result.method,
+        nbits=result.nbits,
+        affinity="data.affinity" if result.task == "relevance" else "'auto'",
+        samples="data.X_train, data.y_train" if result.task == "relevance" else "data.X_train",
+        seed=result.seed,
+        given=given and f", {given}",
+        n_digits=N_DIGITS,
+        digest=result.codes_sha256[:N_DIGITS],
+    )
+
+
+def _as_keywords(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+
+
+def _enumerate(values: Iterable[Any]) -> str:
+    """Values with commas, and "and" before the last one."""
+    *first, last = map(str, values)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+#: "title" and "uri", a data URI of an SVG file
+Picture = dict[str, str]
+
+
+def _draw_pictures(results: Sequence[Result], layout: Layout) -> dict[str, list[Picture]]:
+    """Pictures in groups, by the title of the group, of the results of one data set that all have metrics."""
+    from skhash.displays import MetricByBitsDisplay
+
+    if layout.task == "neighbors":
+        return {"By bytes": list(_draw_recalls(results, layout))}
+    groups = {}
+    all_nbits = sorted({result.nbits for result in results})
+    if len(all_nbits) > 1:
+        draw = partial(MetricByBitsDisplay.from_results, _by_rank(results, layout.headline, N_SHOWN))
+        groups["By number of bits"] = [
+            _picture(layout.heads[metric], partial(draw, metric=metric)) for metric in layout.matrices
+        ]
+    for nbits in all_nbits:
+        column = _by_rank([result for result in results if result.nbits == nbits], layout.headline, N_SHOWN)
+        groups[f"At {nbits} bits"] = list(_draw_column(column, layout))
+    return groups
+
+
+def _by_rank(results: Sequence[Result], metric: str, n: int | None = None) -> list[Result]:
+    """Results of the n best methods by a metric, the best first."""
+    known = [result for result in results if result[metric] is not None]
+    return [result for name in ranked_methods(known, metric)[:n] for result in known if result.method == name]
+
+
+def _draw_column(results: Sequence[Result], layout: Layout) -> Iterator[Picture]:
+    """Tie ranges at one number of bits, and the curves if all results have them."""
+    from skhash.displays import PrecisionAtNDisplay, PrecisionRecallDisplay, TieRangeDisplay
+
+    names = list(dict.fromkeys(result.method for result in results))
+    height = max(HEIGHT, 1.3 + 0.5 * len(names))
+    for metric in layout.ranges:
+        ranges = partial(TieRangeDisplay.from_results, results, metric=metric)
+        yield _picture(f"{layout.heads[metric]} in its tie range", ranges, height)
+    if not all(result.curves for result in results):
+        return
+    curves: list[list[Any]] = [[result.curves for result in results if result.method == name] for name in names]
+    precision, recall, ranks, at_rank = (
+        [np.mean([seed[curve] for seed in seeds], axis=0) for seeds in curves]
+        for curve in ("radius_precision", "radius_recall", "ranks", "rank_precision")
+    )
+    yield _picture("Precision and recall by radius", PrecisionRecallDisplay(precision, recall, names).plot)
+    yield _picture("Precision among the first N", PrecisionAtNDisplay(ranks, at_rank, names).plot)
+
+
+def _draw_recalls(results: Sequence[Result], layout: Layout) -> Iterator[Picture]:
+    """Recall against bytes, of real queries and of codes as queries."""
+    from skhash.displays import RecallByBytesDisplay
+
+    for metric in layout.matrices:
+        if chosen := _by_rank(results, metric):
+            draw = partial(RecallByBytesDisplay.from_results, chosen, metric=metric)
+            yield _picture(f"{layout.heads[metric]} against bytes", draw, HEIGHT + 0.6, WIDTH + 0.6)
+
+
+def _picture(title: str, draw: Callable[..., Any], height: float = HEIGHT, width: float = WIDTH) -> Picture:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    ax = figure.add_subplot()
+    draw(ax=ax)
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "skhash"}):  # the same results give the same bytes
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return {"title": title, "uri": f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"}

@@ -20,13 +20,17 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from importlib.metadata import version
 from numbers import Real
 from pathlib import Path
+from platform import python_version
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash import __version__
 from skhash.comparison.tuning import Candidate
 from skhash.exceptions import InvalidFileError
 from skhash.persistence._writing import write_atomically, write_json
@@ -200,10 +204,18 @@ class Store:
                 raise NotADirectoryError(f"The folder of results must be a folder. Got the file {folder} instead.")
             (self.folder / "rows").mkdir(parents=True, exist_ok=True)
 
+    def path(self, kind: str, settings: Mapping[str, Any], ending: str) -> Path | None:
+        """File of settings in one of the folders rows, tuning and models; None without a folder."""
+        if self.folder is None:
+            return None
+        name = "_".join(str(settings[key]) for key in ("dataset", "protocol", "method", "nbits", "seed"))
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        stem = re.sub(r"[^\w.-]", "-", name)
+        return self.folder / kind / f"{stem}_{digest}.{ending}"
+
     def read(self, settings: Mapping[str, Any]) -> Result | None:
         """Stored result of these settings; None if there is none, or with a warning if its file is damaged."""
-        path = self.path("rows", settings, "json")
-        record = None if path is None else _read_or_warn(path, _read_record)
+        record = _read_or_warn(self.path("rows", settings, "json"), _read_record)
         return None if record is None else record.result
 
     def write(self, record: Record) -> None:
@@ -222,8 +234,7 @@ class Store:
 
     def read_candidates(self, settings: Mapping[str, Any]) -> list[Candidate]:
         """Stored candidates of a tuning; empty if there are none, or with a warning if their file is damaged."""
-        path = self.path("tuning", settings, "json")
-        return [] if path is None else _read_or_warn(path, _read_candidates) or []
+        return _read_or_warn(self.path("tuning", settings, "json"), _read_candidates) or []
 
     def write_candidates(self, settings: Mapping[str, Any], candidates: Sequence[Candidate]) -> None:
         """Store all candidates of a tuning."""
@@ -232,14 +243,56 @@ class Store:
             path.parent.mkdir(exist_ok=True)
             write_json(path, {"settings": settings, "candidates": [vars(candidate) for candidate in candidates]})
 
-    def path(self, kind: str, settings: Mapping[str, Any], ending: str) -> Path | None:
-        """File of settings in one of the folders rows, tuning and models; None without a folder."""
-        if self.folder is None:
-            return None
-        name = "_".join(str(settings[key]) for key in ("dataset", "protocol", "method", "nbits", "seed"))
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-        stem = re.sub(r"[^\w.-]", "-", name)
-        return self.folder / kind / f"{stem}_{digest}.{ending}"
+
+def write_list(folder: str | os.PathLike[str], results: Iterable[Result]) -> None:
+    """Write the ``results.json`` of a folder: the results without their curves and values of queries."""
+    write_json(Path(folder) / "results.json", [dict(result) for result in results])
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """Versions of Python, skhash and the libraries below it."""
+    libraries = ("numpy", "scipy", "scikit-learn", "torch", "numba", "cvxpy")
+    return {"python": python_version(), "skhash": __version__} | {name: version(name) for name in libraries}
+
+
+def read_results(folder: str | os.PathLike[str]) -> list[Result]:
+    """Results of ``results.json``, with their curves and the values of each query, which are stored beside it.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The `folder` of :func:`compare`.
+
+    Returns
+    -------
+    list of Result
+        In the order of ``results.json``, which is that of the last comparison.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no results.
+    InvalidFileError
+        If a file of results is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from skhash.comparison import compare, read_results
+    >>> folder = tempfile.mkdtemp()
+    >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1, folder=folder)
+    >>> [len(result.per_query["ap"]) for result in read_results(folder)]
+    [359]
+    """
+    listed = read_list(folder)
+    if not listed:
+        raise FileNotFoundError(f"{folder} has no results of a comparison (results.json).")
+    stored = read_records(folder)
+    return [
+        replace(stored[key].result, metrics=result.metrics) if (key := key_of(result)) in stored else result
+        for result in listed
+    ]
 
 
 def read_list(folder: str | os.PathLike[str]) -> list[Result]:
@@ -249,9 +302,15 @@ def read_list(folder: str | os.PathLike[str]) -> list[Result]:
         return as_results(json.loads(path.read_bytes())) if path.exists() else []
 
 
-def read_records(folder: str | os.PathLike[str]) -> list[Record]:
-    """Records of all finished fits in a folder."""
-    return [_read_record(path) for path in sorted((Path(folder) / "rows").glob("*.json"))]
+def read_records(folder: str | os.PathLike[str]) -> dict[str, Record]:
+    """Records of all finished fits in a folder, by the `key_of` their results."""
+    records = [_read_record(path) for path in sorted((Path(folder) / "rows").glob("*.json"))]
+    return {key_of(record.result): record for record in records}
+
+
+def key_of(result: Result) -> str:
+    """Everything that a list of results says of a fit but its metrics, which may be some of those that are stored."""
+    return json.dumps({name: value for name, value in result.items() if name not in result.metrics})
 
 
 def _read_record(path: Path) -> Record:
@@ -280,12 +339,10 @@ def _damage(path: Path) -> Iterator[None]:
         raise InvalidFileError(path, f"is damaged: {str(error).rstrip('.')}. {_REMEDY}") from error
 
 
-def _read_or_warn(path: Path, read: Callable[[Path], _Content]) -> _Content | None:
+def _read_or_warn(path: Path | None, read: Callable[[Path], _Content]) -> _Content | None:
     """Content of a file; None if there is no file, or with a warning if it is damaged."""
-    if not path.exists():
-        return None
     try:
-        return read(path)
+        return None if path is None or not path.exists() else read(path)
     except InvalidFileError as error:
         warnings.warn(f"{str(error).removesuffix(_REMEDY)}Its content is computed again.", UserWarning, stacklevel=4)
         return None

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -23,19 +24,19 @@ from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
 from skhash.codes import MAX_NBITS
 from skhash.comparison._baselines import faiss_version, why_not
-from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method, with_truth
-from skhash.comparison.evaluation import METRICS, FunctionMetric, Metrics, as_metrics, evaluate_hasher
+from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method
+from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher, variant_of
 from skhash.comparison.progress import FitWatcher, Plan, Progress, Step, estimate_seconds_left
-from skhash.comparison.report import check_own_results, versions, write_results
-from skhash.comparison.results import Record, Result, Store
+from skhash.comparison.results import Record, Result, Store, read_list, versions, write_list
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
-from skhash.comparison.tuning import best_candidate, tune
+from skhash.comparison.tuning import Candidate, best_candidate, tune
 from skhash.datasets import PROTOCOLS, Protocol, load_dataset, split
 from skhash.datasets.loading import check_names
 from skhash.datasets.protocols import check_protocol
+from skhash.exceptions import InvalidFileError
 from skhash.metrics import Metric
-from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS
+from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS, Space
 
 #: queries of which the values are kept by default
 MAX_QUERIES = 10_000
@@ -140,110 +141,102 @@ def compare(
         raise ValueError("`keep_models` must be False without a folder. Got True: pass `folder`.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
     if folder is not None:
-        check_own_results(folder)
+        _check_own_results(folder)
     chosen = None if metrics is None else as_metrics(metrics)
-    options = _Options(chosen, per_query, tune, tune_metric, keep_models, command)
+    options = _Options(store, chosen, per_query, tune, tune_metric, fresh, keep_models, command)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
+    names = [each.blank.method for each in tasks]
+    descriptions = list(dict.fromkeys(each.blank.description for each in tasks))
     results: dict[int, Result] = {}
 
     def show(step: Step) -> None:
         if watch is not None:
-            left = estimate_seconds_left(tasks, results, step=step)
+            left = estimate_seconds_left(names, results, step=step)
             watch(replace(step, n_tasks=len(tasks), total_seconds_left=left))
 
     if watch is not None:
-        watch(Plan(list(dict.fromkeys(task.data.description for task in tasks)), len(tasks)))
-    for position, result, reused in _run_tasks(tasks, store, n_jobs, fresh, show):
+        watch(Plan(descriptions, len(tasks)))
+    for position, result, reused in _run_tasks(tasks, n_jobs, show):
         results[position] = result
-        if folder is not None and not reused:
-            write_results(folder, [results[i] for i in sorted(results)])
+        if folder is not None and not (reused and len(results) < len(tasks)):
+            write_list(folder, [results[i] for i in sorted(results)])
         if report is not None:
-            left = estimate_seconds_left(tasks, results, n_jobs)
+            left = estimate_seconds_left(names, results, n_jobs)
             report(Progress(result, len(results), len(tasks), left, reused, position))
-    ordered = [results[i] for i in range(len(tasks))]
-    if folder is not None:
-        write_results(folder, ordered)
-    return ordered, "\n".join(dict.fromkeys(task.data.description for task in tasks))
+    return [results[i] for i in range(len(tasks))], "\n".join(descriptions)
 
 
 @dataclass(frozen=True)
 class _Options:
-    """What all tasks of a comparison have in common."""
+    """What all fits of a comparison have in common."""
 
-    metrics: Mapping[str, Metric | FunctionMetric] | None = None
-    per_query: bool | None = None
-    tune: int | None = None
-    tune_metric: str = "ap"
-    keep_models: bool = False
-    command: str | None = None
+    store: Store
+    metrics: Mapping[str, Metric] | None
+    per_query: bool | None
+    tune: int | None
+    tune_metric: str
+    fresh: bool
+    keep_models: bool
+    command: str | None
 
 
 @dataclass(frozen=True)
-class DataSource:
-    """A data set under a protocol; `digest` is a hash of the arrays of the split of seed 0."""
+class _Task:
+    """A fit: its result without what is measured, the protocol, and a hash of the arrays of the split of seed 0."""
 
-    source: str
+    blank: Result
     protocol: str | Protocol | None
-    dataset: str
-    protocol_name: str
-    description: str
     digest: str
-    task: str = "relevance"
-
-
-@dataclass(frozen=True)
-class Task:
-    """A method, a number of bits and a seed on a data set."""
-
-    data: DataSource
-    method: str
-    nbits: int
-    seed: int
     options: _Options
-
-    @property
-    def keeps_model(self) -> bool:
-        """Whether there is a hasher to save."""
-        return self.options.keep_models and self.method not in BASELINES
-
-    @property
-    def metric_names(self) -> list[str]:
-        """Names of the metrics of a result."""
-        if self.data.task == "neighbors":
-            return [*REAL_METRICS, *CODE_METRICS]
-        return list(self.options.metrics or METRICS)
-
-    @property
-    def n_fits(self) -> int:
-        """Number of fits: of the candidates, and the last one."""
-        budget = self.options.tune
-        return 1 if budget is None or not variant_of(self.method).method.search_space else budget + 1
 
     @property
     def label(self) -> str:
         """What is fitted, short enough for a line of a terminal."""
-        return f"{self.method}, {self.nbits} bits"
+        return f"{self.blank.method}, {self.blank.nbits} bits"
+
+    @property
+    def space(self) -> Space:
+        """Parameters to tune; empty for none."""
+        return {} if self.options.tune is None else variant_of(self.blank.method).method.search_space
 
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that decides the metrics, as JSON holds it: a stored result is found by the hash of it."""
-        variant, budget = variant_of(self.method), self.options.tune
-        parameters = dict(variant.parameters)
-        if variant.method.class_name.startswith("Faiss"):
+        blank, options, parameters = self.blank, self.options, dict(self.blank.parameters)
+        class_name = variant_of(blank.method).method.class_name
+        if class_name.startswith("Faiss"):
             parameters["faiss"] = faiss_version()
         return {
-            "dataset": self.data.dataset,
-            "protocol": self.data.protocol_name,
-            "description": self.data.description,
-            "data": self.data.digest,
-            "method": self.method,
-            "nbits": self.nbits,
-            "seed": self.seed,
-            "class": variant.method.class_name,
+            **{name: blank[name] for name in ("dataset", "protocol", "description", "method", "nbits", "seed")},
+            "data": self.digest,
+            "class": class_name,
             "parameters": parameters,
-            "tuning": budget and {"budget": budget, "metric": self.options.tune_metric},
+            "tuning": options.tune and {"budget": options.tune, "metric": options.tune_metric},
             "versions": versions(),
         }
+
+    @property
+    def keeps_model(self) -> bool:
+        """Whether there is a hasher to save."""
+        return self.options.keep_models and self.blank.method not in BASELINES
+
+    @property
+    def model(self) -> Path | None:
+        """File of the fitted hasher; None without a folder."""
+        return self.options.store.path("models", self.settings, "safetensors")
+
+
+def _check_own_results(folder: str | os.PathLike[str]) -> None:
+    """Raise ValueError if a comparison would replace results of methods that skhash does not have."""
+    try:
+        names = dict.fromkeys(result.method for result in read_list(folder))
+    except (OSError, InvalidFileError):  # there is nothing to lose
+        return
+    if own := [name for name in names if name not in VARIANTS and name not in FOR_NEIGHBORS]:
+        raise ValueError(
+            f"{folder} must have results of methods of skhash only. Got {', '.join(own)}, which would be lost. Choose "
+            "another folder."
+        )
 
 
 def _plan(
@@ -254,32 +247,44 @@ def _plan(
     nbits: Iterable[int],
     n_seeds: int,
     options: _Options,
-) -> list[Task]:
+) -> list[_Task]:
     """Tasks by data set, seed, number of bits and method, after checks of all arguments and data sets."""
     task, protocol = _check_task(task, protocol)
     methods = expand_methods(methods, task)
+    if not methods:
+        raise ValueError(f"`methods` must name at least one method for the task {task!r}. Got none.")
     if not isinstance(nbits, Iterable):
         raise TypeError(f"`nbits` must be a list of ints. Got {nbits!r} instead. Pass [{nbits!r}].")
     nbits = list(dict.fromkeys(nbits))
-    if not methods:
-        raise ValueError(f"`methods` must name at least one method for the task {task!r}. Got none.")
     if not nbits or not all(is_count(number, MAX_NBITS) for number in nbits):
         raise ValueError(f"`nbits` must hold ints from 1 to {MAX_NBITS}. Got {nbits} instead.")
     if not is_count(n_seeds):
         raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds!r} instead.")
     _check_options(task, options)
-    names = list(
-        dict.fromkeys([datasets] if isinstance(datasets, str) or not isinstance(datasets, Iterable) else datasets)
-    )
+    is_one = isinstance(datasets, str) or not isinstance(datasets, Iterable)
+    names = list(dict.fromkeys([datasets] if is_one else datasets))
     if not names:
         raise ValueError("`dataset` must name at least one data set. Got none.")
     check_names(names)
-    sources = [identify(os.fspath(name), protocol) for name in names]
-    if len({source.dataset for source in sources}) < len(sources):
+    sources = [_identify(os.fspath(name), protocol) for name in names]
+    if len({source["dataset"] for source, _ in sources}) < len(sources):
         raise ValueError(f"`dataset` must have data sets with different names. Got {names} instead.")
+    metrics = [*REAL_METRICS, *CODE_METRICS] if task == "neighbors" else list(options.metrics or METRICS)
     return [
-        Task(source, method, bits, seed, options)
-        for source in sources
+        _Task(
+            Result(
+                **source,
+                method=method,
+                nbits=bits,
+                seed=seed,
+                metrics=dict.fromkeys(metrics),
+                parameters=dict(variant_of(method).parameters),
+            ),
+            protocol,
+            digest,
+            options,
+        )
+        for source, digest in sources
         for seed in range(n_seeds)
         for bits in nbits
         for method in methods
@@ -316,18 +321,18 @@ def _check_options(task: str, options: _Options) -> None:
             )
 
 
-def identify(source: str, protocol: str | Protocol | None) -> DataSource:
-    """Data set with what identifies it, read from the split of seed 0; ValueError if it has a single class."""
+def _identify(source: str, protocol: str | Protocol | None) -> tuple[dict[str, Any], str]:
+    """What results say of a data set, and the hash of the split of seed 0; ValueError if it has a single class."""
     import joblib
 
-    data = load(source, protocol, 0)
+    data = _load(source, protocol, 0)
     if isinstance(data.affinity, ClassAffinity) and len(np.unique(data.y_database)) == 1:
         raise ValueError(f"`dataset` must have at least two classes. Got a single class in {source!r}.")
     parts = [data.X_query, data.y_query, data.X_database, data.y_database, data.train_index]
     if len(data.train_index) < len(data.X_train):  # they are of other classes, and not in the database
         parts += [data.X_train, data.y_train]
-    digest = joblib.hash(parts)
-    return DataSource(source, protocol, data.name, str(data.protocol), data.DESCR, digest, _task_of(data.affinity))
+    names = {"task": _task_of(data.affinity), "source": source, "dataset": data.name, "protocol": str(data.protocol)}
+    return names | {"description": data.DESCR}, joblib.hash(parts)
 
 
 def _task_of(affinity: Any) -> str:
@@ -337,27 +342,23 @@ def _task_of(affinity: Any) -> str:
 
 
 @lru_cache(maxsize=1)
-def load(source: str, protocol: str | Protocol | None, seed: int) -> Any:
-    """Split of a data set, of which each process caches the last one."""
-    return load_dataset(source, protocol=protocol, random_state=seed)
-
-
-@lru_cache(maxsize=1)
-def load_vectors(source: str, protocol: str | Protocol | None, seed: int) -> Vectors:
-    """Items and queries of a split with the nearest neighbors, of which each process caches the last ones."""
-    data = load(source, protocol, seed)
-    return with_truth(data.X_database, data.X_query, data.affinity.metric)
+def _load(source: str, protocol: str | Protocol | None, seed: int) -> Any:
+    """Split of a data set, for the task "neighbors" with its vectors; each process caches the last one."""
+    data = load_dataset(source, protocol=protocol, random_state=seed)
+    if _task_of(data.affinity) == "neighbors":
+        data.vectors = Vectors(data.X_database, data.X_query, data.affinity.metric)
+    return data
 
 
 def _run_tasks(
-    tasks: Sequence[Task], store: Store, n_jobs: int, fresh: bool, show: Callable[[Step], object]
+    tasks: Sequence[_Task], n_jobs: int, show: Callable[[Step], object]
 ) -> Iterator[tuple[int, Result, bool]]:
     """Yield position, result and whether it was stored before: stored results first, others as they finish."""
     import joblib
 
     waiting = []
     for position, task in enumerate(tasks):
-        stored = None if fresh else _stored_result(task, store)
+        stored = _stored_result(task)
         if stored is None:
             waiting.append(position)
         else:
@@ -365,40 +366,39 @@ def _run_tasks(
     try:
         if n_jobs == 1:
             for position in waiting:
-                watcher = FitWatcher(show, position, tasks[position].label, tasks[position].n_fits)
-                yield position, run_task(tasks[position], store, fresh, watcher), False
+                task = tasks[position]
+                n_fits = 1 + (task.options.tune or 0) if task.space else 1
+                yield position, _run_task(task, FitWatcher(show, position, task.label, n_fits)), False
             return
         threads = max(1, joblib.cpu_count() // n_jobs)
         with joblib.parallel_config("loky", inner_max_num_threads=threads):
-            jobs = (joblib.delayed(_run_numbered)(position, tasks[position], store, fresh) for position in waiting)
+            jobs = (joblib.delayed(_run_numbered)(position, tasks[position]) for position in waiting)
             with _interrupts_ignored():
                 finished = joblib.Parallel(n_jobs, return_as="generator_unordered", batch_size=1)(jobs)
             for position, result in finished:
                 yield position, result, False
     finally:
-        load.cache_clear()
-        load_vectors.cache_clear()
+        _load.cache_clear()
 
 
-def _stored_result(task: Task, store: Store) -> Result | None:
+def _stored_result(task: _Task) -> Result | None:
     """Stored result of a task with its metrics; None if it must be computed."""
-    stored = store.read(task.settings)
+    stored, options = None if task.options.fresh else task.options.store.read(task.settings), task.options
     if stored is None or stored.error is not None:
         return None
     if stored.not_applicable is not None:
-        return replace(stored, metrics=dict.fromkeys(task.metric_names))
-    model = store.path("models", task.settings, "safetensors")
-    if task.keeps_model and (model is None or not model.is_file()):
+        return replace(stored, metrics=task.blank.metrics)
+    if not set(task.blank.metrics) <= set(stored.metrics):
         return None
-    if not set(task.metric_names) <= set(stored.metrics):
+    if task.keeps_model and task.model is not None and not task.model.is_file():
         return None
-    if task.options.per_query and task.data.task == "relevance" and stored.per_query is None:
+    if options.per_query and stored.task == "relevance" and stored.per_query is None:
         return None
-    of_queries = stored.per_query if task.options.per_query in (None, True) else None
+    values = {} if options.per_query is False else stored.per_query or {}
     return replace(
         stored,
-        metrics={name: stored.metrics[name] for name in task.metric_names},
-        per_query=of_queries and {name: of_queries[name] for name in task.metric_names if name in of_queries},
+        metrics={name: stored.metrics[name] for name in task.blank.metrics},
+        per_query={name: values[name] for name in task.blank.metrics if name in values} or None,
     )
 
 
@@ -415,8 +415,8 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _run_numbered(position: int, task: Task, store: Store, fresh: bool) -> tuple[int, Result]:
-    return position, run_task(task, store, fresh)
+def _run_numbered(position: int, task: _Task) -> tuple[int, Result]:
+    return position, _run_task(task)
 
 
 @cache
@@ -426,63 +426,87 @@ def _warm_up() -> None:
     evaluate_hasher(make_hasher("lsh", 8, 0, data.affinity), data, details=True)
 
 
-def run_task(task: Task, store: Store, fresh: bool = False, watcher: Any = None) -> Result:
+def _run_task(task: _Task, watcher: Any = None) -> Result:
     """Result of a task, which is stored; it holds an error, which does not stop other tasks."""
     _warm_up()
-    getattr(hashers, variant_of(task.method).method.class_name, None)  # imports torch for deep ones
-    start = time.perf_counter()
-    failure = None
-    result = Result(
-        task=task.data.task,
-        source=task.data.source,
-        dataset=task.data.dataset,
-        protocol=task.data.protocol_name,
-        description=task.data.description,
-        method=task.method,
-        nbits=task.nbits,
-        seed=task.seed,
-        metrics=dict.fromkeys(task.metric_names),
-        parameters=dict(variant_of(task.method).parameters),
-    )
+    getattr(hashers, variant_of(task.blank.method).method.class_name, None)  # imports torch for deep ones
+    start, failure = time.perf_counter(), None
     try:
-        with named_warnings(f"{task.label}, seed {task.seed} of {task.data.dataset}"):
-            result = _measure(task, store, fresh, result, watcher)
+        with named_warnings(f"{task.label}, seed {task.blank.seed} of {task.blank.dataset}"):
+            result = _measure(task, watcher)
     except Exception as error:
-        result = replace(result, error=f"{type(error).__name__}: {error}")
+        result = replace(task.blank, error=f"{type(error).__name__}: {error}")
         failure = traceback.format_exc()
     result = replace(result, seconds=time.perf_counter() - start)
-    store.write(Record(task.settings, result, datetime.now(UTC).isoformat(), task.options.command, failure))
+    finished = datetime.now(UTC).isoformat()
+    task.options.store.write(Record(task.settings, result, finished, task.options.command, failure))
     return result
 
 
-def _measure(task: Task, store: Store, fresh: bool, result: Result, watcher: Any) -> Result:
-    """The result with what was measured, or with the reason why the method does not apply."""
-    with warnings.catch_warnings():  # `identify` has shown those of the file
+def _measure(task: _Task, watcher: Any) -> Result:
+    """Result of a task, with the reason if the method does not apply."""
+    blank, options = task.blank, task.options
+    with warnings.catch_warnings():  # `_identify` has shown those of the file
         warnings.simplefilter("ignore")
-        data = load(task.data.source, task.data.protocol, task.seed)
-    reason = _why_not(task, data)
+        data = _load(str(blank.source), task.protocol, blank.seed)
+    reason = _why_not(blank.method, blank.nbits, data)
     if reason is not None:
-        return replace(result, not_applicable=reason)
-    if task.data.task == "neighbors":
-        vectors = load_vectors(task.data.source, task.data.protocol, task.seed)
-        values, hasher = evaluate_method(task.method, task.nbits, task.seed, vectors, watcher)
+        return replace(blank, not_applicable=reason)
+    if blank.task == "neighbors":
+        values, hasher = evaluate_method(blank.method, blank.nbits, blank.seed, data.vectors, watcher)
     else:
-        chosen, result = _tune(task, data, store, fresh, result, watcher)
-        hasher = _make_watched(task, data, watcher, **chosen)
-        values = evaluate_hasher(hasher, data, metrics=task.options.metrics or METRICS, details=True)
-        if math.isnan(values[task.metric_names[0]]):
+        values, chosen = {}, {}
+        if task.space:
+            candidates = _tune(task, data, watcher)
+            chosen = dict(best_candidate(candidates).parameters)
+            values = {"parameters": {**blank.parameters, **chosen}, "n_candidates": len(candidates)}
+            values["tuning_seconds"] = sum(candidate.seconds for candidate in candidates)
+        hasher = _make_watched(blank, data, watcher, **chosen)
+        values |= evaluate_hasher(hasher, data, metrics=options.metrics or METRICS, details=True)
+        if math.isnan(values[next(iter(blank.metrics))]):
             raise ValueError("No query has a relevant sample in the database.")
-    keeps = task.options.per_query
-    if keeps is False or (keeps is None and len(data.X_query) > MAX_QUERIES):
+    if options.per_query is False or (options.per_query is None and len(data.X_query) > MAX_QUERIES):
         values.pop("per_query", None)
-    metrics = {name: values.pop(name, None) for name in task.metric_names}
-    return replace(result, metrics=metrics, **values, model=_keep_model(task, store, hasher))
+    metrics = {name: values.pop(name, None) for name in blank.metrics}
+    return replace(blank, metrics=metrics, **values, model=_keep_model(task, hasher))
 
 
-def _keep_model(task: Task, store: Store, hasher: Any) -> str | None:
+def _why_not(method: str, nbits: int, data: Any) -> str | None:
+    """Reason why a method cannot be fitted on this data set; None if it can."""
+    if method in FOR_NEIGHBORS:
+        return why_not(method, nbits, data.X_database[0].size, len(data.X_database))
+    if VARIANTS[method].method.needs_labels:
+        try:
+            label_matrix(data.affinity, data.y_train[:1])
+        except ValueError:
+            return f"it learns from labels, and relevance is given by a {type(data.affinity).__name__}"
+    return None
+
+
+def _tune(task: _Task, data: Any, watcher: Any) -> list[Candidate]:
+    """Candidates for the parameters, those of an earlier run included."""
+    options, settings = task.options, task.settings | {"tuning": task.options.tune_metric}  # the budget decides none
+    return tune(
+        partial(_make_watched, task.blank, data, watcher),
+        task.space,
+        data,
+        options.tune or 0,
+        seed=task.blank.seed,
+        metric=options.tune_metric,
+        known=[] if options.fresh else options.store.read_candidates(settings),
+        save=partial(options.store.write_candidates, settings),
+    )
+
+
+def _make_watched(blank: Result, data: Any, watcher: Any, **parameters: Any) -> BaseHasher:
+    hasher = make_hasher(blank.method, blank.nbits, blank.seed, data.affinity, **parameters)
+    return hasher if watcher is None else hasher.set_callbacks(watcher)
+
+
+def _keep_model(task: _Task, hasher: Any) -> str | None:
     """Save the fitted hasher if asked, and return its path in the folder, with slashes."""
-    path = store.path("models", task.settings, "safetensors")
-    if path is None or store.folder is None:
+    path = task.model
+    if path is None:
         return None
     if not task.keeps_model:
         path.unlink(missing_ok=True)  # that of an earlier fit
@@ -491,48 +515,4 @@ def _keep_model(task: Task, store: Store, hasher: Any) -> str | None:
 
     path.parent.mkdir(exist_ok=True)
     save(hasher, path)
-    return path.relative_to(store.folder).as_posix()
-
-
-def _why_not(task: Task, data: Any) -> str | None:
-    """Reason why a method cannot be fitted on this data set; None if it can."""
-    if task.method in FOR_NEIGHBORS:
-        return why_not(task.method, task.nbits, data.X_database[0].size, len(data.X_database))
-    if VARIANTS[task.method].method.needs_labels:
-        try:
-            label_matrix(data.affinity, data.y_train[:1])
-        except ValueError:
-            return f"it learns from labels, and relevance is given by a {type(data.affinity).__name__}"
-    return None
-
-
-def _tune(
-    task: Task, data: Any, store: Store, fresh: bool, result: Result, watcher: Any
-) -> tuple[dict[str, Any], Result]:
-    """Chosen parameters, and the result with these."""
-    space, budget = VARIANTS[task.method].method.search_space, task.options.tune
-    if budget is None or not space:
-        return {}, result
-    settings = task.settings | {"tuning": task.options.tune_metric}  # the budget does not decide a score
-    candidates = tune(
-        partial(_make_watched, task, data, watcher),
-        space,
-        data,
-        budget,
-        seed=task.seed,
-        metric=task.options.tune_metric,
-        known=[] if fresh else store.read_candidates(settings),
-        save=partial(store.write_candidates, settings),
-    )
-    chosen = dict(best_candidate(candidates).parameters)
-    return chosen, replace(
-        result,
-        parameters={**result.parameters, **chosen},
-        n_candidates=len(candidates),
-        tuning_seconds=sum(candidate.seconds for candidate in candidates),
-    )
-
-
-def _make_watched(task: Task, data: Any, watcher: Any, **parameters: Any) -> BaseHasher:
-    hasher = make_hasher(task.method, task.nbits, task.seed, data.affinity, **parameters)
-    return hasher if watcher is None else hasher.set_callbacks(watcher)
+    return f"models/{path.name}"

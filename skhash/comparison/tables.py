@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,12 +21,17 @@ _NEIGHBOR_HEADS = {
     CODE_METRICS[0]: "R@10, codes",
     CODE_METRICS[3]: "10 of 50, codes",
 }
-_NOTES = {
-    "relevance": "the tie range is the metric with the relevant items of each tie last and first",
-    "neighbors": "R@10 is the share of the ten nearest vectors among the ten best items, 10 of 50 their share among "
-    "the best fifty; queries are real, or codes as the items are; the tie range is R@10 with the true neighbors of "
-    "each tie last and first",
-}
+_MEANINGS = {"AP": "average precision", "NDCG": "normalized discounted cumulative gain"}
+_ABOUT_RANGES = (
+    "The tie range is the metric with the relevant items of each tie last and first: the lowest and the highest value "
+    "that sorting these codes can give."
+)
+_ABOUT_RADII = "The precision within a radius that holds no item is 0."
+_ABOUT_NEIGHBORS = (
+    "R@10 is the share of the ten nearest vectors among the ten best items, 10 of 50 their share among the best fifty; "
+    "queries are real, or codes as the items are; the tie range is R@10 with the true neighbors of each tie last and "
+    "first."
+)
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
@@ -110,24 +115,13 @@ def _number(form: str) -> Callable[[Results, str], str]:
     return lambda results, name: form.format(_mean(results, name))
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table, whose ``show(results, name)`` returns the text of a cell."""
 
     head: str
     name: str
     show: Callable[[Results, str], str] = _spread
     has_leaders: bool = True
-
-    def text(self, results: Results) -> str:
-        """Text of the cell of finished results; a dash if the method has no such metric."""
-        return "-" if any(result[self.name] is None for result in results) else self.show(results, self.name)
-
-
-_SPEED = (
-    Column("fit s", "fit_seconds", _number("{:.1f}"), False),
-    Column("codes/s", "codes_per_second", _number("{:,.0f}"), False),
-)
 
 
 @dataclass(frozen=True)
@@ -157,7 +151,8 @@ class Layout:
             columns.append(Column(head, name, _number("{:.3f}") if is_short else _spread))
             if name in self.ranges:
                 columns.append(Column("tie range", name, tie_range, False))
-        return [*columns, *_SPEED]
+        columns.append(Column("fit s", "fit_seconds", _number("{:.1f}"), False))
+        return [*columns, Column("codes/s", "codes_per_second", _number("{:,.0f}"), False)]
 
     @property
     def unit(self) -> str:
@@ -168,11 +163,6 @@ class Layout:
     def table_head(self) -> list[str]:
         """Head of a table: method, size, and the columns."""
         return ["method", self.unit, *(column.head for column in self.columns)]
-
-    @property
-    def note(self) -> str:
-        """What the tie range means."""
-        return _NOTES[self.task]
 
     @property
     def marked(self) -> str:
@@ -186,6 +176,22 @@ class Layout:
     def size(self, nbits: int) -> str:
         """Number of bits in the unit of the tables."""
         return f"{nbits / (8 if self.task == 'neighbors' else 1):g}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about the metrics that are shown."""
+        if self.task == "neighbors":
+            return [_ABOUT_NEIGHBORS]
+        averaged = [head for head in self.heads.values() if "_T" in head]
+        meanings = [f"{mark} is {text}" for mark, text in _MEANINGS.items() if any(mark + "_T" in h for h in averaged)]
+        are = "are means" if len(averaged) > 1 else "is the mean"
+        average = f"{' and '.join(averaged)} {are} over all orders of the items at equal distance, in closed form"
+        notes = {
+            f"{average}; {', '.join(meanings)}.": averaged,
+            _ABOUT_RANGES: self.ranges,
+            _ABOUT_RADII: any(name.startswith("precision_radius") for name in self.heads),
+        }
+        return [note for note, is_shown in notes.items() if is_shown]
 
 
 def layout_of(results: Iterable[Mapping[str, Any]]) -> Layout:
@@ -295,32 +301,27 @@ def summarize(results: Results, mark: Callable[[str], str] = "{} *".format) -> l
     """
     lines, found = [], as_results(results)
     layout = layout_of(found)
-    leaders = _leaders(found, layout)
+    columns = [(column, leaders_of(found, column.name) if column.has_leaders else ()) for column in layout.columns]
     for (method, bits), group in group_by(found, "method", "nbits").items():
-        done = [result for result in group if result.is_done]
-        if done:
-            cells = [column.text(done) for column in layout.columns]
-            for place, column in enumerate(layout.columns):
-                if column.has_leaders and (method, bits, column.name) in leaders:
-                    cells[place] = mark(cells[place])
-        else:
+        done, cells = [result for result in group if result.is_done], []
+        for column, leaders in columns if done else ():
+            is_known = all(result[column.name] is not None for result in done)
+            text = column.show(done, column.name) if is_known else "-"
+            cells.append(mark(text) if (method, bits) in leaders else text)
+        if not done:
             reason = group[0].not_applicable or ""
             why = "failed" if any(result.error for result in group) else "not applicable"
-            cells = [reason if reason.startswith("needs ") else why, *[""] * (len(layout.columns) - 1)]
+            cells = [reason if reason.startswith("needs ") else why, *[""] * (len(columns) - 1)]
         lines.append([method, layout.size(bits), *cells])
     return lines
 
 
-def _leaders(results: Sequence[Result], layout: Layout) -> set[tuple[str, int, str]]:
-    """Method, number of bits and metric of each cell of a leader."""
+def leaders_of(results: Sequence[Result], metric: str) -> set[tuple[str, int]]:
+    """Leaders at each number of bits, as method and number of bits; none of a single method."""
     if len({result.method for result in results}) == 1:
         return set()
-    return {
-        (method, bits, metric)
-        for (bits,), column in group_by(results, "nbits").items()
-        for metric in layout.heads
-        for method in find_leaders(column, metric)
-    }
+    groups = group_by(results, "nbits").items()
+    return {(method, bits) for (bits,), column in groups for method in find_leaders(column, metric)}
 
 
 def markdown_table(results: Results) -> str:
@@ -347,36 +348,13 @@ def markdown_table(results: Results) -> str:
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
-    return lay_out([layout_of(results).table_head, *summarize(results)])
-
-
-def lay_out(cells: Sequence[Sequence[str]]) -> str:
-    """Markdown table of cells, with aligned columns.
-
-    Parameters
-    ----------
-    cells : sequence of sequences of str
-        The head, then the lines.
-
-    Returns
-    -------
-    str
-        The table.
-
-    Examples
-    --------
-    >>> from skhash.comparison import lay_out
-    >>> print(lay_out([["method", "AP_T"], ["itq", ".431"]]))
-    | method | AP_T |
-    |--------|------|
-    | itq    | .431 |
-    """
+    cells = [layout_of(results).table_head, *summarize(results)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
+    head, *lines = (
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
-    ]
+    )
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([lines[0], rule, *lines[1:]])
+    return "\n".join([head, rule, *lines])
 
 
 def absences(results: Results) -> list[str]:

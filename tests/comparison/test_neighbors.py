@@ -13,9 +13,9 @@ from skhash import EmbeddingHasher, ITQHasher
 from skhash.affinity import NeighborAffinity
 from skhash.cli import main
 from skhash.codes import hamming_distances
-from skhash.comparison import compare, expand_methods, rebuild_page
-from skhash.comparison._baselines import make_baseline, subtract_mean, why_not
-from skhash.comparison._neighbors import HasherIndex, evaluate_method, search_recalls, with_truth
+from skhash.comparison import compare, expand_methods, read_results, write_report
+from skhash.comparison._baselines import make_baseline, why_not
+from skhash.comparison._neighbors import HasherIndex, Vectors, evaluate_method, search_recalls
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.datasets import PROTOCOLS
 from skhash.metrics import RetrievalScorer
@@ -31,7 +31,12 @@ def vectors():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((700, 24)) @ rng.standard_normal((24, 24)) + 3
     X[600:650] = X[550:600]
-    return with_truth(X[60:], X[:60])
+    return Vectors(X[60:], X[:60])
+
+
+def rewritten(folder):
+    """The page that is written again from a folder."""
+    return write_report(folder, read_results(folder)) / "report.html"
 
 
 def recalls_by_brute_force(distances, truth):
@@ -120,7 +125,7 @@ def test_rabitq_estimates_the_distances_of_faiss(vectors):
 @pytest.fixture(scope="module")
 def by_product(vectors):
     """The same vectors far from the origin, and the largest inner products."""
-    return with_truth(vectors.items + 20, vectors.queries + 20, "inner")
+    return Vectors(vectors.items + 20, vectors.queries + 20, "inner")
 
 
 def test_truth_is_the_largest_inner_products(by_product):
@@ -154,7 +159,7 @@ def test_a_comparison_by_inner_products(by_product):
 @pytest.mark.parametrize("rotate", [False, True])
 def test_pq_compares_queries_with_decoded_items(vectors, rotate):
     index = fitted("opq" if rotate else "pq", 32, vectors)
-    values = index._values(vectors.queries), index.index_.reconstruct_n(0, len(vectors.items))
+    values = index._map_queries(vectors.queries), index.index_.reconstruct_n(0, len(vectors.items))
     expected = np.square(values[0][:, None] - values[1]).sum(axis=2)
     assert_allclose(distances_from(index.search, vectors), expected, rtol=1e-3, atol=1e-2)
     assert index.index_.code_size == 4
@@ -163,8 +168,8 @@ def test_pq_compares_queries_with_decoded_items(vectors, rotate):
 def test_lsh_of_faiss_has_its_hamming_distances(vectors):
     ours = fitted("faiss-lsh", 32, vectors)
     index = ours.hasher.index_
-    index.add(subtract_mean(vectors.items, ours.hasher.mean_))
-    theirs, items = index.search(subtract_mean(vectors.queries, ours.hasher.mean_), len(vectors.items))
+    index.add(vectors.items - ours.hasher.mean_)
+    theirs, items = index.search(vectors.queries - ours.hasher.mean_, len(vectors.items))
     codes = ours.hasher.encode(vectors.queries), ours.hasher.encode(vectors.items)
     assert_array_equal(np.take_along_axis(hamming_distances(*codes, nbits=32), items, axis=1), theirs)
 
@@ -174,7 +179,7 @@ def test_truncation_keeps_as_many_numbers_as_fit(vectors, name, numbers):
     for axes in ("features", "components"):
         index = fitted(name, 64, vectors, axes=axes)
         assert index.stored_.shape == (len(vectors.items), numbers)
-        error = np.abs(index.stored_ - index._values(vectors.items))
+        error = np.abs(index.stored_ - index._map_items(vectors.items))
         assert (error <= {"float32": 0, "float16": 0.01, "int8": index.step_.max() / 2 + 1e-4}[name]).all()
     assert_array_equal(fitted("float32", 64, vectors).stored_, vectors.items[:, :2])
 
@@ -267,7 +272,7 @@ def test_the_report_shows_the_winner_and_the_picture(tmp_path, capsys):
     assert "8 and 16 bytes" in page
     assert "AP_T" not in page
     (tmp_path / "report.html").unlink()
-    assert rebuild_page(tmp_path).read_text().count("<figure>") == 2
+    assert rewritten(tmp_path).read_text().count("<figure>") == 2
 
 
 @pytest.mark.parametrize(
@@ -316,11 +321,11 @@ def test_without_faiss_its_rows_say_so_and_the_rest_runs(monkeypatch, capsys, tm
         assert "needs faiss-cpu" in (tmp_path / "results.md").read_text(encoding="utf-8")
         assert main(command) == 0
         assert capsys.readouterr().err.count("; reused") == 4
-        rebuild_page(tmp_path)
+        rewritten(tmp_path)
         assert "needs faiss-cpu" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert main(command) == 0  # now it is installed
     output = capsys.readouterr()
     assert output.err.count("; reused") == 1
     assert "needs" not in output.out
-    rebuild_page(tmp_path)
+    rewritten(tmp_path)
     assert "needs faiss-cpu" not in (tmp_path / "report.html").read_text(encoding="utf-8")

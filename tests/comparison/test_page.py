@@ -150,3 +150,14 @@ def test_results_without_curves_have_fewer_pictures(results, tmp_path):
     bare = [replace(result, curves=None) for result in results if result.nbits == 8]
     page = Page(write_report(tmp_path, bare) / "report.html")
     assert [alt.partition(",")[0] for alt in page.all("img", "alt")] == ["AP_T in its tie range"]
+
+
+def test_the_page_explains_the_metrics_that_it_shows(hand_made, tmp_path, without_pictures):
+    both = hand_made({"a": [0.5]})
+    one = [replace(result, metrics={"ndcg_at_5": 0.5}) for result in both]
+    pages = [Page(write_report(tmp_path, results) / "report.html").text["p"] for results in (both, one)]
+    notes = [[note for note in texts if "closed form" in note or "tie range is" in note] for texts in pages]
+    average = "over all orders of the items at equal distance, in closed form"
+    assert notes[0][0].startswith(f"AP_T and NDCG_T are means {average}; AP is average precision, NDCG is ")
+    assert notes[0][1].startswith("The tie range is the metric with the relevant items of each tie last and first")
+    assert notes[1] == [f"NDCG_T@5 is the mean {average}; NDCG is normalized discounted cumulative gain."]

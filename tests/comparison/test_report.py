@@ -8,8 +8,13 @@ from dataclasses import replace
 import pytest
 
 from skhash.cli import main
-from skhash.comparison import compare, markdown_table, read_results, rebuild_page, write_report
+from skhash.comparison import compare, markdown_table, read_results, write_report
 from skhash.exceptions import InvalidFileError
+
+
+def rewritten(folder):
+    """The page that is written again from a folder."""
+    return write_report(folder, read_results(folder)) / "report.html"
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +63,7 @@ def test_the_page_is_written_again_from_stored_results(folder, tmp_path, monkeyp
     before = (tmp_path / "copy" / "report.html").read_text(encoding="utf-8")
     (tmp_path / "copy" / "report.html").unlink()
     monkeypatch.setattr("skhash.comparison.run.load_dataset", None)
-    assert rebuild_page(tmp_path / "copy").read_text(encoding="utf-8") == before
+    assert rewritten(tmp_path / "copy").read_text(encoding="utf-8") == before
     assert "<code>skhash compare --tune 2</code>" in before
 
 
@@ -72,7 +77,7 @@ def test_entries_of_results_json_find_their_provenance(folder, tmp_path):
 def test_the_page_is_that_of_the_last_comparison(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
     compare(methods=["lsh"], nbits=[8, 16], n_seeds=1, folder=tmp_path / "copy")
-    page = rebuild_page(tmp_path / "copy").read_text(encoding="utf-8")
+    page = rewritten(tmp_path / "copy").read_text(encoding="utf-8")
     assert "itq-cca" not in page.partition("How to read this</h2>")[0].partition("<main>")[2]
 
 
@@ -88,7 +93,7 @@ def test_results_with_other_metrics_keep_what_is_stored(folder, tmp_path):
 
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"has no results of a comparison"):
-        rebuild_page(tmp_path)
+        rewritten(tmp_path)
 
 
 def test_a_page_of_results_of_other_methods(folder, results, tmp_path):
@@ -97,7 +102,7 @@ def test_a_page_of_results_of_other_methods(folder, results, tmp_path):
     written = write_report(tmp_path / "copy", [*read_results(folder), *mine])
     before = (written / "report.html").read_bytes()
     assert b"mine" in before
-    assert rebuild_page(written).read_bytes() == before
+    assert rewritten(written).read_bytes() == before
     with pytest.raises(ValueError, match=r"methods of skhash only\. Got mine, which would be lost"):
         compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=written)
 
