@@ -282,7 +282,7 @@ def test_codes_do_not_depend_on_the_order_in_memory(Hasher):
 
 @each_hasher
 def test_clarabel_takes_over_from_a_solver_that_fails(few, fitted, make, monkeypatch):
-    working = cvxpy.Problem.solve
+    working, expected = cvxpy.Problem.solve, fitted(make, "stump")
 
     def fail_or_solve(problem, solver):
         if solver == "HIGHS":
@@ -292,7 +292,7 @@ def test_clarabel_takes_over_from_a_solver_that_fails(few, fitted, make, monkeyp
     monkeypatch.setattr(cvxpy.Problem, "solve", fail_or_solve)
     with pytest.warns(UserWarning, match=r"solved by CLARABEL instead: HIGHS ended with status 'HIGHS gave up\.'"):
         hasher = make(nbits=1, hash_function="stump").fit(few.X, few.y)
-    assert hasher.bit_weights_[0] == pytest.approx(fitted(make, "stump").bit_weights_path_[0, 0], rel=0.05)
+    assert hasher.bit_weights_[0] == pytest.approx(expected.bit_weights_path_[0, 0], rel=0.05)
     monkeypatch.setattr(cvxpy.Problem, "solve", lambda problem, solver: fail_or_solve(problem, "HIGHS"))
     with pytest.raises(RuntimeError, match=r"HIGHS ended with .*CLARABEL ended with .*gave up.*Try another solver"):
         make(nbits=1, hash_function="stump").fit(few.X, few.y)
