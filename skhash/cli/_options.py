@@ -103,8 +103,8 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--metrics",
         metavar="NAME",
-        help="metrics, the first of which orders the methods, such as ap,ndcg_at_10,recall_radius_2 (default ap with "
-        "its tie range, ndcg, precision_at_100, precision_radius_2)",
+        help="metrics, the first of which orders the methods, such as ap,ndcg_at_10,recall_radius_2; an unknown name "
+        "lists all (default ap with its tie range, ndcg, precision_at_100, precision_radius_2)",
         **several,
     )
     job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")

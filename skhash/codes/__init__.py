@@ -1,4 +1,4 @@
-"""Binary codes: thresholding, packing into bytes, Hamming distances.
+"""Binary codes: thresholding, packing into bytes, Hamming distances, the search for the nearest.
 
 A code has ``nbits`` zeros and ones. It is *stored* packed, eight bits per byte in the
 order of :func:`numpy.packbits` (the first bit is the highest), and the unused tail is

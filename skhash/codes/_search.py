@@ -1,4 +1,4 @@
-"""Distances between queries and codes that are sums over the bits of a code.
+"""Nearest codes of queries, and the distances between them, which are sums over the bits of a code.
 
 Plain Hamming distances count the bits that differ. Weighted ones add up the weights of these bits, on the integer grid
 of :func:`skhash.codes.quantize_weights`. A real query q has the distance -<q, s> from the signs s of a code, with q

@@ -1,4 +1,4 @@
-"""Smoothing of features that occur together, as tags do.
+"""Layers of encoders: dropout of inputs, and smoothing of features that occur together, as tags do.
 
 A linear hasher of smoothed samples is still a linear hasher: the smoothing changes the metric
 in which its weights are learned, and is folded into them afterwards. The weight of a rare

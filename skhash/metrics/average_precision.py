@@ -11,7 +11,8 @@ and, since sums of 1/t are differences of the digamma function psi,
     = n+_d / n_d * { r_d m + [N+_{d-1} + 1 - r_d (N_{d-1} + 1)] * [psi(T + 1) - psi(N_{d-1} + 1)] }
 
 with T = min(N_d, k) the last rank counted and m = T - N_{d-1}. The formula is
-smooth in real counts: on soft counts it is the training objective of TALR.
+smooth in real counts: on soft counts it is the training objective of TALR, whose
+compiled form for the CPU is in skhash/hashers/deep/_listwise.py.
 """
 
 from typing import Any

@@ -138,8 +138,8 @@ class Metric:
             got = with_nearest([name], _FUNCTIONS) if isinstance(name, str) else repr(name)
             raise ValueError(
                 f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K, @K or _radius_R, then _best or "
-                "_worst, then _structhash (ndcg), or _relevant, _min or _retrieved (ap_at_K), where they apply. "
-                f"Got {got} instead.{_hint(name)}"
+                "_worst, then _structhash (ndcg), _relevant, _min or _retrieved (ap_at_K), or _of_M "
+                f"(neighbor_recall_at_K), where they apply. Got {got} instead.{_hint(name)}"
             )
         options: dict[str, Any] = {option: text for option, text in match.groupdict().items() if text}
         stem = options.pop("function")

@@ -66,7 +66,7 @@ class Reconstruction:
 
     def _descend(self, projected: FloatArray, start: FloatArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Best bits, their fields, and the squared norms of the reconstructions minus that of o."""
-        from skhash.hashers.deep._kernels import descend_bits
+        from skhash.hashers.deep._reconstruction_kernels import descend_bits
 
         gram, bias = np.ascontiguousarray(self.gram[:n, :n]), self.field_bias[:n]
         goals = projected[:, :n] + bias

@@ -18,6 +18,8 @@ non-empty tie of every ranking: ties with C_{d-1} < 1 use the exact form. The ra
 (c+_d - 1) / (c_d - 1) has a pole at c_d = 1, which the exact form cancels and the paper's does
 not; it is clipped to [0, 1], its range for whole counts. A third objective on the same
 soft counts is FastAP (:func:`skhash.metrics.fast_ap`).
+
+On the CPU, the exact form runs as one compiled pass (_listwise.py).
 """
 
 from numbers import Integral, Real

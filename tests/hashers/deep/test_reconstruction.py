@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.hashers.deep._kernels import descend_bits
 from skhash.hashers.deep._reconstruction import N_SWEEPS, learn_reconstruction
+from skhash.hashers.deep._reconstruction_kernels import descend_bits
 from skhash.persistence import load, save
 
 SIGNS = np.array(list(itertools.product([-1, 1], repeat=6)), np.float32)
