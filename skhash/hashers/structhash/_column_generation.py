@@ -226,6 +226,10 @@ class ColumnGenerationHasher(BaseHasher):
             )
             if context.call_on_fit_task_end(estimator=self, X=X, y=targets, reconstruction_attributes=reconstruction):
                 break
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        """Raise ValueError if no bit has a weight."""
         if not self.bit_weights_.any():
             raise ValueError(
                 f"`C` must give at least one bit a weight. Got C={self.C_:g}, which leaves the weights of all "
