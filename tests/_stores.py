@@ -2,9 +2,11 @@
 
 import numpy as np
 from numpy.testing import assert_array_equal
+from sklearn.frozen import FrozenEstimator
 
+from skhash import LSHHasher
 from skhash.codes import hamming_distances, pack
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, order_shortlist
 
 LENGTHS = (8, 12, 48, 64, 100)
 K = 20
@@ -39,3 +41,36 @@ class Items:
         assert_array_equal(stored.codes, self.packed[order])
         assert_array_equal(stored.ids, self.ids[order])
         assert (stored.codes.dtype, stored.ids.dtype) == (np.uint8, np.int64)
+
+
+class Shortlists:
+    """Items and queries of a hasher of 48 bits, and the order that the shortlist of a store must get."""
+
+    nbits = 48
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        distinct = rng.normal(size=(150, 6))
+        self.vectors, self.queries = np.vstack([distinct, distinct[::-1]]), rng.normal(size=(5, 6))  # each item twice
+        self.ids = 7 + 3 * np.arange(len(self.vectors))
+        self.hasher = LSHHasher(self.nbits, random_state=0).fit(self.vectors)
+        self.packed, self.packed_queries = self.hasher.encode(self.vectors), self.hasher.encode(self.queries)
+
+    def assert_put_in_order(self, ids, codes, *, is_sorted=True):
+        """The K items that a store returned for each query are ordered as by `HammingNeighbors(query="real")`.
+
+        With ``is_sorted=False`` the store takes any of the items that tie at the last place.
+        """
+        distances, ordered = order_shortlist(self.queries, ids, codes=codes, hasher=self.hasher)
+        assert distances.shape == ordered.shape == (len(self.queries), K)
+        frozen = FrozenEstimator(self.hasher)
+        if is_sorted:
+            index = HammingNeighbors(frozen, query="real", candidates=K).fit(self.vectors, ids=self.ids)
+            for found, expected in zip((distances, ordered), index.kneighbors(self.queries, K), strict=True):
+                assert_array_equal(found, expected)
+        for query, shortlist in enumerate(ids):
+            is_listed = np.isin(self.ids, np.asarray(shortlist).astype(np.int64))
+            same = HammingNeighbors(frozen, query="real").fit(self.vectors[is_listed], ids=self.ids[is_listed])
+            expected = same.kneighbors(self.queries[query : query + 1], K)
+            assert_array_equal(distances[query], expected[0][0])
+            assert_array_equal(ordered[query], expected[1][0])

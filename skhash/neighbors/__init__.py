@@ -1,8 +1,9 @@
-"""Search among binary codes: exact nearest neighbors, real queries, re-ranking, merging of shards, length of codes."""
+"""Search among binary codes: nearest neighbors, re-ranking, lists of stores, merging of shards, length of codes."""
 
 from skhash.neighbors.choose_code import ChosenCode, MeasuredCode, choose_code
 from skhash.neighbors.hamming_neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.neighbors.merging import merge_neighbors, neighbors_from_bytes, neighbors_to_bytes
+from skhash.neighbors.shortlists import order_shortlist
 
 __all__ = [
     "ChosenCode",
@@ -13,4 +14,5 @@ __all__ = [
     "merge_neighbors",
     "neighbors_from_bytes",
     "neighbors_to_bytes",
+    "order_shortlist",
 ]

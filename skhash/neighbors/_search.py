@@ -147,31 +147,42 @@ class Stages:
 
     def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Distances of the last stage, of the shape of `shortlist`."""
+        if self.metric is None:
+            return real_distances(np.asarray(self.activations), self.estimates, self.items, shortlist)
         distances = np.empty(shortlist.shape)
-        if self.metric is not None:
-            for query, chosen in enumerate(shortlist):  # one query at a time, so that little of a memmap is in memory
-                vector = self.item_vectors.at(np.array([query]))[0] if self.excludes_self else self.vectors[query]
-                distances[query] = _vector_distances(vector, self.item_vectors.at(chosen), self.metric)
-                if np.isnan(distances[query]).any():
-                    position = chosen[np.isnan(distances[query])][0]
-                    raise ValueError(
-                        "Original vectors must be finite. Got NaN as the distance of the item at position "
-                        f"{position} of the index from query {query} of X. Replace missing values by numbers."
-                    )
-            return distances
-        real = self._real()
-        for part in memory_chunks(len(shortlist), 32 * self.nbits):
-            distances[part] = real.to_items(part, self.items, shortlist[part])
-        return distances * real.units
+        for query, chosen in enumerate(shortlist):  # one query at a time, so that little of a memmap is in memory
+            vector = self.item_vectors.at(np.array([query]))[0] if self.excludes_self else self.vectors[query]
+            distances[query] = vector_distances(vector, self.item_vectors.at(chosen), self.metric)
+            if np.isnan(distances[query]).any():
+                position = chosen[np.isnan(distances[query])][0]
+                raise ValueError(
+                    "Original vectors must be finite. Got NaN as the distance of the item at position "
+                    f"{position} of the index from query {query} of X. Replace missing values by numbers."
+                )
+        return distances
 
 
-def _vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.float64]:
-    """Distances of one vector from several, in float64."""
+def real_distances(
+    activations: npt.NDArray[np.floating],
+    estimates: Estimates | None,
+    items: npt.NDArray[np.uint64],
+    shortlist: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float64]:
+    """Distances of real queries from the items at the positions in `shortlist`, of its shape (n_queries, n)."""
+    real = real_distance(activations, estimates)
+    distances = np.empty(shortlist.shape)
+    for part in memory_chunks(len(shortlist), 32 * activations.shape[1]):
+        distances[part] = real.to_items(part, items, shortlist[part])
+    return distances * real.units
+
+
+def vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.float64]:
+    """Distances of one vector from several, in float64; equal vectors have equal distances, as in no matrix product."""
     q, x = np.asarray(query, dtype=np.float64), np.asarray(items, dtype=np.float64)
     if metric == "inner":
-        return np.asarray(-(x @ q))
+        return np.asarray(-np.vecdot(x, q))
     if metric == "euclidean":
         return np.asarray(np.sqrt(np.square(x - q).sum(axis=1)))
     lengths = np.sqrt(np.square(x).sum(axis=1)) * np.sqrt(np.square(q).sum())
-    cosines = np.divide(x @ q, lengths, out=np.zeros(len(x)), where=lengths != 0)
+    cosines = np.divide(np.vecdot(x, q), lengths, out=np.zeros(len(x)), where=lengths != 0)
     return np.asarray(1 - cosines.clip(-1, 1))  # rounding can exceed 1, and scikit-learn refuses negative distances

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K
+from _stores import LENGTHS, Items, K, Shortlists
 
 from skhash.stores import bit_strings, from_duckdb, to_duckdb
 
@@ -17,6 +17,15 @@ def test_neighbors_and_codes(nbits):
     found = np.array([connection.execute(select, [query]).fetchall() for query in bit_strings(items.query_bits)])
     items.assert_same_neighbors(found[..., 0], found[..., 1])
     items.assert_same_codes(from_duckdb(connection, 'a "b"; c'), is_sorted=True)
+
+
+def test_a_shortlist_is_put_in_order():
+    items, connection = Shortlists(), duckdb.connect()
+    to_duckdb(items.packed, connection, nbits=items.nbits, ids=items.ids)
+    select = f"SELECT id, code FROM codes ORDER BY bit_count(xor(code, ?::BIT)), id LIMIT {K}"
+    texts = bit_strings(items.packed_queries, nbits=items.nbits)
+    found = [zip(*connection.execute(select, [text]).fetchall(), strict=True) for text in texts]
+    items.assert_put_in_order(*zip(*found, strict=True))
 
 
 @pytest.mark.parametrize(

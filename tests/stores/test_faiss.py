@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K
+from _stores import LENGTHS, Items, K, Shortlists
 from numpy.testing import assert_array_equal
+from sklearn.frozen import FrozenEstimator
 
+from skhash.neighbors import HammingNeighbors, order_shortlist
 from skhash.stores import from_faiss, to_faiss
 
 faiss = pytest.importorskip("faiss")
@@ -18,6 +20,25 @@ def test_neighbors_and_codes(nbits):
     items.assert_same_codes(from_faiss(index, nbits=nbits))
     again = faiss.deserialize_index_binary(faiss.serialize_index_binary(index))
     items.assert_same_codes(from_faiss(again, nbits=nbits))
+
+
+def test_a_shortlist_is_put_in_order():
+    items = Shortlists()
+    index = to_faiss(items.packed, nbits=items.nbits, ids=items.ids)
+    _, ids = index.search(items.packed_queries, K)
+    stored = from_faiss(index, nbits=items.nbits)
+    items.assert_put_in_order(ids, stored.codes[np.searchsorted(stored.ids, ids)], is_sorted=False)
+
+
+def test_lists_that_faiss_fills_with_no_items():
+    items = Shortlists()
+    packed = items.packed[:4]
+    _, ids = to_faiss(packed, nbits=items.nbits).search(items.packed_queries, 6)
+    distances, ordered = order_shortlist(items.queries, ids, codes=packed[ids], hasher=items.hasher)
+    assert (ids[:, 4:] == -1).all()
+    frozen = HammingNeighbors(FrozenEstimator(items.hasher), query="real").fit(items.vectors[:4])
+    for found, expected in zip((distances, ordered), frozen.kneighbors(items.queries, 4), strict=True):
+        assert_array_equal(found, expected)
 
 
 def test_packed_codes_without_ids():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K
+from _stores import LENGTHS, Items, K, Shortlists
 
 from skhash.stores import from_lancedb, to_lancedb
 
@@ -19,6 +19,21 @@ def test_neighbors_and_codes(nbits, tmp_path):
     ]
     items.assert_same_neighbors([t["_distance"].to_pylist() for t in found], [t["id"].to_pylist() for t in found])
     items.assert_same_codes(from_lancedb(lancedb.connect(tmp_path), "some"))
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_shortlist_is_put_in_order(is_list, tmp_path):
+    items = Shortlists()
+    table = to_lancedb(items.packed, lancedb.connect(tmp_path), nbits=items.nbits, ids=items.ids)
+    searches = [table.search(query, vector_column_name="code") for query in items.packed_queries]
+    searches = [search.distance_type("hamming").limit(K) for search in searches]
+    if is_list:
+        found = [search.to_list() for search in searches]
+        ids, codes = ([[item[name] for item in line] for line in found] for name in ("id", "code"))
+    else:
+        found = [search.to_pandas() for search in searches]
+        ids, codes = [line["id"] for line in found], [list(line["code"]) for line in found]
+    items.assert_put_in_order(ids, codes, is_sorted=False)
 
 
 def test_refusals(tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K
+from _stores import LENGTHS, Items, K, Shortlists
 
 from skhash.stores import bit_strings, from_pgvector, to_pgvector
 
@@ -35,6 +35,15 @@ def test_neighbors_and_codes(nbits, connection):
     found = np.array([connection.execute(select, [query]).fetchall() for query in bit_strings(items.query_bits)])
     items.assert_same_neighbors(found[..., 0], found[..., 1])
     items.assert_same_codes(from_pgvector(connection, table), is_sorted=True)
+
+
+def test_a_shortlist_is_put_in_order(connection):
+    items = Shortlists()
+    to_pgvector(items.packed, connection, "shortlist", nbits=items.nbits, ids=items.ids)
+    select = f"SELECT id, code::text FROM shortlist ORDER BY code <~> %s::bit({items.nbits}), id LIMIT {K}"
+    texts = bit_strings(items.packed_queries, nbits=items.nbits)
+    found = [zip(*connection.execute(select, [text]).fetchall(), strict=True) for text in texts]
+    items.assert_put_in_order(*zip(*found, strict=True))
 
 
 def test_a_failed_write_leaves_no_table(connection, monkeypatch):

@@ -4,7 +4,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K
+from _stores import LENGTHS, Items, K, Shortlists
 
 from skhash.stores import from_sqlite_vec, to_sqlite_vec
 
@@ -21,6 +21,19 @@ def test_neighbors_and_codes(nbits, tmp_path):
     select = 'SELECT distance, id FROM "a ""b""; c" WHERE code MATCH vec_bit(?) AND k = ? ORDER BY distance'
     found = np.array([connection.execute(select, (query.tobytes(), K)).fetchall() for query in items.queries])
     items.assert_same_neighbors(found[..., 0], found[..., 1])
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_a_shortlist_is_put_in_order(is_sorted):
+    items, connection = Shortlists(), apsw.Connection(":memory:")
+    to_sqlite_vec(items.packed, connection, nbits=items.nbits, ids=items.ids)
+    if is_sorted:  # of the items that tie at the last place the first ones
+        select = "SELECT id, code FROM codes ORDER BY vec_distance_hamming(code, vec_bit(?)), id LIMIT ?"
+    else:
+        select = "SELECT id, code FROM codes WHERE code MATCH vec_bit(?) AND k = ?"
+    lines = [connection.execute(select, (query.tobytes(), K)).fetchall() for query in items.packed_queries]
+    ids, codes = ([[row[i] for row in line] for line in lines] for i in (0, 1))
+    items.assert_put_in_order(ids, codes, is_sorted=is_sorted)
 
 
 def test_refusals():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K
+from _stores import LENGTHS, Items, K, Shortlists
 
 from skhash.stores import from_usearch, to_usearch
 
@@ -18,6 +18,13 @@ def test_neighbors_and_codes(nbits):
     items.assert_same_codes(from_usearch(index), is_sorted=True)
     again = usearch.Index.restore(index.save())
     items.assert_same_codes(from_usearch(again), is_sorted=True)
+
+
+def test_a_shortlist_is_put_in_order():
+    items = Shortlists()
+    index = to_usearch(items.packed, nbits=items.nbits, ids=items.ids)
+    ids = index.search(items.packed_queries, K, exact=True).keys
+    items.assert_put_in_order(ids, [index.get(keys) for keys in ids], is_sorted=False)
 
 
 def test_one_code_and_none():

@@ -1,0 +1,192 @@
+"""The items that a store returned for queries, put in order by real queries or by vectors."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._compat import n_samples
+from skhash._estimators import check_has_real_queries, find_hasher, real_queries
+from skhash._validation import VECTOR_METRICS, VectorMetric, as_array, check_not_1d, check_option, numeric
+from skhash.codes import as_packed
+from skhash.codes._bits import item_words
+from skhash.neighbors._checks import MAX_ID
+from skhash.neighbors._search import real_distances, vector_distances
+from skhash.neighbors.merging import smallest
+
+_NO_ITEM = -1  # as in FAISS
+
+
+def order_shortlist(
+    queries: Any,
+    ids: Any,
+    *,
+    codes: Any = None,
+    vectors: Any = None,
+    hasher: Any = None,
+    factors: Any = None,
+    metric: VectorMetric | None = None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Put the items that a store returned for each query in a better order.
+
+    A store ranks codes by Hamming distance. Take more items from it than you need, with their codes or their vectors,
+    and order them here as the last stage of :class:`HammingNeighbors` does: with `codes` as ``query="real"``, with
+    `vectors` as ``rerank=metric``.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n_queries, n_features)
+        Queries, as the hasher takes them; for `vectors`, of the same space as these.
+    ids : array-like of shape (n_queries, n_candidates), dtype int
+        Identifiers of the items that the store returned for each query, in any order. Lists of different lengths are
+        taken as well, and -1 is no item, as in FAISS.
+    codes : array-like of shape (n_queries, n_candidates, ceil(nbits / 8)) or (n_queries, n_candidates, nbits)
+        Packed codes of these items, or their bits. In place of an array of its numbers, a code can be ``bytes``, or a
+        string of zeros and ones, as SQL returns it.
+    vectors : array-like of shape (n_queries, n_candidates, n_features)
+        Original vectors of these items, in place of `codes`.
+    hasher : estimator, default=None
+        The fitted hasher of the codes, or a Pipeline that ends in one; needed with `codes`.
+    factors : array-like of shape (n_queries, n_candidates, 2), default=None
+        What ``encode_factors`` of the hasher returned for these items. None orders them by the score alone.
+    metric : "cosine", "euclidean" or "inner", default=None
+        Distance of the vectors; needed with `vectors`.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_queries, n_longest), float64
+        Distances in ascending order, as ``kneighbors`` returns them: minus the score of the real query, with factors
+        the estimated distance, or the distance of the vectors. `n_longest` is the largest number of items of a query;
+        queries with fewer items have infinity at the end.
+    ids : ndarray of shape (n_queries, n_longest), int64
+        Identifiers in this order, of equal distances the smallest first; -1 where there is no item.
+
+    Raises
+    ------
+    ValueError
+        If the arguments do not fit each other or the hasher, or vectors are not finite.
+
+    See Also
+    --------
+    skhash.neighbors.HammingNeighbors : An index that does both stages.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.neighbors import HammingNeighbors, order_shortlist
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = ITQHasher(32, random_state=0).fit(X[1:])
+    >>> codes = hasher.encode(X[1:])
+    >>> store = HammingNeighbors(nbits=32).fit(codes)
+    >>> ids = store.kneighbors(hasher.encode(X[:1]), 50, return_distance=False)
+    >>> distances, ids = order_shortlist(X[:1], ids, codes=codes[ids], hasher=hasher)
+    >>> distances[:, :3].round(1), ids[:, :3]
+    (array([[-165.1, -163.2, -162.6]]), array([[1166,  876,  463]]))
+    >>> distances, ids = order_shortlist(X[:1], ids, vectors=X[1:][ids], metric="euclidean")
+    >>> distances[:, :3].round(1), ids[:, :3]
+    (array([[11. , 12.8, 13.1]]), array([[ 876, 1364, 1540]]))
+    """
+    if (codes is None) == (vectors is None):
+        raise ValueError(
+            f"Either `codes` or `vectors` must be given. Got {'neither' if codes is None else 'both'} instead."
+        )
+    if codes is not None:
+        _check_hasher(hasher, factors)
+    else:
+        check_option("metric", metric, VECTOR_METRICS)
+    check_not_1d(queries, "queries")
+    found = [_checked_ids(row) for row in _rows(ids, "ids", n_samples(queries))]
+    counts = [len(row) for row in found]
+    all_ids = np.concatenate([np.empty(0, np.int64), *found])
+    is_item = all_ids != _NO_ITEM
+    n_items = np.bincount(np.repeat(np.arange(len(found)), counts)[is_item], minlength=len(found))
+    has_item = np.arange(n_items.max(initial=0)) < n_items[:, None]
+    distances = np.full(has_item.shape, np.inf)
+    if not is_item.any():
+        return distances, np.empty(has_item.shape, np.int64)
+    places = np.zeros(has_item.shape, np.int64)  # of each item among those of all queries
+    places[has_item] = np.flatnonzero(is_item)
+    if codes is not None:
+        packed = _packed(_rows(codes, "codes", counts), int(find_hasher(hasher)._n_features_out))
+        of_items = None if factors is None else _joined(_rows(factors, "factors", counts), "factors", 2)
+        activations, estimates = real_queries(hasher, queries, of_items)
+        by_codes = real_distances(np.asarray(activations), estimates, item_words(packed), places)
+        distances[has_item] = by_codes[has_item]
+    else:
+        points = numeric(queries, "queries")
+        joined = _joined(_rows(vectors, "vectors", counts), "vectors", points.shape[1])
+        for query, (chosen, n) in enumerate(zip(places, n_items, strict=True)):
+            distances[query, :n] = vector_distances(points[query], joined[chosen[:n]], str(metric))
+        if np.isnan(distances).any():
+            raise ValueError("`queries` and `vectors` must be finite. Got NaN as a distance. Replace missing values.")
+    return smallest(distances, np.where(has_item, all_ids[places], _NO_ITEM), has_item.shape[1])
+
+
+def _check_hasher(hasher: Any, factors: Any) -> None:
+    """Raise ValueError unless a hasher has real queries, and factors if there are any."""
+    if hasher is None:
+        raise ValueError("`hasher` must be given with `codes`, for the real queries. Got None.")
+    check_has_real_queries(hasher)
+    if factors is not None and not getattr(find_hasher(hasher), "factors", False):
+        raise ValueError("`factors` must be None unless the hasher has factors=True. Got factors.")
+
+
+def _rows(values: Any, name: str, counts: int | Sequence[int]) -> list[Any]:
+    """What there is of each query: for so many queries, or so many items of each."""
+    n_queries = counts if isinstance(counts, int) else len(counts)
+    rows = list(values) if hasattr(values, "__len__") else []
+    if len(rows) != n_queries or not all(hasattr(row, "__len__") and not isinstance(row, str) for row in rows):
+        raise ValueError(
+            f"`{name}` must have a list of items for each of the {n_queries} queries. "
+            f"Got {len(rows)} rows instead. For a single query pass [{name}]."
+        )
+    lengths = [len(row) for row in rows]
+    if not isinstance(counts, int) and lengths != list(counts):
+        query = next(i for i, (length, n) in enumerate(zip(lengths, counts, strict=True)) if length != n)
+        raise ValueError(
+            f"`{name}` must have as many items as `ids` for each query. "
+            f"Got {lengths[query]} and {counts[query]} for query {query} instead."
+        )
+    return rows
+
+
+def _checked_ids(row: Any) -> npt.NDArray[np.int64]:
+    """Identifiers of the items of one query."""
+    checked = as_array(row, "ids")
+    if checked.size and (checked.ndim != 1 or checked.dtype.kind not in "iu" or checked.max() > MAX_ID):
+        raise ValueError(
+            f"`ids` must be ints of at most {MAX_ID}. Got {checked.dtype} instead. For other identifiers, such as "
+            "strings, pass their positions in a list of them."
+        )
+    return checked.reshape(-1).astype(np.int64)
+
+
+def _joined(rows: list[Any], name: str, width: int | None = None) -> npt.NDArray[Any]:
+    """Numbers of the items of all queries, of shape (n, width)."""
+    arrays = [numeric(row, name) for row in rows if len(row)]
+    shapes = sorted({array.shape[1:] for array in arrays})
+    if len(shapes) > 1 or len(shapes[0]) != 1 or width not in (None, *shapes[0]):
+        raise ValueError(
+            f"`{name}` must have {width or 'equally many'} numbers for each item. "
+            f"Got items of the shapes {', '.join(map(str, shapes))} instead."
+        )
+    return np.concatenate(arrays)
+
+
+def _packed(rows: list[Any], nbits: int) -> npt.NDArray[np.uint8]:
+    """Packed codes of the items of all queries, from any form in which stores return them."""
+    codes = list(chain.from_iterable(rows)) if isinstance(next(chain.from_iterable(rows)), str | bytes) else []
+    if not codes:
+        joined = _joined(rows, "codes")
+        is_byte = joined.dtype.kind in "iu" and joined.min() >= 0 and joined.max() <= 255
+        return as_packed(joined.astype(np.uint8) if is_byte else joined, nbits, "codes")[0]
+    lengths = {len(code) for code in codes}
+    if len(lengths) > 1:
+        raise ValueError(f"`codes` must have one length. Got the lengths {sorted(lengths)} instead.")
+    is_text = isinstance(codes[0], str)
+    content = "".join(codes).encode() if is_text else b"".join(codes)
+    values = np.frombuffer(content, np.uint8).reshape(len(codes), -1)
+    return as_packed(values - np.uint8(ord("0")) if is_text else values, nbits, "codes")[0]
