@@ -302,12 +302,12 @@ def hamming_distances(
     packed_a, nbits_a = as_packed(codes_a, nbits, "codes_a")
     packed_b, nbits_b = as_packed(codes_b, nbits, "codes_b")
     check_same_nbits(nbits_a, nbits_b, "codes_a", "codes_b")
-    from skhash.codes._kernels import byte_table, byte_table_distances
+    from skhash.codes._kernels import byte_table_distances, byte_tables
 
     weights, unit = np.ones(nbits_a, dtype=np.int64), None
     if bit_weights is not None:
         weights, unit = quantize_weights(bit_weights, nbits_a)
-    a, b, table = read_only(packed_a), read_only(packed_b), byte_table(weights)
+    a, b, table = read_only(packed_a), read_only(packed_b), byte_tables(0 * weights[None], weights[None])[0]
     distances = np.empty((len(a), len(b)), dtype=np.int64)
     run_in_slices(lambda part: byte_table_distances(a[part], b, table, distances[part]), len(a))
     return distances if unit is None else distances * unit

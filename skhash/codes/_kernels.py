@@ -15,13 +15,18 @@ from typing import Any
 import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 BLOCK = 1024  # items whose distances stay in the first-level cache
-SUB_BLOCK = 64  # items that a search skips together if none of them is near enough; divides BLOCK
-CODE_BLOCK = 256  # the same for Hamming distances
-FAR = np.int32(2**30)  # larger than any Hamming distance
+CODE_BLOCK = 256  # items whose distances or rounded sums are computed together; divides BLOCK
+SUB_BLOCK = 64  # items of these that are skipped together if none of them is near enough
+FAR = np.int32(2**30)  # larger than any Hamming distance, and any rounded sum
+SPARE = 8  # candidates beyond 2 * k, so that the k nearest are not chosen again for each one of few
+VECTOR = 4  # words of a vector instruction
+PLANES = 4  # bits of a rounded weight; `_add_planes` writes them out
+_WORD = ir.IntType(64)
+_ROUNDING = 1e-12  # more than the rounding of a few sums of floats, relative
 
 # -- distances ---------------------------------------------------------------------------------------------------------
 
@@ -57,14 +62,28 @@ def block_distances(words, start, n_items, query, distances):
             distances[i] += np.int32(popcount(a[i] ^ qa))
 
 
-def byte_table(values):
-    """Sum of the values of the set bits for each value of each byte, of shape (..., n_bytes, 256)."""
-    patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    *shape, nbits = values.shape
-    n_bytes = -(-nbits // 8)
-    padded = np.zeros((*shape, n_bytes * 8), dtype=values.dtype)
-    padded[..., :nbits] = values
-    return np.ascontiguousarray(padded.reshape(*shape, n_bytes, 8) @ patterns.T)
+def byte_tables(zeros, ones):
+    """Sum over the bits of a byte for each of its values, of shape (n, n_bytes, 256), from what each bit adds."""
+    n, nbits = ones.shape
+    tables = np.empty((n, -(-nbits // 8), 256), ones.dtype)
+    _fill_byte_tables(np.ascontiguousarray(zeros), np.ascontiguousarray(ones), tables)
+    return tables
+
+
+@nb.njit(nogil=True, cache=True)
+def _fill_byte_tables(zeros, ones, tables):
+    n, nbits = ones.shape
+    for q in range(n):
+        for byte in range(tables.shape[1]):
+            table = tables[q, byte]
+            table[0] = 0
+            for bit in range(8 * byte, min(8 * byte + 8, nbits)):
+                table[0] += zeros[q, bit]
+            for place in range(8):  # values whose highest bit is this one, from those without it
+                bit, n_values = 8 * byte + 7 - place, 1 << place
+                added = ones[q, bit] - zeros[q, bit] if bit < nbits else 0
+                for value in range(n_values):
+                    table[n_values + value] = table[value] + added
 
 
 @nb.njit(nogil=True, cache=True)
@@ -142,27 +161,20 @@ def _keep_nearest(q, k, bounds, distances, indices, states, work):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _offer(block, n_items, start, q, k, bounds, distances, indices, states, work):
-    """Add the items of a block that are nearer than the bound to the candidates of a query."""
-    for first in range(0, n_items, SUB_BLOCK):
-        last = min(first + SUB_BLOCK, n_items)
-        lowest = block[first]
-        for i in range(first, last):  # from the first on, so that the loop is vectorized
-            lowest = min(lowest, block[i])
-        bound = bounds[q]
-        if lowest > bound:
-            continue
-        size = states[q, 0]
-        for i in range(first, last):
-            if block[i] < bound:
-                distances[q, size] = block[i]
-                indices[q, size] = start + i
-                size += 1
-            elif block[i] == bound:
-                states[q, 1] += 1
-        states[q, 0] = size
-        if size > distances.shape[1] - SUB_BLOCK:
-            _keep_nearest(q, k, bounds, distances, indices, states, work)
+def _add_candidate(distance, item, q, k, bounds, distances, indices, states, work):
+    """Add an item to the candidates of one query unless it is beyond the bound, and say whether the bound has moved."""
+    if distance > bounds[q]:
+        return False
+    if distance == bounds[q]:
+        states[q, 1] += 1
+        return False
+    size = states[q, 0]
+    distances[q, size], indices[q, size] = distance, item
+    states[q, 0] = size + 1
+    if size + 1 < distances.shape[1]:
+        return False
+    _keep_nearest(q, k, bounds, distances, indices, states, work)
+    return True
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -248,46 +260,165 @@ def nearest_codes(queries, database, first, last, k, distances, indices, counts,
         states[q, 0] = _keep_codes(distances, indices, q, states[q, 0], states[q, 1], k - states[q, 2])
 
 
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _sum_of_bytes(table, code):
+    """Sum over the bytes of a code."""
+    total = table[0, code[0]]
+    for byte in range(1, len(table)):
+        total += table[byte, code[byte]]
+    return total
+
+
+def _count_planes(typingctx, words, planes):
+    """Rounded sum of VECTOR words; the arguments are addresses, of `planes` as in `bit_planes`."""
+
+    def codegen(context, builder, signature, args):
+        vector = ir.VectorType(_WORD, VECTOR)
+        kind, name = ir.FunctionType(vector, [vector]), f"llvm.ctpop.v{VECTOR}i64"
+        count = cgutils.get_or_insert_function(builder.module, kind, name)
+        words, planes = (builder.inttoptr(address, vector.as_pointer()) for address in args)
+        flips, *places = (builder.load(builder.gep(planes, [_WORD(i)]), align=8) for i in range(1 + PLANES))
+        differing = builder.xor(builder.load(words, align=8), flips)
+        total = vector([0] * VECTOR)
+        for place, plane in enumerate(places):
+            counts = builder.call(count, [builder.and_(differing, plane)])
+            total = builder.add(total, builder.shl(counts, vector([place] * VECTOR)))
+        n_left = VECTOR // 2
+        while n_left:  # add the halves
+            half = builder.shuffle_vector(
+                total,
+                total,
+                ir.VectorType(ir.IntType(32), VECTOR)([n_left + i if i < n_left else i for i in range(VECTOR)]),
+            )
+            total, n_left = builder.add(total, half), n_left // 2
+        return builder.extract_element(total, ir.IntType(32)(0))
+
+    return types.uint64(types.uint64, types.uint64), codegen
+
+
+count_planes: Any = intrinsic(_count_planes)
+
+
+def bit_planes(zeros, ones, n_words):
+    """Rounded weights of bits, whose sums need only counts of bits, from what a bit of 0 and a bit of 1 adds.
+
+    A bit that differs from the bit that adds less adds its weight to the least distance of a query. Weights are rounded
+    to whole steps below 2**PLANES. The planes, of shape (n_queries, ceil(n_words / VECTOR), 1 + PLANES, VECTOR), have
+    the bits that add less, and the bits of the rounded weights. A distance is at least ``start + step * sum``.
+    """
+    n_queries, nbits = zeros.shape
+    n_vectors = -(-n_words // VECTOR)
+    added = ones.astype(np.float64) - zeros
+    weights = np.abs(added)
+    # larger weights are clipped: few bits have them, and these do not differ in the nearest items
+    largest = np.minimum(weights.max(axis=1), 2.5 * np.sqrt(np.square(weights).mean(axis=1)))
+    steps = np.where(largest > 0, largest, 1.0) / (2**PLANES - 1)
+    rounded = np.rint(weights / steps[:, None]).clip(max=2**PLANES - 1)
+    starts = np.minimum(zeros, ones).sum(axis=1) - (rounded * steps[:, None] - weights).clip(0).sum(axis=1)
+    bits = np.zeros((n_queries, 1 + PLANES, 64 * VECTOR * n_vectors), bool)
+    bits[:, 0, :nbits] = added < 0
+    for place in range(PLANES):
+        bits[:, 1 + place, :nbits] = rounded.astype(np.uint8) >> place & 1
+    words = np.packbits(bits, axis=2).view(np.uint64).reshape(n_queries, 1 + PLANES, n_vectors, VECTOR)
+    return np.ascontiguousarray(words.transpose(0, 2, 1, 3)), starts, steps
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _add_planes(database, start, size, planes, sums):
+    """Rounded sums of `size` items, at most CODE_BLOCK."""
+    n_words = database.shape[1]
+    n_vectors = n_words // VECTOR
+    step = np.uint64(8 * VECTOR)  # bytes
+    words = np.uint64(database[start:].ctypes.data)
+    for i in range(size):
+        total, place, of_words = np.uint64(0), words, np.uint64(planes.ctypes.data)
+        for _ in range(n_vectors):
+            total += count_planes(place, of_words)
+            place, of_words = place + step, of_words + step * np.uint64(1 + PLANES)
+        words += np.uint64(8 * n_words)
+        sums[i] = np.int32(total)
+    for w in range(n_vectors * VECTOR, n_words):
+        of_word = planes[w // VECTOR, :, w % VECTOR]
+        flip, a, b, c, d = of_word[0], of_word[1], of_word[2], of_word[3], of_word[4]
+        for i in range(size):
+            x = database[start + i, w] ^ flip
+            n_bits = popcount(x & a) + (popcount(x & b) << np.uint64(1))
+            n_bits += (popcount(x & c) << np.uint64(2)) + (popcount(x & d) << np.uint64(3))
+            sums[i] += np.int32(n_bits)
+    sums[size:] = FAR
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _limit_of(bound, start, step):
+    """Largest rounded sum of an item that may be near enough, with a margin for the rounding of this division."""
+    return np.int64(min(max(np.floor((bound - start) / step) + 1, -1.0), 2.0**31))
+
+
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def nearest_by_tables(tables, database, first, last, k, bounds, distances, indices, states, work):
+def nearest_by_tables(
+    tables, planes, starts, steps, database, first, last, k, bounds, distances, indices, states, work
+):
     """Nearest items by the sum over the bytes of a code, for few queries.
 
-    Shapes: tables (n_queries, n_bytes, 256), database of packed codes (n_items, >= n_bytes), bounds (n_queries,),
-    distances and indices (n_queries, 2 * k + 2 * SUB_BLOCK), states (n_queries, 2), work (2 * k + 2 * SUB_BLOCK,).
+    A distance is at least ``start + step * sum``, with the sums of `bit_planes`: an item that cannot be near enough is
+    skipped. Shapes: tables (n_queries, n_bytes, 256), planes, starts and steps as `bit_planes` returns them, bounds
+    (n_queries,), database (n_items, n_words), distances and indices (n_queries, 2 * k + SPARE), states (n_queries, 2),
+    work (2 * k + SPARE,).
     """
-    n_queries, n_bytes, _ = tables.shape
-    block = np.empty(BLOCK, tables.dtype)
-    for start in range(first, last, BLOCK):
-        size = min(BLOCK, last - start)
-        for q in range(n_queries):
-            table = tables[q]
-            for i in range(size):
-                total = table[0, database[start + i, 0]]
-                for byte in range(1, n_bytes):
-                    total += table[byte, database[start + i, byte]]
-                block[i] = total
-            _offer(block, size, start, q, k, bounds, distances, indices, states, work)
+    packed = database.view(np.uint8)
+    sums = np.empty(CODE_BLOCK, np.int32)
+    for start in range(first, last, CODE_BLOCK):
+        size = min(CODE_BLOCK, last - start)
+        for q in range(len(tables)):
+            _add_planes(database, start, size, planes[q], sums)
+            limit = _limit_of(bounds[q], starts[q], steps[q])
+            for part in range(0, size, SUB_BLOCK):
+                lowest = sums[part]
+                for i in range(part, part + SUB_BLOCK):  # from the first on, so that the loop is vectorized
+                    lowest = min(lowest, sums[i])
+                if lowest > limit:
+                    continue
+                for i in range(part, min(part + SUB_BLOCK, size)):
+                    if sums[i] <= limit:
+                        distance = _sum_of_bytes(tables[q], packed[start + i])
+                        if _add_candidate(distance, start + i, q, k, bounds, distances, indices, states, work):
+                            limit = _limit_of(bounds[q], starts[q], steps[q])
     _finish(k, bounds, distances, indices, states, work)
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def nearest_by_estimates(
-    tables, units, slopes, offsets, constants, database, first, last, k, bounds, distances, indices, states, work
+    tables, planes, starts, steps, units, slopes, offsets, constants, database, first, last, k, bounds, *found
 ):
     """Do the same as `nearest_by_tables` for the estimates ``constant + offset + slope * (sum * unit)``."""
-    n_queries, n_bytes, _ = tables.shape
-    block = np.empty(BLOCK)
-    for start in range(first, last, BLOCK):
-        size = min(BLOCK, last - start)
-        for q in range(n_queries):
-            table = tables[q]
+    distances, indices, states, work = found
+    packed = database.view(np.uint8)
+    sums = np.empty(CODE_BLOCK, np.int32)
+    least = np.empty(CODE_BLOCK)
+    for start in range(first, last, CODE_BLOCK):
+        size = min(CODE_BLOCK, last - start)
+        for q in range(len(tables)):
+            _add_planes(database, start, size, planes[q], sums)
+            begin, step, constant = starts[q] * units[q], steps[q] * units[q], constants[q]
+            begin -= _ROUNDING * abs(begin)
+            least[size:] = np.inf
             for i in range(size):
-                item = start + i
-                total = table[0, database[item, 0]]
-                for byte in range(1, n_bytes):
-                    total += table[byte, database[item, byte]]
-                block[i] = constants[q] + offsets[item] + slopes[item] * (total * units[q])
-            _offer(block, size, start, q, k, bounds, distances, indices, states, work)
+                offset = offsets[start + i]
+                least[i] = offset - _ROUNDING * abs(offset) + slopes[start + i] * (begin + step * sums[i])
+            limit = bounds[q] - constant + _ROUNDING * (abs(bounds[q]) + abs(constant))
+            for part in range(0, size, SUB_BLOCK):
+                lowest = least[part]
+                for i in range(part, part + SUB_BLOCK):  # from the first on, so that the loop is vectorized
+                    lowest = min(lowest, least[i])
+                if lowest > limit:
+                    continue
+                for i in range(part, min(part + SUB_BLOCK, size)):
+                    if least[i] <= limit:
+                        item = start + i
+                        total = _sum_of_bytes(tables[q], packed[item])
+                        distance = constant + offsets[item] + slopes[item] * (total * units[q])
+                        if _add_candidate(distance, item, q, k, bounds, distances, indices, states, work):
+                            limit = bounds[q] - constant + _ROUNDING * (abs(bounds[q]) + abs(constant))
     _finish(k, bounds, distances, indices, states, work)
 
 
@@ -296,12 +427,12 @@ def nearest_by_estimates(
 # A distance that is a sum over the bits of a code is a sum over its groups of four bits, with 16 values each. The sums
 # of 16 queries are rounded to 16-bit integers and kept side by side, so that one vector instruction adds one group for
 # all of them. An item whose rounded sum cannot be among the nearest is skipped; the others, a few of a thousand, are
-# computed exactly. The result is that of `nearest_by_tables`, in about a tenth of its time (`benchmarks/search.py`).
+# computed exactly. The result is that of `nearest_by_tables`, which is faster for few queries (`benchmarks/search.py`).
 
 LANES = 16  # queries that are scanned together
 GROUPS = 16  # groups of four bits in a word
 SCAN_BLOCK = 512  # items whose sums stay in the first-level cache
-_SUMS, _WORD = ir.VectorType(ir.IntType(16), LANES), ir.IntType(64)
+_SUMS = ir.VectorType(ir.IntType(16), LANES)
 
 
 def _add_groups(typingctx, word, table, sums):
@@ -394,23 +525,6 @@ def _exact_distance(table, words):
         for group in range(GROUPS):
             total += table[w * GROUPS + group, (word >> np.uint64(4 * group)) & np.uint64(15)]
     return total
-
-
-@nb.njit(nogil=True, error_model="numpy")
-def _add_candidate(distance, item, q, k, bounds, distances, indices, states, work):
-    """Add an item to the candidates of one query, as `_offer` does for a block, and say whether the bound has moved."""
-    if distance > bounds[q]:
-        return False
-    if distance == bounds[q]:
-        states[q, 1] += 1
-        return False
-    size = states[q, 0]
-    distances[q, size], indices[q, size] = distance, item
-    states[q, 0] = size + 1
-    if size + 1 < distances.shape[1]:
-        return False
-    _keep_nearest(q, k, bounds, distances, indices, states, work)
-    return True
 
 
 @nb.njit(nogil=True, error_model="numpy")

@@ -89,9 +89,10 @@ class TableDistance:
 
         zeros, ones = self.zeros[part], self.ones[part]
         top = _TopK(len(zeros), k, zeros.dtype, np.iinfo(zeros.dtype).max)
-        if not _is_scanned(len(zeros), k, last - first):
-            packed = read_only(database).view(np.uint8)
-            _kernels.nearest_by_tables(self._tables(part), packed, first, last, k, *top.rows)
+        if not _is_scanned(len(zeros), k, last - first, database.shape[1]):
+            planes, starts, steps = _kernels.bit_planes(zeros, ones, database.shape[1])
+            terms = self._tables(part), planes, starts, steps
+            _kernels.nearest_by_tables(*terms, read_only(database), first, last, k, *top.rows)
             return top.sorted()
         exact, rounded, middles, units = _kernels.scan_tables(zeros, ones, database.shape[1])
         limits, sums = _lanes_for_work(rounded, len(zeros), 2**15 - 1, np.int16)
@@ -112,10 +113,9 @@ class TableDistance:
 
     def _tables(self, part: slice) -> npt.NDArray[Any]:
         """What each value of each byte of a code adds, of shape (n, n_bytes, 256)."""
-        from skhash.codes._kernels import byte_table
+        from skhash.codes._kernels import byte_tables
 
-        # the pattern 255 - v has the bits of 0 of the pattern v
-        tables: npt.NDArray[Any] = byte_table(self.ones[part]) + byte_table(self.zeros[part])[..., ::-1]
+        tables: npt.NDArray[Any] = byte_tables(self.zeros[part], self.ones[part])
         return tables
 
 
@@ -133,13 +133,13 @@ class EstimatedDistance:
         slopes, offsets, constants = self.estimates
         units, constants = self.scores.units[part, 0], constants[part]
         top = _TopK(len(units), k, np.float64, np.inf)
-        if not _is_scanned(len(units), k, last - first):
-            terms = self.scores._tables(part), units, slopes, offsets, constants
-            packed = read_only(database).view(np.uint8)
-            _kernels.nearest_by_estimates(*terms, packed, first, last, k, *top.rows)
-            return top.sorted()
         n_words = database.shape[1]
         zeros, ones = self.scores.zeros[part], self.scores.ones[part]
+        if not _is_scanned(len(units), k, last - first, n_words):
+            terms = self.scores._tables(part), *_kernels.bit_planes(zeros, ones, n_words), units
+            of_items = slopes, offsets, constants, read_only(database)
+            _kernels.nearest_by_estimates(*terms, *of_items, first, last, k, *top.rows)
+            return top.sorted()
         exact, rounded, middles, steps = _kernels.scan_tables(zeros, ones, n_words)
         lanes = np.zeros((2, len(rounded), _kernels.LANES))
         lanes.reshape(2, -1)[0, : len(exact)] = units * steps
@@ -196,9 +196,9 @@ class _TopK:
     """Arrays in which a kernel keeps the k nearest items of each query, see `_kernels`."""
 
     def __init__(self, n_queries: int, k: int, dtype: npt.DTypeLike, first_bound: float) -> None:
-        from skhash.codes._kernels import SUB_BLOCK
+        from skhash.codes._kernels import SPARE
 
-        size = 2 * k + 2 * SUB_BLOCK
+        size = 2 * k + SPARE
         self.k, bounds = k, np.full(n_queries, first_bound, dtype)
         distances, indices = np.empty((n_queries, size), dtype), np.empty((n_queries, size), np.int64)
         self.rows = bounds, distances, indices, np.zeros((n_queries, 2), np.int64), np.empty(size, dtype)
@@ -209,9 +209,9 @@ class _TopK:
         return _sorted(distances[:, : self.k], indices[:, : self.k], states[:, 1])
 
 
-def _is_scanned(n_queries: int, k: int, n_items: int) -> bool:
+def _is_scanned(n_queries: int, k: int, n_items: int, n_words: int) -> bool:
     """Whether a scan for many queries is faster: else most of its lanes are empty, or most items are candidates."""
-    return n_queries > 1 and k <= n_items // 8
+    return n_queries > min(n_words, 4) and k <= n_items // 8
 
 
 def _lanes_for_work(rounded: Any, n_queries: int, largest: float, dtype: Any) -> tuple[Any, Any]:

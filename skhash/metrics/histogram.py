@@ -649,10 +649,10 @@ class _WeightedCounts:
     def __init__(
         self, queries: Words, database: Words, weights: npt.NDArray[np.int64], unit: float, pairs: _PairLevels
     ) -> None:
-        from skhash.codes._kernels import byte_table
+        from skhash.codes._kernels import byte_tables
 
         self.queries, self.database, self.pairs = queries.view(np.uint8), database.view(np.uint8), pairs
-        self.table, self.unit = byte_table(weights), unit
+        self.table, self.unit = byte_tables(0 * weights[None], weights[None])[0], unit
 
     def __call__(self, chunk: slice) -> RelevanceHistogram:
         """Histogram of a slice of queries; an item is one integer of distance and level, and these are sorted."""

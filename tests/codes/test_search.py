@@ -82,6 +82,8 @@ def random_terms(kind, rng, shape):
         (400, 1100, 50, 3),
         (3000, 70, 900, 3),
         (3000, 70, 20, 1),
+        (2000, 500, 20, 2),
+        (700, 1100, 9, 1),
     ],
 )
 def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
@@ -97,7 +99,8 @@ def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
 
 
 @pytest.mark.parametrize(
-    ("n_items", "nbits", "k", "n_queries"), [(1200, 100, 40, LANES + 1), (700, 64, 7, 2), (700, 64, 7, 1)]
+    ("n_items", "nbits", "k", "n_queries"),
+    [(1200, 100, 40, LANES + 1), (700, 64, 7, 2), (700, 64, 7, 1), (900, 330, 12, 3)],
 )
 @pytest.mark.parametrize("norm", [1.0, 1e9])
 def test_estimates_equal_brute_force(n_items, nbits, k, n_queries, norm):
