@@ -88,6 +88,9 @@ def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name:
 
 def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
     """Check the number and names of the features, or set them with `reset`."""
+    plain = not reset and type(X) is np.ndarray and X.ndim == 2 and "feature_names_in_" not in vars(index)
+    if plain and X.shape[1] == vars(index).get("n_features_in_"):
+        return  # what scikit-learn would find, more slowly
     shape = getattr(find_hasher(hasher), "input_shape_", None)  # a deep hasher checks the samples itself
     if shape is None or not is_dataset(X):
         validate_data(index, X, reset=reset, skip_check_array=True)

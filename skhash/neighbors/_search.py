@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import gen_batches
 
 from skhash._compat import openmp_n_threads
 from skhash._threads import run_in_slices
@@ -33,7 +32,7 @@ def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Nei
     """The k nearest items of every query, among codes of shape (n_items, n_words), with integer distances and ties."""
     n_items = len(database)
     size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))
-    groups = list(gen_batches(distance.n_queries, size))
+    groups = [slice(start, min(start + size, distance.n_queries)) for start in range(0, distance.n_queries, size)]
     n_shards = max(1, min(openmp_n_threads() // len(groups), n_items // max(k, MIN_SHARD)))
     bounds = np.linspace(0, n_items, n_shards + 1).astype(np.int64)
     tasks = [(group, shard) for group in groups for shard in pairwise(bounds)]
@@ -83,7 +82,7 @@ class Stages:
 
     items: npt.NDArray[np.uint64]  # codes of shape (n_items, n_words)
     item_vectors: Any  # ItemVectors or None
-    codes: npt.NDArray[np.uint64]  # of the queries, of shape (n_queries, n_words)
+    codes: npt.NDArray[np.uint64] | None  # of the queries, of shape (n_queries, n_words); None if no stage needs them
     activations: npt.NDArray[np.floating] | None  # real queries of shape (n_queries, nbits)
     vectors: Any  # of the queries, of shape (n_queries, n_dimensions); None if the queries are the items
     bit_weights: npt.NDArray[np.float64] | None
@@ -93,6 +92,16 @@ class Stages:
     excludes_self: bool  # whether the queries are the items, each of which is not its own neighbor
     estimates: Estimates | None = None  # turn scores of real queries into distances
     approximate: Any = None  # ApproximateIndex in place of the exact search by Hamming distance, or None
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self._codes if self.activations is None else self.activations)
+
+    @property
+    def _codes(self) -> npt.NDArray[np.uint64]:
+        """Codes of the queries for a stage that needs them."""
+        return np.asarray(self.codes)
 
     @property
     def is_shortlisted(self) -> bool:
@@ -110,14 +119,14 @@ class Stages:
         by_code = self.activations is None or self.metric is None
         first = self._hamming() if by_code else self._real()
         shortlist = np.sort(self._ranked(first, n_candidates).indices, axis=1)
-        return Neighbors(*smallest(self._last_distances(shortlist), shortlist, k), np.zeros(len(self.codes), np.int64))
+        return Neighbors(*smallest(self._last_distances(shortlist), shortlist, k), np.zeros(self.n_queries, np.int64))
 
     def within(
         self, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """All items within a Hamming distance, by position or by distance."""
         if self.approximate is not None:
-            distances, positions = self.approximate.within(self.codes, radius)
+            distances, positions = self.approximate.within(self._codes, radius)
         else:
             distances, positions = within(self._hamming(), self.items, radius)
         for query, (d, found) in enumerate(zip(distances, positions, strict=True)):
@@ -128,8 +137,8 @@ class Stages:
 
     def _hamming(self) -> Distance:
         if self.bit_weights is None:
-            return HammingDistance(self.codes)
-        packed = self.codes.view(np.uint8)[:, : -(-self.nbits // 8)]
+            return HammingDistance(self._codes)
+        packed = self._codes.view(np.uint8)[:, : -(-self.nbits // 8)]
         return weighted_distance(unpack(packed, self.nbits), self.bit_weights)
 
     def _real(self) -> Distance:

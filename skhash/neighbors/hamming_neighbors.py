@@ -513,15 +513,20 @@ class HammingNeighbors(BaseEstimator):
         if hasattr(self, "n_features_in_"):  # False if the items are texts, which a Pipeline encodes
             check_not_1d(X)
         packed, nbits = self._encode(self.hasher_, X)
+        self._check_samples(X, nbits)
+        return packed
+
+    def _check_samples(self, X: Any, nbits: int) -> None:
+        """Raise ValueError unless samples, of which the hasher makes `nbits` bits, are like the items."""
         check_features(self, X, self.hasher_, reset=False)
         check_same_nbits(nbits, self._nbits, "X", "the items of the index")
-        return packed
 
     # --- search
 
     def _with_items_of_now(self) -> Self:
         """Copy of the index with its present items, which other threads do not change during a search."""
-        check_is_fitted(self)
+        if "hasher_" not in vars(self):  # the check of scikit-learn copies all tags
+            check_is_fitted(self)
         now = self._copy()
         check_stages(now.query, now.rerank, now.candidates)
         known = vars(now).get("_approximate")
@@ -539,7 +544,7 @@ class HammingNeighbors(BaseEstimator):
             if k > n_items - search.excludes_self:
                 raise ValueError(
                     f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
-                    f"n_samples_fit = {n_items}, n_samples = {len(search.codes)}"  # the message of scikit-learn
+                    f"n_samples_fit = {n_items}, n_samples = {search.n_queries}"  # the message of scikit-learn
                 )
             if return_ties and (search.is_shortlisted or search.approximate is not None):
                 raise ValueError(
@@ -562,7 +567,8 @@ class HammingNeighbors(BaseEstimator):
 
     def _stages(self, X: Any) -> Stages:
         """The stages of the search for queries."""
-        codes, activations, estimates, vectors = self.codes_, None, None, None
+        codes: npt.NDArray[np.uint64] | None = self.codes_
+        activations, estimates, vectors = None, None, None
         if self.rerank is not None and self._vectors is None:
             raise ValueError(
                 f"`rerank` must be None unless `fit` has kept the vectors. Got {self.rerank!r}, which was set later: "
@@ -571,11 +577,14 @@ class HammingNeighbors(BaseEstimator):
         if X is None and self.query == "real":
             raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")
         if X is not None:
-            codes = item_words(self._encode_more(X))
+            codes = None
+            if self.query == "code" or (self.rerank is None and self.candidates is not None):
+                codes = item_words(self._encode_more(X))
             if self.query == "real":
                 activations, estimates = real_queries(self.hasher_, X, self.factors_)
+                self._check_samples(X, activations.shape[1])
             if self._vectors is not None:
-                vectors = checked_vectors(X, len(codes), self._vectors.n_dimensions, "X")
+                vectors = checked_vectors(X, n_samples(X), self._vectors.n_dimensions, "X")
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
         return Stages(
             self.codes_,

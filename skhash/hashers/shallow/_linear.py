@@ -17,7 +17,7 @@ from skhash.codes import binarize, signs
 #: samples that are centered at a time, so that they stay in the cache (benchmarks/encode.py). It is a multiple of 4, 6,
 #: 8, 12 and 16, the block sizes of BLAS, so that the parts have the rounding of the product of all samples
 N_CENTERED = 768
-N_MAX_PRODUCTS = 2**16  # with fewer, limiting the threads of BLAS takes longer (benchmarks/one_sample.py)
+N_MAX_PRODUCTS = 2**18  # with fewer, limiting the threads of BLAS takes longer (benchmarks/one_sample.py)
 
 
 class LinearHasher(BaseHasher):
