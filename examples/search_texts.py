@@ -16,13 +16,16 @@ from skhash import EmbeddingHasher
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
 
-MODULES = """builtins math itertools os shutil re json random statistics string textwrap
-numpy numpy.fft numpy.linalg numpy.random scipy.cluster.hierarchy scipy.fft scipy.integrate
+MODULES = """
+builtins math itertools os shutil re json random statistics string textwrap numpy
+numpy.fft numpy.linalg numpy.random scipy.cluster.hierarchy scipy.fft scipy.integrate
 scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize scipy.signal scipy.sparse
-scipy.sparse.csgraph scipy.sparse.linalg scipy.spatial scipy.spatial.distance scipy.special
-scipy.stats sklearn.cluster sklearn.datasets sklearn.decomposition sklearn.ensemble
-sklearn.feature_selection sklearn.linear_model sklearn.manifold sklearn.metrics
-sklearn.model_selection sklearn.neighbors sklearn.preprocessing torch torch.nn"""
+scipy.sparse.csgraph scipy.sparse.linalg scipy.spatial scipy.spatial.distance
+scipy.special scipy.stats sklearn.cluster sklearn.datasets sklearn.decomposition
+sklearn.ensemble sklearn.feature_selection sklearn.linear_model sklearn.manifold
+sklearn.metrics sklearn.model_selection sklearn.neighbors sklearn.preprocessing torch
+torch.nn
+"""
 QUESTIONS = [
     "solve a system of linear equations",
     "the shortest path in a graph",
@@ -32,7 +35,7 @@ QUESTIONS = [
 
 
 def functions():
-    """Names of public functions and classes, and the first sentences of their docstrings."""
+    """Names of public functions and classes, and what their docstrings say first."""
     found = {}
     for module in MODULES.split():
         for name, member in vars(import_module(module)).items():

@@ -73,7 +73,7 @@ results = {}
 
 
 def measure(name, n_bits, histogram, *ranked):
-    """Store the recall of the ten nearest vectors at 10 and 100, and AP_T of classes."""
+    """Recall of the ten nearest vectors at ranks 10 and 100, and AP_T of classes."""
     by_floats = histogram(*ranked, *indices, affinity=among_the_nearest)
     by_class = histogram(*ranked, query_y, y)
     values = recall(by_floats, k=10), recall(by_floats, k=100)
@@ -158,6 +158,6 @@ plt.show()
 # Eight bits per feature lose almost nothing, in 1/4 of the bytes. Four bits lose some of the ten
 # nearest vectors, but all are among the first hundred, and AP_T hardly changes. With one bit per
 # feature, real queries find the most: with half as many bytes they still find more than signs do.
-# Among the first hundred are nearly all neighbors, so that a few vectors, kept on a disk, can
-# put them in the order of the floats. Codes trained on labels rank the classes better than the
-# floats, because they store nothing else, and lose most of the neighbors.
+# Among the first hundred are nearly all neighbors, so that their vectors, kept on a disk,
+# can put them in the order of the floats. Codes trained on labels rank the classes better than
+# the floats, because they store nothing else, and lose most of the neighbors.
