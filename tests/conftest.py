@@ -38,6 +38,7 @@ def digits():
 #: libraries that the examples of a module need and the extra "test" does not have
 EXAMPLES_NEED = {
     "skhash.dask": "dask",
+    "skhash.mteb": "mteb",
     "skhash.stores.duckdb": "duckdb",
     "skhash.stores.lancedb": "lancedb",
     "skhash.stores.parquet": "pyarrow",

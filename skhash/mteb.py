@@ -1,0 +1,134 @@
+"""Retrieval tasks of mteb, evaluated on codes: documents are codes, and queries may stay real.
+
+mteb encodes texts and computes the metrics. An index of :class:`skhash.neighbors.HammingNeighbors` searches in between.
+mteb must be installed (``pip install mteb``).
+"""
+
+import copy
+from typing import Any
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from skhash import __version__
+from skhash._libraries import library
+from skhash.neighbors import HammingNeighbors
+
+__all__ = ["code_search"]
+
+
+def code_search(model: Any, index: HammingNeighbors) -> Any:
+    """Model for ``mteb.evaluate`` that searches codes of the embeddings of another model.
+
+    For each task, a clone of the index is fitted to the embeddings of the documents. To learn from other texts, give
+    it a fitted hasher in a :class:`sklearn.frozen.FrozenEstimator`.
+
+    mteb orders documents of equal score by their identifiers. Many have the same Hamming distance, few the same score
+    of a real query.
+
+    Parameters
+    ----------
+    model : encoder of mteb or SentenceTransformer
+        Model that encodes documents and queries.
+    index : HammingNeighbors
+        How documents are stored and searched: a hasher, real queries or codes, candidates, and re-ranking. With
+        `candidates`, a query finds only these, also where mteb asks for 1,000 documents.
+
+    Returns
+    -------
+    mteb.models.SearchEncoderWrapper
+        Model for tasks of retrieval and re-ranking. mteb stores its results under the name of `model`, as an
+        experiment: apart from the results of the vectors, and of indexes with other parameters.
+
+    Raises
+    ------
+    ImportError
+        If mteb is not installed.
+
+    Examples
+    --------
+    >>> import mteb
+    >>> from mteb.mocks.mock_tasks.retrieval import MockRetrievalTask
+    >>> from skhash import LSHHasher
+    >>> from skhash.mteb import code_search
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> encoder = mteb.get_model("mteb/baseline-random-encoder")
+    >>> index = HammingNeighbors(LSHHasher(64, random_state=0), query="real")
+    >>> results = mteb.evaluate(
+    ...     code_search(encoder, index), MockRetrievalTask(), cache=None
+    ... )
+    >>> round(float(results[0].get_score()), 3)  # nDCG of the first ten
+    0.815
+    """
+    models = library("mteb.models", "mteb", "skhash.mteb.code_search")
+    if not hasattr(model, "mteb_model_meta"):
+        model = models.SentenceTransformerEncoderWrapper(model)
+    search = models.SearchEncoderWrapper(model, index_backend=_CodeIndex(index))
+    meta = model.mteb_model_meta
+    experiment = {**(meta.experiment_kwargs or {}), "skhash": __version__, **_identity(index)}
+    search.mteb_model_meta = meta.model_copy(update={"experiment_kwargs": experiment})
+    return search
+
+
+class _CodeIndex:
+    """Search backend of mteb (its ``IndexEncoderSearchProtocol``) on an index of codes."""
+
+    def __init__(self, index: HammingNeighbors) -> None:
+        self.index = index
+        self.documents: dict[str, int] = {}
+        self.fitted: HammingNeighbors | None = None
+
+    def add_documents(self, embeddings: Any, idxs: list[str]) -> None:
+        """Fit to the documents of a task, all of which mteb adds at once."""
+        self.documents = {name: i for i, name in enumerate(idxs)}
+        self.fitted = clone(self.index).fit(_as_array(embeddings))
+
+    def search(
+        self,
+        embeddings: Any,
+        top_k: int,
+        similarity_fn: Any,
+        top_ranked: dict[str, list[str]] | None = None,
+        query_idx_to_id: dict[int, str] | None = None,
+    ) -> tuple[list[list[float]], list[list[int]]]:
+        """Scores and positions of the best documents, for re-ranking among those of each query in `top_ranked`."""
+        assert self.fitted is not None
+        queries = _as_array(embeddings)
+        if top_ranked is None:
+            return _scores(self.fitted, queries, top_k)
+        scores, positions = [], []
+        for i, name in (query_idx_to_id or {}).items():
+            ranked = np.array([self.documents[document] for document in top_ranked[name]], dtype=np.int64)
+            part = copy.copy(self.fitted).remove(np.setdiff1d(self.fitted.ids_, ranked))
+            (score,), (found,) = _scores(part, queries[i : i + 1], top_k)
+            place = {document: place for place, document in enumerate(ranked.tolist())}
+            scores.append(score)
+            positions.append([place[document] for document in found])
+        return scores, positions
+
+    def clear(self) -> None:
+        """Forget the documents."""
+        self.documents, self.fitted = {}, None
+
+
+def _identity(index: HammingNeighbors) -> dict[str, str]:
+    """Parameters of an index as text, and their digest, which also counts what a frozen hasher has learned."""
+    return {"index": " ".join(repr(index).split()), "digest": str(joblib.hash(clone(index)))}
+
+
+def _as_array(embeddings: Any) -> npt.NDArray[np.float32]:
+    """Embeddings, which mteb has as arrays or as tensors of any device, as an array."""
+    import torch
+
+    return torch.as_tensor(embeddings).float().numpy(force=True)
+
+
+def _scores(
+    index: HammingNeighbors, queries: npt.NDArray[np.float32], top_k: int
+) -> tuple[list[list[float]], list[list[int]]]:
+    """Scores, the largest first, and identifiers of the nearest items."""
+    k = min(top_k, index.n_samples_fit_, index.candidates or top_k)
+    distances, found = index.kneighbors(queries, k)
+    return (-distances).tolist(), found.tolist()
