@@ -428,7 +428,7 @@ BASELINES: dict[str, Variant] = {
             _baseline(
                 "eden",
                 "FaissCodes",
-                6,
+                8,
                 "FAISS's EDEN: rotated numbers of 1 to 4 bits, and 8 bytes of factors",
                 "Vargaftik et al., ICML 2022",
                 _CHOSEN_BITS,
@@ -448,7 +448,7 @@ BASELINES: dict[str, Variant] = {
         ),
         (_baseline("pq", "FaissPQ", 7, "FAISS's product quantization, 8 bits per part", "Jegou et al., PAMI 2011"), {}),
         (_baseline("opq", "FaissPQ", 0, "pq behind a learned rotation", "Ge et al., CVPR 2013"), {"rotate": True}),
-        (_baseline("faiss-lsh", "FaissLSH", 8, "FAISS's LSH: a random rotation and medians"), {}),
+        (_baseline("faiss-lsh", "FaissLSH", 6, "FAISS's LSH: a random rotation and medians"), {}),
     )
 }
 
