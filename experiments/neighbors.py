@@ -2,24 +2,77 @@
 
     python experiments/neighbors.py                                    # digits
     export SKHASH_DATA=FOLDER
-    python experiments/neighbors.py --set fashion_mnist --items 10000 --bytes 8,16,32
-    python experiments/neighbors.py --methods embedding,embedding-factors   # measure these again
+    python experiments/neighbors.py --set fashion_mnist --items 10000 --bytes 8,16,32,64 --seeds 3
+    python experiments/neighbors.py --set wordnet --bytes 16,32,48,96,192 --seeds 3
+    python experiments/neighbors.py --methods embedding,embedding-factors --again   # measure these again
 
-It is ``skhash compare SET --task neighbors``, with an upper limit for the number of items. FOLDER has the file
-fashion_mnist.npz with the images in X. The results are in experiments/results/neighbors.json; `--folder` keeps each
-finished fit, so that a stopped run continues.
+FOLDER has one .npz file per set, with the vectors in X. ``python experiments/vectors.py`` writes those of WordNet and
+GloVe. "text" is books_minilm384 and arxiv_minilm384 together; this data is not distributed. Each seed holds out 500
+samples as queries, at most a fifth, as ``skhash compare --task neighbors`` does. The queries of "wordnet_examples" are
+500 example sentences, and all glosses are items. The neighbors of text and words are those by cosine.
+
+The results are in experiments/results/neighbors, one file per set; what is stored is not measured again.
 """
 
 import argparse
+import os
 from dataclasses import replace
+from pathlib import Path
 
-from _results import RESULTS, store
+import numpy as np
+from _results import RESULTS, read, store
 
-from skhash.comparison import compare, markdown_table
-from skhash.datasets import PROTOCOLS
+from skhash.comparison import expand_methods
+from skhash.comparison._baselines import why_not
+from skhash.comparison._neighbors import Vectors, evaluate_method
+from skhash.datasets import PROTOCOLS, split
+from skhash.datasets.loading import fetch, find_file
+from skhash.registry import FOR_NEIGHBORS
 
 METHODS = "lsh,baselines,itq,embedding,embedding-factors"
-KEPT = ("dataset", "description", "method", "nbits", "seed", "bytes_per_item")
+#: set to its files and its protocol; other sets are their own file, with Euclidean distances
+SETS = {
+    "text": (("books_minilm384", "arxiv_minilm384"), "neighbors-cosine"),
+    "wordnet": (("wordnet_minilm384",), "neighbors-cosine"),
+    "glove": (("glove_6b_50d",), "neighbors-cosine"),
+}
+N_QUERIES = 500
+KEYS = ("dataset", "method", "nbits", "seed")
+DIGITS = {"fit_seconds": 2, "single_query_ms": 3, "batch_query_ms": 3}
+
+
+def load(name):
+    """Vectors of a file, or of scikit-learn."""
+    path = find_file(name, None)
+    arrays = np.load(path) if path else fetch(name, None)
+    X = arrays["X"]
+    return X.reshape(len(X), -1).astype(np.float32) * np.float32(arrays.get("scale", 1))
+
+
+def vectors_of(name, seed, n_items):
+    """Items and queries of a set, and the sentence that describes them."""
+    if name == "wordnet_examples":
+        items = load("wordnet_minilm384")
+        with np.load(Path(os.environ["SKHASH_DATA"]) / "wordnet_minilm384.npz") as arrays:
+            queries = np.random.default_rng(seed).permutation(arrays["queries"])[:N_QUERIES].astype(np.float32)
+        items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
+        return Vectors(items, queries), f"{name}: {len(queries)} example sentences against {len(items):,} glosses."
+    files, protocol = SETS.get(name, ((name,), "neighbors"))
+    protocol = PROTOCOLS[protocol]
+    if n_items:
+        protocol = replace(protocol, n_samples=n_items + protocol.max_query)
+    data = split(np.concatenate([load(file) for file in files]), None, protocol=protocol, random_state=seed, name=name)
+    return Vectors(data.X_database, data.X_query), data.DESCR
+
+
+def measure(name, method, nbits, seed, vectors):
+    """Result of a method, rounded."""
+    values, _ = evaluate_method(method, nbits, seed, vectors)
+    result = {"dataset": name, "method": method, "nbits": nbits, "seed": seed, "n_items": len(vectors.items)}
+    result |= {"bytes_per_item": values["bytes_per_item"]}
+    setting = {key: value for key, value in values["parameters"].items() if key in ("axes", "bits")}
+    recalls = {key: round(value, 5) for key, value in values.items() if "neighbor_recall" in key}
+    return result | setting | recalls | {key: round(values[key], digits) for key, digits in DIGITS.items()}
 
 
 def main():
@@ -29,25 +82,22 @@ def main():
     parser.add_argument("--methods", default=METHODS)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--items", type=int, help="largest number of items; all by default")
-    parser.add_argument("--folder", help="keeps finished fits")
+    parser.add_argument("--again", action="store_true", help="measure again what is stored")
     options = parser.parse_args()
-    protocol = PROTOCOLS["neighbors"]
-    if options.items:
-        protocol = replace(protocol, n_samples=options.items + protocol.max_query)
-    results, _ = compare(
-        options.set,
-        protocol=protocol,
-        methods=options.methods.split(","),
-        nbits=[8 * int(n) for n in options.bytes.split(",")],
-        n_seeds=options.seeds,
-        folder=options.folder,
-        report=print,
-    )
-    metrics = [name for name in results[0] if "neighbor_recall" in name]
-    done = [result for result in results if result["real_neighbor_recall_at_10"] is not None]
-    results = [{name: result[name] for name in (*KEPT, *metrics)} for result in done]
-    store(RESULTS / "neighbors.json", results, ("dataset", "nbits", "method"))
-    print(results[0].description, markdown_table(results), sep="\n\n")
+    path = RESULTS / "neighbors" / f"{options.set}.json"
+    methods = expand_methods(options.methods.split(","), "neighbors")
+    for seed in range(options.seeds):
+        vectors, description = vectors_of(options.set, seed, options.items)
+        print(description, flush=True)
+        stored = () if options.again else [tuple(result[key] for key in KEYS) for result in read(path)]
+        for nbits in (8 * int(n) for n in options.bytes.split(",")):
+            for method in methods:
+                reason = method in FOR_NEIGHBORS and why_not(method, nbits, vectors.items.shape[1], len(vectors.items))
+                if reason or (options.set, method, nbits, seed) in stored:
+                    continue
+                result = measure(options.set, method, nbits, seed, vectors)
+                store(path, [result], KEYS)
+                print(", ".join(f"{key} {value}" for key, value in result.items()), flush=True)
 
 
 if __name__ == "__main__":

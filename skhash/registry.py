@@ -389,26 +389,66 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
-def _baseline(name: str, class_name: str, place: int, use_for: str, paper: str = "") -> Method:
+def _baseline(
+    name: str, class_name: str, place: int, use_for: str, paper: str = "", space: Space | None = None
+) -> Method:
     style = len(METHODS) + place  # distinct from those of methods, and in the colors of a picture
-    return Method(name, f"baseline.{class_name}", style, learns_from="samples", paper=paper, use_for=use_for)
+    path, space = f"baseline.{class_name}", space or {}
+    return Method(name, path, style, search_space=space, learns_from="samples", paper=paper, use_for=use_for)
 
 
 _AXES = "first features or principal components"
-#: what is deployed without learning to hash, by name
+_CHOSEN_AXES: Space = {"axes": ["features", "components"]}
+_CHOSEN_BITS: Space = {"bits": [1, 2, 3, 4]}
+#: what is deployed without learning to hash, by name; held-out items choose in the search space of each
 BASELINES: dict[str, Variant] = {
     method.name: Variant(method, parameters)
     for method, parameters in (
         (_baseline("sign", "SignMap", 12, "whether each feature is positive"), {"center": False}),
-        (_baseline("centered-sign", "SignMap", 2, f"whether {_AXES} are above their mean"), {}),
-        (_baseline("rotated-sign", "SignMap", 13, "signs behind a random rotation"), {"rotate": True}),
-        (_baseline("float32", "Truncation", 3, f"{_AXES}, 4 bytes each"), {"dtype": "float32"}),
-        (_baseline("float16", "Truncation", 4, f"{_AXES}, 2 bytes each"), {"dtype": "float16"}),
-        (_baseline("int8", "Truncation", 5, f"{_AXES}, 1 byte each"), {"dtype": "uint8"}),
-        (_baseline("rabitq", "RaBitQ", 1, "rotated signs and 8 bytes of factors", "Gao and Long, SIGMOD 2024"), {}),
+        (_baseline("centered-sign", "SignMap", 2, f"whether {_AXES} are above their mean", space=_CHOSEN_AXES), {}),
+        (
+            _baseline("rotated-sign", "SignMap", 13, "signs behind a random rotation", space=_CHOSEN_AXES),
+            {"rotate": True},
+        ),
+        (_baseline("float32", "Truncation", 3, f"{_AXES}, 4 bytes each", space=_CHOSEN_AXES), {"dtype": "float32"}),
+        (_baseline("float16", "Truncation", 4, f"{_AXES}, 2 bytes each", space=_CHOSEN_AXES), {"dtype": "float16"}),
+        (_baseline("int8", "Truncation", 5, f"{_AXES}, 1 byte each", space=_CHOSEN_AXES), {"dtype": "uint8"}),
+        (
+            _baseline(
+                "rabitq",
+                "FaissCodes",
+                1,
+                "FAISS's RaBitQ: rotated numbers of 1 to 4 bits, and 8 or 20 bytes of factors",
+                "Gao and Long, SIGMOD 2024",
+                _CHOSEN_BITS,
+            ),
+            {"code": "RaBitQ"},
+        ),
+        (
+            _baseline(
+                "eden",
+                "FaissCodes",
+                8,
+                "FAISS's EDEN: rotated numbers of 1 to 4 bits, and 8 bytes of factors",
+                "Vargaftik et al., ICML 2022",
+                _CHOSEN_BITS,
+            ),
+            {"code": "EDEN"},
+        ),
+        (
+            _baseline(
+                "turboquant",
+                "FaissCodes",
+                9,
+                "FAISS's TurboQuant: rotated numbers of 1 to 4 bits",
+                "Zandieh et al., arXiv 2025",
+                _CHOSEN_BITS,
+            ),
+            {"code": "SQtqmse"},
+        ),
         (_baseline("pq", "FaissPQ", 7, "FAISS's product quantization, 8 bits per part", "Jegou et al., PAMI 2011"), {}),
         (_baseline("opq", "FaissPQ", 0, "pq behind a learned rotation", "Ge et al., CVPR 2013"), {"rotate": True}),
-        (_baseline("faiss-lsh", "FaissLSH", 8, "FAISS's LSH: a random rotation and medians"), {}),
+        (_baseline("faiss-lsh", "FaissLSH", 6, "FAISS's LSH: a random rotation and medians"), {}),
     )
 }
 

@@ -65,9 +65,12 @@ COLUMNS = {
     "ndcg": Column("ndcg", "NDCG_T", _spread),
     "precision_at_100": Column("precision_at_100", "P@100", lambda group, key: f"{_mean(group, key):.3f}"),
     "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda group, key: f"{_mean(group, key):.3f}"),
-    "real_recall": Column("real_neighbor_recall_at_10", "R@10", lambda group, key: f"{_mean(group, key):.3f}"),
+    "real_recall": Column("real_neighbor_recall_at_10", "R@10", _spread),
+    "real_recall_of_50": Column("real_neighbor_recall_at_10_of_50", "10 of 50", _spread),
     "recall_at_10": Column("recall_at_10", "R@10", _spread),
     "fit_seconds": Column("fit_seconds", "fit s", lambda group, key: f"{_mean(group, key):.1f}", has_best=False),
+    "single_query_ms": Column("single_query_ms", "ms, one query", lambda group, key: f"{_mean(group, key):.2f}", False),
+    "batch_query_ms": Column("batch_query_ms", "ms, in a batch", lambda group, key: f"{_mean(group, key):.2f}", False),
     "codes_per_second": Column("codes_per_second", "codes/s", lambda group, key: f"{_mean(group, key):,.0f}", False),
 }
 

@@ -1,4 +1,4 @@
-"""Baselines that do not learn to hash: signs, fewer or shorter numbers, RaBitQ, and FAISS's PQ, OPQ and LSH.
+"""Baselines that do not learn to hash: signs, fewer or shorter numbers, and FAISS's RaBitQ, EDEN, TurboQuant, PQ, LSH.
 
 Each baseline is built for a number of bits per item, factors included. It compares by the Euclidean distance, or by the
 inner product of the centered items with the query, which is not centered. This differs from the inner product of the
@@ -8,11 +8,13 @@ are searched as hashers are. The others learn by `fit`, store items by `add`, an
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.model_selection import ParameterGrid
 
 from skhash._validation import evenly_spaced
 from skhash.codes import binarize, pack
@@ -24,7 +26,8 @@ Found = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 N_TRAINING = 10_240  # items that principal components and codebooks learn from at most
 N_CENTROIDS = 256  # of each part of PQ
-FACTOR_BITS = 64  # of RaBitQ and of EmbeddingHasher: two numbers per item
+FACTOR_BITS = 64  # of EmbeddingHasher: two numbers per item
+_QUERY_BITS = 8  # of RaBitQ, for each number of a query: as good as floats, and a hundred times as fast
 
 
 @dataclass(eq=False)
@@ -39,16 +42,16 @@ class Baseline:
     center: bool = True
     dtype: str = "float32"  # of stored numbers
 
-    unit, bits_of_unit, n_reserved = "bits", 1, 0
+    unit, bits_of_unit = "bits", 1
 
     @property
     def n_stored(self) -> int:
         """Number of units that an item is stored as."""
-        return (self.nbits - self.n_reserved) // self.bits_of_unit
+        return self.nbits // self.bits_of_unit
 
     def fit(self, items: Floats) -> Self:
         """Learn the mean and the map."""
-        n = self.n_stored
+        n = min(self.n_stored, items.shape[1])
         self.mean_ = items.mean(axis=0) if self.center else np.float32(0)
         self.map_ = _components(items, n) if self.axes == "components" else None
         if self.rotate:
@@ -58,6 +61,10 @@ class Baseline:
             else:
                 self.map_ = self.map_ @ orthonormal_map(n, n, rng).astype(np.float32)
         return self
+
+    def fills(self, n_features: int) -> bool:
+        """Whether all features take more than half of the bytes, where there is room for more."""
+        return False
 
     def _map_items(self, X: Floats) -> Floats:
         return self._map(X - self.mean_)
@@ -102,24 +109,9 @@ class FaissLSH(SignMap):
         return rotated
 
 
-class _Reconstruction(Baseline):
-    """Items that are stored as `scale_` times `stored_`, and compared by these."""
-
-    stored_: Floats
-    squares_: Floats
-    scale_: Any = np.float32(1)
-
-    def search(self, queries: Floats, k: int) -> Found:
-        """Distances, but for a constant of each query, and indices of the k nearest items, in any order."""
-        squares = np.float32(0) if self.metric == "inner" else self.squares_
-        distances = squares - 2 * self.scale_ * (self._map_queries(queries) @ self.stored_.T)
-        items = np.argpartition(distances, k - 1, axis=1)[:, :k]
-        return np.take_along_axis(distances, items, axis=1), items
-
-
 @dataclass(eq=False)
-class Truncation(_Reconstruction):
-    """Fewer numbers of a shorter dtype; "uint8" divides each range in 255 steps."""
+class Truncation(Baseline):
+    """Fewer numbers of a shorter dtype; "uint8" divides each range in 255 steps. Their search is that of floats."""
 
     def __post_init__(self) -> None:
         self.unit, self.bits_of_unit = f"{self.dtype} numbers", 8 * np.dtype(self.dtype).itemsize
@@ -142,25 +134,86 @@ class Truncation(_Reconstruction):
             self.stored_ = values.astype(self.dtype).astype(np.float32)
         self.squares_ = np.square(self.stored_).sum(axis=1)
 
+    def search(self, queries: Floats, k: int) -> Found:
+        """Distances, but for a constant of each query, and indices of the k nearest items, in any order."""
+        squares = np.float32(0) if self.metric == "inner" else self.squares_
+        distances = squares - 2 * (self._map_queries(queries) @ self.stored_.T)
+        items = np.argpartition(distances, k - 1, axis=1)[:, :k]
+        return np.take_along_axis(distances, items, axis=1), items
+
+
+class _FaissIndex(Baseline):
+    """Items in an index of FAISS behind a map."""
+
+    index_: Any
+
+    def add(self, items: Floats) -> None:
+        """Store codes."""
+        self.index_.add(self._map_items(items))
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """Distances and indices of the k nearest items, in any order."""
+        distances, items = self.index_.search(self._map_queries(queries), k)
+        return -distances if self.metric == "inner" else distances, items
+
+    @property
+    def _faiss_metric(self) -> Any:
+        faiss = import_module("faiss")
+        return faiss.METRIC_INNER_PRODUCT if self.metric == "inner" else faiss.METRIC_L2
+
 
 @dataclass(eq=False)
-class RaBitQ(_Reconstruction):
-    """Signs of rotated differences to the mean, and two factors, as FAISS's IndexRaBitQ with ``qb=0`` has them."""
+class FaissCodes(_FaissIndex):
+    """Numbers of a few bits behind a random rotation, in codes of FAISS that have the largest size in the given bits.
+
+    TurboQuant expects vectors of norm 1 and stores no norms: all are divided by the root mean square of their norms.
+    """
 
     axes: str = "components"
     rotate: bool = True
+    code: str = "RaBitQ"  # of FAISS's `index_factory`, before the number of bits
+    bits: int = 1
 
-    unit, n_reserved = "signs beside its 8 bytes of factors", FACTOR_BITS
+    def __post_init__(self) -> None:
+        self.unit = f"numbers of {self.bits} bits"
 
-    def add(self, items: Floats) -> None:
-        """Store signs and factors."""
-        rotated = self._map_items(items)
-        self.stored_ = np.where(rotated >= 0, np.float32(1), np.float32(-1))
-        self.squares_, totals = np.square(rotated).sum(axis=1), np.abs(rotated).sum(axis=1)
-        self.scale_ = np.divide(self.squares_, totals, out=np.zeros_like(totals), where=totals > 0)
+    @cached_property
+    def n_stored(self) -> int:
+        """Largest number of dimensions of which the code fits."""
+        n = self.nbits // self.bits
+        while n and self.code_size(n) > self.nbits // 8:
+            n -= 1
+        return n
+
+    def code_size(self, n_dimensions: int) -> int:
+        """Bytes of an item, factors included."""
+        return int(self._make_index(n_dimensions).code_size)
+
+    def fills(self, n_features: int) -> bool:
+        """Whether all features take more than half of the bytes, where there is room for more."""
+        return 2 * self.code_size(n_features) > self.nbits // 8
+
+    def _make_index(self, n_dimensions: int) -> Any:
+        index = import_module("faiss").index_factory(n_dimensions, f"{self.code}{self.bits}", self._faiss_metric)
+        if self.code == "RaBitQ":
+            index.qb = _QUERY_BITS
+        return index
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the mean, the map, and the scale."""
+        self.scale_ = np.float32(1)
+        sample = super().fit(items)._map_items(_spread(items))
+        self.scale_ = np.sqrt(np.square(sample).sum(axis=1).mean()) or self.scale_
+        self.index_ = self._make_index(sample.shape[1])
+        self.index_.train(sample / self.scale_)
+        return self
+
+    def _map(self, X: Floats) -> Floats:
+        mapped: Floats = super()._map(X) / self.scale_
+        return mapped
 
 
-class FaissPQ(Baseline):
+class FaissPQ(_FaissIndex):
     """FAISS's product quantization of padded features, or of at most 8 dimensions per part by a learned map (OPQ)."""
 
     unit, bits_of_unit = "parts", 8
@@ -171,8 +224,7 @@ class FaissPQ(Baseline):
         self.mean_ = items.mean(axis=0)
         per_part = -(-n_features // self.n_stored)
         self.n_dimensions_ = self.n_stored * (min(8, per_part) if self.rotate else per_part)
-        metric = faiss.METRIC_INNER_PRODUCT if self.metric == "inner" else faiss.METRIC_L2
-        self.index_ = faiss.IndexPQ(self.n_dimensions_, self.n_stored, 8, metric)
+        self.index_ = faiss.IndexPQ(self.n_dimensions_, self.n_stored, 8, self._faiss_metric)
         clusters = self.index_.pq.cp
         clusters.seed, clusters.min_points_per_centroid = 1 + self.random_state, 1  # no warning about few items
         sample = _spread(items) - self.mean_
@@ -184,15 +236,6 @@ class FaissPQ(Baseline):
             self.rotation_.train(sample)
         self.index_.train(self._map(sample))
         return self
-
-    def add(self, items: Floats) -> None:
-        """Store codes."""
-        self.index_.add(self._map_items(items))
-
-    def search(self, queries: Floats, k: int) -> Found:
-        """Distances and indices of the k nearest items, in any order."""
-        distances, items = self.index_.search(self._map_queries(queries), k)
-        return -distances if self.metric == "inner" else distances, items
 
     def _map(self, X: Floats) -> Floats:
         if self.rotate:
@@ -215,16 +258,28 @@ def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
     if nbits % 8:
         return "its size is a whole number of bytes"
     baseline = make_baseline(name, nbits, 0)
-    n, unit, is_lsh = baseline.n_stored, baseline.unit, isinstance(baseline, FaissLSH)
-    if isinstance(baseline, FaissPQ | FaissLSH) and faiss_version() is None:
+    if isinstance(baseline, _FaissIndex | FaissLSH) and faiss_version() is None:
         return "needs faiss-cpu"
     if isinstance(baseline, FaissPQ) and n_items < N_CENTROIDS:
         return f"it learns from at least {N_CENTROIDS} items, and there are {n_items}"
-    if n < 1:
-        return f"{n_bytes} bytes leave no {unit}"
-    if is_lsh or n <= n_features:  # FAISS's LSH draws more directions than features
+    if isinstance(baseline, FaissLSH):  # it draws more directions than features
         return None
-    return f"{n_bytes} bytes hold {n} {unit}, more than the {n_features} features"
+    return settings_of(name, nbits, n_features)[1]
+
+
+def settings_of(name: str, nbits: int, n_features: int) -> tuple[list[dict[str, Any]], str | None]:
+    """Settings of a baseline that store an item in `nbits` bits; the reason if there are none."""
+    found, reason = [], None
+    for setting in ParameterGrid(dict(BASELINES[name].method.search_space)):
+        baseline = make_baseline(name, nbits, 0, **setting)
+        n, unit = baseline.n_stored, baseline.unit
+        if n < 1:
+            reason = f"{nbits // 8} bytes leave no {unit}"
+        elif n > n_features and not baseline.fills(n_features):
+            reason = f"{nbits // 8} bytes hold {n} {unit}, more than the {n_features} features"
+        else:
+            found.append(setting)
+    return found, None if found else reason
 
 
 def faiss_version() -> str | None:

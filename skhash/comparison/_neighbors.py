@@ -17,7 +17,7 @@ from skhash._estimators import item_factors, real_queries
 from skhash.affinity import NeighborAffinity
 from skhash.codes._bits import item_words
 from skhash.codes._search import Distance, HammingDistance, real_distance
-from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline
+from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
@@ -27,9 +27,9 @@ from skhash.registry import BASELINES
 SearchMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
 
 N_NEIGHBORS, N_CANDIDATES = 10, 50
-_N_HELD_OUT = 200  # items that act as queries to choose the setting of a baseline
-_WITH_AXES = ("centered-sign", "rotated-sign", "float32", "float16", "int8")  # features or principal components
+_HELD_OUT_QUERIES, _HELD_OUT_ITEMS = 200, 20_000  # of the items, at most, to choose the setting of a baseline
 _BATCH = 50  # queries at a time: if all items tie, a search returns them all
+_N_SINGLE, _N_TOGETHER = 20, 100  # queries that are searched one by one and in a batch, to measure their time
 
 
 class Vectors:
@@ -53,8 +53,9 @@ class Vectors:
     def held_out(self) -> "Vectors":
         """Some of the items as queries against the others, by which the setting of a baseline is chosen."""
         order = np.random.default_rng(0).permutation(len(self.items))
-        n_queries = min(_N_HELD_OUT, len(order) // 5)
-        return Vectors(self.items[order[n_queries:]], self.items[order[:n_queries]], self.metric)
+        n_queries = min(_HELD_OUT_QUERIES, len(order) // 5)
+        others = order[n_queries:][:_HELD_OUT_ITEMS]
+        return Vectors(self.items[others], self.items[order[:n_queries]], self.metric)
 
 
 class HasherIndex:
@@ -95,14 +96,14 @@ def evaluate_method(
     elif variant_of(method).method.name == "embedding":
         parameters = {"metric": vectors.metric, **parameters}
     index = _make_index(method, nbits, seed, vectors.metric, watcher, **parameters)
-    start = time.perf_counter()
+    start = time.process_time()
     index.fit(vectors.items)
-    fit_seconds = time.perf_counter() - start
-    start = time.perf_counter()
+    fitted = time.process_time()
     index.add(vectors.items)
     values = {
-        "fit_seconds": fit_seconds,
-        "codes_per_second": len(vectors.items) / (time.perf_counter() - start),
+        "fit_seconds": fitted - start,
+        "codes_per_second": len(vectors.items) / (time.process_time() - fitted),
+        **_query_times(index.search, vectors),
         "bytes_per_item": -(-nbits // 8),
         "parameters": {**variant_of(method).parameters, **parameters},
         **dict(zip(REAL_METRICS, search_recalls(index.search, vectors), strict=True)),
@@ -111,6 +112,21 @@ def evaluate_method(
         values |= dict(zip(CODE_METRICS, search_recalls(index.search_codes, vectors), strict=True))
         values["codes_sha256"] = hashlib.sha256(index.codes.tobytes()).hexdigest()
     return values, getattr(index, "hasher", index)
+
+
+def _query_times(search: Any, vectors: Vectors) -> dict[str, float]:
+    """Milliseconds of CPU time of a query that is searched alone, and of one in a batch."""
+    queries, k = vectors.queries, min(N_NEIGHBORS, len(vectors.items))
+    search(queries[:1], k)  # compiles
+    start = time.process_time()
+    for query in queries[:_N_SINGLE]:
+        search(query[None], k)
+    middle = time.process_time()
+    search(queries[:_N_TOGETHER], k)
+    return {
+        "single_query_ms": 1000 * (middle - start) / len(queries[:_N_SINGLE]),
+        "batch_query_ms": 1000 * (time.process_time() - middle) / len(queries[:_N_TOGETHER]),
+    }
 
 
 def search_recalls(search: Any, vectors: Vectors) -> list[float]:
@@ -156,15 +172,16 @@ def _recalls(
 
 
 def _choose_setting(name: str, nbits: int, seed: int, vectors: Vectors) -> dict[str, Any]:
-    """Axes of a baseline that has them, those with the better recall of held-out items among the others."""
-    if name not in _WITH_AXES:
-        return {}
-    recalls = {}
-    for axes in ("features", "components"):
-        index = _make_index(name, nbits, seed, vectors.metric, axes=axes).fit(vectors.held_out.items)
+    """Setting of a baseline with the best recall of held-out items among the others."""
+    settings, _ = settings_of(name, nbits, vectors.items.shape[1])
+    if len(settings) < 2:
+        return settings[0] if settings else {}
+    recalls = []
+    for setting in settings:
+        index = _make_index(name, nbits, seed, vectors.metric, **setting).fit(vectors.held_out.items)
         index.add(vectors.held_out.items)
-        recalls[axes] = search_recalls(index.search, vectors.held_out)[0]
-    return {"axes": max(recalls, key=lambda axes: recalls[axes])}
+        recalls.append(search_recalls(index.search, vectors.held_out)[0])
+    return settings[int(np.argmax(recalls))]
 
 
 def _make_index(method: str, nbits: int, seed: int, metric: str, watcher: Any = None, /, **parameters: Any) -> Any:

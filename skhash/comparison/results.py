@@ -44,8 +44,8 @@ class Result(Mapping[str, Any]):
     """Result of one fit: what was fitted, the metrics, and how it was obtained.
 
     It can be read like an entry of ``results.json``, too, with the metrics beside the other values:
-    ``result["ap"]``, ``dict(result)``. As a dict it has `bytes_per_item` and `model` only if they are given, and
-    neither curves nor values of queries.
+    ``result["ap"]``, ``dict(result)``. As a dict it has `bytes_per_item`, `single_query_ms`, `batch_query_ms` and
+    `model` only if they are given, and neither curves nor values of queries.
 
     Parameters
     ----------
@@ -67,7 +67,10 @@ class Result(Mapping[str, Any]):
     bytes_per_item : int, default=None
         Bytes that the method stores of an item, factors included.
     fit_seconds, codes_per_second : float, default=None
-        Time of the fit, and speed of encoding the database.
+        Time of the fit, and speed of encoding the database. For neighbors both are CPU time.
+    single_query_ms, batch_query_ms : float, default=None
+        For neighbors: milliseconds of CPU time in which the ten nearest items of a real query are found, if it
+        comes alone and in a batch.
     codes_sha256 : str, default=None
         SHA-256 of the packed codes of the database, in hex digits.
     curves : dict of str to list, default=None
@@ -109,6 +112,8 @@ class Result(Mapping[str, Any]):
     bytes_per_item: int | None = None
     fit_seconds: float | None = None
     codes_per_second: float | None = None
+    single_query_ms: float | None = None
+    batch_query_ms: float | None = None
     codes_sha256: str | None = None
     curves: Mapping[str, list[float]] | None = field(default=None, repr=False)
     per_query: Mapping[str, npt.NDArray[np.float64]] | None = field(default=None, repr=False)
@@ -131,7 +136,7 @@ class Result(Mapping[str, Any]):
         for name in (own.name for own in fields(self)):
             if name == "metrics":
                 yield from self.metrics
-            elif name in _FLAT and (name not in ("bytes_per_item", "model") or getattr(self, name) is not None):
+            elif name in _FLAT and (name not in _OPTIONAL or getattr(self, name) is not None):
                 yield name
 
     def __len__(self) -> int:
@@ -174,6 +179,8 @@ class Result(Mapping[str, Any]):
         return cls(metrics=metrics, **own)
 
 
+#: names of the fields that are keys of a result only if they are given
+_OPTIONAL = ("bytes_per_item", "single_query_ms", "batch_query_ms", "model")
 #: names of the fields that are keys of a result
 _FLAT = tuple(f.name for f in fields(Result) if f.name not in ("metrics", "curves", "per_query"))
 

