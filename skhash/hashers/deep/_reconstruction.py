@@ -4,8 +4,8 @@ Let x be a centered and scaled item. Its code b of -1 and 1 reconstructs it as r
 
     r(b) = D^T b + o,   b = argmin |x - r(b)|^2 + p s |W x - b|^2
 
-The pull p decides how near. With a large one, near items have codes of a small Hamming distance, as with ITQ. With 0, the
-reconstruction is as good as it can be. s is the mean of the squared norms of the rows of D. The code starts from the
+The pull p decides how near. With a large one, near items have codes of a small Hamming distance, as with ITQ. With 0,
+the reconstruction is as good as it can be. s is the mean squared norm of the rows of D. The code starts from the
 signs of W x, and one bit after another is set to its best value, given all others. D and o are the ridge regression of
 vectors on their codes. These steps alternate. W maps vectors to their codes best, among the maps
 
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh, svd
+from scipy.linalg import svd
 
 from skhash._threads import run_in_slices
 from skhash.hashers.shallow._linear import orthonormal_map
@@ -82,7 +82,7 @@ class Reconstruction:
     def _tell(self, rest: FloatArray, values: FloatArray, digits: FloatArray) -> None:
         """Set the activations of the bits that tell a norm, less the middle of its range."""
         n_steps = min(N_STEPS, len(digits))
-        values[:, :n_steps] = rest[:, None] - digits[0] * np.arange(1 - n_steps, n_steps, 2, np.float32)
+        values[:, :n_steps] = rest[:, None] - digits[0] * np.arange(1 - n_steps, n_steps, 2).astype(np.float32)
         rest = rest - digits[0] * _signs(values[:, :n_steps]).sum(axis=1)
         for i in range(n_steps, len(digits)):
             values[:, i] = rest
@@ -102,35 +102,37 @@ class Reconstruction:
         """Means of the squared norms of vectors and of their reconstructions, the latter minus that of o."""
         n = bits.shape[1]
         squared: FloatArray = (bits * (bits @ self.gram[:n, :n] - 2 * self.field_bias[:n])).sum(axis=1)
-        return (squared + np.square(X).sum(axis=1)) / 2
+        squared += np.square(X).sum(axis=1)
+        return squared * np.float32(0.5)
 
 
-def principal_directions(X: FloatArray, n_directions: int, power: float) -> FloatArray:
-    """F (n_directions, width) of centered vectors: principal directions, times powers of their variances."""
-    variances, directions = eigh((X.T @ X).astype(np.float64) / len(X))
-    variances, directions = variances[::-1][:n_directions], directions.T[::-1][:n_directions]
-    scales = np.maximum(variances, 1e-6 * variances[0] + np.finfo(np.float32).tiny) ** power
-    return np.asarray(scales[:, None] * directions, np.float32)
+def scaled_directions(X: FloatArray, principal: FloatArray, power: float) -> FloatArray:
+    """F (n_directions, width) of centered vectors: principal directions times powers of their variances."""
+    variances = np.square(X @ principal.T).mean(axis=0)
+    scales = np.maximum(variances, 1e-6 * variances.max() + np.finfo(np.float32).tiny) ** power
+    return np.asarray(scales[:, None] * principal, np.float32)
 
 
 def learn_map(X: FloatArray, directions: FloatArray, nbits: int, rng: np.random.RandomState) -> FloatArray:
     """W (nbits, width), whose values are near their signs, as in ITQ."""
-    values = X @ directions.T
-    rotation = orthonormal_map(len(directions), nbits, rng).T.astype(np.float32)
+    values: FloatArray = X @ directions.T
+    rotation: FloatArray = orthonormal_map(len(directions), nbits, rng).T.astype(np.float32)
     for _ in range(N_ROTATIONS):
         rotation = _rotation(values, _signs(values @ rotation.T))
-    return rotation @ directions
+    weights: FloatArray = rotation @ directions
+    return weights
 
 
 def _rotation(values: FloatArray, bits: FloatArray) -> FloatArray:
     """R (n_bits, n_directions), which maps values of the directions to bits best."""
     left, singular, right = svd((bits.T @ values).astype(np.float64), full_matrices=False)
-    rotation = left @ right
+    rotation: FloatArray = left @ right
     squared = np.square(values @ rotation.T.astype(np.float32)).sum(dtype=np.float64)
     return np.asarray(rotation * (singular.sum() / max(squared, 1e-12)), np.float32)
 
 
 def _signs(values: FloatArray) -> FloatArray:
+    """Signs of activations, as in codes."""
     return np.where(values >= 0, np.float32(1), np.float32(-1))
 
 
@@ -153,9 +155,7 @@ def learn_reconstructions(
         yield model if n_digits == 0 else _with_digits(model, X, n_content)
 
 
-def _regression(
-    X: FloatArray, bits: FloatArray, start: FloatArray, has_offset: bool, pull: float
-) -> Reconstruction:
+def _regression(X: FloatArray, bits: FloatArray, start: FloatArray, has_offset: bool, pull: float) -> Reconstruction:
     """Ridge regression of vectors on their codes."""
     n_samples, n_content = bits.shape
     codes: Any = np.hstack([bits, np.ones((n_samples, 1), np.float32)]) if has_offset else bits

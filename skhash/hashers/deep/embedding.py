@@ -40,9 +40,10 @@ from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, QueryEncoder, QueryScores
-from skhash.hashers.deep._reconstruction import EQUALIZED, learn_map, learn_reconstructions, principal_directions
+from skhash.hashers.deep._reconstruction import EQUALIZED, learn_map, learn_reconstructions, scaled_directions
 from skhash.hashers.deep._relevance import RelevanceMixin
 from skhash.hashers.deep._starts import compute_activations, itq_map
+from skhash.hashers.shallow._linear import principal_map
 
 N_NEIGHBORS = 10
 N_MAX_QUERIES = 500
@@ -223,7 +224,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         :mod:`skhash.affinity`. None learns neighbors, and takes "auto" for :meth:`score`.
     hamming : bool, default=True
         Whether the codes should also suit a search by Hamming distance, as in most stores. False makes them for real
-        queries alone, which then find a little more.
+        queries alone, which then find a little more. With `factors` the codes are always for real queries.
     factors : bool, default=False
         Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
         beside its code: see :meth:`encode_factors`. `backbone` must be None for it.
@@ -380,6 +381,11 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         is_plain = self.backbone is None and not self.settings_["smoothing"]
         return is_plain and (self.factors or self._nbits >= _N_MIN_BITS)
 
+    @property
+    def _for_hamming(self) -> bool:
+        """Whether codes should also suit a search by Hamming distance."""
+        return self.hamming and not self.factors
+
     def _objective(self) -> Objective:
         if self._supervised:
             return super()._objective()
@@ -447,18 +453,21 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         self._store_weights(encoder.state_dict())
 
     def _keep_best(self, encoder: Any, starts: Iterator[Any], held_out: Any, most: float) -> Any:
-        """Keep the best start, and return what belongs to it.
+        """Keep the first start, or the best one if it is better by more than chance; return what belongs to it.
 
-        By Hamming distance, held-out queries may find more than those of ITQ, but at most this much more counts.
+        The recall by Hamming distance counts up to this much above that of ITQ.
         """
         if held_out is None:
             return next(starts)
-        best, kept, weights = -math.inf, None, {}
+        weights: dict[str, Any] = {}
+        best, kept = -math.inf, None
         for start in starts:
             real, hamming = held_out.recalls(encoder)
             if held_out.itq is None:
                 held_out.itq = hamming  # the first map is that of ITQ
-            value = real + _HAMMING_WEIGHT * min(hamming - held_out.itq, most) if self.hamming else real
+            value = real + _HAMMING_WEIGHT * min(hamming - held_out.itq, most) if self._for_hamming else real
+            if weights:
+                value -= held_out.error
             if value > best:
                 best, kept, weights = value, start, copy.deepcopy(encoder.state_dict())
         encoder.load_state_dict(weights)
@@ -467,10 +476,11 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     def _maps(self, encoder: Any, features: Any, rng: np.random.Generator) -> Iterator[Any]:
         """Set both maps of the encoder to ITQ, and to maps of few or many directions, which are returned."""
         seed = int(rng.integers(np.iinfo(np.int32).max))
-        most = min(self._nbits, features.shape[1])
-        numbers = sorted({most, min(most, self._nbits // 2), min(most, self._nbits // 4)}, reverse=True)
+        most = min(self._nbits, *features.shape)
+        principal = principal_map(features, most, None).T
+        numbers = sorted({min(most, self._nbits // part) for part in (1, 2, 4)}, reverse=True)
         for n, power in [(most, 0.0), *((n, EQUALIZED) for n in numbers)]:
-            directions = principal_directions(features, n, power)
+            directions = scaled_directions(features, principal[:n], power)
             weight = learn_map(features, directions, self._nbits, np.random.RandomState(seed))
             encoder.set_maps(torch.from_numpy(weight))
             yield directions
@@ -478,7 +488,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     def _reconstructions(self, encoder: Any, features: Any, directions: Any) -> Iterator[None]:
         """Set the encoder to codes that reconstruct the features, of each pull, and at last to its maps alone.
 
-        With `hamming` there are also codes without digits of the norm.
+        For the Hamming distance there are also codes without digits of the norm.
         """
         maps = copy.deepcopy(encoder.state_dict())
         start = encoder.hash.weight.detach().cpu().numpy().copy()
@@ -486,8 +496,8 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         shift = torch.zeros_like(encoder.decoder[0])
         if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)
-        for n in (n_digits, 0) if n_digits and self.hamming else (n_digits,):
-            pulls = _PULLS if self.hamming else (0.0,)
+        for n in (n_digits, 0) if n_digits and self._for_hamming else (n_digits,):
+            pulls = _PULLS if self._for_hamming else (0.0,)
             for model in learn_reconstructions(features, start, directions, n, not self.factors, pulls):
                 encoder.set_reconstruction(model, shift, tells_norm=n == n_digits)
                 yield
