@@ -14,7 +14,7 @@ some are held out as queries, and at most 15,000 are items.
 R@10 is the share of the ten nearest vectors of a query among the ten best items, and "10 of 50" their share among the
 fifty best items; ties are broken by the lowest index. "itq" ranks by Hamming distance, "itq_real" by real queries, with
 PCA-ITQ of at most 10,000 items. "learned" and "learned_real" are EmbeddingHasher, "learned_factors" is the same with
-8 bytes of factors. PQ and OPQ have as many bytes as the codes. FAISS encodes and searches, k-means of scikit-learn
+8 bytes of factors, and "learned_alone" the one whose codes are for real queries alone. PQ and OPQ have as many bytes as the codes. FAISS encodes and searches, k-means of scikit-learn
 learns the 256 values per byte from 10,000 items, and OPQ's rotation is the parametric one, by allocation of
 eigenvalues. RaBitQ is FAISS's, behind a random rotation, with one bit per feature, 8 bytes more, and float queries.
 
@@ -27,6 +27,7 @@ import itertools
 import os
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from _embedding_tables import make_tables
@@ -38,7 +39,7 @@ from skhash import EmbeddingHasher, ITQHasher
 from skhash.codes import pack
 from skhash.comparison import mean_and_spread
 from skhash.engine import evenly_spaced
-from skhash.hashers.deep.embedding import _QUERY_RATE
+from skhash.hashers.deep import embedding
 from skhash.neighbors import HammingNeighbors
 
 #: set to its files, its metric, and its number of test queries per split
@@ -52,20 +53,18 @@ N_SPLITS = 5
 N_TRAIN = 10_000  # items that ITQ, PQ and OPQ learn from, as the start of EmbeddingHasher does
 K = 10
 N_CANDIDATES = 50
-METHODS = ("itq", "learned", "learned_factors", "pq", "opq", "rabitq")
+METHODS = ("itq", "learned", "learned_alone", "learned_factors", "pq", "opq", "rabitq")
 PATH, CHOICE_PATH = RESULTS / "embeddings.json", RESULTS / "embeddings_choice.json"
 #: changes of the default settings, the most promising first; the number of digits has a default per metric
 CANDIDATES = [
     {},
-    {"learning_rate": 1e-3},
+    {"exponent": 0.0},
+    {"exponent": -0.25},
     {"learning_rate": 3e-4},
-    {"learning_rate": 1e-2},
+    {"learning_rate": 3e-3},
     {"temperature": 0.15},
-    {"temperature": 0.15, "learning_rate": 1e-3},
-    {"cosine_digits": 0},
-    {"cosine_digits": 2},
-    {"cosine_digits": 6},
-    {"euclidean_digits": 6},
+    {"cosine_digits": 3},
+    {"euclidean_digits": 5},
 ]
 
 
@@ -203,8 +202,8 @@ def measure(name, nbits, split, n_items, method):
     if method == "itq":
         hasher = ITQHasher(nbits, **options).fit(items[evenly_spaced(len(items), N_TRAIN)])
     else:
-        has_factors = method == "learned_factors"
-        hasher = EmbeddingHasher(nbits, metric=SETS[name][1], factors=has_factors, **options).fit(items)
+        kind = {"factors": method == "learned_factors", "hamming": method == "learned"}
+        hasher = EmbeddingHasher(nbits, metric=SETS[name][1], **kind, **options).fit(items)
     seconds = round(time.process_time() - start, 1)
     if method == "learned_factors":
         return [result(method, by_factors(hasher, items, queries), nbits // 8 + 8, cpu_seconds=seconds)]
@@ -217,16 +216,17 @@ def measure(name, nbits, split, n_items, method):
 
 def resolve(name, changes):
     """Settings of a fit: the changes that matter for this set, and the defaults."""
-    metric, rate = SETS[name][1], EmbeddingHasher._recipes["linear"][2] * _QUERY_RATE
+    metric, rate = SETS[name][1], EmbeddingHasher._recipes["linear"][2] * embedding._QUERY_RATE
     return {
         "temperature": changes.get("temperature", EmbeddingHasher(metric=metric).temperature),
         "learning_rate": round(changes.get("learning_rate", rate), 10),
         "n_digits": changes.get(f"{metric}_digits", EmbeddingHasher._n_digits[metric]),
+        "exponent": changes.get("exponent", embedding.EQUALIZED),
     }
 
 
 def choose(name, nbits, n_items, changes):
-    """R@10 with changed settings on held-out training samples. Settings that are the same here are fitted once."""
+    """Recalls with changed settings on held-out training samples. Settings that are the same here are fitted once."""
     items, queries = choice_samples(name, n_items)
     cell = {"set": name, "nbits": nbits, "n_items": len(items), "seed": 0}
     settings = resolve(name, changes)
@@ -240,11 +240,15 @@ def choose(name, nbits, n_items, changes):
         nbits, metric=SETS[name][1], random_state=0, store_database=False, **options
     )
     start = time.process_time()
-    hasher.fit(items)
+    with mock.patch.object(embedding, "EQUALIZED", settings["exponent"]):
+        hasher.fit(items)
     seconds = round(time.process_time() - start, 1)
-    found = by_real_queries(hasher, hasher.project(items) >= 0, queries)[:, :K]
-    value = recall(true_neighbors(items, queries), found)
-    return cell | settings | label | {"recall_at_10": value, "cpu_seconds": seconds}
+    bits, truth = hasher.project(items) >= 0, true_neighbors(items, queries)
+    real, hamming = (
+        recall(truth, found[:, :K])
+        for found in (by_real_queries(hasher, bits, queries), by_codes(hasher, bits, queries))
+    )
+    return cell | settings | label | {"real": real, "hamming": hamming, "cpu_seconds": seconds}
 
 
 def is_stored(name, nbits, split, method):

@@ -31,7 +31,12 @@ class BestEpoch(ABC):
 
     def keep_start(self, value: float) -> None:
         """Keep the initial weights, which have this value, unless an epoch is better by more than a standard error."""
-        self.best = (value + SPREAD / math.sqrt(max(self.n_queries, 1)), 0)
+        self.best = (value + self.error, 0)
+
+    @property
+    def error(self) -> float:
+        """Standard error of a mean gain of the held-out queries."""
+        return SPREAD / math.sqrt(max(self.n_queries, 1))
 
     def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
         """Add the value of an epoch to its entry of the history; return whether it is the best so far."""

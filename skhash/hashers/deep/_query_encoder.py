@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from torch.nn.functional import linear
 
 from skhash._validation import OPTIONAL, Array
 from skhash.codes._search import estimates_of
@@ -52,39 +51,51 @@ class QueryEncoder(Encoder):
         if unit_norm and self.offset is not None:
             self.offset = torch.stack([self.offset, self.offset])
         width, nbits = self.hash.in_features, self.hash.out_features
-        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the next five buffers are learned
+        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the next six buffers are learned
         self.decoder = nn.Buffer(torch.zeros(nbits, width))
         self.field_bias = nn.Buffer(torch.zeros(nbits))
         self.gram = nn.Buffer(torch.zeros(nbits, nbits))
         self.digits = nn.Buffer(torch.zeros(nbits))
         self.middle = nn.Buffer(torch.tensor(0.0))
+        self.pull = nn.Buffer(torch.tensor(0.0))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Activations of items, see :meth:`skhash.engine.Encoder.forward`. Codes that reconstruct have no gradient."""
         features = self.features(X)
-        start = self.head(features)
         if not self.reconstructs:
-            return start
-        projected, start = linear(features, self.decoder).detach().cpu(), start.detach().cpu()
-        activations = self._reconstruction().activations(projected.numpy(), start.numpy())
+            return self.head(features)
+        activations = self._reconstruction().activations(features.detach().cpu().numpy())
         return torch.from_numpy(activations).to(X.device)
 
     def _reconstruction(self) -> Reconstruction:
         tensors = (self.hash.weight, self.decoder, self.field_bias, self.gram, self.digits)
         arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
-        return Reconstruction(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], self.middle.item())
+        start, decoder, field_bias, gram, digits = arrays
+        return Reconstruction(start, decoder, field_bias, gram, digits, self.middle.item(), self.pull.item())
 
     @torch.no_grad()
-    def set_reconstruction(self, model: Reconstruction, shift: torch.Tensor) -> None:
-        """Use codes that reconstruct the outputs of the backbone, and matching real queries plus `shift` (width,)."""
-        for name in ("decoder", "field_bias", "gram", "digits", "middle"):
+    def set_maps(self, weight: torch.Tensor) -> None:
+        """Use one map (nbits, width) for items and queries."""
+        self.hash.weight.copy_(weight)
+        self.queries.weight.copy_(weight)
+
+    @torch.no_grad()
+    def set_reconstruction(self, model: Reconstruction, shift: torch.Tensor, tells_norm: bool) -> None:
+        """Use codes that reconstruct the outputs of the backbone, and matching real queries plus `shift` (width,).
+
+        If the codes tell no norm, the mean of the decoder and the map of the items finds more than the decoder.
+        """
+        for name in ("decoder", "field_bias", "gram", "digits", "middle", "pull"):
             buffer = getattr(self, name)
             buffer.copy_(torch.as_tensor(getattr(model, name)))
         self.hash.weight.copy_(torch.from_numpy(model.start))
         self.hash.bias.zero_()
         scale = self.activation_scale()
-        self.queries.weight.copy_(self.decoder / scale)
-        self.queries.bias.copy_((self.decoder @ shift - self.digits / 2) / scale)
+        directions = self.decoder / scale
+        if not tells_norm:
+            directions = (directions + self.hash.weight) / 2
+        self.queries.weight.copy_(directions)
+        self.queries.bias.copy_(directions @ shift - self.digits / (2 * scale))
         self.reconstructs.fill_(1.0)
 
     def activation_scale(self) -> torch.Tensor:

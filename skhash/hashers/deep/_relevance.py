@@ -174,22 +174,17 @@ def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutReleva
     indices, distinct = level_indices(affinity, targets, targets)
     levels = np.asarray(distinct, dtype=np.float64)[indices]
 
-    def start_from(weight: torch.Tensor) -> None:
-        with torch.no_grad():
-            encoder.hash.weight.copy_(weight)
-            encoder.queries.weight.copy_(weight)
-
     best = -math.inf if held_out is None else held_out.measure(encoder)
     for penalty in PENALTIES if held_out is not None else PENALTIES[:1]:
         before = encoder.hash.weight.detach().clone()
         rng = np.random.RandomState(seed)
-        start_from(
+        encoder.set_maps(
             torch.from_numpy(relevance_map(features, labeled, levels, penalty, encoder.hash.out_features, rng).T)
         )
         value = 0.0 if held_out is None else held_out.measure(encoder)
         if value > best:
             best = value
         else:
-            start_from(before)
+            encoder.set_maps(before)
     if held_out is not None:
         held_out.keep_start(best)

@@ -4,9 +4,9 @@ Two linear maps, one for items and one for queries:
 
     b = sign(W x + c),   score(q, x) = <A q + a, b>
 
-Both start from ITQ of the centered vectors, W = A. Without a backbone, the code b is improved from there until it
-reconstructs the item best. Then A is the map that suits this code (see `_reconstruction`), and only A and a are
-trained.
+Both start from ITQ of the centered vectors, W = A. Without a backbone, the code b is improved from there, so that it
+reconstructs the item and stays near W x (see `_reconstruction`). Held-out queries choose how near, by the sum of their
+recalls with real queries and by Hamming distance. Then only A and a are trained.
 
 In each batch, every query q ranks the items x, by their similarity
 s(q, x) and by their score, both centered per query. The loss is the cross-entropy of two distributions over the items,
@@ -21,6 +21,7 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 import copy
 import math
 import warnings
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any, ClassVar, Unpack
 
@@ -39,19 +40,21 @@ from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, QueryEncoder, QueryScores
-from skhash.hashers.deep._reconstruction import learn_reconstruction
+from skhash.hashers.deep._reconstruction import EQUALIZED, learn_map, learn_reconstructions, scaled_directions
 from skhash.hashers.deep._relevance import RelevanceMixin
 from skhash.hashers.deep._starts import compute_activations, itq_map
+from skhash.hashers.shallow._linear import principal_map
 
 N_NEIGHBORS = 10
 N_MAX_QUERIES = 500
+N_MAX_ITEMS = 10_000
 
 
 class HeldOutQueries(BestEpoch):
-    """Recall of the nearest neighbors of held-out samples, which are real queries against all other samples.
+    """Recall of the nearest neighbors of held-out samples among other samples, `others`, or some of these, `rows`.
 
-    Held-out samples stay items, but training takes no query from them. `items` holds the terms of all items if training
-    does not change them.
+    Held-out samples are items in training, but no queries. `items` holds the terms of `rows` if training does not
+    change them.
     """
 
     def __init__(
@@ -65,37 +68,47 @@ class HeldOutQueries(BestEpoch):
     ) -> None:
         super().__init__(X, targets, len(indices), n_iter_no_change)
         self.indices, self.scores, self.every = indices, scores, every
+        self.others = np.setdiff1d(np.arange(len(X)), indices)
+        self.rows = self.others[evenly_spaced(len(self.others), N_MAX_ITEMS)]
         self.items: ItemTerms | None = None
+        self.itq: float | None = None  # recall of ITQ by Hamming distance
         self._neighbors: torch.Tensor | None = None
 
     def improves(self, encoder: Any, entry: dict[str, Any]) -> bool:
         """Add the recall to the entry of an epoch that is measured; return whether it is the best so far."""
         return entry["epoch"] % self.every == 0 and super().improves(encoder, entry)
 
-    @torch.no_grad()
     def measure(self, encoder: QueryEncoder) -> float:
-        """Share of the nearest neighbors that are among the nearest codes, mean over the held-out queries."""
+        """Share of the nearest neighbors that are among the best items of the real queries, mean over the queries."""
+        return self.recalls(encoder)[0]
+
+    @torch.no_grad()
+    def recalls(self, encoder: QueryEncoder) -> tuple[float, float]:
+        """Recall of the real queries, and that of their codes by Hamming distance."""
         if len(self.indices) == 0:
-            return 0.0
+            return 0.0, 0.0
         if self._neighbors is None:
             self._neighbors = self._nearest(self._similarities(encoder))
-        vectors, offsets = self.scores.items(encoder, self.train) if self.items is None else self.items
-        queries = self.scores.queries(encoder, encoder.read(self.train, self.indices)).cpu()
-        found = self._nearest(queries @ vectors.T - offsets)
-        return float((found[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
+        vectors, offsets = self.scores.items(encoder, self.train[self.rows]) if self.items is None else self.items
+        samples = encoder.eval().read(self.train, self.indices)
+        scores = self.scores.queries(encoder, samples).cpu() @ vectors.T - offsets
+        agreements = sign(encoder(samples)).cpu() @ sign(vectors).T
+        real, hamming = (
+            float((self._nearest(values)[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
+            for values in (scores, agreements)
+        )
+        return real, hamming
 
     def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
         queries = encoder.read(self.train, self.indices)
         parts = [
-            encoder.similarities(queries, encoder.read(self.train, batch), self.scores.metric)
-            for batch in gen_batches(len(self.train), ENCODE_BATCH_SIZE)
+            encoder.similarities(queries, encoder.read(self.train, self.rows[batch]), self.scores.metric)
+            for batch in gen_batches(len(self.rows), ENCODE_BATCH_SIZE)
         ]
         return torch.cat(parts, 1).cpu()
 
     def _nearest(self, scores: torch.Tensor) -> torch.Tensor:
-        """Indices of the nearest items of each held-out sample, without itself."""
-        scores[torch.arange(len(scores)), torch.from_numpy(self.indices)] = -math.inf
-        return scores.topk(min(N_NEIGHBORS, scores.shape[1] - 1), 1).indices
+        return scores.topk(min(N_NEIGHBORS, scores.shape[1]), 1).indices
 
 
 def choose_queries(n: int, fraction: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -132,7 +145,10 @@ _N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
 _N_COORDINATES = 32  # of the tree that makes local batches
 _BITS_PER_DIGIT = 10  # smallest number of bits of a code for each digit of the norm
 _N_MIN_BITS = 32  # of codes that reconstruct, because shorter ones have too few bits for the norm
-_QUERY_RATE = 30  # factor of the learning rate if only the map of the queries is learned
+_HAMMING_WEIGHT = 2  # of the recall by Hamming distance, in the choice of codes
+_HAMMING_GAIN = 0.02  # recall above that of ITQ that counts
+_PULLS = (1.0, 2.0, 0.5, 0.25)  # of codes that also suit the Hamming distance; held-out queries choose
+_QUERY_RATE = 10  # factor of the learning rate if only the map of the queries is learned
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
@@ -206,6 +222,9 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     affinity : None, "auto" or callable, default=None
         Learn which samples are relevant from `y`, instead of the neighbors of the vectors; see
         :mod:`skhash.affinity`. None learns neighbors, and takes "auto" for :meth:`score`.
+    hamming : bool, default=True
+        Whether the codes should also suit a search by Hamming distance, as in most stores. False makes them for real
+        queries alone, which then find a little more. With `factors` the codes are always for real queries.
     factors : bool, default=False
         Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
         beside its code: see :meth:`encode_factors`. `backbone` must be None for it.
@@ -245,7 +264,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     {defaults}
 
     From 32 bits on, or with factors, codes reconstruct the items without backbone, smoothing and affinity, and
-    only queries are trained; their default learning rate is 30 times that of the table. With more than five
+    only queries are trained; their default learning rate is 10 times that of the table. With more than five
     batches of samples, batches consist of near samples, and the default learning rate of both maps is three
     times that of the table.
 
@@ -273,20 +292,21 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         "metric": [StrOptions(set(VECTOR_METRICS))],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "affinity": [StrOptions({"auto"}), callable, None],
+        "hamming": ["boolean"],
         "factors": ["boolean"],
     }
     del _parameter_constraints["augment"]
 
-    _n_epochs_range = (8, 200)
+    _n_epochs_range = (2, 200)
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {
-        "linear": (300, 1792, 1e-4, 0.0),
+        "linear": (150, 1792, 1e-4, 0.0),
         "deep": (300, 1792, 1e-4, 0.0),
         "linear, relevance": (2500, 256, 0.1, 0.5),  # as TALR
         "deep, relevance": (1500, 256, 0.003, 0.1),
     }
     _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
-    _n_digits = {"cosine": 4, "inner": 0, "euclidean": 8}
+    _n_digits = {"cosine": 5, "inner": 0, "euclidean": 7}
 
     _shared_defaults: ClassVar = {
         "affinity": None,
@@ -302,12 +322,14 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         *,
         metric: VectorMetric = "cosine",
         temperature: float = 0.25,
+        hamming: bool = True,
         factors: bool = False,
         **shared: Unpack[SharedParameters],
     ) -> None:
         super().__init__(nbits, **shared)
         self.metric = metric
         self.temperature = temperature
+        self.hamming = hamming
         self.factors = factors
 
     def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
@@ -359,6 +381,11 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         is_plain = self.backbone is None and not self.settings_["smoothing"]
         return is_plain and (self.factors or self._nbits >= _N_MIN_BITS)
 
+    @property
+    def _for_hamming(self) -> bool:
+        """Whether codes should also suit a search by Hamming distance."""
+        return self.hamming and not self.factors
+
     def _objective(self) -> Objective:
         if self._supervised:
             return super()._objective()
@@ -383,11 +410,10 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
                 UserWarning,
                 stacklevel=3,
             )
+        if self._may_reconstruct() and not self._supervised:
+            return
         indices = slice(None) if len(X) <= _N_START else evenly_spaced(len(X), _N_START)
-        start = torch.as_tensor(itq_map(encoder, X, indices, rng).T)
-        with torch.no_grad():
-            encoder.hash.weight.copy_(start)
-            encoder.queries.weight.copy_(start)
+        encoder.set_maps(torch.as_tensor(itq_map(encoder, X, indices, rng).T))
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> Any:
         if self._supervised:
@@ -408,36 +434,72 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         if held_out is not None:
             objective.held_out = held_out.indices
         if not self.history_:
-            self._learn_start(encoder, trainer.X, held_out)
+            self._learn_start(encoder, trainer.X, held_out, trainer.rng)
         if encoder.reconstructs:
             objective.items = self._scores().items(encoder, trainer.X)
             if held_out is not None:
-                held_out.items = objective.items
+                held_out.items = ItemTerms(*(terms[held_out.rows] for terms in objective.items))
 
-    def _learn_start(self, encoder: Any, X: Any, held_out: Any) -> None:
-        """Start from codes that reconstruct the items, or from ITQ if its recall of held-out queries is higher."""
-        reconstructs = self._may_reconstruct()
+    def _learn_start(self, encoder: Any, X: Any, held_out: Any, rng: np.random.Generator) -> None:
+        """Start from codes that reconstruct the items, or from signs of a map if its recall is higher."""
+        if self._may_reconstruct():
+            indices = np.arange(len(X)) if held_out is None else held_out.others
+            indices = indices[evenly_spaced(len(indices), _N_START)]
+            features = compute_activations(encoder, X[indices], encoder.features)
+            directions = self._keep_best(encoder, self._maps(encoder, features, rng), held_out, math.inf)
+            self._keep_best(encoder, self._reconstructions(encoder, features, directions), held_out, _HAMMING_GAIN)
+        if held_out is not None:
+            held_out.keep_start(held_out.measure(encoder))
+        self._store_weights(encoder.state_dict())
+
+    def _keep_best(self, encoder: Any, starts: Iterator[Any], held_out: Any, most: float) -> Any:
+        """Keep the first start, or the best one if it is better by more than chance; return what belongs to it.
+
+        The recall by Hamming distance counts up to this much above that of ITQ.
+        """
         if held_out is None:
-            if reconstructs:
-                self._reconstruct(encoder, X, np.arange(len(X)))
-            return
-        best, weights = held_out.measure(encoder), copy.deepcopy(encoder.state_dict())
-        if reconstructs:
-            self._reconstruct(encoder, X, np.setdiff1d(np.arange(len(X)), held_out.indices))
-            recall = held_out.measure(encoder)
-            if recall >= best:
-                best, weights = recall, encoder.state_dict()
-        held_out.keep_start(best)
-        self._store_weights(weights)
+            return next(starts)
+        weights: dict[str, Any] = {}
+        best, kept = -math.inf, None
+        for start in starts:
+            real, hamming = held_out.recalls(encoder)
+            if held_out.itq is None:
+                held_out.itq = hamming  # the first map is that of ITQ
+            value = real + _HAMMING_WEIGHT * min(hamming - held_out.itq, most) if self._for_hamming else real
+            if weights:
+                value -= held_out.error
+            if value > best:
+                best, kept, weights = value, start, copy.deepcopy(encoder.state_dict())
+        encoder.load_state_dict(weights)
+        return kept
 
-    def _reconstruct(self, encoder: Any, X: Any, indices: npt.NDArray[np.int64]) -> None:
-        """Learn codes that reconstruct samples, from some of the samples at `indices`."""
-        indices = indices[evenly_spaced(len(indices), _N_START)]
-        features = compute_activations(encoder, X[indices], encoder.features)
+    def _maps(self, encoder: Any, features: Any, rng: np.random.Generator) -> Iterator[Any]:
+        """Set both maps of the encoder to ITQ, and to maps of few or many directions, which are returned."""
+        seed = int(rng.integers(np.iinfo(np.int32).max))
+        most = min(self._nbits, *features.shape)
+        principal = principal_map(features, most, None).T
+        numbers = sorted({min(most, self._nbits // part) for part in (1, 2, 4)}, reverse=True)
+        for n, power in [(most, 0.0), *((n, EQUALIZED) for n in numbers)]:
+            directions = scaled_directions(features, principal[:n], power)
+            weight = learn_map(features, directions, self._nbits, np.random.RandomState(seed))
+            encoder.set_maps(torch.from_numpy(weight))
+            yield directions
+
+    def _reconstructions(self, encoder: Any, features: Any, directions: Any) -> Iterator[None]:
+        """Set the encoder to codes that reconstruct the features, of each pull, and at last to its maps alone.
+
+        For the Hamming distance there are also codes without digits of the norm.
+        """
+        maps = copy.deepcopy(encoder.state_dict())
+        start = encoder.hash.weight.detach().cpu().numpy().copy()
         n_digits = 0 if self.factors else min(self._n_digits[self.metric], self._nbits // _BITS_PER_DIGIT)
-        start = encoder.hash.weight.detach().cpu().numpy()
-        model = learn_reconstruction(features, start, n_digits, has_offset=not self.factors)
         shift = torch.zeros_like(encoder.decoder[0])
         if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)
-        encoder.set_reconstruction(model, shift)
+        for n in (n_digits, 0) if n_digits and self._for_hamming else (n_digits,):
+            pulls = _PULLS if self._for_hamming else (0.0,)
+            for model in learn_reconstructions(features, start, directions, n, not self.factors, pulls):
+                encoder.set_reconstruction(model, shift, tells_norm=n == n_digits)
+                yield
+        encoder.load_state_dict(maps)
+        yield

@@ -208,7 +208,7 @@ def test_held_out_queries_measure_what_a_search_finds(fitted):
     items = X / np.linalg.norm(X, axis=1, keepdims=True) if hasher.metric == "cosine" else X
     similarities = 2 * items[indices] @ items.T - (hasher.metric == "euclidean") * (items**2).sum(axis=1)
     distances = plain_distances(hasher, X, X[indices])
-    similarities[np.arange(len(indices)), indices], distances[np.arange(len(indices)), indices] = -np.inf, np.inf
+    similarities[:, indices], distances[:, indices] = -np.inf, np.inf
     true, found = (np.argsort(values, axis=1)[:, :10] for values in (-similarities, distances))
     expected = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(true, found, strict=True)])
     assert measured == pytest.approx(expected, abs=3 / (10 * len(indices)))  # ties of digits, and float32

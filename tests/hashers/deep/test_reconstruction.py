@@ -10,7 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.hashers.deep._reconstruction import N_SWEEPS, learn_reconstruction
+from skhash.hashers.deep._reconstruction import (
+    N_STEPS,
+    N_SWEEPS,
+    learn_map,
+    learn_reconstructions,
+    scaled_directions,
+)
 from skhash.hashers.deep._reconstruction_kernels import descend_bits
 from skhash.persistence import load, save
 
@@ -48,56 +54,101 @@ def test_the_descent_ends_where_no_single_bit_can_improve():
 
 
 @pytest.fixture(scope="module")
-def model():
-    """A model of 500 vectors with 40 bits, 6 of them digits, and the vectors."""
+def samples():
+    """500 vectors, whose directions have very different variances."""
     rng = np.random.default_rng(0)
-    X = (rng.normal(size=(500, 12)) * np.linspace(2, 0.3, 12) * rng.uniform(0.5, 1.5, (500, 1))).astype(np.float32)
-    start = rng.normal(size=(40, 12)).astype(np.float32)
-    return learn_reconstruction(X, start, 6), X
+    X = rng.normal(size=(500, 12)) * np.linspace(2, 0.3, 12) * rng.uniform(0.5, 1.5, (500, 1))
+    return X.astype(np.float32)
 
 
-def test_scores_are_those_of_the_reconstruction(model):
-    model, X = model
-    activations = model.activations(X @ model.decoder.T, X @ model.start.T)
-    codes = np.where(activations >= 0, 1.0, -1.0)
+def learn(X, nbits, n_digits, *pulls, has_offset=True):
+    directions = np.eye(X.shape[1], dtype=np.float32)
+    start = learn_map(X, directions, nbits, np.random.RandomState(0))
+    return list(learn_reconstructions(X, start, directions, n_digits, has_offset, pulls))
+
+
+def signs(model, X):
+    return np.where(model.activations(X) >= 0, np.float32(1), np.float32(-1))
+
+
+@pytest.mark.parametrize("pull", [0.0, 1.0])
+def test_scores_are_those_of_the_reconstruction(samples, pull):
+    (model,) = learn(samples, 40, 6, pull)
+    codes = signs(model, samples)
     assert_array_equal(model.decoder[34:], 0)
     assert_array_equal(model.digits[:34], 0)
-    assert_allclose(model.digits[34:] / model.digits[39], [32, 16, 8, 4, 2, 1])
+    assert_allclose(model.digits[34:] / model.digits[39], [8, 8, 8, 4, 2, 1])
     offset = -np.linalg.lstsq(model.decoder[:34].astype(float), model.field_bias[:34].astype(float), rcond=None)[0]
     found = codes @ model.decoder + offset
-    linear = learn_reconstruction(X, model.start[:34], 0)  # a regression on the codes of its own descent
-    assert_allclose(linear.decoder, model.decoder[:34], atol=1e-5)
-    error = ((X - found) ** 2).sum() / (X**2).sum()
-    assert error < 0.1
-    squared = (found**2).sum(1) - (offset**2).sum()
+    assert ((samples - found) ** 2).sum() / (samples**2).sum() < 0.1 + 0.1 * pull
+    squared = ((found**2).sum(1) - (offset**2).sum() + (samples**2).sum(1)) / 2
     low, high = np.quantile(squared, [0.001, 0.999])
     inside = (squared > low) & (squared < high)
-    assert_allclose((codes @ model.digits + model.middle)[inside], squared[inside], atol=(high - low) / 64 / 2 + 1e-3)
+    assert_allclose((codes @ model.digits + model.middle)[inside], squared[inside], atol=(high - low) / 64 + 1e-3)
+    steps = codes[:, 34:37]
+    assert ((np.diff(steps, axis=1) <= 0).all(axis=1)).all()  # a larger norm adds steps
+    assert (np.diff(steps.sum(1)[np.argsort(squared)]) >= 0).all()
+    assert N_STEPS == 3
 
 
-def test_each_bit_of_a_code_has_its_best_value(model):
-    model, X = model
-    codes = np.where(model.activations(X @ model.decoder.T, X @ model.start.T) >= 0, np.float32(1), np.float32(-1))
-    fields = X @ model.decoder.T + model.field_bias - codes @ model.gram
-    best = fields + codes * np.diag(model.gram)
-    settled = ((best >= 0) == (codes >= 0))[:, :34]
-    assert settled.all(axis=1).mean() > 0.95  # most samples need fewer sweeps than the largest number
+@pytest.mark.parametrize("pull", [0.0, 0.5])
+def test_each_bit_of_a_code_has_its_best_value(samples, pull):
+    (model,) = learn(samples, 40, 6, pull)
+    codes = signs(model, samples)
+    assert model.pull == pytest.approx(pull * (model.decoder**2).sum() / 34, rel=1e-5)
+    n = 34
+    offset = -np.linalg.lstsq(model.decoder[:n].astype(float), model.field_bias[:n].astype(float), rcond=None)[0]
+    mapped = samples @ model.start.T
+
+    def errors(codes):
+        rest, pulled = samples - codes @ model.decoder - offset, (mapped - codes)[:, :n]
+        return (rest**2).sum(1) + model.pull * (pulled**2).sum(1)
+
+    least = errors(codes)
+    settled = [errors(codes * np.where(np.arange(40) == i, -1, 1)) > least - 1e-3 for i in range(n)]
+    assert np.all(settled, axis=0).mean() > 0.95  # most samples need fewer sweeps than the largest number
     assert N_SWEEPS >= 5
 
 
-def test_codes_depend_on_no_thread_and_no_other_sample(model):
-    model, X = model
-    whole = model.activations(X @ model.decoder.T, X @ model.start.T)
+def test_a_stronger_pull_gives_codes_nearer_to_the_map_and_a_worse_reconstruction(samples):
+    errors, changes = [], []
+    for model in learn(samples, 24, 0, 4.0, 1.0, 0.0):
+        codes = signs(model, samples)
+        changes.append(np.mean(codes != np.where(samples @ model.start.T >= 0, 1, -1)))
+        offset = -np.linalg.lstsq(model.decoder.astype(float), model.field_bias.astype(float), rcond=None)[0]
+        errors.append(((samples - codes @ model.decoder - offset) ** 2).sum())
+    assert changes[0] < changes[1] < changes[2]
+    assert errors[0] > errors[1] > errors[2]
+
+
+@pytest.mark.parametrize("nbits", [8, 12, 20])
+def test_the_map_is_nearest_to_its_signs_of_all_with_orthogonal_rows_or_columns(samples, nbits):
+    directions = scaled_directions(samples, np.eye(12, dtype=np.float32), -0.125)
+    assert_allclose(np.diag(directions), (samples**2).mean(0) ** -0.125, rtol=1e-5)
+    rotation = learn_map(samples, directions, nbits, np.random.RandomState(0)) @ np.linalg.inv(directions)
+    gram = rotation @ rotation.T if nbits <= 12 else rotation.T @ rotation
+    assert_allclose(gram, gram[0, 0] * np.eye(len(gram)), atol=1e-3 * gram[0, 0])
+    values = samples @ directions.T
+    bits = np.where(values @ rotation.T >= 0, 1, -1)
+    error = ((values @ rotation.T - bits) ** 2).sum()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        turn = np.linalg.qr(np.eye(12) + 0.05 * rng.normal(size=(12, 12)))[0]
+        assert ((values @ (rotation @ turn).T - bits) ** 2).sum() > error - 1e-2 * error
+    assert ((1.05 * values @ rotation.T - bits) ** 2).sum() > error
+
+
+def test_codes_depend_on_no_thread_and_no_other_sample(samples):
+    (model,) = learn(samples, 40, 6, 0.5)
+    whole = model.activations(samples)
     with threadpool_limits(1):
-        alone = model.activations(X @ model.decoder.T, X @ model.start.T)
-    assert_array_equal(whole, alone)
-    part = model.activations((X @ model.decoder.T)[7:9], (X @ model.start.T)[7:9])
-    assert_allclose(part, whole[7:9], rtol=1e-4, atol=1e-4)
+        assert_array_equal(whole, model.activations(samples))
+    assert_allclose(model.activations(samples[7:9]), whole[7:9], rtol=1e-4, atol=1e-4)
 
 
 def test_constant_vectors_have_finite_codes():
-    model = learn_reconstruction(np.zeros((5, 3), np.float32), np.zeros((32, 3), np.float32), 3)
-    assert np.isfinite(model.activations(np.zeros((2, 32), np.float32), np.zeros((2, 32), np.float32))).all()
+    for model in learn(np.zeros((5, 3), np.float32), 32, 3, 1.0, 0.0):
+        assert np.isfinite(model.activations(np.zeros((2, 3), np.float32))).all()
 
 
 def recall(hasher, X, queries, similarities):
