@@ -4,7 +4,7 @@
     export SKHASH_DATA=FOLDER
     python experiments/neighbors.py --set fashion_mnist --items 10000 --bytes 8,16,32,64 --seeds 3
     python experiments/neighbors.py --set wordnet --bytes 16,32,48,96,192 --seeds 3
-    python experiments/neighbors.py --methods embedding,embedding-factors --again   # measure these again
+    python experiments/neighbors.py --methods embedding,embedding-real --again   # measure these again
 
 FOLDER has one .npz file per set, with the vectors in X. ``python experiments/vectors.py`` writes those of WordNet and
 GloVe. "text" is books_minilm384 and arxiv_minilm384 together; this data is not distributed. Each seed holds out 500
@@ -29,7 +29,7 @@ from skhash.datasets import PROTOCOLS, split
 from skhash.datasets.loading import fetch, find_file
 from skhash.registry import FOR_NEIGHBORS
 
-METHODS = "lsh,baselines,itq,embedding,embedding-factors"
+METHODS = "lsh,baselines,itq,embedding,embedding-real,embedding-factors"
 #: set to its files and its protocol; other sets are their own file, with Euclidean distances
 SETS = {
     "text": (("books_minilm384", "arxiv_minilm384"), "neighbors-cosine"),

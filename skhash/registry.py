@@ -453,7 +453,10 @@ BASELINES: dict[str, Variant] = {
 }
 
 #: methods that only a comparison of neighbors has, since Hamming distances do not see what they store
-FOR_NEIGHBORS: dict[str, Variant] = {"embedding-factors": Variant(METHODS["embedding"], {"factors": True})} | BASELINES
+FOR_NEIGHBORS: dict[str, Variant] = {
+    "embedding-real": Variant(METHODS["embedding"], {"hamming": False}),
+    "embedding-factors": Variant(METHODS["embedding"], {"factors": True}),
+} | BASELINES
 
 #: names that stand for several methods, and what these have in common
 GROUPS: dict[str, str] = {
