@@ -297,10 +297,10 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     }
     del _parameter_constraints["augment"]
 
-    _n_epochs_range = (2, 200)
+    _n_epochs_range = (5, 200)
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {
-        "linear": (150, 1792, 1e-4, 0.0),
+        "linear": (300, 1792, 1e-4, 0.0),
         "deep": (300, 1792, 1e-4, 0.0),
         "linear, relevance": (2500, 256, 0.1, 0.5),  # as TALR
         "deep, relevance": (1500, 256, 0.003, 0.1),
