@@ -67,6 +67,8 @@ COLUMNS = {
     "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda group, key: f"{_mean(group, key):.3f}"),
     "real_recall": Column("real_neighbor_recall_at_10", "R@10", _spread),
     "real_recall_of_50": Column("real_neighbor_recall_at_10_of_50", "10 of 50", _spread),
+    "code_recall": Column("neighbor_recall_at_10", "R@10 by Hamming distance", _spread),
+    "code_recall_of_50": Column("neighbor_recall_at_10_of_50", "10 of 50 by Hamming distance", _spread),
     "recall_at_10": Column("recall_at_10", "R@10", _spread),
     "fit_seconds": Column("fit_seconds", "fit s", lambda group, key: f"{_mean(group, key):.1f}", has_best=False),
     "single_query_ms": Column("single_query_ms", "ms, one query", lambda group, key: f"{_mean(group, key):.2f}", False),
