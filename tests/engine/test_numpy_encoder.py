@@ -6,9 +6,11 @@ import torch
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
-from skhash import ITQHasher, LSHHasher, NSHHasher, TALRHasher
+from skhash import EmbeddingHasher, ITQHasher, LSHHasher, NSHHasher, TALRHasher
 from skhash.engine import Encoder, NumpyEncoder
 from skhash.engine.encoder import N_MAX_INPUTS
+from skhash.hashers.deep import _base
+from skhash.neighbors import HammingNeighbors
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
@@ -54,8 +56,9 @@ def test_other_layers_are_refused():
         TALRHasher(16, n_epochs=2, random_state=0),
         TALRHasher(16, n_epochs=2, backbone="mlp", random_state=0),
         NSHHasher(16, n_epochs=2, random_state=0),
+        EmbeddingHasher(16, n_epochs=2, random_state=0),
     ],
-    ids=["itq", "lsh", "linear", "mlp", "nsh"],
+    ids=["itq", "lsh", "linear", "mlp", "nsh", "embedding"],
 )
 def test_one_sample_gets_the_code_that_it_gets_among_many(hasher, monkeypatch):
     hasher.fit(X, y)
@@ -63,3 +66,34 @@ def test_one_sample_gets_the_code_that_it_gets_among_many(hasher, monkeypatch):
     monkeypatch.delattr(torch, "set_num_threads")  # not needed
     assert (np.vstack([hasher.transform(sample[None]) for sample in X]) == codes).all()
     assert_allclose(hasher.project(X[:3]), activations[:3], atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The mean of 64 of the features")
+@pytest.mark.parametrize(
+    ("offset", "options"),
+    [
+        (0, {}),
+        (1e9, {}),
+        (1e9, {"metric": "euclidean"}),
+        (0, {"nbits": 32}),
+        (0, {"nbits": 32, "factors": True}),
+        (7, {"nbits": 32, "factors": True, "metric": "inner"}),
+        (1e9, {"nbits": 32, "factors": True, "metric": "euclidean"}),
+        (0, {"backbone": "mlp"}),
+        (0, {"affinity": "auto", "smoothing": 0.5}),
+    ],
+    ids=["cosine", "far cosine", "far", "reconstruct", "factors", "inner", "far factors", "mlp", "relevance"],
+)
+def test_few_real_queries_are_those_of_torch(offset, options, monkeypatch):
+    hasher = EmbeddingHasher(**{"nbits": 16, "n_epochs": 2, "random_state": 0} | options)
+    search = HammingNeighbors(hasher, query="real", n_neighbors=20).fit(X[2:] + offset, y[2:])
+    with monkeypatch.context() as patch:
+        if options.get("metric") != "inner":
+            patch.delattr(torch, "set_num_threads")  # not needed
+        queries, distances = search.hasher_.project_queries(X[:2] + offset), search.kneighbors(X[:2] + offset)[0]
+    monkeypatch.setattr(_base, "N_MAX_PRODUCTS", 0)
+    of_torch, expected = search.hasher_.project_queries(X[:2] + offset), search.kneighbors(X[:2] + offset)[0]
+    assert queries.dtype == of_torch.dtype == np.float32
+    assert_allclose(queries, of_torch, atol=2e-6 * np.abs(of_torch).max())
+    assert_allclose(distances, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    assert (queries != of_torch).any()  # another rounding

@@ -100,6 +100,7 @@ class DeepHasher(StoredMixin, BaseHasher):
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _batch_norm = False  # whether each output is normalized over the batch
     _new_encoder: Callable[..., Encoder] = Encoder  # returns an encoder with initial weights
+    _numpy_encoder: Callable[[Any], NumpyEncoder] = NumpyEncoder  # of an encoder with dense layers
     _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -519,8 +520,8 @@ class DeepHasher(StoredMixin, BaseHasher):
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
             with self._environment():  # initial weights use OpenMP, which has no threads in a forked process
                 encoder = self._rebuild_encoder(torch.device("cpu")).fold().to(device).eval()
-            is_dense = self.backbone in (None, "mlp") and len(self.input_shape_) == 1 and type(encoder) is Encoder
-            in_numpy = NumpyEncoder(encoder) if is_dense and device.type == "cpu" else None
+            is_dense = self.backbone in (None, "mlp") and len(self.input_shape_) == 1
+            in_numpy = self._numpy_encoder(encoder) if is_dense and device.type == "cpu" else None
             self._cache = cached = (self.weights_, device, encoder, in_numpy)
         return cached[2]
 
@@ -529,12 +530,14 @@ class DeepHasher(StoredMixin, BaseHasher):
         return activations
 
     def _project_small(self, X: Any) -> npt.NDArray[np.floating] | None:
+        in_numpy = self._encoder_of_few(X)
+        return None if in_numpy is None else in_numpy(X)
+
+    def _encoder_of_few(self, X: Any) -> Any:
+        """Encoder in numpy for few samples; None if there is none, or X has many."""
         self._module()
         in_numpy = self._cache[3] if isinstance(X, np.ndarray) else None
-        if in_numpy is None or len(X) * in_numpy.n_products > N_MAX_PRODUCTS:
-            return None
-        activations: npt.NDArray[np.floating] = in_numpy(X)
-        return activations
+        return None if in_numpy is None or len(X) * in_numpy.n_products > N_MAX_PRODUCTS else in_numpy
 
     @contextmanager
     def _environment(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ The first slope is exact for q = x, up to P, and 1 is the best guess for any q, 
 what makes norm^2 / along this slope, in the units of the scores. Training changes the queries, and not the slopes.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -30,7 +31,7 @@ from torch import nn
 
 from skhash._validation import OPTIONAL, Array
 from skhash.codes._search import estimates_of
-from skhash.engine import Encoder, unit_of
+from skhash.engine import Encoder, NumpyEncoder, unit_of
 from skhash.engine.layers import Smoothing
 from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._reconstruction import Reconstruction
@@ -105,7 +106,7 @@ class QueryEncoder(Encoder):
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
         """Some samples as a tensor, see :meth:`skhash.engine.Encoder.read`."""
         samples = super().read(X, indices)
-        return _to_unit_norm(samples) if self.unit_norm else samples
+        return _to_unit_norm(samples, torch) if self.unit_norm else samples
 
     def set_statistics(self, X: Any) -> None:
         """Set the offset, the mean and the scale from training samples.
@@ -157,12 +158,32 @@ class QueryEncoder(Encoder):
         return self
 
 
-def _to_unit_norm(X: torch.Tensor) -> torch.Tensor:
-    """Samples divided by their norms; a sample of zeros stays."""
-    rows: torch.Tensor = X.flatten(1)
-    rows = rows / rows.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)  # squares stay finite
-    rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    return rows.view(X.shape)
+def _to_unit_norm(X: Any, xp: Any) -> Any:
+    """Samples in `xp`, torch or numpy, divided by their norms; a sample of zeros stays."""
+    rows = X.reshape(len(X), math.prod(X.shape[1:]))
+    largest = xp.amax(xp.abs(rows), 1, keepdims=True)
+    rows = rows / xp.clip(largest, np.finfo(np.float32).tiny, None)  # squares stay finite
+    rows = rows / xp.clip(xp.linalg.vector_norm(rows, axis=1, keepdims=True), 1e-12, None)
+    return rows.reshape(X.shape)
+
+
+class NumpyQueryEncoder(NumpyEncoder):
+    """A :class:`QueryEncoder` in numpy; its activations are those of items whose codes do not reconstruct them."""
+
+    def __init__(self, encoder: QueryEncoder) -> None:
+        super().__init__(encoder)
+        self.unit_norm = bool(encoder.unit_norm)
+        self._add(encoder.queries)
+        self.queries = self.layers.pop()
+
+    def read(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Samples minus the offset, see :meth:`QueryEncoder.read`."""
+        samples = super().read(X)
+        return _to_unit_norm(samples, np) if self.unit_norm else samples
+
+    def query(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Real queries of shape (n, nbits) of samples of shape (n, n_features)."""
+        return self.queries(self.features(X))
 
 
 class ItemTerms(NamedTuple):
@@ -218,6 +239,7 @@ class FactorsMixin:
     metric: str
     store_database: bool
     _module: Any
+    _encoder_of_few: Any
     _environment: Any
     _validate_samples: Any
 
@@ -287,18 +309,27 @@ class FactorsMixin:
         for "inner". The vectors of an inner product are not centered, so its queries are not either.
         """
         X = self._validate_samples(X)
+        queries = self._outputs(X, "query")
+        features = self._outputs(X, "features").astype(np.float64)
+        encoder: QueryEncoder = self._module()
+        scale = encoder.scale.item()
+        if self.metric != "inner":
+            constants = (features**2).sum(axis=1) * scale**2
+            return queries, constants / 2 if self.metric == "cosine" else constants
         with self._environment():
-            encoder: QueryEncoder = self._module()
-            queries = compute_activations(encoder, X, encoder.query)
-            features = compute_activations(encoder, X, encoder.features).astype(np.float64)
-            scale = encoder.scale.item()
-            if self.metric != "inner":
-                constants = (features**2).sum(axis=1) * scale**2
-                return queries, constants / 2 if self.metric == "cosine" else constants
             center = encoder.center(self.input_shape_)
             queries = queries + (encoder.queries.weight.detach() @ center).cpu().numpy()
             shift = center.cpu().double().numpy()
-            return queries, -(features @ shift + shift @ shift) * scale**2
+        return queries, -(features @ shift + shift @ shift) * scale**2
+
+    def _outputs(self, X: Any, method: str) -> npt.NDArray[np.floating]:
+        """Real queries or features of validated samples, by a method of the encoder, in numpy for few samples."""
+        few = self._encoder_of_few(X)
+        if few is not None:
+            return getattr(few, method)(X)  # type: ignore[no-any-return]
+        with self._environment():
+            encoder = self._module()
+            return compute_activations(encoder, X, getattr(encoder, method))  # type: ignore[no-any-return]
 
     def _check_factors(self) -> None:
         """Raise ValueError for a backbone: the estimates are those of linear maps."""

@@ -39,7 +39,7 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._parameters import SharedParameters
-from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, QueryEncoder, QueryScores
+from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, NumpyQueryEncoder, QueryEncoder, QueryScores
 from skhash.hashers.deep._reconstruction import EQUALIZED, learn_map, learn_reconstructions, scaled_directions
 from skhash.hashers.deep._relevance import RelevanceMixin
 from skhash.hashers.deep._starts import compute_activations, itq_map
@@ -308,6 +308,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
     _n_digits = {"cosine": 5, "inner": 0, "euclidean": 7}
 
+    _numpy_encoder = NumpyQueryEncoder
     _shared_defaults: ClassVar = {
         "affinity": None,
         "hidden_dropout": 0.0,
@@ -361,11 +362,11 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         >>> hasher.project_queries(X[:5]).shape
         (5, 16)
         """
-        X = self._validate_samples(X)
-        with self._environment():
-            encoder: Any = self._module()
-            queries: npt.NDArray[np.floating] = compute_activations(encoder, X, encoder.query)
-        return queries
+        return self._outputs(self._validate_samples(X), "query")
+
+    def _project_small(self, X: Any) -> npt.NDArray[np.floating] | None:
+        encoder: Any = self._module()
+        return None if encoder.reconstructs else super()._project_small(X)
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -128,13 +128,19 @@ def principal_map(X: npt.NDArray[Any], nbits: int, rng: np.random.RandomState | 
 
 
 def quantizing_rotation(
-    V: npt.NDArray[np.floating], n_iter: int, rng: np.random.RandomState
+    V: npt.NDArray[np.floating], n_iter: int, rng: np.random.RandomState, n_max: int | None = None
 ) -> npt.NDArray[np.float64]:
-    """Rotation (nbits, nbits) that brings centered samples V (n_samples, nbits) near the corners of the cube."""
+    """Rotation (nbits, nbits) that brings centered samples V (n_samples, nbits) near the corners of the cube.
+
+    An iteration takes at most `n_max` random samples, and the next ones take others in turn.
+    """
     rotation = orthonormal_map(V.shape[1], V.shape[1], rng)
-    for _ in range(n_iter):
-        corners = signs(binarize(V @ rotation))
-        rotation = orthogonal_procrustes(V, corners)[0]
+    n_parts = 1 if n_max is None else -(-len(V) // n_max)
+    parts: list[Any] = [slice(None)] if n_parts == 1 else np.array_split(rng.permutation(len(V)), n_parts)
+    for part in islice(cycle(parts), n_iter):
+        some = V[part]
+        corners = signs(binarize(some @ rotation))
+        rotation = orthogonal_procrustes(some, corners)[0]
     return rotation
 
 

@@ -20,6 +20,8 @@ from sklearn.utils import check_random_state
 from skhash._compat import Interval
 from skhash.hashers.shallow._linear import LinearHasher, principal_map, quantizing_rotation
 
+N_MAX_SAMPLES = 10_000  # of an iteration; the rotation of more of them is no better
+
 
 class ITQHasher(LinearHasher):
     """Signs of principal components after a rotation with the least quantization error.
@@ -35,7 +37,7 @@ class ITQHasher(LinearHasher):
     store_database : bool, default=True
         Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        Draws the first rotation.
+        Draws the first rotation, and the samples of each iteration.
 
     Attributes
     ----------
@@ -51,6 +53,11 @@ class ITQHasher(LinearHasher):
         Targets of the training samples.
     n_features_in_ : int
         Number of features seen during `fit`.
+
+    Notes
+    -----
+    The principal components are those of all training samples; an iteration takes at most 10,000 random ones, and the
+    next iterations take others in turn.
 
     References
     ----------
@@ -86,4 +93,4 @@ class ITQHasher(LinearHasher):
     def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
         rng = check_random_state(self.random_state)
         directions = principal_map(X, self.nbits, rng)
-        return directions @ quantizing_rotation(X @ directions, self.n_iter, rng)
+        return directions @ quantizing_rotation(X @ directions, self.n_iter, rng, N_MAX_SAMPLES)
