@@ -23,6 +23,7 @@ first of its bits are steps: how many of them are 1 tells the quarter of the ran
 share them. The others are its further binary digits.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,7 +35,8 @@ from scipy.linalg import svd
 from skhash._threads import run_in_slices
 from skhash.hashers.shallow._linear import orthonormal_map
 
-N_ROUNDS = 2  # for each pull
+N_ROUNDS = 3  # for each pull
+N_PART = 10_000  # largest number of samples of a step; the next steps have others
 N_ROTATIONS = 15
 EQUALIZED = -0.125  # e
 N_SWEEPS = 10
@@ -115,12 +117,19 @@ def scaled_directions(X: FloatArray, principal: FloatArray, power: float) -> Flo
 
 def learn_map(X: FloatArray, directions: FloatArray, nbits: int, rng: np.random.RandomState) -> FloatArray:
     """W (nbits, width), whose values are near their signs, as in ITQ."""
-    values: FloatArray = X @ directions.T
     rotation: FloatArray = orthonormal_map(len(directions), nbits, rng).T.astype(np.float32)
+    parts = _parts(X)
     for _ in range(N_ROTATIONS):
+        values = next(parts) @ directions.T
         rotation = _rotation(values, _signs(values @ rotation.T))
     weights: FloatArray = rotation @ directions
     return weights
+
+
+def _parts(X: FloatArray) -> Iterator[FloatArray]:
+    """Parts of at most `N_PART` samples, in turn, without end."""
+    n_parts = -(-len(X) // N_PART)
+    return (X[i::n_parts] for i in itertools.cycle(range(n_parts)))
 
 
 def _rotation(values: FloatArray, bits: FloatArray) -> FloatArray:
@@ -143,16 +152,18 @@ def learn_reconstructions(
 
     The last `n_digits` bits tell a norm.
     """
-    n_content, values = len(start) - n_digits, X @ directions.T
+    n_content, parts, model = len(start) - n_digits, _parts(X), None
     start = np.vstack([start[:n_content], np.zeros((n_digits, X.shape[1]), np.float32)])
-    bits = _signs(X @ start[:n_content].T)
     for pull in pulls:
         for _ in range(N_ROUNDS):
-            model = _regression(X, bits, start, has_offset, pull)
-            bits, _ = model._descend(X, n_content)
-            start[:n_content] = _rotation(values, bits) @ directions
-        model = _regression(X, bits, start, has_offset, pull)
-        yield model if n_digits == 0 else _with_digits(model, X, n_content)
+            part = next(parts)
+            if model is None:
+                bits = _signs(part @ start[:n_content].T)
+            else:
+                bits, _ = model._descend(part, n_content)
+                start[:n_content] = _rotation(part @ directions.T, bits) @ directions
+            model = _regression(part, bits, start, has_offset, pull)
+        yield model if n_digits == 0 else _with_digits(model, part, n_content)
 
 
 def _regression(X: FloatArray, bits: FloatArray, start: FloatArray, has_offset: bool, pull: float) -> Reconstruction:

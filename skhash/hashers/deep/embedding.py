@@ -40,14 +40,14 @@ from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, NumpyQueryEncoder, QueryEncoder, QueryScores
-from skhash.hashers.deep._reconstruction import EQUALIZED, learn_map, learn_reconstructions, scaled_directions
+from skhash.hashers.deep._reconstruction import EQUALIZED, N_PART, learn_map, learn_reconstructions, scaled_directions
 from skhash.hashers.deep._relevance import RelevanceMixin
 from skhash.hashers.deep._starts import compute_activations, itq_map
 from skhash.hashers.shallow._linear import principal_map
 
 N_NEIGHBORS = 10
 N_MAX_QUERIES = 500
-N_MAX_ITEMS = 10_000
+N_MAX_ITEMS = 20_000
 
 
 class HeldOutQueries(BestEpoch):
@@ -140,7 +140,7 @@ def local_batches(
     return [leaves[i] for i in rng.permutation(n_batches)]
 
 
-_N_START = 10_000  # number of samples that the initial weights are learned from
+_N_START = 30_000  # number of samples that the initial weights are learned from
 _N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
 _N_COORDINATES = 32  # of the tree that makes local batches
 _BITS_PER_DIGIT = 10  # smallest number of bits of a code for each digit of the norm
@@ -148,7 +148,7 @@ _N_MIN_BITS = 32  # of codes that reconstruct, because shorter ones have too few
 _HAMMING_WEIGHT = 2  # of the recall by Hamming distance, in the choice of codes
 _HAMMING_GAIN = 0.02  # recall above that of ITQ that counts
 _PULLS = (1.0, 2.0, 0.5, 0.25)  # of codes that also suit the Hamming distance; held-out queries choose
-_QUERY_RATE = 10  # factor of the learning rate if only the map of the queries is learned
+_QUERY_RATE = 3  # factor of the learning rate if only the map of the queries is learned
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
@@ -264,9 +264,9 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     {defaults}
 
     From 32 bits on, or with factors, codes reconstruct the items without backbone, smoothing and affinity, and
-    only queries are trained; their default learning rate is 10 times that of the table. With more than five
-    batches of samples, batches consist of near samples, and the default learning rate of both maps is three
-    times that of the table.
+    only queries are trained; their default learning rate is three times that of the table. With more than five
+    batches of samples, batches consist of near samples, and the default learning rate is once more three times
+    as large.
 
     References
     ----------
@@ -374,8 +374,8 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:
             is_local = _are_local(count_batches(len(X), self.settings_["batch_size"]))
-            factor = _QUERY_RATE if self._may_reconstruct() else _LOCAL_RATE if is_local else 1
-            self.settings_["learning_rate"] *= factor
+            factor = _QUERY_RATE if self._may_reconstruct() else 1
+            self.settings_["learning_rate"] *= factor * (_LOCAL_RATE if is_local else 1)
 
     def _may_reconstruct(self) -> bool:
         """Whether training starts from codes that reconstruct the items."""
@@ -413,7 +413,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             )
         if self._may_reconstruct() and not self._supervised:
             return
-        indices = slice(None) if len(X) <= _N_START else evenly_spaced(len(X), _N_START)
+        indices = slice(None) if len(X) <= N_PART else evenly_spaced(len(X), N_PART)
         encoder.set_maps(torch.as_tensor(itq_map(encoder, X, indices, rng).T))
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> Any:
