@@ -5,11 +5,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from numbers import Integral
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,6 +24,7 @@ from skhash._validation import (
     check_kind,
     check_values,
     evenly_spaced,
+    is_count,
     is_plain,
     missing_targets,
     warn_if_degenerate,
@@ -343,6 +344,70 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         check_is_fitted(self)
         score: float = RetrievalScorer(self._score_metric())(self, X, y)
         return score
+
+    def prefix(self, nbits: int) -> Self:
+        """Hasher of the first bits.
+
+        Its codes and real queries are the first columns of those of this hasher. Whether they find as much as the
+        codes of a fit of this length depends on the method: see :ref:`prefixes`.
+
+        Parameters
+        ----------
+        nbits : int
+            Number of bits to keep, at most those of this hasher.
+
+        Returns
+        -------
+        hasher of the same class
+            A fitted hasher. This one does not change.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        ValueError
+            If there are fewer bits, or if none of the first ones has a weight.
+
+        Notes
+        -----
+        Methods that weight their bits use the weights that the first bits had before the others came.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import LSHHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = LSHHasher(24, random_state=0).fit(X)
+        >>> hasher.encode(X[:2]).tolist()
+        [[24, 189, 233], [46, 194, 63]]
+        >>> hasher.prefix(8).encode(X[:2]).tolist()
+        [[24], [46]]
+        """
+        check_is_fitted(self)
+        if not is_count(nbits, self._nbits):
+            raise ValueError(f"`nbits` must be an int from 1 to {self._nbits}. Got {nbits!r} instead.")
+        shorter: Self = clone(self).set_params(**(self.get_params(deep=False) | {"nbits": int(nbits)}))
+        shorter.__dict__.update(self._fitted_attributes())
+        shorter._cut(int(nbits))
+        return shorter
+
+    def _cut(self, nbits: int) -> None:
+        """Keep the first bits of the fitted attributes; of other ones the activations are cut."""
+        self._nbits = nbits
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            for array in getattr(hint, "__metadata__", ()):
+                axes = array.shape.split() if isinstance(array, Array) else ()
+                if "nbits" in axes and name in vars(self):
+                    first = tuple(slice(nbits if axis == "nbits" else None) for axis in axes)
+                    setattr(self, name, getattr(self, name)[first].copy(order="K"))
+        if self.database_codes_ is not None:
+            codes = self.database_codes_[:, : -(-nbits // 8)].copy()
+            codes[:, -1] &= 0xFF << -nbits % 8 & 0xFF
+            self.database_codes_ = codes
+
+    def _prefix_is_as_good(self, n_samples: int) -> bool:
+        """Whether a prefix is, by construction, as good as a fit of its length to so many samples."""
+        return False
 
     def _score_metric(self) -> str:
         return "ap"

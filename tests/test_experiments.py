@@ -67,6 +67,13 @@ def test_tables_of_defaults_follow_from_the_results(monkeypatch):
     assert text == defaults.PATH.with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_tables_of_prefixes_follow_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    prefixes = importlib.import_module("prefixes")
+    text = prefixes.make_table(json.loads(prefixes.PATH.read_text(encoding="utf-8")))
+    assert text == prefixes.PATH.with_suffix(".md").read_text(encoding="utf-8")
+
+
 def grouped(name, *keys):
     """Results of a file by the values of some keys."""
     groups = {}

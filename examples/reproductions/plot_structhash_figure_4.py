@@ -19,7 +19,7 @@ of CIFAR-10 under the protocol of the paper, and takes about 5 minutes on two co
 # One fit for all numbers of bits
 # -------------------------------
 #
-# StructHash learns one bit after another, and the weights of all bits after each. ``truncate(m)``
+# StructHash learns one bit after another, and the weights of all bits after each. ``prefix(m)``
 # returns the hasher of ``nbits=m``, so that one fit gives the whole curve. KSH depends on the
 # number of bits and is fitted for each.
 
@@ -64,7 +64,7 @@ def measure(dataset, seed, method):
             ALL_NBITS[-1], hash_function=functions, **options, **LISTS
         )
         longest.fit(data.X_train, data.y_train)
-        hashers = [longest.truncate(nbits) for nbits in ALL_NBITS]
+        hashers = [longest.prefix(nbits) for nbits in ALL_NBITS]
     return [
         {"nbits": hasher.nbits, **rank(hasher, data, METRICS, weighted=False)}
         for hasher in hashers

@@ -275,6 +275,11 @@ class RetrievalScorer:
             return None, None
         if isinstance(self.database, str) and self.database == "fit":
             factors = getattr(hasher, "database_factors_", None)
+            if factors is None and getattr(hasher, "factors", False):
+                raise ValueError(
+                    "`database` must be the samples, (X, y), with the factors of a prefix, which are not stored. "
+                    "Got 'fit' instead."
+                )
         else:
             factors = item_factors(estimator, X if isinstance(self.database, str) else self.database[0])
         return real_queries(estimator, X, factors)

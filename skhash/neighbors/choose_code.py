@@ -12,6 +12,7 @@ pairs are tried.
 import math
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -145,14 +146,15 @@ def choose_code(
 ) -> ChosenCode:
     """Choose the fewest bytes, and then the fewest candidates, that find the nearest vectors of new queries.
 
-    The hasher is fitted once for each length, on the samples that are not queries. The recall is the share of the `k`
+    The hasher is fitted once for each length, on the samples that are not queries. Hashers whose prefixes are as good
+    as fits are fitted once: LSH, PCA, StructHash and CGHash, see :ref:`prefixes`. The recall is the share of the `k`
     nearest vectors that are among the first `candidates` items of a search by codes, in expectation over the order of
     ties. Take `candidates` items from the search, or let `rerank` of :class:`HammingNeighbors` sort them.
 
     Parameters
     ----------
     hasher : estimator
-        A hasher, or a Pipeline that ends in one. It is cloned for each length.
+        A hasher, or a Pipeline that ends in one. It is cloned for each fit.
     X : array-like of shape (n_samples, n_features)
         Vectors. Some are held out as queries; the others are the items.
     y : array-like of shape (n_samples, ...), default=None
@@ -162,7 +164,7 @@ def choose_code(
     k : int, default=10
         Number of nearest vectors of a query.
     nbits : int or sequence of int, default=(32, 64, 128, 256, 512)
-        Lengths to choose from. Each one costs a fit.
+        Lengths to choose from. Each one costs a fit, from the longest one on, unless a prefix is as good.
     candidates : int or sequence of int, default=None
         Numbers of candidates to choose from, at least `k`. None takes ten multiples
         of `k`, from 1 to 20.
@@ -239,22 +241,27 @@ def choose_code(
         check_consistent_length(X, y)
     learned_from = held_out.items, None if y is None else y[held_out.item_indices]
     truth = _true_neighbors(held_out, k, near)
+    fitted, n_items = None, len(held_out.item_vectors)
     hashers, recalls, sizes = {}, {}, {}
-    for place, length in enumerate(lengths, 1):
+    for place, length in enumerate(reversed(lengths), 1):
         head = f"[choose_code {place}/{len(lengths)}] {length} bits"
-        if verbose:
-            print(f"{head}: fit on {len(held_out.item_vectors):,} items", flush=True)
         start = time.perf_counter()
-        hashers[length] = clone(hasher).set_params(**{name: length})
-        with named_warnings(hashers[length]):
-            hashers[length].fit(*learned_from)
+        if fitted is not None and _prefix_is_as_good(fitted, n_items):
+            hashers[length], way = _prefix(fitted, length), "cut"
+        else:
+            if verbose:
+                print(f"{head}: fit on {n_items:,} items", flush=True)
+            hashers[length], way = clone(hasher).set_params(**{name: length}), "fitted"
+            with named_warnings(hashers[length]):
+                hashers[length].fit(*learned_from)
+            fitted = hashers[length]
         seconds = time.perf_counter() - start
         recalls[length] = _recalls(hashers[length], held_out, truth, k, numbers, query)
         if verbose:
             recall = f"{recalls[length][-1].mean():.3f} with {numbers[-1]} candidates"
-            print(f"{head}: fitted in {seconds:.1f} s, recall {recall}", flush=True)
+            print(f"{head}: {way} in {seconds:.1f} s, recall {recall}", flush=True)
         sizes[length] = _bytes_per_item(hashers[length], held_out, length, rerank)
-    table = _measured_table(recalls, numbers, sizes, confidence)
+    table = _measured_table(dict(sorted(recalls.items())), numbers, sizes, confidence)
     best = _smallest_code(table, target_recall)
     if best is None:
         raise ValueError(_unreachable(table, target_recall, query))
@@ -262,6 +269,22 @@ def choose_code(
     return ChosenCode(
         *size, best.recall, (best.lower_bound, 1.0), target_recall, k, query, rerank, table, hashers[best.nbits]
     )
+
+
+def _prefix_is_as_good(estimator: Any, n_samples: int) -> bool:
+    """Whether the hasher of a fitted estimator has prefixes that are as good as fits."""
+    ask = getattr(find_hasher(estimator), "_prefix_is_as_good", None)  # other hashers have none
+    return ask is not None and ask(n_samples)
+
+
+def _prefix(estimator: Any, nbits: int) -> Any:
+    """Prefix of a fitted hasher, or a Pipeline that ends in it."""
+    if not hasattr(estimator, "steps"):
+        return estimator.prefix(nbits)
+    shorter = copy(estimator)
+    *earlier, (name, last) = estimator.steps
+    shorter.steps = [*earlier, (name, _prefix(last, nbits))]
+    return shorter
 
 
 # --- measure

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
@@ -15,7 +16,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skhash import EmbeddingHasher, ITQCCAHasher, LSHHasher
+from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher, PCAHasher, StructHashHasher
+from skhash._estimators import find_hasher
+from skhash.base import BaseHasher
 from skhash.codes import hamming_distances, signs
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, choose_code
@@ -25,7 +28,7 @@ X, y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(X))
 X, y = X[ORDER] + np.random.default_rng(1).normal(scale=1e-3, size=X.shape), y[ORDER]  # no ties of distances
 QUERIES, ITEMS = X[:100], X[100:700]
-LSH = LSHHasher(random_state=0)
+LSH, ITQ = LSHHasher(random_state=0), ITQHasher(n_iter=5, random_state=0)
 
 
 def choose(hasher=LSH, X=ITEMS, y=None, **options):
@@ -49,7 +52,7 @@ def test_recall_equals_brute_force(query, metric):
     chosen = choose(query=query, metric=metric)
     truth = NearestNeighbors(n_neighbors=10, metric=metric).fit(ITEMS).kneighbors(QUERIES, return_distance=False)
     for nbits in (16, 32):
-        hasher = LSHHasher(nbits, random_state=0).fit(ITEMS)
+        hasher = LSHHasher(32, random_state=0).fit(ITEMS).prefix(nbits)  # there is one fit
         items = hasher.transform(ITEMS)
         real = -(hasher.project_queries(QUERIES) @ signs(items).T)
         distances = real if query == "real" else hamming_distances(hasher.transform(QUERIES), items)
@@ -62,7 +65,8 @@ def test_recall_equals_brute_force(query, metric):
 
 
 def test_a_search_with_the_choice_has_its_recall():
-    chosen = choose(query="real", rerank="euclidean", candidates=range(10, 200, 10), k=5)  # real queries have no ties
+    options = {"query": "real", "rerank": "euclidean", "candidates": range(10, 200, 10), "k": 5}
+    chosen = choose(nbits=(48, 64), **options)  # so many bits have no ties of real queries
     assert chosen.bytes_per_item == chosen.nbits // 8 + ITEMS[0].nbytes
     options = {"n_neighbors": 5, "query": chosen.query, "candidates": chosen.candidates, "rerank": chosen.rerank}
     index = HammingNeighbors(FrozenEstimator(chosen.hasher), **options).fit(ITEMS)
@@ -99,9 +103,9 @@ def test_bytes_decide_before_candidates():
 
 
 def test_lengths_share_the_error():
-    (alone,) = choose(nbits=16, candidates=50, target_recall=0.1).table
-    (strict,) = choose(nbits=16, candidates=50, target_recall=0.1, confidence=0.975).table
-    several = choose(nbits=(16, 32), candidates=50, target_recall=0.1).table
+    (alone,) = choose(ITQ, nbits=16, candidates=50, target_recall=0.1).table
+    (strict,) = choose(ITQ, nbits=16, candidates=50, target_recall=0.1, confidence=0.975).table
+    several = choose(ITQ, nbits=(16, 32), candidates=50, target_recall=0.1).table
     assert several[0].lower_bound == pytest.approx(strict.lower_bound)
     assert strict.lower_bound < alone.lower_bound
 
@@ -236,16 +240,22 @@ def test_the_target_is_met_on_further_queries():
 
 
 def test_verbose_prints_a_line_before_and_after_each_fit(capsys):
-    silent = choose()
+    silent = choose(ITQ)
     assert capsys.readouterr().out == ""
-    assert choose(verbose=1).table == silent.table
+    assert choose(ITQ, verbose=1).table == silent.table
     lines = re.sub(r"in \d+\.\d s", "in 0.0 s", capsys.readouterr().out).splitlines()
     recalls = [f"{code.recall:.3f}" for code in silent.table if code.candidates == 200]
     assert lines == [
-        "[choose_code 1/2] 16 bits: fit on 600 items",
-        f"[choose_code 1/2] 16 bits: fitted in 0.0 s, recall {recalls[0]} with 200 candidates",
-        "[choose_code 2/2] 32 bits: fit on 600 items",
-        f"[choose_code 2/2] 32 bits: fitted in 0.0 s, recall {recalls[1]} with 200 candidates",
+        "[choose_code 1/2] 32 bits: fit on 600 items",
+        f"[choose_code 1/2] 32 bits: fitted in 0.0 s, recall {recalls[1]} with 200 candidates",
+        "[choose_code 2/2] 16 bits: fit on 600 items",
+        f"[choose_code 2/2] 16 bits: fitted in 0.0 s, recall {recalls[0]} with 200 candidates",
+    ]
+    choose(verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:39] for line in lines[::2]] == [
+        "[choose_code 1/2] 32 bits: fit on 600 i",
+        "[choose_code 2/2] 16 bits: cut in 0.0 s",
     ]
 
 
@@ -264,14 +274,40 @@ def test_callbacks_of_the_hasher_see_each_fit():
 
         on_fit_task_end = on_fit_task_begin
 
-    choose(LSHHasher(random_state=0).set_callbacks(Seen()))
-    assert Seen.fits == [16, 32]
+    choose(clone(ITQ).set_callbacks(Seen()))
+    assert Seen.fits == [32, 16]
+
+
+def test_prefixes_that_are_as_good_are_not_fitted(monkeypatch):
+    fits = []
+    fit = BaseHasher._run_fit
+    monkeypatch.setattr(BaseHasher, "_run_fit", lambda self, *data: fits.append(self.nbits) or fit(self, *data))
+    nbits = (8, 16, 32)
+    for pca in (PCAHasher(), make_pipeline("passthrough", make_pipeline(StandardScaler(), PCAHasher()))):
+        chosen, piped = choose(pca, nbits=nbits, candidates=300), hasattr(pca, "steps")
+        assert fits == [32]
+        hasher = find_hasher(chosen.hasher)
+        samples = StandardScaler().fit_transform(ITEMS) if piped else ITEMS
+        assert hasher.nbits == chosen.nbits == 8
+        assert_array_equal(hasher.database_codes_, PCAHasher(8).fit(samples).encode(samples))
+        assert_array_equal(chosen.hasher.transform(ITEMS), hasher.transform(samples))
+        fits.clear()
+    choose(PCAHasher(random_state=0), nbits=(32, 70, 80))  # there are 64 components, the others are mixed
+    assert fits == [80, 70, 32]
+    fits.clear()
+    choose(
+        StructHashHasher(n_relevant=3, n_irrelevant=3, n_queries=20, random_state=0),
+        y=y[100:700],
+        nbits=(2, 4),
+        target_recall=0.1,
+    )
+    assert fits == [4]
 
 
 def test_a_warning_names_its_fit():
     with pytest.warns(DegenerateCodesWarning) as seen:
-        choose(LSHHasher(random_state=0), np.zeros((300, 64)), target_recall=0.1)
-    assert [str(warning.message).partition(": ")[0] for warning in seen] == ["LSHHasher, 16 bits", "LSHHasher, 32 bits"]
+        choose(ITQ, np.zeros((300, 64)), target_recall=0.1)
+    assert [str(warning.message).partition(": ")[0] for warning in seen] == ["ITQHasher, 32 bits", "ITQHasher, 16 bits"]
 
 
 # --- the lower bound of a mean, against its definition in plain loops and by simulation

@@ -504,12 +504,27 @@ class DeepHasher(StoredMixin, BaseHasher):
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in weights.items()}
         self._architecture = {
             "shape": self.input_shape_,
-            "nbits": self._nbits,
+            "nbits": len(weights["hash.weight"]),
             "backbone": self.backbone,
             "batch_norm": self._batch_norm,
             "n_directions": len(weights.get("backbone.gains", ())) if self.backbone is None else 0,
             "has_offset": "offset" in weights,
         }
+
+    def _cut(self, nbits: int) -> None:
+        super()._cut(nbits)
+        self._fixed = self._fixed | {"nbits": nbits}
+        self.__dict__.pop("_stream", None)
+        layers = self._layers_of_bits()
+        self.weights_ = {
+            name: value[:nbits].copy() if name.startswith(layers) and value.ndim else value
+            for name, value in self.weights_.items()
+        }
+        self._architecture = self._architecture | {"nbits": len(self.weights_["hash.weight"])}
+
+    def _layers_of_bits(self) -> tuple[str, ...]:
+        """Beginnings of the names of weights that have one row per bit, of bits that do not depend on each other."""
+        return "hash.", "norm.", "queries."
 
     # --- hash
 

@@ -39,14 +39,17 @@ from skhash.hashers.deep._starts import compute_activations
 
 
 class QueryEncoder(Encoder):
-    """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items."""
+    """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items.
+
+    Only the first `n_kept` bits of codes that reconstruct, and their queries, are returned; None returns all.
+    """
 
     unit_norm: torch.Tensor
     reconstructs: torch.Tensor
 
-    def __init__(self, *args: Any, unit_norm: bool = False, **options: Any) -> None:
+    def __init__(self, *args: Any, unit_norm: bool = False, n_kept: int | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.queries = nn.Linear(self.hash.in_features, self.hash.out_features)
+        self.queries = nn.Linear(self.hash.in_features, n_kept or self.hash.out_features)
         nn.init.zeros_(self.queries.bias)
         self.unit_norm = nn.Buffer(torch.tensor(float(unit_norm)))
         if unit_norm and self.offset is not None:
@@ -66,6 +69,7 @@ class QueryEncoder(Encoder):
         if not self.reconstructs:
             return self.head(features)
         activations = self._reconstruction().activations(features.detach().cpu().numpy())
+        activations = activations[:, : self.queries.out_features]
         return torch.from_numpy(activations).to(X.device)
 
     def _reconstruction(self) -> Reconstruction:
@@ -343,6 +347,10 @@ class FactorsMixin:
         if self.factors:
             self._check_factors()
 
+    def _cut(self, nbits: int) -> None:
+        super()._cut(nbits)  # type: ignore[misc]
+        self.__dict__.pop("database_factors_", None)  # those of other codes
+
     def _store_database(self, X: Any, targets: Any) -> None:
         super()._store_database(X, targets)  # type: ignore[misc]
         self.__dict__.pop("database_factors_", None)  # of an earlier fit
@@ -352,7 +360,9 @@ class FactorsMixin:
 
 def seen_directions(encoder: QueryEncoder) -> torch.Tensor | None:
     """Orthonormal basis of the span of the bits, shape (width, rank); None if it is the whole space."""
-    weight = encoder.decoder if encoder.reconstructs else encoder.queries.weight.detach()
+    weight = (
+        encoder.decoder[: encoder.queries.out_features] if encoder.reconstructs else encoder.queries.weight.detach()
+    )
     _, values, directions = torch.linalg.svd(weight, full_matrices=False)
     rank = int((values > 1e-6 * values[0]).sum())
     return None if rank == weight.shape[1] else directions[:rank].T
@@ -366,7 +376,7 @@ def factors_of(
     squared = features.square().sum(1)
     inside = squared if directions is None else (features @ directions).square().sum(1)
     if encoder.reconstructs:
-        along = (features * (codes @ encoder.decoder)).sum(1).maximum(inside / 2)
+        along = (features * (codes @ encoder.decoder[: codes.shape[1]])).sum(1).maximum(inside / 2)
         slopes = EXACT * inside / along.clamp_min(1e-30) + 1 - EXACT
         products = squared / (slopes * encoder.activation_scale())
     else:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from skhash._validation import OPTIONAL, Array, is_count
+from skhash.codes import MAX_NBITS
 from skhash.engine import Encoder, seeded
 from skhash.engine.backbones import HIDDEN
 from skhash.engine.layers import N_MAX_DIRECTIONS
@@ -44,7 +45,10 @@ class StoredMixin:
         """Raise ValueError for an architecture or weights of another hasher."""
         architecture = self._architecture
         backbone, n_directions, has_offset = (architecture.get(n) for n in ("backbone", "n_directions", "has_offset"))
-        expected = {"shape": self.input_shape_, "nbits": self._nbits, "batch_norm": self._batch_norm}
+        nbits: Any = architecture.get("nbits")
+        if not is_count(nbits, MAX_NBITS) or nbits < self._nbits:  # a prefix may need all bits
+            raise ValueError(f"`nbits` of `_architecture` must be at least {self._nbits}. Got {nbits!r} instead.")
+        expected = {"shape": self.input_shape_, "nbits": nbits, "batch_norm": self._batch_norm}
         chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": has_offset is True}
         lengths = (*architecture["shape"], architecture["nbits"])
         if architecture != expected | chosen or not all(type(length) is int for length in lengths):
@@ -60,7 +64,7 @@ class StoredMixin:
         shape = self.input_shape_
         if backbone == "conv":  # its weights depend on the channels only, so that a small image saves memory
             shape = (*shape[:1], *(min(length, 8) for length in shape[1:]))
-        first = {None: self._nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape), "conv": shape[0]}[backbone]
+        first = {None: nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape), "conv": shape[0]}[backbone]
         if first > sum(weight.size for weight in self.weights_.values()):  # checked before an encoder takes memory
             raise ValueError(f"`weights_` must suit samples of shape {self.input_shape_}.")
         with self._environment(), seeded(0, torch.device("cpu")):  # restores the global generators

@@ -398,8 +398,12 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     def _augmentation(self) -> None:
         return None
 
+    def _layers_of_bits(self) -> tuple[str, ...]:
+        # the code of an item that is reconstructed needs all bits
+        return ("queries.",) if self.weights_["reconstructs"] else super()._layers_of_bits()
+
     def _new_encoder(self, *args: Any, **options: Any) -> Encoder:
-        return QueryEncoder(*args, unit_norm=self.metric == "cosine", **options)
+        return QueryEncoder(*args, unit_norm=self.metric == "cosine", n_kept=self._nbits, **options)
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
         if self.metric == "cosine" and encoder.offset is not None:

@@ -69,6 +69,9 @@ class LSHHasher(LinearHasher):
         rng: np.random.RandomState = check_random_state(self.random_state)
         return rng.standard_normal((X.shape[1], self.nbits))
 
+    def _prefix_is_as_good(self, n_samples: int) -> bool:
+        return True
+
     def _project(self, X: Any) -> npt.NDArray[Any]:
         if not sparse.issparse(X):
             return super()._project(X)

@@ -55,3 +55,6 @@ class PCAHasher(LinearHasher):
 
     def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
         return principal_map(X, self.nbits, check_random_state(self.random_state))
+
+    def _prefix_is_as_good(self, n_samples: int) -> bool:
+        return self._nbits <= min(self.n_features_in_, n_samples)  # else a random map mixes the components

@@ -19,19 +19,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions
-from skhash._validation import Array, is_count
+from skhash._validation import Array
 from skhash.base import BaseHasher
-from skhash.codes import pack, signs, unpack
+from skhash.codes import signs
 from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
 from skhash.hashers.structhash._hash_functions import (
     FAMILIES,
@@ -106,57 +104,21 @@ class ColumnGenerationHasher(BaseHasher):
     effective_bits_: float
     history_: list[dict[str, Any]]
 
-    def truncate(self, nbits: int) -> Self:
-        """Hasher of the first bits, with the weights that they had before the others came.
-
-        It equals the one that `fit` learns for this `nbits` and the same `random_state`.
-
-        Parameters
-        ----------
-        nbits : int
-            Number of bits to keep, at most those of this hasher.
-
-        Returns
-        -------
-        hasher of the same class
-            A fitted hasher. This one does not change.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer bits, or if none of the first ones has a weight.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import StructHashHasher
-        >>> X, y = load_digits(return_X_y=True)
-        >>> long = StructHashHasher(4, n_relevant=5, n_irrelevant=5, random_state=0).fit(
-        ...     X[:200], y[:200]
-        ... )
-        >>> short = StructHashHasher(2, n_relevant=5, n_irrelevant=5, random_state=0).fit(
-        ...     X[:200], y[:200]
-        ... )
-        >>> bool((long.truncate(2).transform(X) == short.transform(X)).all())
-        True
-        """
-        check_is_fitted(self)
-        if not is_count(nbits, self._nbits):
-            raise ValueError(f"`nbits` must be an int from 1 to {self._nbits}. Got {nbits!r} instead.")
-        if not self.bit_weights_path_[nbits - 1].any():
+    def _cut(self, nbits: int) -> None:
+        path = self.bit_weights_path_
+        if not path[nbits - 1].any():
             raise ValueError(
                 f"`nbits` must include a bit with a weight. Got {nbits}, but with C={self.C_:g} the first {nbits} bits "
                 "have no weight."
             )
-        shorter = clone(self).set_params(nbits=int(nbits))
-        shorter.__dict__.update({name: value for name, value in vars(self).items() if name not in self.get_params()})
-        shorter._nbits, shorter.history_ = int(nbits), self.history_[:nbits]
-        shorter.optimal_ = self.optimal_ and len(self.history_) < nbits
-        shorter.functions_ = family_of(self.hash_function).truncate(self.functions_, nbits)
-        shorter._store_weights(self.bit_weights_path_[:nbits, :nbits])
-        if self.database_codes_ is not None:
-            shorter.database_codes_ = pack(unpack(self.database_codes_, self._nbits)[:, :nbits])
-        return shorter
+        super()._cut(nbits)
+        self.optimal_ = self.optimal_ and len(self.history_) < nbits
+        self.history_ = self.history_[:nbits]
+        self.functions_ = family_of(self.hash_function).truncate(self.functions_, nbits)
+        self._store_weights(path[:nbits, :nbits])
+
+    def _prefix_is_as_good(self, n_samples: int) -> bool:
+        return True
 
     @abstractmethod
     def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:

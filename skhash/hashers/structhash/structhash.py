@@ -132,7 +132,7 @@ class StructHashHasher(ColumnGenerationHasher):
     True
     >>> hasher.history_[-1]["gap"] <= hasher.C_ * hasher.tol
     True
-    >>> hasher.truncate(4).transform(X[:1]).shape
+    >>> hasher.prefix(4).transform(X[:1]).shape
     (1, 4)
     """
 

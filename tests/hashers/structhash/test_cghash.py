@@ -98,7 +98,7 @@ def test_a_large_tolerance_ends_the_search(few, fitted):
 )
 def test_every_option_changes_the_fit(few, fitted, options):
     hasher = cghash(**{"nbits": 2} | options).fit(few.X, few.y)
-    assert history_of(hasher) != history_of(fitted(cghash, "kernel").truncate(hasher.nbits))
+    assert history_of(hasher) != history_of(fitted(cghash, "kernel").prefix(hasher.nbits))
     assert hasher.score(few.X_query, few.y_query) > 0.2
 
 

@@ -10,7 +10,6 @@ from _helpers import assert_same_hasher, cghash, history_of, structhash
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_iris
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -36,7 +35,7 @@ def assert_same_fit(a, b, X):
     assert_array_equal(a.encode(X), b.encode(X))
 
 
-# --- truncate
+# --- prefix
 
 
 @pytest.mark.parametrize(
@@ -44,34 +43,23 @@ def assert_same_fit(a, b, X):
     [(structhash, "kernel"), (cghash, "linear"), (structhash, "stump"), (cghash, "trees"), (structhash, FAMILIES[-1])],
     ids=FAMILY_IDS,
 )
-def test_truncate_gives_what_fewer_bits_would_have_been(few, fitted, make, family):
+def test_prefix_gives_what_fewer_bits_would_have_been(few, fitted, make, family):
     longer = fitted(make, family)
     before = pickle.dumps(longer)
-    shorter, short = longer.truncate(2), make(nbits=2, hash_function=family).fit(few.X, few.y)
+    shorter, short = longer.prefix(2), make(nbits=2, hash_function=family).fit(few.X, few.y)
     assert pickle.dumps(longer) == before
     assert_same_fit(shorter, short, few.X_query)
     assert shorter.get_params().keys() == short.get_params().keys()
     assert shorter.nbits == 2
     assert_array_equal(shorter.database_y_, short.database_y_)
     assert shorter.score(few.X_query, few.y_query) == short.score(few.X_query, few.y_query)
-    assert_array_equal(longer.truncate(4).encode(few.X), longer.encode(few.X))
+    assert_array_equal(longer.prefix(4).encode(few.X), longer.encode(few.X))
 
 
-@pytest.mark.parametrize("nbits", [0, 5, 2.0, True, None])
-def test_truncate_takes_no_other_number_of_bits(fitted, nbits):
-    with pytest.raises(ValueError, match=r"`nbits` must be an int from 1 to 4\. Got .* instead"):
-        fitted(structhash, "stump").truncate(nbits)
-
-
-def test_truncate_needs_a_fitted_hasher():
-    with pytest.raises(NotFittedError):
-        structhash().truncate(2)
-
-
-def test_truncate_without_a_stored_database(few):
+def test_prefix_without_a_stored_database(few):
     hasher = cghash(hash_function="stump", nbits=2, store_database=False).fit(few.X, few.y)
     assert hasher.database_codes_ is None
-    assert hasher.truncate(1).database_codes_ is None
+    assert hasher.prefix(1).database_codes_ is None
 
 
 # --- the end of the search
@@ -91,9 +79,9 @@ def test_the_search_ends_if_no_bit_improves(family):
     assert bits.shape == (len(X), 12)
     assert (bits[:, n:] == 1).all()
     assert (bits[:, :n].min(axis=0) < bits[:, :n].max(axis=0)).all()
-    assert hasher.truncate(n + 1).optimal_
-    assert not hasher.truncate(n).optimal_
-    assert hasher.truncate(n).score(X, y) == hasher.score(X, y) > 0.8
+    assert hasher.prefix(n + 1).optimal_
+    assert not hasher.prefix(n).optimal_
+    assert hasher.prefix(n).score(X, y) == hasher.score(X, y) > 0.8
 
 
 # --- errors before and during the fit
@@ -189,7 +177,7 @@ def test_pickled_hashers_are_equal(few, fitted, make, family):
     again = pickle.loads(pickle.dumps(hasher))
     assert_array_equal(again.project(few.X_query), hasher.project(few.X_query))
     assert again.score(few.X_query, few.y_query) == hasher.score(few.X_query, few.y_query)
-    assert_array_equal(again.truncate(1).encode(few.X), hasher.truncate(1).encode(few.X))
+    assert_array_equal(again.prefix(1).encode(few.X), hasher.prefix(1).encode(few.X))
 
 
 @pytest.mark.parametrize("family", ["kernel", "linear", "stump"])
@@ -199,7 +187,7 @@ def test_saved_hashers_are_equal(few, fitted, make, family, tmp_path):
     save(hasher, tmp_path / "hasher")
     loaded = load(tmp_path / "hasher")
     assert_same_hasher(loaded, hasher, few.X_query, few.y_query)
-    assert_array_equal(loaded.truncate(1).encode(few.X), hasher.truncate(1).encode(few.X))
+    assert_array_equal(loaded.prefix(1).encode(few.X), hasher.prefix(1).encode(few.X))
 
 
 @pytest.mark.parametrize("family", FAMILIES[3:], ids=["trees", "logistic"])
@@ -217,7 +205,7 @@ def test_a_monitor_scores_every_bit(few, fitted, make):
     scoring = "ndcg" if make is structhash else "ap"
     monitor = RetrievalMonitor(few.X_query, few.y_query, scoring=scoring)
     hasher = make(hash_function="linear").set_callbacks(monitor).fit(few.X, few.y)
-    scores = [hasher.truncate(m).score(few.X_query, few.y_query) for m in range(1, 5)]
+    scores = [hasher.prefix(m).score(few.X_query, few.y_query) for m in range(1, 5)]
     assert [entry["score"] for entry in monitor.log_] == scores
     assert_same_fit(hasher, fitted(make, "linear"), few.X)
 
@@ -230,7 +218,7 @@ def test_bits_after_an_early_stop_have_no_weight(few, fitted):
     assert not hasher.bit_weights_[3:].any()
     assert not hasher.optimal_
     assert (hasher.transform(few.X_query)[:, 3:] == 1).all()
-    assert_array_equal(hasher.bit_weights_[:3], fitted(cghash, "linear").truncate(3).bit_weights_)
+    assert_array_equal(hasher.bit_weights_[:3], fitted(cghash, "linear").prefix(3).bit_weights_)
 
 
 def test_an_interrupted_refit_keeps_the_last_fit(few, fitted):
@@ -256,7 +244,7 @@ def test_the_same_seed_gives_the_same_fit_on_one_thread_or_several(few, fitted, 
     state = pickle.dumps(np.random.get_state())  # noqa: NPY002
     with threadpool_limits(3, user_api="openmp"):
         again = structhash(nbits=2, hash_function=family).fit(few.X, few.y)
-    assert_same_fit(again, fitted(structhash, family).truncate(2), few.X_query)
+    assert_same_fit(again, fitted(structhash, family).prefix(2), few.X_query)
     assert pickle.dumps(np.random.get_state()) == state  # noqa: NPY002
 
 

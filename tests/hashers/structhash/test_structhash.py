@@ -95,9 +95,9 @@ def test_with_a_cutoff_the_first_bits_have_no_weight(few, fitted):
     assert n_weighted[1] == 0
     assert monitor.log_[1]["score"] != monitor.log_[0]["score"]
     first = n_weighted.count(0) + 1
-    assert hasher.truncate(first).bit_weights_.any()
+    assert hasher.prefix(first).bit_weights_.any()
     with pytest.raises(ValueError, match=f"`nbits` must include a bit with a weight. Got {first - 1}"):
-        hasher.truncate(first - 1)
+        hasher.prefix(first - 1)
     # C is scaled by the fewest misordered pairs of the largest loss: one of four irrelevant items at rank 1
     assert pytest.approx(4 * fitted(structhash, "stump").C_) == hasher.C_
     with pytest.raises(ValueError, match="or the first bit has weight 0"):
@@ -155,5 +155,5 @@ def test_a_loaded_hasher_scores_by_the_metric_of_its_loss(few, tmp_path):
 def test_every_option_changes_the_fit(few, fitted, options):
     nbits = options.get("nbits", 1)
     hasher = structhash(**{"nbits": 1} | options).fit(few.X, few.y)
-    assert history_of(hasher) != history_of(fitted(structhash, "kernel").truncate(nbits))
+    assert history_of(hasher) != history_of(fitted(structhash, "kernel").prefix(nbits))
     assert hasher.score(few.X_query, few.y_query) > 0.1
