@@ -16,7 +16,8 @@ fifty best items; ties are broken by the lowest index. "itq" ranks by Hamming di
 PCA-ITQ of at most 10,000 items. "learned" and "learned_real" are EmbeddingHasher, "learned_factors" is the same with
 8 bytes of factors, and "learned_alone" the one whose codes are for real queries alone. PQ and OPQ have as many bytes as
 the codes. FAISS encodes and searches, k-means of scikit-learn learns the 256 values per byte from 10,000 items, and
-OPQ's rotation is the parametric one, by allocation of eigenvalues. RaBitQ is FAISS's, behind a random rotation, with one bit per feature, 8 bytes more, and float queries.
+OPQ's rotation is the parametric one, by allocation of eigenvalues. RaBitQ is FAISS's, behind a random rotation, with
+one bit per feature, 8 bytes more, and float queries.
 
 The results are in experiments/results/embeddings.json and embeddings_choice.json, the tables in embeddings.md.
 """

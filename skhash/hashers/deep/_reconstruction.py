@@ -120,7 +120,7 @@ def learn_map(X: FloatArray, directions: FloatArray, nbits: int, rng: np.random.
     rotation: FloatArray = orthonormal_map(len(directions), nbits, rng).T.astype(np.float32)
     parts = _parts(X)
     for _ in range(N_ROTATIONS):
-        values = next(parts) @ directions.T
+        values: FloatArray = next(parts) @ directions.T
         rotation = _rotation(values, _signs(values @ rotation.T))
     weights: FloatArray = rotation @ directions
     return weights
@@ -152,7 +152,8 @@ def learn_reconstructions(
 
     The last `n_digits` bits tell a norm.
     """
-    n_content, parts, model = len(start) - n_digits, _parts(X), None
+    n_content, parts = len(start) - n_digits, _parts(X)
+    model: Any = None
     start = np.vstack([start[:n_content], np.zeros((n_digits, X.shape[1]), np.float32)])
     for pull in pulls:
         for _ in range(N_ROUNDS):

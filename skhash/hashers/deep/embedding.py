@@ -5,8 +5,8 @@ Two linear maps, one for items and one for queries:
     b = sign(W x + c),   score(q, x) = <A q + a, b>
 
 Both start from ITQ of the centered vectors, W = A. Without a backbone, the code b is improved from there, so that it
-reconstructs the item and stays near W x (see `_reconstruction`). Held-out queries choose how near, by the sum of their
-recalls with real queries and by Hamming distance. Then only A and a are trained.
+reconstructs the item and stays near W x (see `_reconstruction`). Held-out queries choose how near, by their recall
+with real queries and by Hamming distance. Then only A and a are trained.
 
 In each batch, every query q ranks the items x, by their similarity
 s(q, x) and by their score, both centered per query. The loss is the cross-entropy of two distributions over the items,
@@ -34,7 +34,7 @@ from torch.nn.functional import linear
 from skhash._compat import Interval, StrOptions
 from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation import FAR, VECTOR_METRICS, VectorMetric
-from skhash.engine import Encoder, Objective, Trainer, count_batches, evenly_spaced
+from skhash.engine import ArraySubset, Encoder, Objective, Trainer, count_batches, evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._objectives import sign
@@ -89,7 +89,7 @@ class HeldOutQueries(BestEpoch):
             return 0.0, 0.0
         if self._neighbors is None:
             self._neighbors = self._nearest(self._similarities(encoder))
-        vectors, offsets = self.scores.items(encoder, self.train[self.rows]) if self.items is None else self.items
+        vectors, offsets = self.items or self.scores.items(encoder, ArraySubset(self.train, self.rows))
         samples = encoder.eval().read(self.train, self.indices)
         scores = self.scores.queries(encoder, samples).cpu() @ vectors.T - offsets
         agreements = sign(encoder(samples)).cpu() @ sign(vectors).T
@@ -450,7 +450,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         if self._may_reconstruct():
             indices = np.arange(len(X)) if held_out is None else held_out.others
             indices = indices[evenly_spaced(len(indices), _N_START)]
-            features = compute_activations(encoder, X[indices], encoder.features)
+            features = compute_activations(encoder, ArraySubset(X, indices), encoder.features)
             directions = self._keep_best(encoder, self._maps(encoder, features, rng), held_out, math.inf)
             self._keep_best(encoder, self._reconstructions(encoder, features, directions), held_out, _HAMMING_GAIN)
         if held_out is not None:

@@ -239,7 +239,7 @@ def test_batches_are_local_if_there_are_many(digits):
     few, many = (EmbeddingHasher(4, n_epochs=1, batch_size=size).fit(digits.X).settings_ for size in (100, 60))
     assert many["learning_rate"] == 3 * few["learning_rate"]
     queries = EmbeddingHasher(32, n_epochs=1).fit(digits.X)
-    assert queries.settings_["learning_rate"] == pytest.approx(10 * few["learning_rate"])
+    assert queries.settings_["learning_rate"] == pytest.approx(3 * few["learning_rate"])
 
 
 @pytest.mark.parametrize(
