@@ -224,7 +224,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         :mod:`skhash.affinity`. None learns neighbors, and takes "auto" for :meth:`score`.
     hamming : bool, default=True
         Whether the codes should also suit a search by Hamming distance, as in most stores. False makes them for real
-        queries alone, which then find a little more. With `factors` the codes are always for real queries.
+        queries alone, which then usually find more. With `factors` the codes are always for real queries.
     factors : bool, default=False
         Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
         beside its code: see :meth:`encode_factors`. `backbone` must be None for it.
