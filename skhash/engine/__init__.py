@@ -6,6 +6,7 @@ from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, unit_of
 from skhash.engine.encoder import Encoder, NumpyEncoder
 from skhash.engine.layers import Smoothing, are_tags
+from skhash.engine.networks import Network, is_network, is_pretrained, load_network, without_weights
 from skhash.engine.objective import Objective
 from skhash.engine.runtime import full_precision, own_settings, resolve_device, seeded
 from skhash.engine.training import Schedule, Trainer, count_batches
@@ -14,6 +15,7 @@ __all__ = [
     "ArraySubset",
     "DatasetArray",
     "Encoder",
+    "Network",
     "NumpyEncoder",
     "Objective",
     "Schedule",
@@ -27,6 +29,9 @@ __all__ = [
     "crop_and_flip",
     "evenly_spaced",
     "full_precision",
+    "is_network",
+    "is_pretrained",
+    "load_network",
     "moco_v2",
     "output_width",
     "own_settings",
@@ -34,4 +39,5 @@ __all__ = [
     "seeded",
     "two_views",
     "unit_of",
+    "without_weights",
 ]

@@ -1,4 +1,4 @@
-"""Backbones: the built-in ones, and the check of those of the user."""
+"""Backbones: the built-in ones, pretrained ones, and the check of those of the user."""
 
 import copy
 
@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from skhash.engine.layers import Dropout
+from skhash.engine.networks import load_network
 
 HIDDEN = 512  # width of the two hidden layers of "mlp"
 # channels of the convolutions of "conv"; a 0 halves the image
@@ -25,6 +26,8 @@ def build_backbone(
         return nn.Identity() if len(shape) == 1 else nn.Flatten()
     if backbone == "conv":
         return _conv(shape, hidden_dropout)
+    if backbone != "mlp":
+        return load_network(backbone)
     flatten = [] if len(shape) == 1 else [nn.Flatten()]
     return nn.Sequential(*flatten, *_mlp(int(torch.Size(shape).numel()), input_dropout, hidden_dropout))
 

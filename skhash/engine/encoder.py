@@ -1,25 +1,32 @@
 """The encoder: centered and scaled samples, a backbone, and a hash layer with one output per bit."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.utils import gen_batches
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from skhash._validation import FAR, evenly_spaced
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor
 from skhash.engine.layers import N_MAX_SAMPLES, Dropout, Smoothing
+from skhash.engine.networks import declared_statistics, is_pretrained
+
+N_MAX_IMAGES = 200  # from which the mean of the outputs of a pretrained backbone is computed
+N_IMAGES = 50  # at once
 
 
 class Encoder(nn.Module):
     """Map samples to activations.
 
     Samples are centered and divided by ONE global scale: a scale per feature costs accuracy.
-    Images are centered per channel. Dropout of the input keeps a linear map from
+    Images are centered per channel. A backbone that declares the statistics of its input, in the
+    attributes `input_mean` and `input_std` or in those of timm, gets images with these. Batch norms
+    of a pretrained backbone keep their statistics in training. Dropout of the input keeps a linear map from
     overfitting; modules of the user bring their own.
 
     float32 has seven digits. Features that are far from 0 for their scale, such as time stamps,
@@ -31,8 +38,9 @@ class Encoder(nn.Module):
         Number of features of a sample, or the shape of a sample with several axes.
     nbits : int
         Number of outputs.
-    backbone : None, "mlp", "conv" or torch.nn.Module, default=None
-        What precedes the hash layer. A module is copied.
+    backbone : None, str or torch.nn.Module, default=None
+        What precedes the hash layer: "mlp", "conv", a name for :func:`load_network`, or a module,
+        which is copied.
     input_dropout : float, default=0.0
         Share of the features set to zero in training.
     hidden_dropout : float, default=0.0
@@ -46,6 +54,9 @@ class Encoder(nn.Module):
     has_offset : bool, default=False
         Whether the weights that will be loaded have an offset. :meth:`set_statistics` finds out
         by itself.
+    pretrained : bool, default=None
+        Whether the backbone is pretrained. None finds out: a network of a name is, and so is a
+        module that declares its input, or whose batch norms have seen samples.
 
     Examples
     --------
@@ -64,6 +75,8 @@ class Encoder(nn.Module):
     mean: torch.Tensor
     scale: torch.Tensor
     offset: torch.Tensor | None  # float32; samples minus the offset have the mean `mean`
+    feature_mean: torch.Tensor | None
+    feature_scale: torch.Tensor | None
 
     def __init__(
         self,
@@ -77,11 +90,11 @@ class Encoder(nn.Module):
         mixed_precision: bool = False,
         n_directions: int = 0,
         has_offset: bool = False,
+        pretrained: bool | None = None,
     ) -> None:
         super().__init__()
         shape = tuple(np.atleast_1d(shape).tolist())
         self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
-        self.scale = nn.Buffer(torch.ones(()))
         self.register_buffer("offset", torch.zeros_like(self.mean) if has_offset else None)
         self._copied_offset: tuple[Any, int, Any] = (None, 0, None)
         if n_directions and (backbone is not None or len(shape) > 1):
@@ -94,7 +107,12 @@ class Encoder(nn.Module):
             if n_directions
             else build_backbone(backbone, shape, input_dropout, hidden_dropout)
         )
+        self._declared = declared_statistics(self.backbone)
+        self.scale = nn.Buffer(torch.ones(() if self._declared is None else self.mean.shape))
+        self.pretrained = is_pretrained(backbone) if pretrained is None else pretrained
         width = output_width(self.backbone, shape)
+        self.register_buffer("feature_mean", torch.zeros(width) if self.pretrained else None)
+        self.register_buffer("feature_scale", torch.ones(()) if self.pretrained else None)
         self.dropout = Dropout(input_dropout if backbone is None else 0.0)
         self.hash = nn.Linear(width, nbits)
         nn.init.orthogonal_(self.hash.weight)
@@ -160,6 +178,25 @@ class Encoder(nn.Module):
         activations: torch.Tensor = self.norm(self.hash(self.dropout(X, self.mean, self.scale)))  # in one pass
         return activations
 
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of training or of evaluation, in which batch norms of a pretrained backbone stay.
+
+        Parameters
+        ----------
+        mode : bool, default=True
+            Whether to train.
+
+        Returns
+        -------
+        self : Encoder
+            The encoder.
+        """
+        super().train(mode)
+        for module in self.backbone.modules() if self.pretrained else ():
+            if isinstance(module, _BatchNorm):
+                module.eval()
+        return self
+
     def features(self, X: torch.Tensor) -> torch.Tensor:
         """Outputs of the backbone.
 
@@ -171,12 +208,14 @@ class Encoder(nn.Module):
         Returns
         -------
         tensor of shape (n, width), float32
-            Outputs.
+            Outputs, for a pretrained backbone centered and scaled.
         """
         X = (X - self.mean).div_(self.scale)
         mixed = self.mixed_precision and self.training and not isinstance(self.backbone, Smoothing)
         with torch.autocast(X.device.type, torch.bfloat16, enabled=mixed):
             outputs: torch.Tensor = (self.run_backbone or self.backbone if self.training else self.backbone)(X)
+        if self.feature_mean is not None and self.feature_scale is not None:
+            return (outputs.float() - self.feature_mean).div_(self.feature_scale)
         return outputs.float()
 
     def head(self, features: torch.Tensor) -> torch.Tensor:
@@ -202,14 +241,51 @@ class Encoder(nn.Module):
         ----------
         X : array or DatasetArray of shape (n_samples, ...)
             Training samples.
+
+        Raises
+        ------
+        ValueError
+            If the backbone declares the statistics of its input, and samples have values outside [0, 1].
         """
         self.offset = None
+        if self._declared is None:
+            self._set_moments_of(X)
+        else:
+            self._check_range(X)
+            mean, std = (torch.tensor(values).reshape(self.mean.shape) for values in self._declared)
+            self.mean.copy_(mean)
+            self.scale.copy_(std)
+        if self.pretrained:
+            self._center_features(X)
+
+    def _set_moments_of(self, X: Any) -> None:
+        """Set the offset, the mean and the scale by the moments of training samples."""
         mean, scale = self._moments(X)
         is_far = mean.abs() > FAR * scale
         if is_far.any():
             self.offset = torch.where(is_far, mean, 0.0).float()
             mean, scale = self._moments(X)
         self._set_moments(mean, scale)
+
+    @torch.no_grad()
+    def _center_features(self, X: Any) -> None:
+        """Center and scale the outputs of the backbone, so that the first bits are balanced."""
+        was_training = self.training
+        chosen = evenly_spaced(len(X), N_MAX_IMAGES)
+        parts = np.array_split(chosen, -(-len(chosen) // N_IMAGES))
+        outputs = torch.cat([self.eval().features(self.read(X, part)) for part in parts])
+        self.feature_mean, self.feature_scale = outputs.mean(0), (outputs - outputs.mean(0)).square().mean().sqrt()
+        self.train(was_training)
+
+    def _check_range(self, X: Any) -> None:
+        """Raise ValueError for images that are not in [0, 1]."""
+        samples = self.read(X, evenly_spaced(len(X), N_MAX_IMAGES))
+        low, high = samples.min().item(), samples.max().item()
+        if low < -0.01 or high > 1.01:
+            raise ValueError(
+                "`X` must have bytes, or values in [0, 1], for a backbone that declares the statistics of its input. "
+                f"Got values from {low:.3g} to {high:.3g} instead. Leave the normalization of the images to the hasher."
+            )
 
     def _set_moments(self, mean: torch.Tensor, scale: float) -> None:
         self.mean.copy_(mean)

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,9 @@ class Schedule:
         Number of samples in a batch, about: see :func:`count_batches`.
     learning_rate : float
         Learning rate of the hash layer and of built-in backbones.
-    backbone_lr_scale : float, default=1.0
-        Factor of the learning rate for the backbone; 0 freezes it.
+    backbone_lr_scale : float or dict, default=1.0
+        Factor of the learning rate for the backbone; 0 freezes it. A dict maps beginnings of the
+        names of its parameters to factors: the longest one counts, and 1 where there is none.
     lr_schedule : "cosine", "constant" or callable, default="cosine"
         Decay of the learning rate to 0, a constant one, or a function that maps the
         optimizer to a torch scheduler, which steps after each batch.
@@ -57,11 +58,29 @@ class Schedule:
     n_epochs: int
     batch_size: int
     learning_rate: float
-    backbone_lr_scale: float = 1.0
+    backbone_lr_scale: float | Mapping[str, float] = 1.0
     lr_schedule: str | Callable[..., Any] = "cosine"
     optimizer: str | Callable[..., torch.optim.Optimizer] = "adam"
     weight_decay: float = 0.0
     n_stages: int = 1
+
+    def factor(self, name: str) -> float:
+        """Factor of the learning rate of a parameter of the backbone.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter in the backbone.
+
+        Returns
+        -------
+        float
+            The factor, 0 if the parameter is frozen.
+        """
+        if not isinstance(self.backbone_lr_scale, Mapping):
+            return self.backbone_lr_scale
+        beginnings = [beginning for beginning in self.backbone_lr_scale if name.startswith(beginning)]
+        return self.backbone_lr_scale[max(beginnings, key=len)] if beginnings else 1.0
 
     def stage(self, epoch: int) -> int:
         """Stage of an epoch. Stages share the epochs, and the last epoch belongs to the last stage.
@@ -138,8 +157,9 @@ class Trainer:
         device: torch.device,
         augment: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
-        if schedule.backbone_lr_scale == 0:
-            encoder.backbone.requires_grad_(False)
+        for name, parameter in encoder.backbone.named_parameters():
+            if schedule.factor(name) == 0:
+                parameter.requires_grad_(False)
         self.encoder, self.objective = encoder.to(device), objective.to(device)
         self.X = X
         self.targets: Any = None if targets is None else objective.prepare_targets(targets)
@@ -173,7 +193,7 @@ class Trainer:
         batches = self.objective.batches(self.encoder, self.X, self.n_batches, self.rng)
         self.encoder.train()
         self.objective.train()
-        if self.schedule.backbone_lr_scale == 0:
+        if not any(parameter.requires_grad for parameter in self.encoder.backbone.parameters()):
             self.encoder.backbone.eval()  # its running statistics are frozen, too
         total: torch.Tensor | float = 0.0
         for indices in batches:
@@ -294,14 +314,16 @@ def count_batches(n_samples: int, batch_size: int) -> int:
 
 
 def _build_optimizer(encoder: Encoder, objective: Objective, schedule: Schedule) -> torch.optim.Optimizer:
-    rates = dict.fromkeys((*encoder.children(), objective), schedule.learning_rate)
-    rates[encoder.backbone] *= schedule.backbone_lr_scale
-    groups: list[dict[str, Any]] = []
-    for module, rate in rates.items():
-        for decay, is_decayed in ((schedule.weight_decay, True), (0.0, False)):
-            chosen = [p for p in module.parameters() if p.requires_grad and (p.ndim > 1) == is_decayed]
-            if chosen:
-                groups.append({"params": chosen, "lr": rate, "weight_decay": decay})
+    chosen: dict[tuple[nn.Module, float, bool], list[nn.Parameter]] = {}
+    for module in (*encoder.children(), objective):
+        for name, parameter in module.named_parameters():
+            factor = schedule.factor(name) if module is encoder.backbone else 1.0
+            if parameter.requires_grad:
+                chosen.setdefault((module, factor, parameter.ndim > 1), []).append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": some, "lr": factor * schedule.learning_rate, "weight_decay": is_decayed * schedule.weight_decay}
+        for (_, factor, is_decayed), some in chosen.items()
+    ]
     if callable(schedule.optimizer):
         return schedule.optimizer(groups)
     if schedule.optimizer == "sgd":

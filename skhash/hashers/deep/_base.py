@@ -35,10 +35,13 @@ from skhash.engine import (
     count_batches,
     crop_and_flip,
     evenly_spaced,
+    is_network,
+    is_pretrained,
     output_width,
     own_settings,
     resolve_device,
     seeded,
+    without_weights,
 )
 from skhash.engine.encoder import N_MAX_PRODUCTS
 from skhash.engine.layers import N_MAX_DIRECTIONS
@@ -56,6 +59,9 @@ from skhash.persistence._identity import identify
 # Chosen on training samples: for linear hashers by experiments/dropout.py, with a backbone on MNIST and USPS.
 LINEAR_NOISE, NOISE = (3.0, 0.6), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
+#: defaults for a pretrained network that is trained, and fewest and most epochs
+FINE_TUNING = {"n_steps": 1000, "batch_size": 64, "learning_rate": 0.003, "backbone_lr_scale": 0.1}
+FINE_TUNING_EPOCHS = (5, 30)
 #: parameters that decide the weights of the encoder and what is relevant, and stay the same in partial_fit
 FIXED = ("nbits", "backbone", "affinity", "smoothing")
 #: numbers of channels of usual images: gray, RGB, RGBA
@@ -346,6 +352,11 @@ class DeepHasher(StoredMixin, BaseHasher):
     def _resolve_defaults(self, X: Any) -> None:
         kind, n_samples = self._kind(), len(X)
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
+        recipe["backbone_lr_scale"] = 1.0
+        epochs_range = self._n_epochs_range
+        if is_pretrained(self.backbone) and self.backbone_lr_scale != 0:
+            recipe |= FINE_TUNING
+            epochs_range = FINE_TUNING_EPOCHS
         if self.optimizer == "sgd":
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
@@ -356,7 +367,7 @@ class DeepHasher(StoredMixin, BaseHasher):
         self.settings_ = self._with_given_values(
             recipe
             | {
-                "n_epochs": int(np.clip(n_epochs, *self._n_epochs_range)),
+                "n_epochs": int(np.clip(n_epochs, *epochs_range)),
                 "input_dropout": noise / (1 + noise),
                 "smoothing": SMOOTHING if smooths else 0.0,
             }
@@ -406,9 +417,9 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     def _rebuild_encoder(self, device: torch.device, training: bool = False) -> Encoder:
         """Encoder with the learned weights; for training also with dropout."""
-        options: dict[str, Any] = {}
+        options = {"backbone": without_weights(self._architecture["backbone"])}
         if training:
-            options = {"input_dropout": self.settings_["input_dropout"], "hidden_dropout": self.hidden_dropout}
+            options |= {"input_dropout": self.settings_["input_dropout"], "hidden_dropout": self.hidden_dropout}
             options["mixed_precision"] = self.mixed_precision
         with seeded(0, device):  # restores the global generators; the initial weights are replaced
             encoder = self._new_encoder(**(self._architecture | options))
@@ -422,7 +433,7 @@ class DeepHasher(StoredMixin, BaseHasher):
             "n_epochs": self.settings_["n_epochs"],
             "batch_size": self.settings_["batch_size"],
             "learning_rate": self.settings_["learning_rate"],
-            "backbone_lr_scale": self.backbone_lr_scale,
+            "backbone_lr_scale": self.settings_["backbone_lr_scale"],
             "lr_schedule": self.lr_schedule,
             "optimizer": self.optimizer,
             "weight_decay": self.settings_["weight_decay"],
@@ -509,6 +520,7 @@ class DeepHasher(StoredMixin, BaseHasher):
             "batch_norm": self._batch_norm,
             "n_directions": len(weights.get("backbone.gains", ())) if self.backbone is None else 0,
             "has_offset": "offset" in weights,
+            "pretrained": "feature_mean" in weights,
         }
 
     def _cut(self, nbits: int) -> None:
@@ -557,7 +569,8 @@ class DeepHasher(StoredMixin, BaseHasher):
     @contextmanager
     def _environment(self) -> Iterator[None]:
         """Limit the threads of torch, but not of a given backbone, and ignore the caller's settings of torch."""
-        is_limited = self.deterministic or not isinstance(self.backbone, nn.Module) or is_forked()
+        is_given = isinstance(self.backbone, nn.Module) or is_network(self.backbone)
+        is_limited = self.deterministic or not is_given or is_forked()
         with own_settings(), one_thread() if is_limited else nullcontext():
             yield
 
@@ -623,7 +636,7 @@ def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None
     """Raise ValueError if a parameter differs from its value in `fixed`, when the weights were learned."""
     for name, value in fixed.items():
         given = params[name]
-        if name == "backbone_lr_scale" and given and value:
+        if name == "backbone_lr_scale" and not isinstance(given, dict) and 0 not in (given, value):
             continue  # the backbone is trained with both values
         if given is not value and given != value:
             raise ValueError(_message(name, given, value))

@@ -19,7 +19,7 @@ from skhash._compat import Interval, StrOptions
 Affinity = Literal["auto"] | Callable[..., Any]
 Augmentation = Callable[[torch.Tensor], torch.Tensor]
 Augment = Literal["auto"] | Augmentation | None
-Backbone = Literal["mlp", "conv"] | nn.Module | None
+Backbone = str | nn.Module | None
 LRSchedule = Literal["cosine", "constant"] | Callable[[torch.optim.Optimizer], Any]
 Optimizer = Literal["adam", "sgd"] | Callable[..., torch.optim.Optimizer]
 RandomState = int | np.random.RandomState | None
@@ -33,7 +33,7 @@ class SharedParameters(TypedDict, total=False):
     n_epochs: int | None
     batch_size: int | None
     learning_rate: float | None
-    backbone_lr_scale: float
+    backbone_lr_scale: float | dict[str, float] | None
     lr_schedule: LRSchedule
     optimizer: Optimizer
     weight_decay: float | None
@@ -59,7 +59,7 @@ SHARED: dict[str, Any] = {
     "n_epochs": None,
     "batch_size": None,
     "learning_rate": None,
-    "backbone_lr_scale": 1.0,
+    "backbone_lr_scale": None,
     "lr_schedule": "cosine",
     "optimizer": "adam",
     "weight_decay": None,
@@ -79,11 +79,11 @@ SHARED: dict[str, Any] = {
 }
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    "backbone": [StrOptions({"mlp", "conv"}), nn.Module, None],
+    "backbone": [str, nn.Module, None],
     "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
     "batch_size": [Interval(Integral, 2, None, closed="left"), None],
     "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-    "backbone_lr_scale": [Interval(Real, 0, None, closed="left")],
+    "backbone_lr_scale": [Interval(Real, 0, None, closed="left"), dict, None],
     "lr_schedule": [StrOptions({"cosine", "constant"}), callable],
     "optimizer": [StrOptions({"adam", "sgd"}), callable],
     "weight_decay": [Interval(Real, 0, None, closed="left"), None],
@@ -102,10 +102,12 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 PARAMETERS = """
-backbone : None, "mlp", "conv" or torch.nn.Module, default={backbone}
+backbone : None, str or torch.nn.Module, default={backbone}
     Network before the hash layer. None is a linear hasher, "mlp" two hidden layers of
-    512 units, "conv" six convolutions for images of about 32 x 32 pixels. A module
-    must map centered samples to shape (n, width); it is copied before training.
+    512 units, "conv" six convolutions for images of about 32 x 32 pixels. "efficientnet-lite0",
+    "timm/NAME" and "torchvision/NAME" are networks pretrained on ImageNet, see
+    :func:`~skhash.engine.load_network`. A module must map centered samples to shape
+    (n, width); it is copied before training.
 n_epochs : int, default=None
     Number of passes over the training samples; see Notes for None.
 batch_size : int, default=None
@@ -113,8 +115,11 @@ batch_size : int, default=None
     nearly the same size. See Notes for None.
 learning_rate : float, default=None
     Learning rate of the hash layer, and of "mlp" and "conv"; see Notes for None.
-backbone_lr_scale : float, default=1.0
-    Factor of the learning rate for the backbone; 0 freezes the backbone.
+backbone_lr_scale : float or dict, default=None
+    Factor of the learning rate for the backbone; 0 freezes the backbone. A dict maps beginnings
+    of the names of its parameters to factors: the longest one counts, and 1 where there is none.
+    None uses {pretrained_lr_scale} for a pretrained network and 1 for others. Batch norms of a pretrained
+    network keep their statistics.
 lr_schedule : "cosine", "constant" or callable, default="cosine"
     Schedule of the learning rate: cosine decay to 0, none, or a function that maps the
     optimizer to a torch scheduler, which is stepped after each batch.

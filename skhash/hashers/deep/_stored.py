@@ -10,7 +10,7 @@ from torch import nn
 
 from skhash._validation import OPTIONAL, Array, is_count
 from skhash.codes import MAX_NBITS
-from skhash.engine import Encoder, seeded
+from skhash.engine import Encoder, is_network, seeded, without_weights
 from skhash.engine.backbones import HIDDEN
 from skhash.engine.layers import N_MAX_DIRECTIONS
 
@@ -44,12 +44,13 @@ class StoredMixin:
     def _check_weights(self) -> None:
         """Raise ValueError for an architecture or weights of another hasher."""
         architecture = self._architecture
-        backbone, n_directions, has_offset = (architecture.get(n) for n in ("backbone", "n_directions", "has_offset"))
+        backbone, n_directions = architecture.get("backbone"), architecture.get("n_directions")
         nbits: Any = architecture.get("nbits")
         if not is_count(nbits, MAX_NBITS) or nbits < self._nbits:  # a prefix may need all bits
             raise ValueError(f"`nbits` of `_architecture` must be at least {self._nbits}. Got {nbits!r} instead.")
         expected = {"shape": self.input_shape_, "nbits": nbits, "batch_norm": self._batch_norm}
-        chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": has_offset is True}
+        chosen = {"backbone": backbone, "n_directions": n_directions}
+        chosen |= {name: architecture.get(name) is True for name in ("has_offset", "pretrained")}
         lengths = (*architecture["shape"], architecture["nbits"])
         if architecture != expected | chosen or not all(type(length) is int for length in lengths):
             raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")
@@ -59,16 +60,19 @@ class StoredMixin:
             )
         if isinstance(backbone, nn.Module):  # given by the caller; loading the weights compares them
             return
-        if backbone not in (None, "mlp", "conv"):
-            raise ValueError(f"`backbone` must be None, 'mlp', 'conv' or a module. Got {backbone!r} instead.")
+        if backbone not in (None, "mlp", "conv") and not is_network(backbone):
+            raise ValueError(f"`backbone` must be None, a name or a module. Got {backbone!r} instead.")
         shape = self.input_shape_
-        if backbone == "conv":  # its weights depend on the channels only, so that a small image saves memory
-            shape = (*shape[:1], *(min(length, 8) for length in shape[1:]))
-        first = {None: nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape), "conv": shape[0]}[backbone]
+        if backbone not in (None, "mlp"):  # weights depend on the channels only, so that a small image saves memory
+            most = 8 if backbone == "conv" else 64
+            shape = (*shape[:1], *(min(length, most) for length in shape[1:]))
+        first = {None: nbits * math.prod(shape), "mlp": HIDDEN * math.prod(shape)}.get(backbone, shape[0])
         if first > sum(weight.size for weight in self.weights_.values()):  # checked before an encoder takes memory
             raise ValueError(f"`weights_` must suit samples of shape {self.input_shape_}.")
         with self._environment(), seeded(0, torch.device("cpu")):  # restores the global generators
-            weights = self._new_encoder(**(architecture | {"shape": shape})).state_dict()
+            weights = self._new_encoder(
+                **(architecture | {"shape": shape, "backbone": without_weights(backbone)})
+            ).state_dict()
         if weights.keys() != self.weights_.keys():
             raise ValueError(f"`weights_` must have {sorted(weights)}. Got {sorted(self.weights_)} instead.")
         for name, tensor in weights.items():
