@@ -7,9 +7,9 @@
     python experiments/pretrained.py tuned --methods talr      # hours of CPU time; a stopped run goes on
     python experiments/pretrained.py table                     # tables of the stored results
 
-Protocol "5k", the papers' S1: 100 queries per class, the other 59,000 images are the database, 500 of each class for training.
-"choose" learns from 4,000 of the 5,000 training images, and ranks the other 1,000 for each other; it sees no query.
-Fine-tuned networks get images of 96 x 96 pixels. The results are in experiments/results/pretrained.json.
+Protocol "5k", S1 of the papers: 100 queries per class, the other 59,000 images are the database, 500 of each class are
+for training. "choose" learns from 4,000 of the 5,000 training images, and ranks the other 1,000 for each other; it
+sees no query. Fine-tuned networks get images of 96 x 96 pixels. The results are in experiments/results/pretrained.json.
 """
 
 import argparse
@@ -35,7 +35,7 @@ CHECKPOINTS = RESULTS / "checkpoints"
 KEYS = ("experiment", "method", "nbits", "seed", "setting")
 SIZE = 96
 NETWORK = "efficientnet-lite0"
-#: settings of fine-tuning that are compared: epochs, batch size, learning rate, its factor for the network, augmentation
+#: settings of fine-tuning that are compared
 CANDIDATES = {
     "8 epochs, 1e-3 x .1": {"n_epochs": 8, "batch_size": 64, "learning_rate": 1e-3, "backbone_lr_scale": 0.1},
     "8 epochs, 1e-3 x .3": {"n_epochs": 8, "batch_size": 64, "learning_rate": 1e-3, "backbone_lr_scale": 0.3},

@@ -160,7 +160,7 @@ class _Lite0Features(nn.Module):
 def _timm(name: str, pretrained: bool, read: Read) -> Network:
     timm = _import("timm")
     if not timm.is_model(name):
-        raise ValueError(f"`backbone` must be a network of timm after 'timm/'. Got {name!r}. timm.list_models() lists.")
+        raise ValueError(f"`backbone` must have a name of timm.list_models() after 'timm/'. Got {name!r} instead.")
     layers: Any = _pretrained("timm", name, lambda: timm.create_model(name, pretrained=pretrained))
     read(layers)
     layers.reset_classifier(0)
@@ -172,8 +172,8 @@ def _torchvision(name: str, pretrained: bool, read: Read) -> Network:
     models = _import("torchvision").models
     if name not in models.list_models(module=models):
         raise ValueError(
-            f"`backbone` must be a network of torchvision after 'torchvision/'. Got {name!r}. "
-            "torchvision.models.list_models() lists them."
+            "`backbone` must have a name of torchvision.models.list_models() after 'torchvision/'. "
+            f"Got {name!r} instead."
         )
     layers = _pretrained("torchvision", name, lambda: models.get_model(name, weights="DEFAULT" if pretrained else None))
     read(layers)
@@ -200,7 +200,7 @@ def _pretrained(family: str, name: str, build: Callable[[], nn.Module]) -> nn.Mo
     except Exception as error:  # each version of each library has its own errors
         raise OSError(
             f"The weights of {family}/{name} must be on this machine, or there must be a connection. It raised "
-            f"{type(error).__name__}: {error}. Get a file of the weights, and pass "
+            f"{type(error).__name__}: {str(error).rstrip('.')}. Get a file of the weights, and pass "
             f"backbone=load_network('{family}/{name}', weights=FILE), from skhash.engine."
         ) from error
 

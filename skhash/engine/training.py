@@ -157,9 +157,10 @@ class Trainer:
         device: torch.device,
         augment: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
-        for name, parameter in encoder.backbone.named_parameters():
-            if schedule.factor(name) == 0:
-                parameter.requires_grad_(False)
+        factors = [schedule.factor(name) for name, _ in encoder.backbone.named_parameters()]
+        for factor, parameter in zip(factors, encoder.backbone.parameters(), strict=True):
+            parameter.requires_grad_(parameter.requires_grad and factor > 0)
+        self._is_frozen = bool(factors) and not any(factors)
         self.encoder, self.objective = encoder.to(device), objective.to(device)
         self.X = X
         self.targets: Any = None if targets is None else objective.prepare_targets(targets)
@@ -193,7 +194,7 @@ class Trainer:
         batches = self.objective.batches(self.encoder, self.X, self.n_batches, self.rng)
         self.encoder.train()
         self.objective.train()
-        if not any(parameter.requires_grad for parameter in self.encoder.backbone.parameters()):
+        if self._is_frozen:
             self.encoder.backbone.eval()  # its running statistics are frozen, too
         total: torch.Tensor | float = 0.0
         for indices in batches:

@@ -48,7 +48,15 @@ from skhash.engine.layers import N_MAX_DIRECTIONS
 from skhash.engine.runtime import from_first, gather, n_processes
 from skhash.hashers.deep._checkpoints import FREE, TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
-from skhash.hashers.deep._parameters import CONSTRAINTS, SHARED, SharedParameters, document, list_parameters
+from skhash.hashers.deep._parameters import (
+    CONSTRAINTS,
+    FINE_TUNING,
+    FINE_TUNING_EPOCHS,
+    SHARED,
+    SharedParameters,
+    document,
+    list_parameters,
+)
 from skhash.hashers.deep._starts import compute_activations
 from skhash.hashers.deep._stored import StoredMixin
 from skhash.persistence._checking import qualified_name
@@ -59,9 +67,6 @@ from skhash.persistence._identity import identify
 # Chosen on training samples: for linear hashers by experiments/dropout.py, with a backbone on MNIST and USPS.
 LINEAR_NOISE, NOISE = (3.0, 0.6), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
-#: defaults for a pretrained network that is trained, and fewest and most epochs
-FINE_TUNING = {"n_steps": 1000, "batch_size": 64, "learning_rate": 0.003, "backbone_lr_scale": 0.1}
-FINE_TUNING_EPOCHS = (5, 30)
 #: parameters that decide the weights of the encoder and what is relevant, and stay the same in partial_fit
 FIXED = ("nbits", "backbone", "affinity", "smoothing")
 #: numbers of channels of usual images: gray, RGB, RGBA
@@ -418,6 +423,7 @@ class DeepHasher(StoredMixin, BaseHasher):
     def _rebuild_encoder(self, device: torch.device, training: bool = False) -> Encoder:
         """Encoder with the learned weights; for training also with dropout."""
         options = {"backbone": without_weights(self._architecture["backbone"])}
+        options["pretrained"] = "feature_mean" in self.weights_
         if training:
             options |= {"input_dropout": self.settings_["input_dropout"], "hidden_dropout": self.hidden_dropout}
             options["mixed_precision"] = self.mixed_precision
@@ -520,7 +526,6 @@ class DeepHasher(StoredMixin, BaseHasher):
             "batch_norm": self._batch_norm,
             "n_directions": len(weights.get("backbone.gains", ())) if self.backbone is None else 0,
             "has_offset": "offset" in weights,
-            "pretrained": "feature_mean" in weights,
         }
 
     def _cut(self, nbits: int) -> None:

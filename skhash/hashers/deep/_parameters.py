@@ -78,6 +78,10 @@ SHARED: dict[str, Any] = {
     "random_state": None,
 }
 
+#: defaults for a pretrained network that is trained, and its fewest and most epochs
+FINE_TUNING: dict[str, Any] = {"n_steps": 1000, "batch_size": 64, "learning_rate": 0.001, "backbone_lr_scale": 0.1}
+FINE_TUNING_EPOCHS = (5, 30)
+
 CONSTRAINTS: dict[str, list[Any]] = {
     "backbone": [str, nn.Module, None],
     "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
@@ -118,8 +122,8 @@ learning_rate : float, default=None
 backbone_lr_scale : float or dict, default=None
     Factor of the learning rate for the backbone; 0 freezes the backbone. A dict maps beginnings
     of the names of its parameters to factors: the longest one counts, and 1 where there is none.
-    None uses {pretrained_lr_scale} for a pretrained network and 1 for others. Batch norms of a pretrained
-    network keep their statistics.
+    None uses 1, and less for a pretrained network, see Notes. Batch norms of a pretrained network
+    keep their statistics.
 lr_schedule : "cosine", "constant" or callable, default="cosine"
     Schedule of the learning rate: cosine decay to 0, none, or a function that maps the
     optimizer to a torch scheduler, which is stepped after each batch.
@@ -193,6 +197,9 @@ column, and the weight decay is 5e-4.
 
 {table}
 
+A pretrained network that is trained takes {fine_tuning},
+and between {fewest_fine} and {most_fine} epochs.
+
 To see the epochs of a long fit, ``set_callbacks(ProgressBar())`` with ``sklearn.callback.ProgressBar``, which
 needs rich.
 """.strip()
@@ -238,4 +245,12 @@ def _defaults(cls: Any) -> str:
     rule = "  ".join("=" * width for width in widths)
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     fewest, most = cls._n_epochs_range
-    return DEFAULTS.format(fewest=fewest, most=most, table="\n".join([rule, lines[0], rule, *lines[1:], rule]))
+    *some, last = (f"{name} {value}" for name, value in FINE_TUNING.items())
+    return DEFAULTS.format(
+        fewest=fewest,
+        most=most,
+        table="\n".join([rule, lines[0], rule, *lines[1:], rule]),
+        fine_tuning=f"{', '.join(some)} and {last}",
+        fewest_fine=FINE_TUNING_EPOCHS[0],
+        most_fine=FINE_TUNING_EPOCHS[1],
+    )

@@ -44,13 +44,12 @@ class StoredMixin:
     def _check_weights(self) -> None:
         """Raise ValueError for an architecture or weights of another hasher."""
         architecture = self._architecture
-        backbone, n_directions = architecture.get("backbone"), architecture.get("n_directions")
+        backbone, n_directions, has_offset = (architecture.get(n) for n in ("backbone", "n_directions", "has_offset"))
         nbits: Any = architecture.get("nbits")
         if not is_count(nbits, MAX_NBITS) or nbits < self._nbits:  # a prefix may need all bits
             raise ValueError(f"`nbits` of `_architecture` must be at least {self._nbits}. Got {nbits!r} instead.")
         expected = {"shape": self.input_shape_, "nbits": nbits, "batch_norm": self._batch_norm}
-        chosen = {"backbone": backbone, "n_directions": n_directions}
-        chosen |= {name: architecture.get(name) is True for name in ("has_offset", "pretrained")}
+        chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": has_offset is True}
         lengths = (*architecture["shape"], architecture["nbits"])
         if architecture != expected | chosen or not all(type(length) is int for length in lengths):
             raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")

