@@ -49,6 +49,7 @@ _SUBMODULES = (
     "datasets",
     "displays",
     "exceptions",
+    "features",
     "metrics",
     "neighbors",
     "persistence",

@@ -48,6 +48,7 @@ PARTS = [
         "callbacks",
         "datasets",
         "comparison",
+        "features",
         "cli",
         "__main__",
     ),

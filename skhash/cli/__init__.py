@@ -153,9 +153,9 @@ def _compare(options: "argparse.Namespace") -> int:
     check(options)
     if options.out:
         import_jinja2()
-    with LiveLine(sys.stderr) as live:
+    with _pictures_as_files(options) as datasets, LiveLine(sys.stderr) as live:
         results, _ = compare(
-            options.datasets,
+            datasets,
             task=options.task,
             protocol=options.protocol,
             methods=options.methods,
@@ -187,6 +187,21 @@ def _compare(options: "argparse.Namespace") -> int:
     if n_failed:
         print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=sys.stderr)
     return 1 if n_failed else 0
+
+
+@contextmanager
+def _pictures_as_files(options: "argparse.Namespace") -> "Iterator[list[str]]":
+    """Context manager of the data sets, with files of features in place of pictures."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from skhash.cli._pictures import are_pictures, as_files
+
+    if not any(map(are_pictures, options.datasets)):
+        yield options.datasets
+        return
+    with TemporaryDirectory() as folder:
+        yield as_files(options.datasets, options, Path(folder))
 
 
 def _report(options: "argparse.Namespace") -> int:

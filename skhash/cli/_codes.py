@@ -1,6 +1,7 @@
 """The commands ``skhash encode``, ``skhash search`` and ``skhash export``."""
 
 import argparse
+import csv
 import io
 import zipfile
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from skhash import stores
 from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._estimators import find_hasher, hasher_input, item_factors, packed_codes
 from skhash._libraries import library
+from skhash.cli._pictures import are_pictures, open_for
 from skhash.cli._samples import (
     READ_BATCH,
     Items,
@@ -59,8 +61,7 @@ def encode(options: argparse.Namespace) -> int:
     """Encode a file."""
     if not options.out.endswith(".npz"):
         raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
-    samples = open_samples(options.data, options.column)
-    model = _load_hasher(options.model)
+    model, samples = open_for(_load_hasher(options.model), options.data, options)
     hasher = find_hasher(model)
 
     def batches(size: int) -> Iterator[Any]:
@@ -79,6 +80,10 @@ def encode(options: argparse.Namespace) -> int:
         arrays = {"codes": content[:, :n_bytes], "nbits": np.array(nbits)}
         if width > n_bytes:
             arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
+        if samples.names is not None:
+            arrays["paths"] = np.array(samples.names)
+            if (y := samples.targets()) is not None:
+                arrays["labels"] = y
         _write_codes(options.out, arrays)
         del content, arrays  # Windows does not remove a mapped file
         records.discard()
@@ -125,41 +130,47 @@ def search(options: argparse.Namespace) -> int:
         if not options.out.endswith((".csv", ".npz")):
             raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
         check_writable(options.out)
-    queries = open_samples(options.queries, options.column)
-    index = _open_index(options, queries)
+    is_index, _ = _saved_index(options.model)
+    model = None if is_index else load(options.model)
+    inner, queries = open_for(model, options.queries, options)
+    index, names = _open_index(options, queries, model, inner)
     k = _k(index, options)
     with errors_of(options.queries):
         found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {options.queries}")]
     distances, ids = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    print(_table(distances, ids))
+    print(_table(distances, ids, queries.names, names))
     print(f"In parentheses: {_meaning(index)}.")
     if options.out is not None:
-        _write_neighbors(options.out, distances, ids)
+        _write_neighbors(options.out, distances, ids, names)
         print(f"\nFile: {options.out}")
     return 0
 
 
-def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbors:
-    """The index of a file, or one of the items in DATA."""
+def _open_index(
+    options: argparse.Namespace, queries: Samples, model: Any, inner: Any
+) -> tuple[HammingNeighbors, list[str] | None]:
+    """The index of a file, or one of the items in DATA, and the names of the items if they are pictures."""
     is_index, saved_rerank = _saved_index(options.model)
     if is_index and options.data is not None:
         raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
     if not is_index and options.data is None:
         raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")
-    has_codes = is_index or (options.column is None and is_codes(options.data))
-    vectors = None
+    has_codes = is_index or (options.column is None and not are_pictures(options.data) and is_codes(options.data))
+    vectors, names = None, None
     if options.rerank is not None or saved_rerank:
         vectors = _original_vectors(options, has_codes)
     elif options.vectors is not None:
         raise ValueError(f"--vectors must be used with --rerank. Got {options.vectors}.")
-    loaded = load(options.model, vectors=vectors if saved_rerank else None)
-    index = loaded if is_index else HammingNeighbors(FrozenEstimator(loaded))
+    if is_index:
+        index = load(options.model, vectors=vectors if saved_rerank else None)
+    else:
+        index = HammingNeighbors(FrozenEstimator(inner))
     given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
     index.set_params(**{name: value for name, value in given.items() if value is not None})
     _check_stages(index, options)
     query = next(queries.batches(1))
     if not is_index:
-        _fill(index, loaded, options, query, has_codes)
+        names = _fill(index, model, inner, options, query, has_codes)
     if vectors is not None:
         shape = (index.n_samples_fit_, *query.shape[1:])
         if vectors.shape != shape:
@@ -168,7 +179,7 @@ def _open_index(options: argparse.Namespace, queries: Samples) -> HammingNeighbo
                 f"Got {vectors.shape} in {options.vectors or options.data} instead."
             )
         index.vectors_ = checked_vectors(vectors, len(vectors))
-    return index
+    return index, names
 
 
 def _saved_index(path: str) -> tuple[bool, bool]:
@@ -212,10 +223,15 @@ def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
 
 
 def _fill(
-    index: HammingNeighbors, hasher: Any, options: argparse.Namespace, query: npt.NDArray[Any], has_codes: bool
-) -> None:
-    """Fit an index to the items in DATA."""
-    (codes, nbits, ids), factors = _items(hasher, options, has_codes)
+    index: HammingNeighbors,
+    model: Any,
+    hasher: Any,
+    options: argparse.Namespace,
+    query: npt.NDArray[Any],
+    has_codes: bool,
+) -> list[str] | None:
+    """Fit an index to the items in DATA, and return the names of pictures."""
+    (codes, nbits, ids), factors, names = _items(model, options, has_codes)
     check_same_nbits(nbits, int(find_hasher(hasher)._n_features_out), options.data, options.model)
     with errors_of(options.queries):
         index.fit(query)  # sets the features; the codes of DATA then replace this one item
@@ -227,31 +243,36 @@ def _fill(
         )
     index.codes_, index.ids_, index.n_samples_fit_ = item_words(codes), ids, len(ids)
     index.factors_ = factors
+    return names
 
 
-def _items(hasher: Any, options: argparse.Namespace, has_codes: bool) -> Items:
-    """Codes and factors of the items."""
+def _items(model: Any, options: argparse.Namespace, has_codes: bool) -> Items:
+    """Codes, factors and names of the items."""
     if has_codes:
         items = read_codes(options.data)
         if not len(items.stored.codes):
             raise InvalidFileError(options.data, "has no codes.")
         return items
     codes, factors = [], []
-    for batch in in_batches(open_samples(options.data, options.column), f"Encoding {options.data}"):
+    hasher, samples = open_for(model, options.data, options)
+    for batch in in_batches(samples, f"Encoding {options.data}"):
         with errors_of(options.data):
             codes.append(packed_codes(hasher, batch)[0])
             factors.append(item_factors(hasher, batch))
     stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), None)
-    return Items(stored, None if factors[0] is None else np.concatenate(factors))
+    return Items(stored, None if factors[0] is None else np.concatenate(factors), samples.names)
 
 
-def _table(distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> str:
-    """The first items of the first queries, one line per query."""
+def _table(
+    distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64], queries: list[str] | None, items: list[str] | None
+) -> str:
+    """The first items of the first queries, one line per query; pictures by their names."""
     k = min(ids.shape[1], _SHOWN)
     lines = [["query", *(f"item {rank + 1}" for rank in range(k))]]
     for query in range(min(len(ids), _SHOWN)):
         pairs = zip(ids[query, :k], distances[query, :k], strict=True)
-        lines.append([str(query), *(f"{item} ({distance:.4g})" for item, distance in pairs)])
+        name = str(query) if queries is None else queries[query]
+        lines.append([name, *(f"{items[item] if items else item} ({distance:.4g})" for item, distance in pairs)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ["  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     n_more = len(ids) - _SHOWN
@@ -269,17 +290,21 @@ def _meaning(index: HammingNeighbors) -> str:
     return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
 
 
-def _write_neighbors(path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64]) -> None:
-    """Write all results."""
+def _write_neighbors(
+    path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64], names: list[str] | None
+) -> None:
+    """Write all results, with the names of items that are pictures."""
     with write_atomically(path) as file:
         if path.endswith(".npz"):
-            np.savez(file, distances=distances, ids=ids)
+            arrays = {"distances": distances, "ids": ids}
+            np.savez(file, **(arrays if names is None else arrays | {"paths": np.array(names)[ids]}))
             return
-        text = io.TextIOWrapper(file, "ascii", newline="", write_through=True)
-        text.write("query,rank,id,distance\n")
+        text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(["query", "rank", "id", "distance", *([] if names is None else ["path"])])
         for query, (line, items) in enumerate(zip(distances.tolist(), ids.tolist(), strict=True)):
             for rank, (distance, item) in enumerate(zip(line, items, strict=True)):
-                text.write(f"{query},{rank + 1},{item},{distance!r}\n")
+                table.writerow([query, rank + 1, item, repr(distance), *([] if names is None else [names[item]])])
         text.detach()
 
 
@@ -295,7 +320,7 @@ def export(options: argparse.Namespace) -> int:
             "--out must be the address of a database with --to pgvector, such as postgresql://user@host/name. "
             f"Got {options.out} instead."
         )
-    stored, factors = read_codes(options.codes)
+    stored, factors, _ = read_codes(options.codes)
     more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
     if options.to in _WITH_TABLES:
         _to_table(options.to, stored.codes, options.out, "codes" if options.table is None else options.table, more)

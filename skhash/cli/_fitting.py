@@ -17,7 +17,8 @@ from skhash._validation import with_nearest
 from skhash.affinity import resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.base import BaseHasher
-from skhash.cli._samples import errors_of, open_samples
+from skhash.cli._pictures import learn_from
+from skhash.cli._samples import errors_of
 from skhash.comparison import make_hasher
 from skhash.comparison.progress import FitWatcher
 from skhash.comparison.tuning import divide_samples
@@ -33,12 +34,14 @@ def fit(options: argparse.Namespace) -> int:
     hasher = make_hasher(options.method, options.bits, options.seed, "auto")
     hasher.set_params(**_parameters(options, hasher))._validate_params()
     check_writable(options.out)
-    samples = open_samples(options.data, options.column, options.labels)
+    first, samples = learn_from(options.data, options)
     X, y = samples.array(), samples.targets()
+    if first is not None and options.scale:
+        raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
     if y is None and hasher.__sklearn_tags__().target_tags.required:
         raise ValueError(
             f"--method {options.method} must have labels to learn from. Got none in {options.data}: write X and y into "
-            "an .npz file, or name a column of a Parquet file by --labels."
+            "an .npz file, name a column of a Parquet file by --labels, or put pictures into a folder for each class."
         )
     name = f"{options.method}, {options.bits} bits"
     with errors_of(options.data):
@@ -53,7 +56,7 @@ def fit(options: argparse.Namespace) -> int:
         start = time.perf_counter()
         model = _fit(hasher, X_learned, y_learned, options.scale, name)
         seconds = time.perf_counter() - start
-        save(model, options.out)
+        save(model if first is None else make_pipeline(first, model), options.out)
         print(f"{name}, fitted to {len(learned):,} samples in {seconds:.1f} s: {options.out}")
         if options.held_out:
             print(_score(model, X_learned, y_learned, X[held_out], y_held_out))

@@ -14,7 +14,7 @@ _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 EXPORTS = ("faiss", "usearch", "lancedb", "pgvector", "sqlite-vec", "duckdb", "parquet", "ubinary", "binary")
 _DATA = (
     "name of a data set, or samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists or "
-    "tensors"
+    "tensors; or pictures: a folder, a CSV file with columns path and label, or one picture"
 )
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
@@ -128,6 +128,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="save each fitted hasher in FOLDER/models, for skhash encode and search",
     )
     job.add_argument("--fresh", action="store_true", help="discard the results of an earlier run in FOLDER")
+    _add_pictures(job, has_model=False)
 
 
 def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -163,6 +164,32 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     _add_column(job)
     job.add_argument("--labels", metavar="NAME", help="column of a Parquet file that holds the labels (default y)")
+    _add_pictures(job, has_model=False)
+
+
+def _add_pictures(job: "_Parser", has_model: bool) -> None:
+    """Add the options of pictures; those of the network belong to MODEL."""
+    group = job.add_argument_group("pictures")
+    if not has_model:
+        group.add_argument(
+            "--backbone",
+            default="efficientnet-lite0",
+            metavar="NAME",
+            help="pretrained network that turns pictures into features: efficientnet-lite0 (default), timm/NAME or "
+            "torchvision/NAME",
+        )
+        group.add_argument(
+            "--size", type=_count, metavar="N", help="height and width in pixels (default: those of the pretraining)"
+        )
+    group.add_argument(
+        "--broken",
+        choices=["skip", "raise"],
+        default="skip",
+        help="leave out pictures that cannot be read, and name them (default), or stop",
+    )
+    group.add_argument(
+        "--features", metavar="FOLDER", help="keep the features of the pictures there, so that each is computed once"
+    )
 
 
 def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -175,6 +202,7 @@ def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("data", metavar="DATA", help=_DATA)
     job.add_argument("--out", metavar="CODES", required=True, help="an .npz file with codes and nbits, to write")
     _add_column(job)
+    _add_pictures(job, has_model=True)
 
 
 def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -219,6 +247,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, to write")
     _add_column(job)
+    _add_pictures(job, has_model=True)
 
 
 def _add_export(commands: "argparse._SubParsersAction[_Parser]") -> None:

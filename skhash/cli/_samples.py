@@ -35,6 +35,7 @@ class Samples:
     batches: Callable[[int], Iterator[npt.NDArray[Any]]]  # by the size of a batch, of shape (n_batch, n_features, ...)
     mapped: npt.NDArray[Any] | None = None  # all samples, if they are mapped or in memory
     targets: Callable[[], Any] = lambda: None  # returns the labels of all samples, or None
+    names: list[str] | None = None  # of pictures: their paths in the folder
 
     def array(self) -> npt.NDArray[Any]:
         """All samples: those of an .npy file are mapped, others are read."""
@@ -42,10 +43,11 @@ class Samples:
 
 
 class Items(NamedTuple):
-    """Codes of a file, and the factors that some hashers store with them."""
+    """Codes of a file, and what may be stored with them."""
 
     stored: StoredCodes
-    factors: npt.NDArray[Any] | None  # float32 of shape (n, 2)
+    factors: npt.NDArray[Any] | None = None  # float32 of shape (n, 2)
+    names: list[str] | None = None  # of pictures
 
 
 @contextmanager
@@ -71,12 +73,13 @@ def read_codes(path: str) -> Items:
     """Codes from ``skhash encode`` or a Parquet file."""
     _check_exists(path)
     if Path(path).suffix == ".parquet":
-        return Items(from_parquet(path), None)
+        return Items(from_parquet(path))
     if Path(path).suffix != ".npz":
         raise ValueError(f"Files of codes must be .npz or .parquet. Got {path} instead. Write one with skhash encode.")
     how = "Write it with skhash encode."
-    arrays = read_npz(path, ("codes", "nbits", "factors"), "arrays named codes and nbits", how)
-    nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")
+    known = ("codes", "nbits", "factors", "paths", "labels")
+    arrays = read_npz(path, known, "arrays named codes and nbits", how, unread=("labels",))
+    nbits, factors, names = arrays.get("nbits", np.empty(0)), arrays.get("factors"), arrays.get("paths")
     try:
         if nbits.shape != ():
             raise ValueError(f"`nbits` must be an int. {how}")
@@ -86,9 +89,11 @@ def read_codes(path: str) -> Items:
                 raise ValueError(f"`factors` must be float32 of shape ({len(stored.codes)}, 2). {how}")
             if not np.isfinite(factors).all():
                 raise ValueError(f"`factors` must be finite. {how}")
+        if names is not None and (names.shape != (len(stored.codes),) or names.dtype.kind != "U"):
+            raise ValueError(f"`paths` must be text of shape ({len(stored.codes)},). {how}")
     except (ValueError, TypeError) as error:
         raise InvalidFileError(path, f"has no codes: {error}") from error
-    return Items(stored, factors)
+    return Items(stored, factors, None if names is None else names.tolist())
 
 
 def is_codes(path: str) -> bool:

@@ -1,5 +1,6 @@
 """Images of a folder as a torch Dataset that reads each file when it is indexed."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,12 +31,35 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
     Images are upright by their EXIF orientation, white where they are transparent, and cropped to a square.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], names: Sequence[str], size: int) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], names: Sequence[str], size: int, targets: npt.NDArray[Any] | None = None
+    ) -> None:
         library("PIL.Image", "pillow", "images of a folder")  # raises ImportError with the remedy
-        self.folder, self.names, self.size = os.fspath(folder), list(names), size
+        self.folder, self.names, self.size, self.targets = os.fspath(folder), list(names), size, targets
+        self.skipped: list[str] = []
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths of the images."""
+        return [os.path.join(self.folder, name) for name in self.names]
+
+    def part(self, indices: "slice | Sequence[int]") -> "ImageFiles":
+        """Some of the images."""
+        chosen = range(len(self))[indices] if isinstance(indices, slice) else indices
+        targets = None if self.targets is None else self.targets[list(chosen)]
+        return ImageFiles(self.folder, [self.names[i] for i in chosen], self.size, targets)
+
+    def file_keys(self) -> list[bytes]:
+        """Keys of 32 bytes, one per image: they change if the file, its place or the size of images changes."""
+        keys = []
+        for path in self.paths:
+            state = os.stat(path)
+            text = f"{os.path.realpath(path)}\0{state.st_size}\0{state.st_mtime_ns}\0{self.size}"
+            keys.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest())
+        return keys
 
     def __getitem__(self, index: int) -> npt.NDArray[np.uint8]:
         """Image as uint8 array of shape (3, size, size)."""

@@ -71,7 +71,7 @@ class DatasetArray:
         ValueError
             If the dataset has no targets.
         """
-        if hasattr(self.dataset, "targets"):
+        if getattr(self.dataset, "targets", None) is not None:
             return self.dataset.targets
         if not len(self):
             return np.empty(0)  # callers that need samples raise an error

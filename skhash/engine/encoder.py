@@ -14,7 +14,7 @@ from skhash._validation import FAR, evenly_spaced
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor
 from skhash.engine.layers import N_MAX_SAMPLES, Dropout, Smoothing
-from skhash.engine.networks import declared_statistics, is_pretrained
+from skhash.engine.networks import check_range, declared_statistics, is_pretrained
 
 N_MAX_IMAGES = 200  # from which the mean of the outputs of a pretrained backbone is computed
 N_IMAGES = 50  # at once
@@ -251,7 +251,7 @@ class Encoder(nn.Module):
         if self._declared is None:
             self._set_moments_of(X)
         else:
-            self._check_range(X)
+            check_range(self.read(X, evenly_spaced(len(X), N_MAX_IMAGES)))
             mean, std = (torch.tensor(values).reshape(self.mean.shape) for values in self._declared)
             self.mean.copy_(mean)
             self.scale.copy_(std)
@@ -276,16 +276,6 @@ class Encoder(nn.Module):
         outputs = torch.cat([self.eval().features(self.read(X, part)) for part in parts])
         self.feature_mean, self.feature_scale = outputs.mean(0), (outputs - outputs.mean(0)).square().mean().sqrt()
         self.train(was_training)
-
-    def _check_range(self, X: Any) -> None:
-        """Raise ValueError for images that are not in [0, 1]."""
-        samples = self.read(X, evenly_spaced(len(X), N_MAX_IMAGES))
-        low, high = samples.min().item(), samples.max().item()
-        if low < -0.01 or high > 1.01:
-            raise ValueError(
-                "`X` must have bytes, or values in [0, 1], for a backbone that declares the statistics of its input. "
-                f"Got values from {low:.3g} to {high:.3g} instead. Leave the normalization of the images to the hasher."
-            )
 
     def _set_moments(self, mean: torch.Tensor, scale: float) -> None:
         self.mean.copy_(mean)

@@ -110,6 +110,16 @@ def declared_statistics(module: nn.Module) -> tuple[Any, Any] | None:
     return None if mean is None or std is None else (mean, std)
 
 
+def check_range(images: torch.Tensor) -> None:
+    """Raise ValueError for images that are not in [0, 1], before they get the statistics of a pretraining."""
+    low, high = images.min().item(), images.max().item()
+    if low < -0.01 or high > 1.01:
+        raise ValueError(
+            "`X` must have bytes, or values in [0, 1], for a network that declares the statistics of its input. "
+            f"Got values from {low:.3g} to {high:.3g} instead. Leave the normalization of the images to skhash."
+        )
+
+
 def is_trained(module: _BatchNorm) -> bool:
     """Whether a batch norm has statistics of samples, and not the values of a new one."""
     mean, variance = module.running_mean, module.running_var

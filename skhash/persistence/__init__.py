@@ -6,8 +6,8 @@ metadata under the key "skhash":
     {"format": 1, "version": "0.1.0", "class": "ITQHasher", "nbits": 32, "bit_order": "big",
      "params": {name: value}, "fitted": {name: value}, "sha256": checksum}
 
-A Pipeline of a StandardScaler and a hasher has the JSON of the hasher, and "scaler" with "params" and
-"fitted" of the scaler, and "names" of the two steps.
+A Pipeline has the JSON of its hasher, and "scaler" (a StandardScaler) or "features" (PretrainedFeatures) with "params"
+and "fitted" of the first step, and "names" of the two steps.
 
 What JSON lacks is an object with a key that begins with "$":
 
@@ -31,13 +31,14 @@ from skhash.exceptions import InvalidFileError
 from skhash.persistence._checking import errors_name, qualified_name, short
 from skhash.persistence._format import Decoder, Encoder, read_file, write_file
 from skhash.persistence._hashers import (
+    FIRST_STEPS,
     HEADER,
     check_hasher,
     decode_hasher,
     encode_hasher,
-    encode_scaled,
+    encode_pipeline,
     is_hasher,
-    is_scaled,
+    is_pipeline,
     warn_of_resets,
 )
 from skhash.persistence._indexes import (
@@ -76,13 +77,14 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
     not saved, because they are kept by reference, and neither is a pipeline: pass both to
     :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors.
 
-    A Pipeline of a StandardScaler and a hasher is saved, too. For other pipelines, and for hasher
-    classes of your own, use skops or joblib.
+    A Pipeline of a StandardScaler and a hasher is saved, too, and one of PretrainedFeatures with a
+    network that has a name, which is loaded by this name again; its weights are compared. For other
+    pipelines, and for hasher classes of your own, use skops or joblib.
 
     Parameters
     ----------
     hasher : BaseHasher, Pipeline or HammingNeighbors
-        A fitted hasher or index of skhash, or a Pipeline of a StandardScaler and such a hasher.
+        A fitted hasher or index of skhash, or such a Pipeline.
     path : path-like
         The file, usually ``*.safetensors``. An existing file is replaced.
 
@@ -114,16 +116,16 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
     True
     """
     estimator: Any = hasher
-    inner = estimator.steps[-1][1] if is_scaled(estimator) else estimator
+    inner = estimator.steps[-1][1] if is_pipeline(estimator) else estimator
     if not is_index(estimator) and not is_hasher(inner):
-        remedy = "use skops or joblib for other classes, and for pipelines other than a StandardScaler and a hasher"
+        remedy = "use skops or joblib for other classes, and for other pipelines"
         remedy = "save its `estimator`" if isinstance(estimator, FrozenEstimator) else remedy
         raise TypeError(
             f"`hasher` must be one of {', '.join((*HASHERS, *INDEXES))} to be saved in {path}. Got a "
             f"{qualified_name(estimator)} instead; {remedy}."
         )
     check_is_fitted(estimator)
-    encode = encode_index if is_index(estimator) else encode_hasher if inner is estimator else encode_scaled
+    encode = encode_index if is_index(estimator) else encode_hasher if inner is estimator else encode_pipeline
     encoder = Encoder(path)
     header = {"class": type(inner).__name__, "nbits": inner._nbits, "bit_order": "big", **encode(estimator, encoder)}
     try:  # what `load` would refuse
@@ -175,7 +177,7 @@ def load(
     Returns
     -------
     BaseHasher, Pipeline or HammingNeighbors
-        The fitted hasher, Pipeline of a scaler and a hasher, or index. Functions and generators
+        The fitted hasher, Pipeline or index. Functions and generators
         that served training are reset to the default of their parameter, and `checkpoint` to None,
         so that a fit writes nowhere; all with a warning.
 
@@ -237,7 +239,8 @@ def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> bool:
             path, f"must hold one of {', '.join((*HASHERS, *INDEXES))}. Got {short(repr(kind))} instead."
         )
     required = HEADER | (INDEX_HEADER if kind in INDEXES else set())
-    if header.keys() - {"scaler"} != required or (kind in INDEXES and "scaler" in header):
+    steps = header.keys() & FIRST_STEPS.keys()
+    if header.keys() - steps != required or len(steps) > (kind in HASHERS):
         raise InvalidFileError(path, f"must have the keys {sorted(required)}. Got {short(sorted(header))} instead.")
     if header["bit_order"] != "big":
         raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

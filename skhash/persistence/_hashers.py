@@ -26,13 +26,22 @@ from skhash.registry import HASHERS
 HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted", "sha256"})
 #: a parameter that names a folder of the machine that wrote the file; a fit would write there
 FOLDER = "checkpoint"
-#: fitted attributes of a scaler, and what they may hold
-_SCALER_HINTS: dict[str, Any] = {
-    "n_features_in_": int,
-    "n_samples_seen_": float,
-    "mean_": Annotated[Any, Array("n_features")] | None,
-    "var_": Annotated[Any, Array("n_features", minimum=0)] | None,
-    "scale_": Annotated[Any, Array("n_features", minimum=0)] | None,
+#: first steps of the pipelines that are saved, by their key in the JSON
+FIRST_STEPS = {
+    "scaler": "sklearn.preprocessing._data.StandardScaler",
+    "features": "skhash.features.PretrainedFeatures",
+}
+_NOT_SAVED = {"cache"}  # a folder of the machine that wrote the file
+#: fitted attributes of the first steps, and what they may hold
+_HINTS: dict[str, dict[str, Any]] = {
+    "features": {"digest_": str, "input_shape_": tuple},
+    "scaler": {
+        "n_features_in_": int,
+        "n_samples_seen_": float,
+        "mean_": Annotated[Any, Array("n_features")] | None,
+        "var_": Annotated[Any, Array("n_features", minimum=0)] | None,
+        "scale_": Annotated[Any, Array("n_features", minimum=0)] | None,
+    },
 }
 
 
@@ -41,13 +50,11 @@ def is_hasher(value: Any) -> bool:
     return HASHERS.get(type(value).__name__) == qualified_name(type(value))
 
 
-def is_scaled(value: Any) -> bool:
-    """Whether an object is a Pipeline of a StandardScaler and a hasher."""
+def is_pipeline(value: Any) -> bool:
+    """Whether an object is a Pipeline of a StandardScaler or PretrainedFeatures, and a hasher."""
     if qualified_name(type(value)) != "sklearn.pipeline.Pipeline" or len(value.steps) != 2:
         return False
-    from sklearn.preprocessing import StandardScaler
-
-    return type(value.steps[0][1]) is StandardScaler and is_hasher(value.steps[1][1])
+    return qualified_name(type(value.steps[0][1])) in FIRST_STEPS.values() and is_hasher(value.steps[1][1])
 
 
 def encode_hasher(hasher: Any, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
@@ -68,39 +75,40 @@ def _encode_param(name: str, value: Any, encoder: Encoder, prefix: str) -> Any:
     return encoder.encode(None if name == FOLDER else value, prefix + name)
 
 
-def encode_scaled(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
-    """JSON of a Pipeline of a scaler and a hasher: that of the hasher, with the scaler and the names of both steps."""
-    (name, scaler), (hasher_name, hasher) = pipeline.steps
-    _check_scaler(scaler, hasher)
-    fitted = {
-        name: vars(scaler)[name] for name in (*_SCALER_HINTS, "feature_names_in_", OUTPUT) if name in vars(scaler)
-    }
+def encode_pipeline(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
+    """JSON of a Pipeline: that of the hasher, with the first step and the names of both steps."""
+    (name, first), (hasher_name, hasher) = pipeline.steps
+    key = next(key for key, kind in FIRST_STEPS.items() if kind == qualified_name(type(first)))
+    _check_first(key, first, hasher)
+    fitted = {name: vars(first)[name] for name in (*_HINTS[key], "feature_names_in_", OUTPUT) if name in vars(first)}
+    params = first.get_params() | dict.fromkeys(_NOT_SAVED & first.get_params().keys())
     saved = {
         "names": [name, hasher_name],
-        "params": {name: encoder.encode(value, f"scaler.{name}") for name, value in scaler.get_params().items()},
-        "fitted": {name: encoder.encode(value, f"scaler.{name}") for name, value in fitted.items()},
+        "params": {name: encoder.encode(value, f"{key}.{name}") for name, value in params.items()},
+        "fitted": {name: encoder.encode(value, f"{key}.{name}") for name, value in fitted.items()},
     }
-    return encode_hasher(hasher, encoder) | {"scaler": saved}
+    return encode_hasher(hasher, encoder) | {key: saved}
 
 
 def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
-    """Checked hasher from the JSON of a file, or a Pipeline of a scaler and a hasher."""
+    """Checked hasher from the JSON of a file, or a Pipeline that ends in one."""
     hasher = _build(header, decoder, device)
     check_hasher(hasher)
     _check_activations(hasher)
-    if "scaler" not in header:
+    key = next((key for key in FIRST_STEPS if key in header), None)
+    if key is None:
         return hasher
     from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import StandardScaler
 
-    saved = decoder.decode(header["scaler"])
-    scaler = StandardScaler(**saved["params"])
-    scaler._validate_params()
-    if unknown := set(saved["fitted"]) - {*_SCALER_HINTS, "feature_names_in_", OUTPUT}:
-        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted StandardScaler.")
-    vars(scaler).update(saved["fitted"])
-    _check_scaler(scaler, hasher)
-    pipeline = Pipeline(list(zip(saved["names"], (scaler, hasher), strict=True)))
+    module, _, name = FIRST_STEPS[key].rpartition(".")
+    saved = decoder.decode(header[key])
+    first = getattr(import_module(module), name)(**saved["params"])
+    first._validate_params()
+    if unknown := set(saved["fitted"]) - {*_HINTS[key], "feature_names_in_", OUTPUT}:
+        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {name}.")
+    vars(first).update(saved["fitted"])
+    _check_first(key, first, hasher)
+    pipeline = Pipeline(list(zip(saved["names"], (first, hasher), strict=True)))
     pipeline._validate_steps()
     return pipeline
 
@@ -161,10 +169,24 @@ def _check_activations(hasher: Any) -> None:
         Array("1 nbits").check("project", activations, {"nbits": hasher._nbits})
 
 
+def _check_first(key: str, first: Any, hasher: Any) -> None:
+    """Raise ValueError unless the first step of a Pipeline suits the hasher."""
+    if key == "scaler":
+        _check_scaler(first, hasher)
+        return
+    if not isinstance(first.network, str):
+        raise ValueError("`network` must be the name of a network in a file. Got a module instead. Use joblib.")
+    shape, digest = first.input_shape_, first.digest_
+    is_shape = type(shape) is tuple and len(shape) == 3 and all(is_count(n, MAX_FEATURES) for n in shape)
+    require(is_shape, "input_shape_", "a tuple of three ints", shape)
+    require(type(digest) is str and len(digest) == 64, "digest_", "a SHA-256", digest)
+    check_names_and_output(first)
+
+
 def _check_scaler(scaler: Any, hasher: Any) -> None:
     """Raise ValueError unless a fitted scaler has the number of features of the hasher, and finite numbers."""
     n_features = getattr(hasher, "n_features_in_", 0)  # 0 for images, which no scaler takes
-    for name, hint in _SCALER_HINTS.items():
+    for name, hint in _HINTS["scaler"].items():
         check_value(name, getattr(scaler, name, None), hint, {"n_features": n_features})
     if scaler.n_features_in_ != n_features:
         raise ValueError(f"`n_features_in_` must be that of the hasher, {n_features}. Got {scaler.n_features_in_}.")

@@ -1,5 +1,6 @@
 """Activations of samples, and initial weights from ITQ."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.engine import Encoder, full_precision
 from skhash.hashers.shallow._linear import principal_map, quantizing_rotation
 
+N_VALUES = 2**23  # of the samples that are encoded at once; the layers of a network need some hundred bytes for each
+
 
 @torch.no_grad()
 def compute_activations(
@@ -19,8 +22,9 @@ def compute_activations(
 ) -> Any:
     """Activations of shape (n_samples, nbits), batch by batch, of the encoder or of a `function` of each batch."""
     encoder.eval()
+    n_at_once = min(ENCODE_BATCH_SIZE, max(1, N_VALUES // math.prod(X.shape[1:])))
     with full_precision(encoder.mean.device):
-        parts = [(function or encoder)(encoder.read(X, batch)) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)]
+        parts = [(function or encoder)(encoder.read(X, batch)) for batch in gen_batches(len(X), n_at_once)]
     return torch.cat(parts).cpu().numpy()
 
 

@@ -1,0 +1,291 @@
+"""Features of images from a pretrained network that is not trained, computed once."""
+
+import hashlib
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+from torch.utils.data import Dataset
+
+from skhash._compat import Interval, fit_context
+from skhash.engine import DatasetArray, full_precision, output_width, own_settings, resolve_device, seeded
+from skhash.engine.backbones import build_backbone
+from skhash.engine.data import batch_tensor
+from skhash.engine.networks import check_range, declared_statistics
+
+Features = npt.NDArray[np.float32]
+
+
+class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Features of images: the outputs of a pretrained network, which is not trained.
+
+    It is the first step of a Pipeline whose other steps learn from vectors. With a folder as
+    `cache`, the features of each file are computed once.
+
+    Parameters
+    ----------
+    network : str or torch.nn.Module, default="efficientnet-lite0"
+        A name for :func:`skhash.engine.load_network`, or a module that maps images to features of
+        shape (n, width).
+    cache : path-like, default=None
+        Folder that keeps the features of images of :func:`skhash.datasets.load_images`, by network,
+        weights and size, and by the path, the size and the time of each file. A run that was
+        stopped goes on where it stopped, and a file that has changed is computed again.
+    batch_size : int, default=64
+        Number of images at once.
+    device : str, default="auto"
+        "cpu", "cuda", "cuda:1", ...; "auto" uses a CUDA device if there is one.
+    verbose : bool, default=False
+        Whether to write the number of images done and the time left to stderr.
+
+    Attributes
+    ----------
+    digest_ : str
+        SHA-256 of the weights of the network.
+    input_shape_ : tuple of int
+        Shape of the images of :meth:`fit`.
+
+    See Also
+    --------
+    skhash.datasets.load_images : Images of a folder.
+
+    Notes
+    -----
+    Networks by name get images with the statistics of their pretraining. A module that does not declare
+    them, see :class:`skhash.engine.Network`, gets values in [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skhash import ITQHasher
+    >>> from skhash.features import PretrainedFeatures
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 3, 8, 8), dtype=np.uint8)
+    >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 16))
+    >>> hasher = make_pipeline(
+    ...     PretrainedFeatures(network), ITQHasher(8, random_state=0)
+    ... ).fit(images)
+    >>> hasher.transform(images).shape
+    (20, 8)
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "network": [str, nn.Module],
+        "cache": [str, os.PathLike, None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str, torch.device],
+        "verbose": ["boolean"],
+    }
+
+    digest_: str
+    input_shape_: tuple[int, ...]
+
+    def __init__(
+        self,
+        network: str | nn.Module = "efficientnet-lite0",
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        batch_size: int = 64,
+        device: str | torch.device = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.network = network
+        self.cache = cache
+        self.batch_size = batch_size
+        self.device = device
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Load the network. Nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, 3, height, width), or torch Dataset
+            Images: bytes, or values in [0, 1].
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The transformer.
+        """
+        self.input_shape_ = tuple(_as_images(X).shape[1:])
+        for name in ("_module", "_n_features_out", "digest_"):
+            self.__dict__.pop(name, None)
+        self.digest_ = digest_of(self._module)
+        return self
+
+    def transform(self, X: Any) -> Features:
+        """Features of images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, 3, height, width), or torch Dataset
+            Images: bytes, or values in [0, 1].
+
+        Returns
+        -------
+        ndarray of shape (n_samples, width), float32
+            The features.
+
+        Raises
+        ------
+        ValueError
+            If `X` has no images, or values that are not in [0, 1].
+        InvalidFileError
+            If the file of an image is damaged.
+        """
+        check_is_fitted(self)
+        images = _as_images(X)
+        if images.shape[1:] != self.input_shape_:
+            raise ValueError(f"`X` must have images of shape {self.input_shape_}. Got {images.shape[1:]} instead.")
+        cache = None if self.cache is None else _Cache(self.cache, X, self.digest_, self._n_features_out)
+        missing = np.arange(len(images)) if cache is None else cache.missing
+        parts = gen_batches(len(missing), int(self.batch_size)) if len(missing) else ()
+        computed: list[Features] = []
+        with own_settings(), self._progress(len(missing)) as show, _appending(cache) as append:
+            for part in parts:
+                features = self._features(images, missing[part])
+                if append is not None:
+                    append(features, missing[part])
+                computed.append(features)
+                show(part.stop)
+        new = np.concatenate(computed) if computed else np.empty((0, self._n_features_out), np.float32)
+        return new if cache is None else cache.joined(new)
+
+    @cached_property
+    def _module(self) -> nn.Module:
+        """The network in evaluation mode, on its device."""
+        with own_settings(), seeded(0, torch.device("cpu")):  # random weights of a name are replaced
+            module = build_backbone(self.network, (3, 1, 1)).eval()
+        if digest_of(module) != getattr(self, "digest_", digest_of(module)):
+            raise ValueError(
+                "`network` must have the weights that it had in fit. Got others instead. Install the package of the "
+                "weights in the version of the fit, or fit again."
+            )
+        return module.to(resolve_device(self.device))
+
+    @cached_property
+    def _n_features_out(self) -> int:
+        return output_width(self._module, self.input_shape_)
+
+    @torch.no_grad()
+    def _features(self, images: Any, indices: npt.NDArray[np.int64]) -> Features:
+        device = resolve_device(self.device)
+        batch = batch_tensor(images, indices, device)
+        if (declared := declared_statistics(self._module)) is not None:
+            check_range(batch)
+            mean, std = (torch.tensor(values, device=device)[:, None, None] for values in declared)
+            batch = (batch - mean) / std
+        with full_precision(device):
+            features: Features = self._module(batch).float().cpu().numpy()
+        return features
+
+    @contextmanager
+    def _progress(self, n: int) -> Iterator[Any]:
+        if not self.verbose or not n:
+            yield lambda n_done: None
+            return
+        from skhash.comparison.progress import LiveLine, format_seconds
+
+        started = time.monotonic()
+
+        def show(n_done: int) -> None:
+            left = (time.monotonic() - started) / n_done * (n - n_done)
+            line.show(f"Features: {n_done:,} of {n:,} images; {format_seconds(left)} left")
+
+        with LiveLine(sys.stderr) as line:
+            yield show
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__().copy()
+        for name in ("_module", "_n_features_out"):
+            state.pop(name, None)
+        return state
+
+
+def digest_of(module: nn.Module) -> str:
+    """SHA-256 of the weights of a module."""
+    digest = hashlib.sha256()
+    for name, value in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(value.cpu().numpy()).tobytes())
+    return digest.hexdigest()
+
+
+def _as_images(X: Any) -> Any:
+    """Images that are read by index; ValueError for other samples."""
+    images = DatasetArray(X) if isinstance(X, Dataset) else np.asarray(X)
+    if len(images.shape) != 4 or images.shape[1] != 3:
+        raise ValueError(
+            "`X` must have images of shape (n_samples, 3, height, width), or be a torch Dataset of images. "
+            f"Got shape {tuple(images.shape)} instead. skhash.datasets.load_images reads a folder."
+        )
+    return images
+
+
+class _Cache:
+    """Features of files in a folder. Each process appends records of key and features to a file of its own."""
+
+    def __init__(self, folder: str | os.PathLike[str], X: Any, digest: str, width: int) -> None:
+        if not hasattr(X, "file_keys"):
+            raise ValueError(
+                "`cache` must be None for images that are not files. "
+                f"Got {os.fspath(folder)!r} with a {type(X).__name__}. Read them with skhash.datasets.load_images."
+            )
+        self.folder = Path(folder) / digest[:16]
+        self.record = np.dtype([("key", "V32"), ("features", "<f4", (width,))])
+        self.keys: list[bytes] = X.file_keys()
+        places: dict[bytes, Any] = {}
+        for file in sorted(self.folder.glob("*.features")):
+            n = file.stat().st_size // self.record.itemsize  # the last record of a killed run may be cut
+            records: Any = np.memmap(file, self.record, "r", shape=(n,)) if n else np.empty(0, self.record)
+            places |= {key.tobytes(): (records, i) for i, key in enumerate(records["key"])}
+        self.places = [places.get(key) for key in self.keys]
+        self.missing = np.array([i for i, place in enumerate(self.places) if place is None], dtype=np.int64)
+
+    def joined(self, new: Features) -> Features:
+        """Features of all images, from the folder and new ones of the missing images."""
+        features = np.empty((len(self.keys), new.shape[1]), np.float32)
+        features[self.missing] = new
+        for i, place in enumerate(self.places):
+            if place is not None:
+                records, row = place
+                features[i] = records["features"][row]
+        return features
+
+
+@contextmanager
+def _appending(cache: _Cache | None) -> Iterator[Any]:
+    """Context manager of a function that appends features of images with these indices; None without a cache."""
+    if cache is None or not len(cache.missing):
+        yield None
+        return
+    cache.folder.mkdir(parents=True, exist_ok=True)
+    with open(cache.folder / f"{secrets.token_hex(8)}.features", "xb") as file:
+
+        def append(features: Features, indices: npt.NDArray[np.int64]) -> None:
+            records = np.empty(len(features), cache.record)
+            records["key"] = [np.void(cache.keys[i]) for i in indices]
+            records["features"] = features
+            file.write(records.tobytes())
+            file.flush()
+
+        yield append

