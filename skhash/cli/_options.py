@@ -16,6 +16,8 @@ _DATA = (
     "name of a data set, or samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists or "
     "tensors; or pictures: a folder, a CSV file with columns path and label, or one picture"
 )
+_COMPARE = """Fit several methods on one or more data sets and print a table for each.
+Commas or spaces separate the items of a list."""
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
 
@@ -73,8 +75,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "compare",
         help="fit several methods on data sets and print a table of their metrics",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Fit several methods on one or more data sets and print a table for each.\n"
-        "Commas or spaces separate the items of a list.",
+        description=_COMPARE,
     )
     job.make_epilog = _lists
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
@@ -82,7 +83,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "datasets",
         nargs="*",
         metavar="DATASET",
-        help="data sets (default digits), or your own .npz files with X and y, or .npy files with X",
+        help="data sets (default digits), your own .npz files with X and y or .npy files with X, or folders of pictures",
     )
     job.add_argument(
         "--task",
