@@ -42,7 +42,10 @@ CANDIDATES = {
     "8 epochs, 1e-3 x .3, crops and flips": {
         "n_epochs": 8, "batch_size": 64, "learning_rate": 1e-3, "backbone_lr_scale": 0.3, "augment": "auto"
     },
-    "8 epochs, 3e-4 x 1": {"n_epochs": 8, "batch_size": 64, "learning_rate": 3e-4, "backbone_lr_scale": 1.0},
+    "8 epochs, 1e-3 x .3, crops and flips, weight decay .1": {
+        "n_epochs": 8, "batch_size": 64, "learning_rate": 1e-3, "backbone_lr_scale": 0.3, "augment": "auto",
+        "weight_decay": 0.1,
+    },
 }  # fmt: skip
 
 
@@ -121,7 +124,8 @@ def tuned(options):
                 keys = {"experiment": "tuned", "method": method, "nbits": nbits, "seed": seed, "setting": "96 pixels"}
                 if not stored(**keys):
                     folder = CHECKPOINTS / f"{method}-{nbits}-{seed}"
-                    hasher = make_hasher(method, nbits, seed, data.affinity, backbone=NETWORK, checkpoint=folder)
+                    hasher = make_hasher(method, nbits, seed, data.affinity, backbone=NETWORK, augment="auto")
+                    hasher.set_params(checkpoint=folder)
                     measure(hasher, data, keys, resume=True)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import show
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
 #: modules of commands, imported at first use; a function of the same name takes the options and returns the exit status
-_MODULES = {"fit": "_fitting", "encode": "_codes", "search": "_codes", "export": "_codes"}
+_MODULES = {"fit": "_fitting", "encode": "_codes", "search": "_codes", "export": "_codes", "browse": "_browsing"}
 #: modules that are unsafe to interrupt, with all that they call: imports, and the loading of compiled kernels
 _UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")
 _PAUSE = 0.05  # seconds until a Ctrl-C at an unsafe moment is repeated
@@ -115,8 +115,9 @@ def _interruptible() -> Iterator[None]:
 
 def _check_out(options: "argparse.Namespace") -> None:
     """Raise ValueError if the file to write is also a file to read, which would be lost."""
-    for name in ("model", "data", "queries", "vectors", "codes"):
-        path = getattr(options, name, None)
+    paths = [getattr(options, name, None) for name in ("model", "data", "queries", "vectors", "labels")]
+    codes = getattr(options, "codes", None)
+    for path in (*paths, *(codes if isinstance(codes, list) else [codes])):
         if path and options.out and os.path.realpath(path) == os.path.realpath(options.out):
             raise ValueError(
                 f"--out must be another file than those that are read. Got {options.out}, which would be lost."

@@ -231,7 +231,7 @@ def _fill(
     has_codes: bool,
 ) -> list[str] | None:
     """Fit an index to the items in DATA, and return the names of pictures."""
-    (codes, nbits, ids), factors, names = _items(model, options, has_codes)
+    (codes, nbits, ids), factors, names, _ = _items(model, options, has_codes)
     check_same_nbits(nbits, int(find_hasher(hasher)._n_features_out), options.data, options.model)
     with errors_of(options.queries):
         index.fit(query)  # sets the features; the codes of DATA then replace this one item
@@ -320,7 +320,7 @@ def export(options: argparse.Namespace) -> int:
             "--out must be the address of a database with --to pgvector, such as postgresql://user@host/name. "
             f"Got {options.out} instead."
         )
-    stored, factors, _ = read_codes(options.codes)
+    stored, factors, *_ = read_codes(options.codes)
     more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
     if options.to in _WITH_TABLES:
         _to_table(options.to, stored.codes, options.out, "codes" if options.table is None else options.table, more)

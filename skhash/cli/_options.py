@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _add_encode(commands)
     _add_search(commands)
     _add_export(commands)
+    _add_browse(commands)
     return top
 
 
@@ -83,7 +84,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "datasets",
         nargs="*",
         metavar="DATASET",
-        help="data sets (default digits), your own .npz files with X and y or .npy files with X, or folders of pictures",
+        help="data sets (default digits), your own .npz files with X and y, .npy files with X, folders of pictures",
     )
     job.add_argument(
         "--task",
@@ -263,6 +264,25 @@ def _add_export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--to", choices=EXPORTS, metavar="STORE", required=True, help=", ".join(EXPORTS))
     job.add_argument("--out", metavar="PLACE", required=True, help="file, folder or address")
     job.add_argument("--table", metavar="NAME", help="name of the new table (default codes)")
+
+
+def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "browse",
+        help="write a page that searches pictures by their codes",
+        description="Write a page, one file, in which one chooses a picture and sees what its code finds, for each "
+        "file of codes.",
+    )
+    job.add_argument(
+        "codes", metavar="INDEX", nargs="+", help="codes of pictures from skhash encode, or the file of an index"
+    )
+    job.add_argument("--images", metavar="FOLDER", required=True, help="folder of the pictures")
+    job.add_argument("--out", metavar="PAGE", required=True, help="the file to write, usually *.html")
+    job.add_argument(
+        "--labels", metavar="FILE", help="CSV file with columns path and label (default: those of the codes)"
+    )
+    job.add_argument("--link", action="store_true", help="show the files of FOLDER, and not thumbnails in the page")
+    job.add_argument("--title", default="Pictures by Hamming distance", metavar="TEXT", help="title of the page")
 
 
 def _add_column(job: argparse.ArgumentParser) -> None:

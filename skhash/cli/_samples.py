@@ -48,6 +48,7 @@ class Items(NamedTuple):
     stored: StoredCodes
     factors: npt.NDArray[Any] | None = None  # float32 of shape (n, 2)
     names: list[str] | None = None  # of pictures
+    labels: npt.NDArray[Any] | None = None
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def read_codes(path: str) -> Items:
         raise ValueError(f"Files of codes must be .npz or .parquet. Got {path} instead. Write one with skhash encode.")
     how = "Write it with skhash encode."
     known = ("codes", "nbits", "factors", "paths", "labels")
-    arrays = read_npz(path, known, "arrays named codes and nbits", how, unread=("labels",))
+    arrays = read_npz(path, known, "arrays named codes and nbits", how)
     nbits, factors, names = arrays.get("nbits", np.empty(0)), arrays.get("factors"), arrays.get("paths")
     try:
         if nbits.shape != ():
@@ -91,9 +92,11 @@ def read_codes(path: str) -> Items:
                 raise ValueError(f"`factors` must be finite. {how}")
         if names is not None and (names.shape != (len(stored.codes),) or names.dtype.kind != "U"):
             raise ValueError(f"`paths` must be text of shape ({len(stored.codes)},). {how}")
+        if (labels := arrays.get("labels")) is not None and labels.shape[:1] != stored.codes.shape[:1]:
+            raise ValueError(f"`labels` must have a label for each code. {how}")
     except (ValueError, TypeError) as error:
         raise InvalidFileError(path, f"has no codes: {error}") from error
-    return Items(stored, factors, None if names is None else names.tolist())
+    return Items(stored, factors, None if names is None else names.tolist(), labels)
 
 
 def is_codes(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 ``Display.from_...`` computes values with :mod:`skhash.metrics` and plots them. ``Display(...)``
 holds values that are already computed, and its ``plot`` plots them. Both return the display,
-whose attributes are ``ax_``, ``figure_`` and the artists.
+whose attributes are ``ax_``, ``figure_`` and the artists. `write_image_browser` writes a page.
 """
 
 from importlib import import_module
@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # type checkers read imports, not the dict below; a test comp
     from skhash.displays.bit_balance import BitBalanceDisplay as BitBalanceDisplay
     from skhash.displays.code_map import CodeMapDisplay as CodeMapDisplay
     from skhash.displays.gap import GapDisplay as GapDisplay
+    from skhash.displays.image_browser import write_image_browser as write_image_browser
     from skhash.displays.metric_by_bits import MetricByBitsDisplay as MetricByBitsDisplay
     from skhash.displays.precision_at_n import PrecisionAtNDisplay as PrecisionAtNDisplay
     from skhash.displays.precision_recall import PrecisionRecallDisplay as PrecisionRecallDisplay
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # type checkers read imports, not the dict below; a test comp
     from skhash.displays.retrieved_images import RetrievedImagesDisplay as RetrievedImagesDisplay
     from skhash.displays.tie_range import TieRangeDisplay as TieRangeDisplay
 
-#: class of each display to its module in this package
+#: each display to its module in this package
 _MODULES = {
     "BitBalanceDisplay": "bit_balance",
     "CodeMapDisplay": "code_map",
@@ -34,6 +35,7 @@ _MODULES = {
     "RecallByCandidatesDisplay": "recall_by_candidates",
     "RetrievedImagesDisplay": "retrieved_images",
     "TieRangeDisplay": "tie_range",
+    "write_image_browser": "image_browser",
 }
 __all__ = list(_MODULES)
 

@@ -41,7 +41,7 @@ MADE = {
     "GapDisplay": ([1, 2], CURVE, CURVE, CURVE, CURVE, CURVE, 0.1),
 }
 PANELS = {"QuantizationDisplay": 2, "BitBalanceDisplay": 2, "GapDisplay": 4}
-every_display = pytest.mark.parametrize("name", displays.__all__)
+every_display = pytest.mark.parametrize("name", [name for name in displays.__all__ if name.endswith("Display")])
 
 
 def make(name):

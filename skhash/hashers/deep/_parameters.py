@@ -79,7 +79,13 @@ SHARED: dict[str, Any] = {
 }
 
 #: defaults for a pretrained network that is trained, and its fewest and most epochs
-FINE_TUNING: dict[str, Any] = {"n_steps": 1000, "batch_size": 64, "learning_rate": 0.001, "backbone_lr_scale": 0.1}
+FINE_TUNING: dict[str, Any] = {
+    "n_steps": 1100,
+    "batch_size": 64,
+    "learning_rate": 0.001,
+    "weight_decay": 0.1,  # that of a recipe may shrink the weights of the network
+    "backbone_lr_scale": 0.3,
+}
 FINE_TUNING_EPOCHS = (5, 30)
 
 CONSTRAINTS: dict[str, list[Any]] = {

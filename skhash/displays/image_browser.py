@@ -1,0 +1,139 @@
+"""A page to look at: choose a picture, and see what its code finds."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from skhash._validation import is_count
+from skhash.persistence import write_atomically
+
+if TYPE_CHECKING:
+    from skhash.datasets._image_files import ImageFiles
+
+_SIZE, _QUALITY = 64, 75  # pixels of a thumbnail, and quality of its JPEG
+
+
+def write_image_browser(
+    path: str | os.PathLike[str],
+    images: ImageFiles,
+    codes: Mapping[str, tuple[Any, int]],
+    *,
+    labels: Any = None,
+    link: bool = False,
+    title: str = "Pictures by Hamming distance",
+) -> None:
+    """Write a page of HTML that searches pictures by their codes.
+
+    The page is one file, which needs nothing else: it holds the packed codes and small pictures, and
+    its script searches them. Right and wrong results are marked if there are labels, and pictures at
+    the same distance are together, since their order says nothing.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write, usually ``*.html``. An existing file is replaced.
+    images : ImageFiles
+        The pictures, from :func:`skhash.datasets.load_images`.
+    codes : dict of str to tuple
+        For each name in the menu of the page, such as "TALR, 32 bits", packed codes of shape
+        (n_images, ceil(nbits / 8)) and their number of bits.
+    labels : array-like of shape (n_images,) or (n_images, n_labels), default=None
+        Classes, or a 0/1 matrix of labels. None takes the labels of the pictures, if they have any.
+    link : bool, default=False
+        Whether the page shows the files of the pictures, which must stay at their places, and not
+        thumbnails of at most 64 pixels, which it holds.
+    title : str, default="Pictures by Hamming distance"
+        Title of the page.
+
+    Raises
+    ------
+    ValueError
+        If there are no codes, or not one code and one label for each picture.
+    InvalidFileError
+        If a picture is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> from skhash.datasets import load_images
+    >>> from skhash.displays import write_image_browser
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for i in range(4):
+    ...         Image.new("RGB", (40, 30), (60 * i, 0, 0)).save(Path(folder, f"{i}.png"))
+    ...     codes = np.array([[0b0000], [0b0001], [0b0011], [0b0111]], dtype=np.uint8) << 4
+    ...     images = load_images(folder)
+    ...     write_image_browser(Path(folder, "page.html"), images, {"4 bits": (codes, 4)})
+    ...     Path(folder, "page.html").stat().st_size < 20_000
+    True
+    """
+    labels = images.targets if labels is None else labels
+    _check(images, codes, labels)
+    content = {
+        "names": [name.replace(os.sep, "/") for name in images.names],
+        "labels": None if labels is None else _label_lists(np.asarray(labels)),
+        "images": _addresses(images, path) if link else _thumbnails(images),
+        "methods": [
+            {"name": name, "nbits": nbits, "codes": base64.b64encode(np.asarray(packed).tobytes()).decode()}
+            for name, (packed, nbits) in codes.items()
+        ],
+    }
+    data = json.dumps(content, ensure_ascii=True).replace("<", "\\u003c")  # a name must not end the script
+    template = Template(files("skhash.displays").joinpath("image_browser.html").read_text(encoding="utf-8"))
+    with write_atomically(path) as file:
+        file.write(template.substitute(title=html.escape(title), data=data).encode())
+
+
+def _check(images: ImageFiles, codes: Mapping[str, tuple[Any, int]], labels: Any) -> None:
+    if not codes:
+        raise ValueError("`codes` must have packed codes and a number of bits for at least one name. Got none.")
+    for name, (packed, nbits) in codes.items():
+        n_bytes = -(-nbits // 8) if is_count(nbits) else 0
+        if np.shape(packed) != (len(images), n_bytes) or np.asarray(packed).dtype != np.uint8:
+            raise ValueError(
+                f"`codes[{name!r}]` must be uint8 of shape ({len(images)}, {n_bytes}), a code of {nbits} bits for each "
+                f"picture. Got {np.asarray(packed).dtype} of shape {np.shape(packed)} instead."
+            )
+    if labels is not None and len(labels) != len(images):
+        raise ValueError(f"`labels` must have one label for each of the {len(images):,} pictures. Got {len(labels):,}.")
+
+
+def _label_lists(labels: Any) -> list[list[str]]:
+    """Labels of each picture as text."""
+    if labels.ndim == 1:
+        return [[str(label)] for label in labels.tolist()]
+    return [[str(column) for column in np.flatnonzero(row)] for row in labels]
+
+
+def _thumbnails(images: ImageFiles) -> list[str]:
+    """Small pictures as addresses that hold them."""
+    from PIL import Image
+
+    addresses = []
+    for i in range(len(images)):
+        image = Image.fromarray(images[i].transpose(1, 2, 0))
+        image.thumbnail((_SIZE, _SIZE))
+        stream = io.BytesIO()
+        image.save(stream, "JPEG", quality=_QUALITY)
+        addresses.append("data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode())
+    return addresses
+
+
+def _addresses(images: ImageFiles, page: str | os.PathLike[str]) -> list[str]:
+    """Addresses of the files of pictures, from the folder of the page."""
+    folder = Path(page).resolve().parent
+    return [quote(os.path.relpath(path, folder).replace(os.sep, "/")) for path in images.paths]
