@@ -166,7 +166,7 @@ def test_lite0_has_the_features_of_its_package(lite0, capsys):
 
 
 def test_lite0_by_name(lite0, tmp_path):
-    hasher = quick(backbone="efficientnet-lite0").fit(X, y)
+    hasher = quick(backbone="efficientnet-lite0", learning_rate=1e-4).fit(X, y)
     assert hasher.settings_["backbone_lr_scale"] < 1
     assert len(hasher.transform(X)[0]) == 8
     save(hasher, tmp_path / "hasher.safetensors")
