@@ -4,6 +4,7 @@
     export SKHASH_DATA=FOLDER      # with cifar10_jpeg_bytes.npz and cifar10_efficientnet1280.npz
     python experiments/pretrained.py choose                    # settings of fine-tuning, on held-out training images
     python experiments/pretrained.py frozen                    # features of the frozen network at 128 pixels
+    python experiments/pretrained.py unsupervised --methods itq nsh cibhash
     python experiments/pretrained.py tuned --methods talr      # hours of CPU time; a stopped run goes on
     python experiments/pretrained.py table                     # tables of the stored results
 
@@ -28,12 +29,13 @@ from torch.utils.data import Dataset
 from skhash.comparison.methods import make_hasher
 from skhash.datasets import load_dataset, split
 from skhash.engine import ArraySubset, DatasetArray
+from skhash.features import FeatureViews, PretrainedFeatures
 
 PATH = RESULTS / "pretrained.json"
 CHECKPOINTS = RESULTS / "checkpoints"
 KEYS = ("experiment", "method", "nbits", "seed", "setting")
 METRICS = ["ap", "ap_worst", "ap_best", "ap_at_1000"]
-SIZE = 96
+SIZE, FROZEN_SIZE = 96, 128  # pixels
 NETWORK = "efficientnet-lite0"
 #: settings of fine-tuning that are compared
 CANDIDATES = {
@@ -50,9 +52,10 @@ CANDIDATES = {
 
 
 class Streams(Dataset):
-    """JPEG streams as uint8 images of shape (3, SIZE, SIZE)."""
+    """JPEG streams as uint8 images of shape (3, size, size)."""
 
-    def __init__(self):
+    def __init__(self, size=SIZE):
+        self.size = size
         with np.load(Path(os.environ["SKHASH_DATA"], "cifar10_jpeg_bytes.npz")) as file:
             self.data, self.offsets, self.y, self.is_test = (file[name] for name in ("data", "offsets", "y", "test"))
 
@@ -61,7 +64,7 @@ class Streams(Dataset):
 
     def __getitem__(self, i):
         stream = io.BytesIO(self.data[self.offsets[i] : self.offsets[i + 1]].tobytes())
-        image = Image.open(stream).convert("RGB").resize((SIZE, SIZE), Image.Resampling.BICUBIC)
+        image = Image.open(stream).convert("RGB").resize((self.size, self.size), Image.Resampling.BICUBIC)
         return np.asarray(image).transpose(2, 0, 1)
 
 
@@ -115,6 +118,26 @@ def frozen(options):
                     measure(hasher, data, keys)
 
 
+def unsupervised(options):
+    """Fit methods without labels to the features of the frozen network, and of eight views of each training image."""
+    images = DatasetArray(Streams(FROZEN_SIZE))
+    for seed in options.seeds:
+        data = load_dataset("cifar10_efficientnet1280", protocol="5k", random_state=seed)
+        transformer = PretrainedFeatures(NETWORK, verbose=True)
+        pixels = images[data.train_index]
+        versions = transformer.fit(pixels).views(pixels, 8, random_state=seed).versions
+        views = FeatureViews(np.ascontiguousarray(data.X_train, np.float32), versions)
+        data.X_train, data.y_train = views.samples, None
+        for method in options.methods:
+            for nbits in options.bits:
+                for setting in ("default", "views") if method in ("nsh", "cibhash") else ("default",):
+                    keys = {"experiment": "unsupervised", "method": method, "nbits": nbits, "seed": seed}
+                    keys["setting"] = setting
+                    if not stored(**keys):
+                        params = {"augment": views} if setting == "views" else {}
+                        measure(make_hasher(method, nbits, seed, "auto", **params), data, keys)
+
+
 def tuned(options):
     """Fine-tune the network, and go on from the checkpoint of a run that was stopped."""
     for seed in options.seeds:
@@ -150,14 +173,15 @@ def table(_):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["choose", "frozen", "tuned", "table"])
+    parser.add_argument("command", choices=["choose", "frozen", "unsupervised", "tuned", "table"])
     parser.add_argument("--methods", nargs="+", default=["talr", "hashnet"])
     parser.add_argument("--bits", nargs="+", type=int, default=[32])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--only", default="", help="settings whose names have this text")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    {"choose": choose, "frozen": frozen, "tuned": tuned, "table": table}[options.command](options)
+    commands = {"choose": choose, "frozen": frozen, "unsupervised": unsupervised, "tuned": tuned, "table": table}
+    commands[options.command](options)
 
 
 if __name__ == "__main__":

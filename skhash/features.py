@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import Interval, fit_context
-from skhash.engine import DatasetArray, full_precision, output_width, own_settings, resolve_device, seeded
+from skhash._validation import is_count
+from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
 from skhash.engine.backbones import build_backbone
 from skhash.engine.data import batch_tensor
 from skhash.engine.networks import check_range, declared_statistics
@@ -152,23 +153,71 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         InvalidFileError
             If the file of an image is damaged.
         """
+        return self._computed(X)
+
+    def views(self, X: Any, n_views: int = 8, *, random_state: Any = None) -> "FeatureViews":
+        """Features of random versions of images, for hashers that learn from an augmentation.
+
+        The versions are those of MoCo v2: crops, flips, blur and changes of color (needs kornia).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, 3, height, width), or torch Dataset
+            Images: bytes, or values in [0, 1].
+        n_views : int, default=8
+            Number of versions of each image.
+        random_state : int, RandomState instance or None, default=None
+            Decides the versions. With a cache, the same int finds them again.
+
+        Returns
+        -------
+        FeatureViews
+            Its attribute ``samples`` has the features of the images. It is the `augment` of a hasher
+            that is fitted to these.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash import CIBHashHasher
+        >>> from skhash.features import PretrainedFeatures
+        >>> images = np.random.default_rng(0).integers(0, 256, (20, 3, 8, 8), dtype=np.uint8)
+        >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 16))
+        >>> views = PretrainedFeatures(network).fit(images).views(images, 2, random_state=0)
+        >>> views.samples.shape, views.versions.shape
+        ((20, 16), (20, 2, 16))
+        >>> hasher = CIBHashHasher(8, augment=views, n_epochs=1, random_state=0)
+        >>> hasher.fit(views.samples).transform(views.samples).shape
+        (20, 8)
+        """
+        if not is_count(n_views):
+            raise ValueError(f"`n_views` must be an int >= 1. Got {n_views!r} instead.")
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        samples = self._computed(X)
+        versions = [self._computed(X, (seed, view)) for view in range(n_views)]
+        return FeatureViews(samples, np.stack(versions, axis=1))
+
+    def _computed(self, X: Any, version: tuple[int, int] | None = None) -> Features:
+        """Features of images, or of a version of them: a seed and a number. Those in the cache are read."""
         check_is_fitted(self)
         images = _as_images(X)
         if images.shape[1:] != self.input_shape_:
             raise ValueError(f"`X` must have images of shape {self.input_shape_}. Got {images.shape[1:]} instead.")
-        cache = None if self.cache is None else _Cache(self.cache, X, self.digest_, self._n_features_out)
+        cache = None if self.cache is None else _Cache(self.cache, X, self.digest_, self._n_features_out, version)
         missing = np.arange(len(images)) if cache is None else cache.missing
-        parts = gen_batches(len(missing), int(self.batch_size)) if len(missing) else ()
-        computed: list[Features] = []
-        with own_settings(), self._progress(len(missing)) as show, _appending(cache) as append:
-            for part in parts:
-                features = self._features(images, missing[part])
-                if append is not None:
-                    append(features, missing[part])
+        if version is not None and len(missing):  # each batch has its own seed, so that it stays whole
+            batches = np.unique(missing // self.batch_size)
+            missing = np.flatnonzero(np.isin(np.arange(len(images)) // self.batch_size, batches))
+        computed = []
+        with own_settings(), self._progress(len(missing)) as show, _appending(cache, len(missing)) as append:
+            for start in range(0, len(missing), self.batch_size):
+                part = missing[start : start + self.batch_size]
+                features = self._features(images, part, version)
+                append(features, part)
                 computed.append(features)
-                show(part.stop)
+                show(start + len(part))
         new = np.concatenate(computed) if computed else np.empty((0, self._n_features_out), np.float32)
-        return new if cache is None else cache.joined(new)
+        return new if cache is None else cache.joined(new, missing)
 
     @cached_property
     def _module(self) -> nn.Module:
@@ -187,9 +236,13 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return output_width(self._module, self.input_shape_)
 
     @torch.no_grad()
-    def _features(self, images: Any, indices: npt.NDArray[np.int64]) -> Features:
+    def _features(self, images: Any, indices: npt.NDArray[np.int64], version: tuple[int, int] | None) -> Features:
         device = resolve_device(self.device)
         batch = batch_tensor(images, indices, device)
+        if version is not None:
+            seed = np.random.SeedSequence([*version, int(indices[0])]).generate_state(1)[0]
+            with seeded(int(seed), device):
+                batch = moco_v2(self.input_shape_)(batch)
         if (declared := declared_statistics(self._module)) is not None:
             check_range(batch)
             mean, std = (torch.tensor(values, device=device)[:, None, None] for values in declared)
@@ -244,7 +297,9 @@ def _as_images(X: Any) -> Any:
 class _Cache:
     """Features of files in a folder. Each process appends records of key and features to a file of its own."""
 
-    def __init__(self, folder: str | os.PathLike[str], X: Any, digest: str, width: int) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], X: Any, digest: str, width: int, version: tuple[int, int] | None
+    ) -> None:
         if not hasattr(X, "file_keys"):
             raise ValueError(
                 "`cache` must be None for images that are not files. "
@@ -253,6 +308,8 @@ class _Cache:
         self.folder = Path(folder) / digest[:16]
         self.record = np.dtype([("key", "V32"), ("features", "<f4", (width,))])
         self.keys: list[bytes] = X.file_keys()
+        if version is not None:
+            self.keys = [hashlib.sha256(key + repr(version).encode()).digest() for key in self.keys]
         places: dict[bytes, Any] = {}
         for file in sorted(self.folder.glob("*.features")):
             n = file.stat().st_size // self.record.itemsize  # the last record of a killed run may be cut
@@ -261,10 +318,10 @@ class _Cache:
         self.places = [places.get(key) for key in self.keys]
         self.missing = np.array([i for i, place in enumerate(self.places) if place is None], dtype=np.int64)
 
-    def joined(self, new: Features) -> Features:
-        """Features of all images, from the folder and new ones of the missing images."""
+    def joined(self, new: Features, indices: npt.NDArray[np.int64]) -> Features:
+        """Features of all images, from the folder and new ones of the images with these indices."""
         features = np.empty((len(self.keys), new.shape[1]), np.float32)
-        features[self.missing] = new
+        features[indices] = new
         for i, place in enumerate(self.places):
             if place is not None:
                 records, row = place
@@ -273,10 +330,10 @@ class _Cache:
 
 
 @contextmanager
-def _appending(cache: _Cache | None) -> Iterator[Any]:
-    """Context manager of a function that appends features of images with these indices; None without a cache."""
-    if cache is None or not len(cache.missing):
-        yield None
+def _appending(cache: _Cache | None, n: int) -> Iterator[Any]:
+    """Context manager of a function that appends features of the images with some indices to a cache, if there is one."""
+    if cache is None or not n:
+        yield lambda features, indices: None
         return
     cache.folder.mkdir(parents=True, exist_ok=True)
     with open(cache.folder / f"{secrets.token_hex(8)}.features", "xb") as file:
@@ -289,3 +346,39 @@ def _appending(cache: _Cache | None) -> Iterator[Any]:
             file.flush()
 
         yield append
+
+
+class FeatureViews:
+    """Features of images and of random versions of them. Called on a batch of features, it draws a version of each.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n_samples, width), float32
+        Features of the images. A hasher with this object as `augment` is fitted to them.
+    versions : ndarray of shape (n_samples, n_views, width), float32
+        Features of the versions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skhash.features import FeatureViews
+    >>> samples = np.array([[0.0], [1.0]], dtype=np.float32)
+    >>> views = FeatureViews(samples, samples[:, None] + 0.5)
+    >>> views(torch.tensor([[1.0], [0.0]]))
+    tensor([[1.5000],
+            [0.5000]])
+    """
+
+    def __init__(self, samples: Features, versions: Features) -> None:
+        self.samples, self.versions = samples, versions
+        self._rows = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(samples))}
+
+    def __call__(self, batch: torch.Tensor) -> torch.Tensor:
+        """A random version of each sample of a batch of shape (n_batch, width)."""
+        try:
+            rows = [self._rows[row.tobytes()] for row in batch.cpu().numpy()]
+        except KeyError:
+            raise ValueError("`augment` must be the views of `X`: fit the hasher to their `samples`.") from None
+        drawn = torch.randint(self.versions.shape[1], (len(rows),)).numpy()
+        return torch.from_numpy(self.versions[rows, drawn]).to(batch.device)

@@ -13,12 +13,12 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
-from skhash import ITQHasher, TALRHasher
+from skhash import CIBHashHasher, ITQHasher, NSHHasher, TALRHasher
 from skhash.comparison import progress
 from skhash.datasets import load_images
 from skhash.engine import Network
 from skhash.exceptions import InvalidFileError
-from skhash.features import PretrainedFeatures
+from skhash.features import FeatureViews, PretrainedFeatures
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
 
@@ -148,6 +148,38 @@ PretrainedFeatures(Dying(), cache={str(tmp_path / "cache")!r}, batch_size=8).fit
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
     (file,) = (tmp_path / "cache").rglob("*.features")
     assert file.stat().st_size == 2 * 8 * (32 + 4 * 5)
+
+
+def test_views(network, images, tmp_path):
+    pytest.importorskip("kornia")
+    transformer = PretrainedFeatures(network, cache=tmp_path / "cache", batch_size=8).fit(images)
+    with torch.random.fork_rng():
+        before = torch.get_rng_state()
+        views = transformer.views(images, 3, random_state=0)
+        assert torch.equal(torch.get_rng_state(), before)
+    assert_array_equal(views.samples, transformer.transform(images))
+    assert views.versions.shape == (30, 3, 36)
+    assert len(np.unique(views.versions[:, :, 0])) > 80  # they differ
+    Counting.n_images = 0
+    again = transformer.views(images, 3, random_state=0)
+    assert Counting.n_images == 0
+    plain = clone(transformer).set_params(cache=None).fit(images).views(images, 3, random_state=0)
+    for other in (again, plain):
+        assert_array_equal(other.versions, views.versions)
+    assert (plain.versions != transformer.views(images, 3, random_state=1).versions).any()
+
+
+@pytest.mark.parametrize("Hasher", [NSHHasher, CIBHashHasher])
+def test_hashers_learn_from_views(Hasher):
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(60, 5)).astype(np.float32)
+    views = FeatureViews(samples, samples[:, None] + 0.1 * rng.normal(size=(60, 4, 5)).astype(np.float32))
+    drawn = views(torch.from_numpy(samples[[3, 3, 7]])).numpy()
+    assert (drawn[:, None] == views.versions[[3, 3, 7]]).all(2).any(1).all()
+    hasher = Hasher(8, augment=views, n_epochs=2, random_state=0).fit(samples)
+    assert_array_equal(clone(hasher).fit(samples).encode(samples), hasher.encode(samples))
+    with pytest.raises(ValueError, match="`augment` must be the views of `X`"):
+        clone(hasher).fit(samples + 1)
 
 
 def test_progress(network, images, capsys, monkeypatch):
