@@ -68,11 +68,15 @@ class Streams(Dataset):
         return np.asarray(image).transpose(2, 0, 1)
 
 
+def indices_of(y, seed):
+    """Split of the indices of the images."""
+    return split(np.arange(len(y), dtype=np.float32)[:, None], y, "5k", seed, name="cifar10 images")
+
+
 def split_of(seed):
     """Split of the images, read when they are indexed."""
     streams = Streams()
-    indices = np.arange(len(streams), dtype=np.float32)[:, None]
-    data = split(indices, streams.y, "5k", seed, name="cifar10 images")
+    data = indices_of(streams.y, seed)
     images = DatasetArray(streams)
     for part in ("train", "query", "database"):
         data[f"X_{part}"] = ArraySubset(images, data[f"X_{part}"][:, 0].astype(int))
@@ -120,11 +124,12 @@ def frozen(options):
 
 def unsupervised(options):
     """Fit methods without labels to the features of the frozen network, and of eight views of each training image."""
-    images = DatasetArray(Streams(FROZEN_SIZE))
+    streams = Streams(FROZEN_SIZE)
+    images = DatasetArray(streams)
     for seed in options.seeds:
         data = load_dataset("cifar10_efficientnet1280", protocol="5k", random_state=seed)
         transformer = PretrainedFeatures(NETWORK, verbose=True)
-        pixels = images[data.train_index]
+        pixels = images[indices_of(streams.y, seed).X_train[:, 0].astype(int)]
         versions = transformer.fit(pixels).views(pixels, 8, random_state=seed).versions
         views = FeatureViews(np.ascontiguousarray(data.X_train, np.float32), versions)
         data.X_train, data.y_train = views.samples, None

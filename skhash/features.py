@@ -331,7 +331,7 @@ class _Cache:
 
 @contextmanager
 def _appending(cache: _Cache | None, n: int) -> Iterator[Any]:
-    """Context manager of a function that appends features of the images with some indices to a cache, if there is one."""
+    """Context manager of a function that appends features of images with some indices to a cache, if there is one."""
     if cache is None or not n:
         yield lambda features, indices: None
         return
