@@ -118,7 +118,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"^_|pretrained_backbone|several_processes|encode_on|search_texts",  # not run
+    "ignore_pattern": r"^_|fine_tune|several_processes|encode_on|search_texts",  # not run
     "download_all_examples": False,
     "write_computation_times": False,
     "remove_config_comments": True,
