@@ -208,16 +208,16 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if version is not None and len(missing):  # each batch has its own seed, so that it stays whole
             batches = np.unique(missing // self.batch_size)
             missing = np.flatnonzero(np.isin(np.arange(len(images)) // self.batch_size, batches))
-        computed = []
+        features = np.empty((len(images), self._n_features_out), np.float32)
+        if cache is not None:
+            cache.read(features)
         with own_settings(), self._progress(len(missing)) as show, _appending(cache, len(missing)) as append:
             for start in range(0, len(missing), self.batch_size):
                 part = missing[start : start + self.batch_size]
-                features = self._features(images, part, version)
-                append(features, part)
-                computed.append(features)
+                features[part] = self._features(images, part, version)
+                append(features[part], part)
                 show(start + len(part))
-        new = np.concatenate(computed) if computed else np.empty((0, self._n_features_out), np.float32)
-        return new if cache is None else cache.joined(new, missing)
+        return features
 
     @cached_property
     def _module(self) -> nn.Module:
@@ -318,15 +318,12 @@ class _Cache:
         self.places = [places.get(key) for key in self.keys]
         self.missing = np.array([i for i, place in enumerate(self.places) if place is None], dtype=np.int64)
 
-    def joined(self, new: Features, indices: npt.NDArray[np.int64]) -> Features:
-        """Features of all images, from the folder and new ones of the images with these indices."""
-        features = np.empty((len(self.keys), new.shape[1]), np.float32)
-        features[indices] = new
+    def read(self, features: Features) -> None:
+        """Copy the features that are in the folder into an array of those of all images."""
         for i, place in enumerate(self.places):
             if place is not None:
                 records, row = place
                 features[i] = records["features"][row]
-        return features
 
 
 @contextmanager
