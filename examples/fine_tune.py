@@ -11,11 +11,11 @@ by the frozen and by the trained network, and saves the hasher. A stopped run go
 import argparse
 
 import torch
-from sklearn.model_selection import train_test_split
 from skhash import TALRHasher
 from skhash.datasets import load_images
 from skhash.engine import load_network
 from skhash.persistence import save
+from sklearn.model_selection import train_test_split
 
 
 def main():

@@ -218,3 +218,32 @@ def test_a_network_without_its_weights(libraries, monkeypatch):
 def test_networks_that_a_library_does_not_have(libraries, name):
     with pytest.raises(ValueError, match=r"`backbone` must have a name of .* Got 'nothing'"):
         load_network(name)
+
+
+def test_a_dataset_of_torchvision(libraries):
+    import torchvision
+
+    transform = torchvision.transforms.PILToTensor()
+    images = torchvision.datasets.FakeData(40, (3, 32, 32), num_classes=4, transform=transform)
+    backbone = load_network("torchvision/mobilenet_v3_small", weights=None)
+    hasher = quick(backbone=backbone, backbone_lr_scale=0).fit(images)
+    assert hasher.transform(images).shape == (40, 8)
+    assert len(hasher.database_y_) == 40
+
+
+def test_an_image_folder_of_torchvision_and_transforms_of_timm(libraries, tmp_path):
+    import timm
+    import torchvision
+    from PIL import Image
+
+    for i, pixels in enumerate(X[:20]):
+        path = tmp_path / f"{i % 2}/{i}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels.transpose(1, 2, 0)).save(path)
+    resize = timm.data.create_transform((3, 48, 48), normalize=False)  # the hasher normalizes
+    images = torchvision.datasets.ImageFolder(str(tmp_path), transform=resize)
+    backbone = timm.create_model("resnet10t", num_classes=0)
+    hasher = quick(backbone=backbone, backbone_lr_scale=0).fit(images)
+    assert hasher.input_shape_ == (3, 48, 48)
+    assert_allclose(hasher.weights_["mean"].ravel(), backbone.pretrained_cfg["mean"])
+    assert hasher.database_y_.tolist() == images.targets
