@@ -11,10 +11,13 @@ from skhash._encoding import array_source
 from skhash.cli._samples import Samples, open_samples
 from skhash.datasets import load_images
 from skhash.datasets.images import is_picture
+from skhash.datasets.loading import is_dataset
 
 
 def are_pictures(path: str) -> bool:
     """Whether this is a folder, a table of pictures or a picture."""
+    if is_dataset(path):
+        return False
     return os.path.isdir(path) or Path(path).suffix.lower() == ".csv" or is_picture(path)
 
 
