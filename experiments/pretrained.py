@@ -24,11 +24,11 @@ import torch
 from _results import RESULTS, as_markdown, mean_text, rank, read, store
 from _splits import hold_out_samples
 from PIL import Image
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 from skhash.comparison.methods import make_hasher
 from skhash.datasets import load_dataset, split
-from skhash.engine import ArraySubset, DatasetArray
+from skhash.engine import DatasetArray
 from skhash.features import FeatureViews, PretrainedFeatures
 
 PATH = RESULTS / "pretrained.json"
@@ -77,10 +77,9 @@ def split_of(seed):
     """Split of the images, read when they are indexed."""
     streams = Streams()
     data = indices_of(streams.y, seed)
-    images = DatasetArray(streams)
     for part in ("train", "query", "database"):
-        data[f"X_{part}"] = ArraySubset(images, data[f"X_{part}"][:, 0].astype(int))
-    data.X_train = data.X_train[:]  # decoded once
+        data[f"X_{part}"] = Subset(streams, data[f"X_{part}"][:, 0].astype(int))
+    data.X_train = DatasetArray(data.X_train)[:]  # decoded once
     return data
 
 

@@ -221,7 +221,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @cached_property
     def _module(self) -> nn.Module:
-        """The network in evaluation mode, on its device."""
+        """The network in evaluation mode."""
         with own_settings(), seeded(0, torch.device("cpu")):  # random weights of a name are replaced
             module = build_backbone(self.network, (3, 1, 1)).eval()
         if digest_of(module) != getattr(self, "digest_", digest_of(module)):
@@ -229,26 +229,27 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 "`network` must have the weights that it had in fit. Got others instead. Install the package of the "
                 "weights in the version of the fit, or fit again."
             )
-        return module.to(resolve_device(self.device))
+        return module
 
     @cached_property
     def _n_features_out(self) -> int:
-        return output_width(self._module, self.input_shape_)
+        return output_width(self._module.cpu(), self.input_shape_)
 
     @torch.no_grad()
     def _features(self, images: Any, indices: npt.NDArray[np.int64], version: tuple[int, int] | None) -> Features:
         device = resolve_device(self.device)
+        module = self._module.to(device)
         batch = batch_tensor(images, indices, device)
         if version is not None:
             seed = np.random.SeedSequence([*version, int(indices[0])]).generate_state(1)[0]
             with seeded(int(seed), device):
                 batch = moco_v2(self.input_shape_)(batch)
-        if (declared := declared_statistics(self._module)) is not None:
+        if (declared := declared_statistics(module)) is not None:
             check_range(batch)
             mean, std = (torch.tensor(values, device=device)[:, None, None] for values in declared)
             batch = (batch - mean) / std
         with full_precision(device):
-            features: Features = self._module(batch).float().cpu().numpy()
+            features: Features = module(batch).float().cpu().numpy()
         return features
 
     @contextmanager
