@@ -1,17 +1,20 @@
 """The command ``skhash browse``."""
 
 import argparse
+import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from skhash.cli._samples import Items, read_codes
+from skhash.cli._options import split
+from skhash.cli._samples import Items, progress, read_codes
+from skhash.codes import pack, unpack
 from skhash.datasets import load_images
 from skhash.displays import write_image_browser
-from skhash.persistence import load
 from skhash.persistence._format import read_header
-from skhash.persistence._indexes import INDEXES
+from skhash.persistence._indexes import INDEXES, codes_of_index
 from skhash.persistence._writing import check_writable
 from skhash.stores import StoredCodes
 
@@ -22,11 +25,10 @@ def browse(options: argparse.Namespace) -> int:
     """Write a page that searches pictures by their codes."""
     check_writable(options.out)
     parts = {path: _read(path) for path in options.codes}
-    images = _images(options, next(iter(parts.values())))
-    codes = {}
-    for path, (stored, *_) in parts.items():
-        codes[f"{Path(path).stem}, {stored.nbits} bits"] = stored.codes, stored.nbits
-    write_image_browser(options.out, images, codes, link=options.link, title=options.title)
+    codes = _menu(parts, options.bits)
+    images = _images(options, parts)
+    with progress(f"Reading {options.images}", len(images)) as show:
+        write_image_browser(options.out, images, codes, link=options.link, title=options.title, watch=show)
     print(f"{len(images):,} pictures: {options.out}")
     return 0
 
@@ -37,23 +39,59 @@ def _read(path: str) -> Items:
         return read_codes(path)
     if read_header(path).get("class") not in INDEXES:
         raise ValueError(f"INDEX must be codes of skhash encode, or the file of an index. Got {path}.")
-    index: Any = load(path)
-    nbits = int(index.hasher_._n_features_out) if index.hasher_ is not None else int(index._nbits)
-    return Items(StoredCodes(index.codes_.view(np.uint8)[:, : -(-nbits // 8)], nbits, index.ids_))
+    codes, nbits = codes_of_index(path)
+    return Items(StoredCodes(codes, nbits, np.arange(len(codes))))
 
 
-def _images(options: argparse.Namespace, first: Items) -> Any:
+def _menu(parts: dict[str, Items], bits: str | None) -> dict[str, tuple[Any, int]]:
+    """Codes by their names in the menu of the page, cut to each of some numbers of bits if they are given."""
+    stems = Counter(Path(path).stem for path in parts)
+    codes = {}
+    for path, (stored, *_) in parts.items():
+        name = Path(path).stem if stems[Path(path).stem] == 1 else path
+        for nbits in [stored.nbits] if bits is None else _numbers(bits, stored.nbits, path):
+            codes[f"{name}, {nbits} bits"] = pack(unpack(stored.codes, stored.nbits)[:, :nbits]), nbits
+    return codes
+
+
+def _numbers(bits: str, nbits: int, path: str) -> list[int]:
+    numbers = [int(word) if word.isdecimal() else 0 for word in split([bits])]
+    if not numbers or not all(1 <= number <= nbits for number in numbers):
+        raise ValueError(f"--bits must be ints from 1 to {nbits}, the bits of {path}. Got {bits!r} instead.")
+    return numbers
+
+
+def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
     """Small pictures in the order of the codes, with their labels."""
-    if first.names is None:
-        images = load_images(options.images, size=_SIZE, broken="skip")
-    else:
-        paths = [Path(options.images, name) for name in first.names]
-        images = load_images(paths, size=_SIZE, labels=first.labels)
-        images.folder, images.names = options.images, first.names
+    named = {path: part for path, part in parts.items() if part.names is not None}
+    images = _of_codes(options.images, named) if named else load_images(options.images, size=_SIZE, broken="skip")
+    for path, part in parts.items():
+        if len(part.stored.codes) != len(images):
+            raise ValueError(
+                f"INDEX must have a code for each of the {len(images):,} pictures. Got {len(part.stored.codes):,} "
+                f"codes in {path}. Encode the pictures again: skhash encode."
+            )
     if options.labels is not None:
         table = load_images(options.labels, size=_SIZE)
         by_name = dict(zip(table.names, [] if table.targets is None else table.targets, strict=False))
         if missing := [name for name in images.names if name not in by_name]:
             raise ValueError(f"--labels must have labels for all pictures. {options.labels} has none for {missing[0]}.")
         images.targets = np.array([by_name[name] for name in images.names])
+    return images
+
+
+def _of_codes(folder: str, named: dict[str, Items]) -> Any:
+    """The pictures whose paths files of codes have; all of them must have the same ones."""
+    (first, items), *others = named.items()
+    for path, part in others:
+        if part.names != items.names:
+            raise ValueError(f"INDEX must be codes of the same pictures. Got others in {path} than in {first}.")
+    names = items.names or []
+    if missing := [name for name in names if not os.path.isfile(os.path.join(folder, name))]:
+        raise FileNotFoundError(
+            f"--images must be the folder of the pictures of {first}. {folder} has no {missing[0]}, and lacks "
+            f"{len(missing):,} in all."
+        )
+    images = load_images([Path(folder, name) for name in names], size=_SIZE, labels=items.labels)
+    images.folder, images.names = folder, names
     return images

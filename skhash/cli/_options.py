@@ -279,6 +279,9 @@ def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--images", metavar="FOLDER", required=True, help="folder of the pictures")
     job.add_argument("--out", metavar="PAGE", required=True, help="the file to write, usually *.html")
     job.add_argument(
+        "--bits", metavar="N", help="numbers of bits, such as 16,32: the first bits of the codes (default all of them)"
+    )
+    job.add_argument(
         "--labels", metavar="FILE", help="CSV file with columns path and label (default: those of the codes)"
     )
     job.add_argument("--link", action="store_true", help="show the files of FOLDER, and not thumbnails in the page")
@@ -305,7 +308,7 @@ def check(options: argparse.Namespace) -> None:
     for name, default in defaults.items():
         words = getattr(options, name) or [default]
         datasets += [word for word in words if is_dataset(word)]
-        setattr(options, name, _split([word for word in words if not is_dataset(word)]))
+        setattr(options, name, split([word for word in words if not is_dataset(word)]))
     options.datasets = [name for word in datasets or ["digits"] for name in _split_paths(word)]
     for name, example in (("bits", "16,32,64"), ("bytes", "8,16,32")):
         if wrong := [text for text in getattr(options, name) if not _is_count(text)]:
@@ -353,7 +356,7 @@ def _lists() -> str:
     return "\n\n".join("\n".join([head, *lines]) for head, lines in parts.items())
 
 
-def _split(words: Sequence[str]) -> list[str]:
+def split(words: Sequence[str]) -> list[str]:
     """Items between commas and spaces."""
     return [item for word in words for item in word.replace(",", " ").split()]
 

@@ -52,6 +52,10 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
         targets = None if self.targets is None else self.targets[list(chosen)]
         return ImageFiles(self.folder, [self.names[i] for i in chosen], self.size, targets)
 
+    def resized(self, size: int) -> "ImageFiles":
+        """The images at another size."""
+        return ImageFiles(self.folder, self.names, size, self.targets)
+
     def file_keys(self) -> list[bytes]:
         """Keys of 32 bytes, one per image: they change if the file, its place or the size of images changes."""
         keys = []
@@ -68,6 +72,7 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
         path = Path(self.folder, self.names[index])
         try:
             with Image.open(path) as image:
+                image.draft(None, (2 * self.size, 2 * self.size))  # a large JPEG is decoded at a fraction of its size
                 return _cropped(_as_rgb(image), self.size)
         except (FileNotFoundError, PermissionError, MemoryError, InvalidFileError):
             raise

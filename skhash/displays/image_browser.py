@@ -7,7 +7,7 @@ import html
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -33,12 +33,14 @@ def write_image_browser(
     labels: Any = None,
     link: bool = False,
     title: str = "Pictures by Hamming distance",
+    watch: Callable[[int], object] | None = None,
 ) -> None:
     """Write a page of HTML that searches pictures by their codes.
 
     The page is one file, which needs nothing else: it holds the packed codes and small pictures, and
-    its script searches them. Right and wrong results are marked if there are labels, and pictures at
-    the same distance are together, since their order says nothing.
+    its script ranks them by the number of bits that differ. Right and wrong results are marked if
+    there are labels: two pictures are right for each other if they share one. A tile with the
+    distance stands in front of the pictures that have it, since their order says nothing.
 
     Parameters
     ----------
@@ -50,12 +52,15 @@ def write_image_browser(
         For each name in the menu of the page, such as "TALR, 32 bits", packed codes of shape
         (n_images, ceil(nbits / 8)) and their number of bits.
     labels : array-like of shape (n_images,) or (n_images, n_labels), default=None
-        Classes, or a 0/1 matrix of labels. None takes the labels of the pictures, if they have any.
+        Classes, or a 0/1 matrix of labels. An empty class, None, NaN and a row of zeros are unknown,
+        and are not marked. None takes the labels of the pictures, if they have any.
     link : bool, default=False
         Whether the page shows the files of the pictures, which must stay at their places, and not
         thumbnails of at most 64 pixels, which it holds.
     title : str, default="Pictures by Hamming distance"
         Title of the page.
+    watch : callable, default=None
+        Function that is called with the number of thumbnails that are done, after each of them.
 
     Raises
     ------
@@ -86,7 +91,7 @@ def write_image_browser(
     content = {
         "names": [name.replace(os.sep, "/") for name in images.names],
         "labels": None if labels is None else _label_lists(np.asarray(labels)),
-        "images": _addresses(images, path) if link else _thumbnails(images),
+        "images": _addresses(images, path) if link else _thumbnails(images, watch),
         "methods": [
             {"name": name, "nbits": nbits, "codes": base64.b64encode(np.asarray(packed).tobytes()).decode()}
             for name, (packed, nbits) in codes.items()
@@ -113,27 +118,28 @@ def _check(images: ImageFiles, codes: Mapping[str, tuple[Any, int]], labels: Any
 
 
 def _label_lists(labels: Any) -> list[list[str]]:
-    """Labels of each picture as text."""
+    """Labels of each picture as text; none if they are unknown."""
     if labels.ndim == 1:
-        return [[str(label)] for label in labels.tolist()]
+        return [[] if label in ("", None) or label != label else [str(label)] for label in labels.tolist()]
     return [[str(column) for column in np.flatnonzero(row)] for row in labels]
 
 
-def _thumbnails(images: ImageFiles) -> list[str]:
+def _thumbnails(images: ImageFiles, watch: Callable[[int], object] | None) -> list[str]:
     """Small pictures as addresses that hold them."""
     from PIL import Image
 
-    addresses = []
-    for i in range(len(images)):
-        image = Image.fromarray(images[i].transpose(1, 2, 0))
-        image.thumbnail((_SIZE, _SIZE))
+    small, addresses = images.resized(min(_SIZE, images.size)), []
+    for i in range(len(small)):
         stream = io.BytesIO()
-        image.save(stream, "JPEG", quality=_QUALITY)
+        Image.fromarray(small[i].transpose(1, 2, 0)).save(stream, "JPEG", quality=_QUALITY)
         addresses.append("data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode())
+        if watch is not None:
+            watch(i + 1)
     return addresses
 
 
 def _addresses(images: ImageFiles, page: str | os.PathLike[str]) -> list[str]:
     """Addresses of the files of pictures, from the folder of the page."""
     folder = Path(page).resolve().parent
-    return [quote(os.path.relpath(path, folder).replace(os.sep, "/")) for path in images.paths]
+    paths = (os.path.relpath(path, folder).replace(os.sep, "/") for path in images.paths)
+    return [quote(os.fsencode(path)) for path in paths]  # a name may have another encoding

@@ -16,11 +16,12 @@ from skhash.persistence._checking import (
     OUTPUT,
     ArgumentError,
     check_names_and_output,
+    errors_name,
     qualified_name,
     require,
     short,
 )
-from skhash.persistence._format import Decoder, Encoder, digest, map_tensors
+from skhash.persistence._format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
 from skhash.persistence._hashers import check_hasher, decode_hasher, encode_hasher, is_hasher
 
 if TYPE_CHECKING:  # slow to import: a file of a hasher does without
@@ -101,6 +102,22 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     if index.rerank is not None:
         index.vectors_ = _take_vectors(index, decoder)
     return index
+
+
+def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int]:
+    """Packed codes of a saved index and their number of bits, without its hasher and its vectors."""
+    header, _ = read_file(path, MAPPED)
+    with errors_name(path, "is not the file of an index with codes"):
+        nbits = header["nbits"]
+        require(is_count(nbits, MAX_NBITS), "nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
+        words = map_tensors(path, header, MAPPED[:1])["codes_"]
+        if words.dtype != np.uint64 or words.shape != (max(1, len(words)), -(-nbits // 64)):
+            raise ValueError(
+                f"`codes_` must be words of {nbits} bits. Got {words.dtype} of shape {words.shape} instead."
+            )
+        if header["mapped"]["codes_"] != digest(words):
+            raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
+    return words.view(np.uint8)[:, : -(-nbits // 8)], nbits
 
 
 def check_index(index: "HammingNeighbors") -> None:

@@ -59,6 +59,14 @@ def test_pictures_of_a_folder(folder):
     assert turned[:, :4].max() < 50 < 200 < turned[:, -4:].min()
 
 
+def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path):
+    pixels = np.linspace(0, 255, 600 * 800).reshape(600, 800).astype(np.uint8)
+    for name in ("1.jpg", "2.png"):
+        Image.fromarray(pixels).convert("RGB").rotate(20).save(tmp_path / name, quality=95)
+    jpeg, png = load_images(tmp_path, size=20)
+    assert abs(jpeg.astype(int) - png).max() <= 8
+
+
 def test_a_hasher_learns_from_them(folder):
     images = load_images(folder, size=16)
     hasher = TALRHasher(8, backbone="conv", n_epochs=1, random_state=0).fit(images)

@@ -3,18 +3,23 @@
 import base64
 import io
 import json
+import os
 import re
 import shutil
+import sys
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 from skhash import ITQHasher
 from skhash.cli import main
-from skhash.codes import hamming_distances, pack
+from skhash.codes import hamming_distances, pack, unpack
 from skhash.datasets import load_images
+from skhash.datasets._image_files import ImageFiles
 from skhash.displays import write_image_browser
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
@@ -95,21 +100,52 @@ def test_errors(place, tmp_path, codes, labels, message):
     assert not (tmp_path / "page.html").exists()
 
 
+def test_unknown_labels_are_empty(place, tmp_path):
+    _, images, codes = place
+    for unknown in ("", None, float("nan")):
+        labels = np.array([unknown, *["a"] * (N - 1)], dtype=object)
+        write_image_browser(tmp_path / "page.html", images, codes, labels=labels)
+        assert content_of(tmp_path / "page.html")[1]["labels"] == [[], *[["a"]] * (N - 1)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are not UTF-8")
+def test_a_name_may_have_another_encoding(tmp_path):
+    name = os.fsdecode(b"caf\xe9.png")
+    Image.new("RGB", (5, 5)).save(tmp_path / name)
+    images = load_images(tmp_path, size=64)
+    write_image_browser(tmp_path / "page.html", images, {"a": (np.zeros((1, 1), np.uint8), 8)}, link=True)
+    _, content = content_of(tmp_path / "page.html")
+    assert (content["names"], content["images"]) == ([name], ["caf%E9.png"])
+
+
+def test_thumbnails_report_how_many_are_done(place, tmp_path):
+    _, images, codes = place
+    done = []
+    write_image_browser(tmp_path / "page.html", images, codes, watch=done.append)
+    assert done == list(range(1, N + 1))
+
+
+# --- the command
+
+
+def write_codes(path, images, packed, nbits, **more):
+    np.savez(path, codes=packed, nbits=nbits, **{"paths": np.array(images.names), "labels": images.targets} | more)
+    return str(path)
+
+
 def test_browse(place, tmp_path, capsys):
     folder, images, codes = place
-    for name, (packed, nbits) in codes.items():
-        paths = {"paths": np.array(images.names), "labels": images.targets}
-        np.savez(tmp_path / f"{name[:2].strip()}.npz", codes=packed, nbits=nbits, **paths)
+    files = [write_codes(tmp_path / f"{nbits}.npz", images, packed, nbits) for packed, nbits in codes.values()]
     X = np.random.default_rng(0).normal(size=(N, 10))
-    save(HammingNeighbors(ITQHasher(9, random_state=0)).fit(X), tmp_path / "index")
-    files = [f"{tmp_path}/{name}" for name in ("8.npz", "40.npz", "index")]
-    words = ["browse", *files, "--images", f"{folder}/pictures", "--out", f"{tmp_path}/page.html"]
+    index = HammingNeighbors(make_pipeline(MinMaxScaler(), ITQHasher(9, random_state=0))).fit(X)
+    save(index, tmp_path / "index")  # needs its hasher to be loaded
+    words = ["browse", *files, f"{tmp_path}/index", "--images", f"{folder}/pictures", "--out", f"{tmp_path}/page.html"]
     assert main(words) == 0
     assert capsys.readouterr().out == f"200 pictures: {tmp_path}/page.html\n"
     _, content = content_of(tmp_path / "page.html")
     assert [method["name"] for method in content["methods"]] == ["8, 8 bits", "40, 40 bits", "index, 9 bits"]
     assert content["labels"][0] == ["blue"]
-    assert len(base64.b64decode(content["methods"][2]["codes"])) == 2 * N
+    assert base64.b64decode(content["methods"][2]["codes"]) == pack(index.hasher_.transform(X)).tobytes()
     (tmp_path / "labels.csv").write_text("".join(["path,label\n", *(f'"{name}",x\n' for name in images.names)]))
     assert main([*words, "--labels", f"{tmp_path}/labels.csv", "--link"]) == 0
     assert content_of(tmp_path / "page.html")[1]["labels"] == [["x"]] * N
@@ -118,6 +154,53 @@ def test_browse(place, tmp_path, capsys):
     assert "--labels must have" in capsys.readouterr().err
     assert main([*words[:-1], files[0]]) == 2  # --out would replace the codes
     assert "--out must be another file" in capsys.readouterr().err
+
+
+def test_codes_are_cut_to_numbers_of_bits(place, tmp_path):
+    folder, images, codes = place
+    packed, nbits = codes["40 bits"]
+    files = [tmp_path / "a/codes.npz", tmp_path / "b/codes.npz"]
+    for file in files:
+        file.parent.mkdir()
+        write_codes(file, images, packed, nbits)
+    words = ["browse", *map(str, files), "--images", f"{folder}/pictures", "--out", f"{tmp_path}/page.html"]
+    assert main([*words, "--bits", "12,40"]) == 0
+    _, content = content_of(tmp_path / "page.html")
+    expected = [f"{file}, {n} bits" for file in files for n in (12, 40)]
+    assert [method["name"] for method in content["methods"]] == expected
+    assert base64.b64decode(content["methods"][0]["codes"]) == pack(unpack(packed, 40)[:, :12]).tobytes()
+    assert base64.b64decode(content["methods"][3]["codes"]) == packed.tobytes()
+
+
+def test_codes_and_pictures_must_belong_together(place, tmp_path, capsys):
+    folder, images, codes = place
+    packed, nbits = codes["8 bits"]
+    first = write_codes(tmp_path / "first.npz", images, packed, nbits)
+    options = ["--images", f"{folder}/pictures", "--out", f"{tmp_path}/page.html"]
+    other = write_codes(tmp_path / "other.npz", images, packed, nbits, paths=np.array(images.names[::-1]))
+    np.savez(tmp_path / "few.npz", codes=packed[:9], nbits=nbits)
+    missing = write_codes(tmp_path / "no.npz", images, packed, nbits, paths=np.array(["none.png", *images.names[1:]]))
+    for files, more, message in [
+        ([first, other], [], f"INDEX must be codes of the same pictures. Got others in {other} than in {first}."),
+        ([f"{tmp_path}/few.npz"], [], "INDEX must have a code for each of the 200 pictures. Got 9 codes in"),
+        ([missing], [], f"--images must be the folder of the pictures of {missing}. {folder}/pictures has no none.png"),
+        ([first], ["--bits", "4,9"], f"--bits must be ints from 1 to 8, the bits of {first}. Got '4,9' instead."),
+        ([first], ["--bits", "x"], "--bits must be ints from 1 to 8"),
+    ]:
+        assert main(["browse", *files, *options, *more]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_damaged_index_is_named(place, tmp_path, capsys):
+    path = tmp_path / "index"
+    index = HammingNeighbors(ITQHasher(9, random_state=0)).fit(np.random.default_rng(0).normal(size=(N, 10)))
+    save(index, path)
+    content = bytearray(path.read_bytes())
+    content[content.index(index.codes_.tobytes())] ^= 1
+    path.write_bytes(content)
+    assert main(["browse", str(path), "--images", f"{place[0]}/pictures", "--out", f"{tmp_path}/page.html"]) == 1
+    assert "the checksum of its codes is not that of their content" in capsys.readouterr().err
 
 
 # --- in a browser
@@ -144,57 +227,153 @@ def browser(tmp_path_factory):
     browser.quit()
 
 
-def shown(browser):
-    """Indices and marks of the pictures on the page."""
-    links = browser.find_elements("css selector", ".grid a")
+@pytest.fixture
+def page(place, tmp_path, browser):
+    """The page of the pictures with 8 and 40 bits, open in a browser."""
+    _, images, codes = place
+    write_image_browser(tmp_path / "page.html", images, codes)
+    browser.get((tmp_path / "page.html").as_uri())
+    return browser
+
+
+def go_to(browser, item, codes):
+    browser.execute_script(f"location.hash = address({item}, '{codes}')")
+    browser.find_element("css selector", f'.grid a[href$="codes={codes}"]')
+
+
+def items_of(element):
+    """Items and marks of the pictures in an element."""
+    links = element.find_elements("css selector", ".grid a")
     items = [int(re.search(r"item=(\d+)", link.get_attribute("href"))[1]) for link in links]
     return items, [link.get_attribute("class") for link in links]
 
 
-def test_the_page_in_a_browser(place, tmp_path, browser):
+def tiles_of(element):
+    return [" ".join(tile.text.split()) for tile in element.find_elements("css selector", ".distance")]
+
+
+def neighbors(packed, nbits, query):
+    """Items but the query by distance, ties in order, and all distances."""
+    distances = hamming_distances(packed[[query]], packed, nbits=nbits)[0]
+    order = np.argsort(distances, kind="stable")
+    return order[order != query], distances
+
+
+def expected_tiles(distances, order, k):
+    tiles = []
+    for distance in dict.fromkeys(distances[order[:k]].tolist()):
+        total, n_shown = np.sum(distances[order] == distance), np.sum(distances[order[:k]] == distance)
+        tied, cut = f" {total} tied" if total > 1 else "", f" {n_shown} shown" if n_shown < total else ""
+        tiles.append(f"{distance} {'bit differs' if distance == 1 else 'bits differ'}{tied}{cut}")
+    return tiles
+
+
+def test_a_picture_shows_what_each_code_finds(place, page):
     _, images, codes = place
-    write_image_browser(tmp_path / "page.html", images, codes)
-    browser.get((tmp_path / "page.html").as_uri())
-    first, _ = shown(browser)
-    assert len(set(first)) == 60
-    browser.find_elements("css selector", ".grid a")[0].click()
-    for method, (packed, nbits) in enumerate(codes.values()):
-        browser.execute_script(f"location.hash = address({first[0]}, {method})")
-        browser.find_element("css selector", f'.grid a[href$="codes={method}"]')
-        distances = hamming_distances(packed[[first[0]]], packed, nbits=nbits)[0]
-        order = np.argsort(distances, kind="stable")
-        expected = order[order != first[0]][:60]
-        items, marks = shown(browser)
-        assert items == expected.tolist()
-        is_right = images.targets[expected] == images.targets[first[0]]
-        assert marks == ["right" if right else "wrong" for right in is_right]
-        heads = [head.text for head in browser.find_elements("css selector", "section h2 b")]
-        found = [f"{d} bit{' differs' if d == 1 else 's differ'}" for d in dict.fromkeys(distances[expected].tolist())]
-        assert heads == found
-    browser.find_element("css selector", ".more").click()
-    assert len(shown(browser)[0]) == 120
+    start, marks = items_of(page)
+    assert len(set(start)) == 60
+    assert not any(marks)
+    page.find_elements("css selector", ".grid a")[0].click()
+    heading = page.find_element("css selector", "h2")
+    assert heading.text == images.names[start[0]]
+    assert page.switch_to.active_element == heading
+    sections = page.find_elements("css selector", "section")
+    assert [section.find_element("css selector", "h3").text for section in sections] == list(codes)
+    for section, (packed, nbits) in zip(sections, codes.values(), strict=True):
+        order, distances = neighbors(packed, nbits, start[0])
+        items, marks = items_of(section)
+        assert items == order[:16].tolist()
+        right = images.targets[order] == images.targets[start[0]]
+        assert marks == ["right" if is_right else "wrong" for is_right in right[:16]]
+        assert tiles_of(section) == expected_tiles(distances, order, 16)
 
 
-def test_search_keys_and_requests_in_a_browser(place, tmp_path, browser):
+def test_one_of_the_codes(place, page):
+    from selenium.webdriver.support.select import Select
+
+    _, images, codes = place
+    go_to(page, 7, "all")
+    Select(page.find_element("css selector", "#method")).select_by_visible_text("40 bits")
+    page.find_element("css selector", '.grid a[href$="codes=1"]')
+    order, distances = neighbors(*codes["40 bits"], 7)
+    assert items_of(page)[0] == order[:60].tolist()
+    found = [int(b.text.split()[-1]) for b in page.find_elements("css selector", ".name b")]
+    assert found == distances[order[:60]].tolist()
+    right = images.targets[order] == images.targets[7]
+    is_last = distances[order] == distances[order[59]]
+    before, tied, n_left = right[distances[order] < distances[order[59]]], right[is_last], 60
+    n_left -= len(before)
+    worst = before.sum() + max(0, n_left - (~tied).sum())
+    best = before.sum() + min(n_left, tied.sum())
+    assert worst < best
+    text = page.find_element("css selector", "section .quiet").text
+    assert text.startswith(f"{worst} to {best} of the first 60 are right")
+    page.find_element("css selector", ".more").click()
+    assert items_of(page)[0] == order[:120].tolist()
+    page.back()
+    page.find_element("css selector", '.grid a[href$="codes=all"]')
+    assert Select(page.find_element("css selector", "#method")).first_selected_option.text == "All"
+
+
+def test_search_by_path_and_keys(place, page):
     from selenium.webdriver.common.keys import Keys
 
-    _, images, codes = place
-    write_image_browser(tmp_path / "page.html", images, codes)
-    browser.get((tmp_path / "page.html").as_uri())
-    body = browser.find_element("css selector", "body")
-    body.send_keys("/")
-    field = browser.switch_to.active_element
+    _, images, _ = place
+    page.find_element("css selector", "body").send_keys("/")
+    field = page.switch_to.active_element
     assert field.get_attribute("id") == "search"
-    field.send_keys("50%")
+    field.send_keys("red/")
+    status = page.find_element("css selector", "#status").get_property("textContent")
+    assert status == "100 pictures with “red/” in the path, 60 shown"
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys("</SCRIPT>")
     nasty = next(i for i, name in enumerate(images.names) if "50%" in name)
-    assert shown(browser)[0] == [nasty]
+    assert items_of(page)[0] == [nasty]
     field.send_keys(Keys.ENTER)
-    assert browser.find_element("css selector", ".query .path").text == images.names[nasty]
-    links = browser.find_elements("css selector", ".grid a")
-    browser.execute_script("arguments[0].focus()", links[0])
-    browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    assert browser.switch_to.active_element == links[1]
-    browser.back()
-    browser.find_element("css selector", ".more")
-    loaded = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert page.find_element("css selector", "h2").text == images.names[nasty]
+    assert page.find_element("css selector", ".grid img").get_attribute("alt") in images.names
+    links = page.find_elements("css selector", ".grid a")
+    page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    assert page.switch_to.active_element == links[0]
+    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    below = page.switch_to.active_element
+    assert below.rect["y"] > links[1].rect["y"]
+    below.send_keys(Keys.ARROW_UP, Keys.ARROW_LEFT)
+    chosen = page.switch_to.active_element
+    assert chosen == links[0]
+    path = chosen.get_attribute("title")
+    chosen.send_keys(Keys.ENTER)
+    page.find_element("css selector", f'.query img[alt="{path}"]')
+
+
+def test_the_page_asks_for_nothing(page):
+    go_to(page, 3, "all")
+    loaded = page.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert [name for name in loaded if not name.startswith("data:")] == []
+
+
+def test_linked_pictures_are_shown(place, browser):
+    folder, images, codes = place
+    write_image_browser(folder / "linked.html", images, codes, link=True)
+    browser.get((folder / "linked.html").as_uri())
+    go_to(browser, images.names.index(next(name for name in images.names if "50%" in name)), "0")
+    assert (
+        browser.execute_async_script(
+            "const [image, done] = [document.querySelector('.query img'), arguments[0]];"
+            "image.decode().then(() => done(image.naturalWidth), () => done(0))"
+        )
+        == 90
+    )
+
+
+def test_ten_thousand_codes_are_ranked_as_by_numpy(place, tmp_path, browser):
+    _, images, _ = place
+    many = ImageFiles(images.folder, images.names * 50, images.size, np.tile(images.targets, 50))
+    packed = np.random.default_rng(0).integers(0, 256, (len(many), 8), dtype=np.uint8)
+    write_image_browser(tmp_path / "page.html", many, {"64 bits": (packed, 64)}, link=True)
+    browser.get((tmp_path / "page.html").as_uri())
+    order, distances = neighbors(packed, 64, 9_876)
+    find = "const found = find(data.methods[0], 9876); return [[...found.ranked], [...found.distances]]"
+    ranked, found = browser.execute_script(find)
+    assert ranked == order.tolist()
+    assert found == distances.tolist()
