@@ -46,7 +46,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Folder that keeps the features of images of :func:`skhash.datasets.load_images`, by network,
         weights and size, and by the path, the size and the time of each file. A run that was
         stopped goes on where it stopped, and a file that has changed is computed again.
-    batch_size : int, default=64
+    batch_size : int, default=32
         Number of images at once.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1", ...; "auto" uses a CUDA device if there is one.
@@ -101,7 +101,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         network: str | nn.Module = "efficientnet-lite0",
         *,
         cache: str | os.PathLike[str] | None = None,
-        batch_size: int = 64,
+        batch_size: int = 32,
         device: str | torch.device = "auto",
         verbose: bool = False,
     ) -> None:
