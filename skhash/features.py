@@ -126,6 +126,15 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self : object
             The transformer.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash.features import PretrainedFeatures
+        >>> images = np.zeros((4, 3, 8, 8), dtype=np.uint8)
+        >>> len(PretrainedFeatures(torch.nn.Flatten()).fit(images).digest_)
+        64
         """
         self.input_shape_ = tuple(_as_images(X).shape[1:])
         for name in ("_module", "_n_features_out", "digest_"):
@@ -152,6 +161,15 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             If `X` has no images, or values that are not in [0, 1].
         InvalidFileError
             If the file of an image is damaged.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash.features import PretrainedFeatures
+        >>> images = np.zeros((4, 3, 8, 8), dtype=np.uint8)
+        >>> PretrainedFeatures(torch.nn.Flatten()).fit_transform(images).shape
+        (4, 192)
         """
         return self._computed(X)
 
@@ -373,7 +391,32 @@ class FeatureViews:
         self._rows = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(samples))}
 
     def __call__(self, batch: torch.Tensor) -> torch.Tensor:
-        """A random version of each sample of a batch of shape (n_batch, width)."""
+        """Draw a version of each sample of a batch.
+
+        Parameters
+        ----------
+        batch : tensor of shape (n_batch, width), float32
+            Some of the samples.
+
+        Returns
+        -------
+        tensor of shape (n_batch, width), float32
+            A random version of each.
+
+        Raises
+        ------
+        ValueError
+            If a row of the batch is none of the samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash.features import FeatureViews
+        >>> samples = np.zeros((1, 2), dtype=np.float32)
+        >>> FeatureViews(samples, samples[:, None] + 1)(torch.zeros(3, 2)).shape
+        torch.Size([3, 2])
+        """
         try:
             rows = [self._rows[row.tobytes()] for row in batch.cpu().numpy()]
         except KeyError:
