@@ -5,8 +5,7 @@
     python experiments/pretrained.py choose                    # settings of fine-tuning, on held-out training images
     python experiments/pretrained.py frozen                    # features of the frozen network at 128 pixels
     python experiments/pretrained.py unsupervised --methods itq nsh cibhash
-    python experiments/pretrained.py tuned --methods talr      # hours of CPU time; a stopped run goes on
-    python experiments/pretrained.py table                     # tables of the stored results
+    python experiments/pretrained.py fine-tune --methods talr   # hours of CPU time; a stopped run goes on
 
 Protocol "5k", S1 of the papers: 100 queries per class, the other 59,000 images are the database, 500 of each class are
 for training. "choose" learns from 4,000 of the 5,000 training images, and ranks the other 1,000 for each other; it
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _results import RESULTS, as_markdown, mean_text, rank, read, store
+from _results import RESULTS, mean_text, rank, read, store
 from _splits import hold_out_samples
 from PIL import Image
 from torch.utils.data import Dataset, Subset
@@ -142,13 +141,14 @@ def unsupervised(options):
                         measure(make_hasher(method, nbits, seed, "auto", **params), data, keys)
 
 
-def tuned(options):
+def fine_tune(options):
     """Fine-tune the network, and go on from the checkpoint of a run that was stopped."""
     for seed in options.seeds:
         data = split_of(seed)
         for method in options.methods:
             for nbits in options.bits:
-                keys = {"experiment": "tuned", "method": method, "nbits": nbits, "seed": seed, "setting": "96 pixels"}
+                keys = {"experiment": "fine-tuned", "method": method, "nbits": nbits, "seed": seed}
+                keys["setting"] = "96 pixels"
                 if not stored(**keys):
                     folder = CHECKPOINTS / f"{method}-{nbits}-{seed}"
                     hasher = make_hasher(method, nbits, seed, data.affinity, backbone=NETWORK, augment="auto")
@@ -156,35 +156,16 @@ def tuned(options):
                     measure(hasher, data, keys, resume=True)
 
 
-def make_table(results):
-    """Markdown of a table: AP_T of each method by its number of bits."""
-    lengths = sorted({result["nbits"] for result in results})
-    lines = [["method", *(f"{nbits} bits" for nbits in lengths)]]
-    for method in dict.fromkeys(result["method"] for result in results):
-        chosen = [[r for r in results if r["method"] == method and r["nbits"] == nbits] for nbits in lengths]
-        lines.append([method, *(mean_text(part, digits=3) if part else "" for part in chosen)])
-    return as_markdown(lines) + "\n"
-
-
-def table(_):
-    """Write the tables of the stored results."""
-    results = read(PATH)
-    parts = {name: [result for result in results if result["experiment"] == name] for name in ("frozen", "tuned")}
-    text = "\n".join(f"{name}\n\n{make_table(part)}" for name, part in parts.items())
-    PATH.with_suffix(".md").write_text(text, encoding="utf-8")
-    print(text)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["choose", "frozen", "unsupervised", "tuned", "table"])
+    parser.add_argument("command", choices=["choose", "frozen", "unsupervised", "fine-tune"])
     parser.add_argument("--methods", nargs="+", default=["talr", "hashnet"])
     parser.add_argument("--bits", nargs="+", type=int, default=[32])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--only", default="", help="settings whose names have this text")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    commands = {"choose": choose, "frozen": frozen, "unsupervised": unsupervised, "tuned": tuned, "table": table}
+    commands = {"choose": choose, "frozen": frozen, "unsupervised": unsupervised, "fine-tune": fine_tune}
     commands[options.command](options)
 
 

@@ -46,7 +46,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Folder that keeps the features of images of :func:`skhash.datasets.load_images`, by network,
         weights and size, and by the path, the size and the time of each file. A run that was
         stopped goes on where it stopped, and a file that has changed is computed again.
-    batch_size : int, default=64
+    batch_size : int, default=32
         Number of images at once.
     device : str, default="auto"
         "cpu", "cuda", "cuda:1", ...; "auto" uses a CUDA device if there is one.
@@ -101,7 +101,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         network: str | nn.Module = "efficientnet-lite0",
         *,
         cache: str | os.PathLike[str] | None = None,
-        batch_size: int = 64,
+        batch_size: int = 32,
         device: str | torch.device = "auto",
         verbose: bool = False,
     ) -> None:
@@ -126,6 +126,15 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self : object
             The transformer.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash.features import PretrainedFeatures
+        >>> images = np.zeros((4, 3, 8, 8), dtype=np.uint8)
+        >>> len(PretrainedFeatures(torch.nn.Flatten()).fit(images).digest_)
+        64
         """
         self.input_shape_ = tuple(_as_images(X).shape[1:])
         for name in ("_module", "_n_features_out", "digest_"):
@@ -152,6 +161,15 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             If `X` has no images, or values that are not in [0, 1].
         InvalidFileError
             If the file of an image is damaged.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash.features import PretrainedFeatures
+        >>> images = np.zeros((4, 3, 8, 8), dtype=np.uint8)
+        >>> PretrainedFeatures(torch.nn.Flatten()).fit_transform(images).shape
+        (4, 192)
         """
         return self._computed(X)
 
@@ -373,7 +391,32 @@ class FeatureViews:
         self._rows = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(samples))}
 
     def __call__(self, batch: torch.Tensor) -> torch.Tensor:
-        """A random version of each sample of a batch of shape (n_batch, width)."""
+        """Draw a version of each sample of a batch.
+
+        Parameters
+        ----------
+        batch : tensor of shape (n_batch, width), float32
+            Some of the samples.
+
+        Returns
+        -------
+        tensor of shape (n_batch, width), float32
+            A random version of each.
+
+        Raises
+        ------
+        ValueError
+            If a row of the batch is none of the samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash.features import FeatureViews
+        >>> samples = np.zeros((1, 2), dtype=np.float32)
+        >>> FeatureViews(samples, samples[:, None] + 1)(torch.zeros(3, 2)).shape
+        torch.Size([3, 2])
+        """
         try:
             rows = [self._rows[row.tobytes()] for row in batch.cpu().numpy()]
         except KeyError:

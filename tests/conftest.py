@@ -38,6 +38,7 @@ def digits():
 #: libraries that the examples of a module need and the extra "test" does not have
 EXAMPLES_NEED = {
     "skhash.dask": "dask",
+    "skhash.engine.networks": "efficientnet_lite_pytorch",
     "skhash.mteb": "mteb",
     "skhash.stores.duckdb": "duckdb",
     "skhash.stores.lancedb": "lancedb",

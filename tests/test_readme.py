@@ -55,7 +55,7 @@ def test_the_results_are_those_of_the_experiments():
 def test_one_command_runs_the_main_job_and_one_the_tests():
     main, tests = blocks_of("bash")
     assert main.endswith('pip install -c constraints.txt ".[progress]" && skhash compare digits --bits 16,32\n')
-    assert tests.endswith('pip install -c constraints.txt -e ".[test]" && pytest -q -n 2\n')
+    assert tests.endswith('pip install -c constraints.txt -e ".[test,pretrained]" && pytest -q -n 2\n')
 
 
 @pytest.mark.parametrize("path", [".ci/run", ".github/workflows/tests.yml"])

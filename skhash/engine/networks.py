@@ -45,7 +45,27 @@ class Network(nn.Module):
         self.input_size = int(input_size)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Features of shape (n, width)."""
+        """Features of normalized images.
+
+        Parameters
+        ----------
+        X : tensor of shape (n, 3, height, width), float32
+            The images.
+
+        Returns
+        -------
+        tensor of shape (n, width), float32
+            The features.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from skhash.engine import Network
+        >>> Network(torch.nn.Flatten(), [0.5] * 3, [0.5] * 3, 8).forward(
+        ...     torch.zeros(2, 3, 8, 8)
+        ... ).shape
+        torch.Size([2, 192])
+        """
         features: torch.Tensor = self.layers(X)
         return features
 

@@ -13,7 +13,8 @@ from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash.engine import Encoder, full_precision
 from skhash.hashers.shallow._linear import principal_map, quantizing_rotation
 
-N_VALUES = 2**23  # of the samples that are encoded at once; the layers of a network need some hundred bytes for each
+#: values of the images that are encoded at once: the layers of a network should stay in the cache of a CPU
+N_VALUES = {"cpu": 2**20, "cuda": 2**24}
 
 
 @torch.no_grad()
@@ -22,8 +23,11 @@ def compute_activations(
 ) -> Any:
     """Activations of shape (n_samples, nbits), batch by batch, of the encoder or of a `function` of each batch."""
     encoder.eval()
-    n_at_once = min(ENCODE_BATCH_SIZE, max(1, N_VALUES // math.prod(X.shape[1:])))
-    with full_precision(encoder.mean.device):
+    device = encoder.mean.device
+    n_at_once = ENCODE_BATCH_SIZE
+    if X.ndim > 2:
+        n_at_once = min(n_at_once, max(1, N_VALUES[device.type] // math.prod(X.shape[1:])))
+    with full_precision(device):
         parts = [(function or encoder)(encoder.read(X, batch)) for batch in gen_batches(len(X), n_at_once)]
     return torch.cat(parts).cpu().numpy()
 
