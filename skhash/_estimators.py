@@ -114,6 +114,13 @@ def find_hasher(estimator: Any) -> Any:
     return find_hasher(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
+def first_step(estimator: Any) -> Any:
+    """What takes the samples in an estimator: the first step of a fitted Pipeline or search, or a hasher itself."""
+    if hasattr(estimator, "best_estimator_"):
+        return first_step(estimator.best_estimator_)
+    return first_step(estimator.steps[0][1]) if hasattr(estimator, "steps") else estimator
+
+
 def hasher_input(estimator: Any, X: Any) -> Any:
     """Samples after the earlier steps of a Pipeline or search; `X` itself, such as a data frame, if there are none."""
     if hasattr(estimator, "best_estimator_"):

@@ -26,7 +26,9 @@ from skhash._validation import is_count
 from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
 from skhash.engine.backbones import build_backbone
 from skhash.engine.data import batch_tensor
-from skhash.engine.networks import check_range, declared_statistics
+from skhash.engine.networks import check_range, declared_statistics, is_network
+from skhash.persistence._checking import qualified_name
+from skhash.persistence._identity import digest
 
 Features = npt.NDArray[np.float32]
 
@@ -44,8 +46,8 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         shape (n, width).
     cache : path-like, default=None
         Folder that keeps the features of images of :func:`skhash.datasets.load_images`, by network,
-        weights and size, and by the path, the size and the time of each file. A run that was
-        stopped goes on where it stopped, and a file that has changed is computed again.
+        its weights and its code, by the size of images, and by the path, the size and the time of each
+        file. A run that was stopped goes on where it stopped, and a file that has changed is computed again.
     batch_size : int, default=32
         Number of images at once.
     device : str, default="auto"
@@ -136,8 +138,13 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         >>> len(PretrainedFeatures(torch.nn.Flatten()).fit(images).digest_)
         64
         """
+        if not isinstance(self.network, nn.Module) and not is_network(self.network):
+            raise ValueError(
+                "`network` must be 'efficientnet-lite0', 'timm/NAME', 'torchvision/NAME' or a torch.nn.Module. "
+                f"Got {self.network!r} instead."
+            )
         self.input_shape_ = tuple(_as_images(X).shape[1:])
-        for name in ("_module", "_n_features_out", "digest_"):
+        for name in ("_module", "_n_features_out", "_identity", "digest_"):
             self.__dict__.pop(name, None)
         self.digest_ = digest_of(self._module)
         return self
@@ -221,7 +228,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         images = _as_images(X)
         if images.shape[1:] != self.input_shape_:
             raise ValueError(f"`X` must have images of shape {self.input_shape_}. Got {images.shape[1:]} instead.")
-        cache = None if self.cache is None else _Cache(self.cache, X, self.digest_, self._n_features_out, version)
+        cache = None if self.cache is None else _Cache(self.cache, X, self._identity, self._n_features_out, version)
         missing = np.arange(len(images)) if cache is None else cache.missing
         if version is not None and len(missing):  # each batch has its own seed, so that it stays whole
             batches = np.unique(missing // self.batch_size)
@@ -253,6 +260,17 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _n_features_out(self) -> int:
         return output_width(self._module.cpu(), self.input_shape_)
 
+    @cached_property
+    def _identity(self) -> str:
+        """Digest of what decides the features of an image: weights, code, and the statistics of the input."""
+        try:
+            return digest([self._module, declared_statistics(self._module)], "network")
+        except TypeError as error:
+            raise TypeError(
+                "`network` must be of classes whose source can be read, to have a `cache`. Got a "
+                f"{qualified_name(self.network)} instead. Define them in a file, or set cache=None."
+            ) from error
+
     @torch.no_grad()
     def _features(self, images: Any, indices: npt.NDArray[np.int64], version: tuple[int, int] | None) -> Features:
         device = resolve_device(self.device)
@@ -268,6 +286,8 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             batch = (batch - mean) / std
         with full_precision(device):
             features: Features = module(batch).float().cpu().numpy()
+        if not np.isfinite(features).all():
+            raise ValueError("The features must be finite. Got NaN or infinity instead: look for such values in `X`.")
         return features
 
     @contextmanager
@@ -288,7 +308,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__().copy()
-        for name in ("_module", "_n_features_out"):
+        for name in ("_module", "_n_features_out", "_identity"):
             state.pop(name, None)
         return state
 
@@ -317,14 +337,14 @@ class _Cache:
     """Features of files in a folder. Each process appends records of key and features to a file of its own."""
 
     def __init__(
-        self, folder: str | os.PathLike[str], X: Any, digest: str, width: int, version: tuple[int, int] | None
+        self, folder: str | os.PathLike[str], X: Any, identity: str, width: int, version: tuple[int, int] | None
     ) -> None:
         if not hasattr(X, "file_keys"):
             raise ValueError(
                 "`cache` must be None for images that are not files. "
                 f"Got {os.fspath(folder)!r} with a {type(X).__name__}. Read them with skhash.datasets.load_images."
             )
-        self.folder = Path(folder) / digest[:16]
+        self.folder = Path(folder) / identity[:16]
         self.record = np.dtype([("key", "V32"), ("features", "<f4", (width,))])
         self.keys: list[bytes] = X.file_keys()
         if version is not None:

@@ -88,8 +88,10 @@ def test_a_pipeline_with_a_hasher(network, images, tmp_path):
     codes = clone(pipeline).fit(images, images.targets).transform(images)
     whole = np.stack(list(images))
     assert_array_equal(clone(pipeline).fit(whole, images.targets).transform(whole), codes)
-    index = HammingNeighbors(clone(pipeline)).fit(images, images.targets)
-    assert_array_equal(index.kneighbors(images.part([4, 5]), 1)[1].ravel(), [4, 5])
+    for items in (images, whole):
+        index = HammingNeighbors(clone(pipeline)).fit(items, images.targets)
+        for queries in (images.part([4, 5]), whole[4:6]):
+            assert_array_equal(index.kneighbors(queries, 1, return_distance=False).ravel(), [4, 5])
     fitted = pickle.loads(pickle.dumps(pipeline.fit(images, images.targets)))
     assert_array_equal(fitted.transform(images), codes)
     with pytest.raises(ValueError, match="`network` must be the name of a network"):
@@ -113,6 +115,31 @@ def test_a_cache_computes_each_file_once(network, images, tmp_path):
     other = images.part(slice(0, 3))
     other.size = 13
     assert PretrainedFeatures(network, cache=tmp_path / "cache").fit_transform(other).shape == (3, 16)
+
+
+def test_another_network_with_the_same_weights_has_other_features(network, images, tmp_path):
+    class Tripled(Counting):
+        def forward(self, X):
+            return 3 * super().forward(X)
+
+    other = Tripled()
+    other.load_state_dict(network.state_dict())
+    modules = [network, other, Network(network, MEAN, STD, 16), Network(network, STD, MEAN, 16)]
+    for module in modules:
+        expected = PretrainedFeatures(module).fit_transform(images)
+        for _ in range(2):
+            transformer = PretrainedFeatures(module, cache=tmp_path / "cache")
+            assert_array_equal(transformer.fit_transform(images), expected)
+    assert len(list((tmp_path / "cache").iterdir())) == len(modules)
+
+
+def test_a_network_without_a_source_has_no_cache(images, tmp_path):
+    namespace = {"nn": nn, "__name__": "typed_by_hand"}
+    exec("class Typed(nn.Flatten): pass", namespace)
+    module = namespace["Typed"]()
+    assert PretrainedFeatures(module).fit_transform(images).shape == (30, 768)
+    with pytest.raises(TypeError, match="`network` must be of classes whose source can be read"):
+        PretrainedFeatures(module, cache=tmp_path).fit_transform(images)
 
 
 def test_a_stopped_run_goes_on(network, images, tmp_path):
@@ -145,7 +172,8 @@ class Dying(nn.Module):
 images = load_images({str(tmp_path / "pictures")!r}, size=16)
 PretrainedFeatures(Dying(), cache={str(tmp_path / "cache")!r}, batch_size=8).fit(images).transform(images)
 """
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
+    (tmp_path / "program.py").write_text(program)
+    assert subprocess.run([sys.executable, tmp_path / "program.py"], check=False).returncode == -9
     (file,) = (tmp_path / "cache").rglob("*.features")
     assert file.stat().st_size == 2 * 8 * (32 + 4 * 5)
 
@@ -194,11 +222,13 @@ def test_progress(network, images, capsys, monkeypatch):
         (X[:, 0], {}, r"`X` must have images of shape \(n_samples, 3, height, width\).* Got shape \(30, 16, 16\)"),
         (X, {"cache": "folder"}, "`cache` must be None for images that are not files. Got 'folder' with a ndarray"),
         (X, {"batch_size": 0}, "batch_size"),
+        (X, {"network": "mlp"}, "`network` must be 'efficientnet-lite0', .* or a torch.nn.Module. Got 'mlp' instead"),
+        (np.full((2, 3, 16, 16), np.nan), {}, "The features must be finite"),
     ],
 )
 def test_errors(network, given, params, message):
     with pytest.raises(ValueError, match=message):
-        PretrainedFeatures(network, **params).fit_transform(given)
+        PretrainedFeatures(**{"network": network} | params).fit_transform(given)
 
 
 def test_other_shapes_and_values_are_refused(network):

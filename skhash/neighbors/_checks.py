@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
-from skhash._estimators import find_hasher
+from skhash._estimators import first_step
 from skhash._validation import (
     VECTOR_METRICS,
     as_array,
@@ -91,7 +91,7 @@ def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
     plain = not reset and type(X) is np.ndarray and X.ndim == 2 and "feature_names_in_" not in vars(index)
     if plain and X.shape[1] == vars(index).get("n_features_in_"):
         return  # what scikit-learn would find, more slowly
-    shape = getattr(find_hasher(hasher), "input_shape_", None)  # a deep hasher checks the samples itself
+    shape = getattr(first_step(hasher), "input_shape_", None)  # it checks images and Datasets itself
     if shape is None or not is_dataset(X):
         validate_data(index, X, reset=reset, skip_check_array=True)
     elif reset:  # scikit-learn would take len(X[0])
