@@ -219,8 +219,10 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError(f"`n_views` must be an int >= 1. Got {n_views!r} instead.")
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         samples = self._computed(X)
-        versions = [self._computed(X, (seed, view)) for view in range(n_views)]
-        return FeatureViews(samples, np.stack(versions, axis=1))
+        versions = np.empty((len(samples), n_views, samples.shape[1]), np.float32)
+        for view in range(n_views):
+            versions[:, view] = self._computed(X, (seed, view))
+        return FeatureViews(samples, versions)
 
     def _computed(self, X: Any, version: tuple[int, int] | None = None) -> Features:
         """Features of images, or of a version of them: a seed and a number. Those in the cache are read."""
