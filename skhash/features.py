@@ -3,10 +3,8 @@
 import hashlib
 import os
 import secrets
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
@@ -251,7 +249,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """The network in evaluation mode."""
         with own_settings(), seeded(0, torch.device("cpu")):  # random weights of a name are replaced
             module = build_backbone(self.network, (3, 1, 1)).eval()
-        if digest_of(module) != getattr(self, "digest_", digest_of(module)):
+        if hasattr(self, "digest_") and digest_of(module) != self.digest_:
             raise ValueError(
                 "`network` must have the weights that it had in fit. Got others instead. Install the package of the "
                 "weights in the version of the fit, or fit again."
@@ -292,21 +290,12 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError("The features must be finite. Got NaN or infinity instead: look for such values in `X`.")
         return features
 
-    @contextmanager
-    def _progress(self, n: int) -> Iterator[Any]:
+    def _progress(self, n: int) -> AbstractContextManager[Callable[[int], None]]:
         if not self.verbose or not n:
-            yield lambda n_done: None
-            return
-        from skhash.comparison.progress import LiveLine, format_seconds
+            return nullcontext(lambda n_done: None)
+        from skhash.comparison.progress import progress
 
-        started = time.monotonic()
-
-        def show(n_done: int) -> None:
-            left = (time.monotonic() - started) / n_done * (n - n_done)
-            line.show(f"Features: {n_done:,} of {n:,} images; {format_seconds(left)} left")
-
-        with LiveLine(sys.stderr) as line:
-            yield show
+        return progress("Features", n, "images")
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__().copy()

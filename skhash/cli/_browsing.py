@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from skhash.cli._options import split
-from skhash.cli._samples import Items, progress, read_codes
+from skhash.cli._samples import Items, read_codes
 from skhash.codes import pack, unpack
+from skhash.comparison.progress import progress
 from skhash.datasets import load_images
 from skhash.displays import write_image_browser
 from skhash.persistence._format import read_header

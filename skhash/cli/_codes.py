@@ -27,11 +27,11 @@ from skhash.cli._samples import (
     in_batches,
     is_codes,
     open_samples,
-    progress,
     read_codes,
 )
 from skhash.codes import check_same_nbits
 from skhash.codes._bits import item_words
+from skhash.comparison.progress import progress
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors

@@ -1,7 +1,5 @@
 """Samples and codes of files, for the command line, and progress of work on them."""
 
-import sys
-import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +13,7 @@ import numpy.typing as npt
 from skhash._encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash._libraries import library
 from skhash._validation import as_array
-from skhash.comparison.progress import LiveLine, format_seconds
+from skhash.comparison.progress import progress
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets.splitting import check_arrays
@@ -247,15 +245,6 @@ def _check_exists(path: str) -> None:
         raise FileNotFoundError(f"There is no file {path}.")
 
 
-# --- progress
-
-
-def progress_line(label: str, n_done: int, n: int, seconds: float) -> str:
-    """Line about work on n samples that has taken some seconds."""
-    text = f"{label}: {n_done:,} of {n:,} samples"
-    return f"{text}; {format_seconds(seconds / n_done * (n - n_done))} left" if 0 < n_done < n else text
-
-
 def in_batches(samples: Samples, label: str) -> Iterator[npt.NDArray[Any]]:
     """Samples in the batches of ``encode``, with progress on stderr after each."""
     n_done = 0
@@ -264,11 +253,3 @@ def in_batches(samples: Samples, label: str) -> Iterator[npt.NDArray[Any]]:
             yield batch
             n_done += len(batch)
             show(n_done)
-
-
-@contextmanager
-def progress(label: str, n: int) -> Iterator[Callable[[int], None]]:
-    """Context manager of a function that takes the number of samples done, of n, and shows it on stderr."""
-    started = time.monotonic()
-    with LiveLine(sys.stderr) as line:
-        yield lambda n_done: line.show(progress_line(label, n_done, n, time.monotonic() - started))

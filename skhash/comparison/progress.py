@@ -1,8 +1,10 @@
 """What a running comparison reports: its plan, the steps within a fit, finished fits, and the time that is left."""
 
 import math
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import fmean
@@ -235,6 +237,21 @@ class LiveLine:
         self.file.write(f"{text}\n")  # one write: print writes the newline separately, and Ctrl-C may come before it
         self.file.flush()
         self._written = time.monotonic()
+
+
+@contextmanager
+def progress(label: str, n: int, unit: str = "samples") -> Iterator[Callable[[int], None]]:
+    """Context manager of a function that takes the number of samples done, of n, and shows it on stderr."""
+    started = time.monotonic()
+
+    def show(n_done: int) -> None:
+        text = f"{label}: {n_done:,} of {n:,} {unit}"
+        if 0 < n_done < n:
+            text += f"; {format_seconds((time.monotonic() - started) / n_done * (n - n_done))} left"
+        line.show(text)
+
+    with LiveLine(sys.stderr) as line:
+        yield show
 
 
 def format_seconds(seconds: float) -> str:
