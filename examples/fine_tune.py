@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--out", default="hasher.safetensors")
     options = parser.parse_args()
-    size = options.size or load_network(options.backbone).input_size
+    size = options.size or load_network(options.backbone, weights=None).input_size
     images = load_images(options.photos, size=size, broken="skip")
     train, test = train_test_split(
         range(len(images)), test_size=0.2, stratify=images.targets, random_state=0

@@ -146,6 +146,7 @@ def _report_error(error: Exception) -> int:
 
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
+    from skhash.cli._pictures import as_files
     from skhash.comparison import absences, compare, markdown_table, write_report
     from skhash.comparison.progress import LiveLine
     from skhash.comparison.report import import_jinja2
@@ -154,7 +155,7 @@ def _compare(options: "argparse.Namespace") -> int:
     check(options)
     if options.out:
         import_jinja2()
-    with _pictures_as_files(options) as datasets, LiveLine(sys.stderr) as live:
+    with as_files(options) as datasets, LiveLine(sys.stderr) as live:
         results, _ = compare(
             datasets,
             task=options.task,
@@ -188,21 +189,6 @@ def _compare(options: "argparse.Namespace") -> int:
     if n_failed:
         print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=sys.stderr)
     return 1 if n_failed else 0
-
-
-@contextmanager
-def _pictures_as_files(options: "argparse.Namespace") -> "Iterator[list[str]]":
-    """Context manager of the data sets, with files of features in place of pictures."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
-    from skhash.cli._pictures import are_pictures, as_files
-
-    if not any(map(are_pictures, options.datasets)):
-        yield options.datasets
-        return
-    with TemporaryDirectory() as folder:
-        yield as_files(options.datasets, options, Path(folder))
 
 
 def _report(options: "argparse.Namespace") -> int:

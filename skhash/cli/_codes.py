@@ -130,10 +130,7 @@ def search(options: argparse.Namespace) -> int:
         if not options.out.endswith((".csv", ".npz")):
             raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
         check_writable(options.out)
-    is_index, _ = _saved_index(options.model)
-    model = None if is_index else load(options.model)
-    inner, queries = open_for(model, options.queries, options)
-    index, names = _open_index(options, queries, model, inner)
+    index, queries, names = _open_index(options)
     k = _k(index, options)
     with errors_of(options.queries):
         found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {options.queries}")]
@@ -146,15 +143,15 @@ def search(options: argparse.Namespace) -> int:
     return 0
 
 
-def _open_index(
-    options: argparse.Namespace, queries: Samples, model: Any, inner: Any
-) -> tuple[HammingNeighbors, list[str] | None]:
-    """The index of a file, or one of the items in DATA, and the names of the items if they are pictures."""
+def _open_index(options: argparse.Namespace) -> tuple[HammingNeighbors, Samples, list[str] | None]:
+    """The index of a file or of the items in DATA, the queries, and the names of the items if they are pictures."""
     is_index, saved_rerank = _saved_index(options.model)
     if is_index and options.data is not None:
         raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
     if not is_index and options.data is None:
         raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")
+    model = None if is_index else load(options.model)
+    inner, queries = open_for(model, options.queries, options)
     has_codes = is_index or (options.column is None and not are_pictures(options.data) and is_codes(options.data))
     vectors, names = None, None
     if options.rerank is not None or saved_rerank:
@@ -170,7 +167,7 @@ def _open_index(
     _check_stages(index, options)
     query = next(queries.batches(1))
     if not is_index:
-        names = _fill(index, model, inner, options, query, has_codes)
+        names = _fill(index, model, options, query, has_codes)
     if vectors is not None:
         shape = (index.n_samples_fit_, *query.shape[1:])
         if vectors.shape != shape:
@@ -179,7 +176,7 @@ def _open_index(
                 f"Got {vectors.shape} in {options.vectors or options.data} instead."
             )
         index.vectors_ = checked_vectors(vectors, len(vectors))
-    return index, names
+    return index, queries, names
 
 
 def _saved_index(path: str) -> tuple[bool, bool]:
@@ -223,16 +220,11 @@ def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
 
 
 def _fill(
-    index: HammingNeighbors,
-    model: Any,
-    hasher: Any,
-    options: argparse.Namespace,
-    query: npt.NDArray[Any],
-    has_codes: bool,
+    index: HammingNeighbors, model: Any, options: argparse.Namespace, query: npt.NDArray[Any], has_codes: bool
 ) -> list[str] | None:
     """Fit an index to the items in DATA, and return the names of pictures."""
     (codes, nbits, ids), factors, names, _ = _items(model, options, has_codes)
-    check_same_nbits(nbits, int(find_hasher(hasher)._n_features_out), options.data, options.model)
+    check_same_nbits(nbits, int(find_hasher(model)._n_features_out), options.data, options.model)
     with errors_of(options.queries):
         index.fit(query)  # sets the features; the codes of DATA then replace this one item
     if index.factors_ is not None and factors is None and index.query == "real":

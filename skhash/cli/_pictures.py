@@ -2,12 +2,16 @@
 
 import argparse
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from skhash._encoding import array_source
+from skhash._estimators import find_hasher, first_step
 from skhash.cli._samples import Samples, open_samples
 from skhash.datasets import load_images
 from skhash.datasets.images import is_picture
@@ -28,7 +32,7 @@ def learn_from(path: str, options: argparse.Namespace) -> tuple[Any, Samples]:
     from skhash.engine import load_network
     from skhash.features import PretrainedFeatures
 
-    size = load_network(options.backbone).input_size if options.size is None else options.size
+    size = load_network(options.backbone, weights=None).input_size if options.size is None else options.size
     images = load_images(path, size=size, broken=options.broken)
     first = PretrainedFeatures(options.backbone, cache=options.features, verbose=True)
     return first, _samples(images, first.fit_transform(images))
@@ -40,7 +44,7 @@ def open_for(model: Any, path: str, options: argparse.Namespace) -> tuple[Any, S
         return model, open_samples(path, options.column)
     from skhash.features import PretrainedFeatures
 
-    first = model.steps[0][1] if hasattr(model, "steps") else model
+    first = first_step(model)
     shape: tuple[int, ...] = getattr(first, "input_shape_", ())
     if len(shape) != 3:
         raise ValueError(f"MODEL must be one of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
@@ -50,7 +54,7 @@ def open_for(model: Any, path: str, options: argparse.Namespace) -> tuple[Any, S
 
         return model, _samples(images, DatasetArray(images))
     first.set_params(cache=options.features, verbose=True)
-    return model.steps[-1][1], _samples(images, first.transform(images))
+    return find_hasher(model), _samples(images, first.transform(images))
 
 
 def _samples(images: Any, X: Any) -> Samples:
@@ -58,14 +62,16 @@ def _samples(images: Any, X: Any) -> Samples:
     return Samples(len(images), array_source(X).slices, mapped, lambda: images.targets, images.names)
 
 
-def as_files(datasets: list[str], options: argparse.Namespace, folder: Path) -> list[str]:
-    """Data sets of a comparison, with a file of features in `folder` in place of pictures."""
-    return [_as_file(path, options, folder) if are_pictures(path) else path for path in datasets]
+@contextmanager
+def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
+    """Context manager of the data sets of a comparison, with files of features in place of pictures."""
+    with TemporaryDirectory() as folder:
+        yield [_as_file(path, options, folder) if are_pictures(path) else path for path in options.datasets]
 
 
-def _as_file(path: str, options: argparse.Namespace, folder: Path) -> str:
+def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
     _, samples = learn_from(path, options)
     y = samples.targets()
-    file = folder / f"{Path(path).resolve().stem}.npz"
+    file = Path(folder, f"{Path(path).resolve().stem}.npz")
     np.savez(file, X=samples.array(), **({} if y is None else {"y": y}))
     return str(file)
