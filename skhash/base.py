@@ -33,6 +33,7 @@ from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._levels import check_pairs
 from skhash.affinity._targets import as_labels, as_targets
 from skhash.codes import MAX_NBITS, threshold
+from skhash.codes._bits import first_bits
 
 
 class InterruptedFit(KeyboardInterrupt):
@@ -401,9 +402,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                     first = tuple(slice(nbits if axis == "nbits" else None) for axis in axes)
                     setattr(self, name, getattr(self, name)[first].copy(order="K"))
         if self.database_codes_ is not None:
-            codes = self.database_codes_[:, : -(-nbits // 8)].copy()
-            codes[:, -1] &= 0xFF << -nbits % 8 & 0xFF
-            self.database_codes_ = codes
+            self.database_codes_ = first_bits(self.database_codes_, nbits)
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:
         """Whether a prefix is, by construction, as good as a fit of its length to so many samples."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from skhash.cli._options import split
 from skhash.cli._samples import Items, read_codes
-from skhash.codes import pack, unpack
+from skhash.codes._bits import first_bits
 from skhash.comparison.progress import progress
 from skhash.datasets import load_images
 from skhash.displays import write_image_browser
@@ -51,7 +51,7 @@ def _menu(parts: dict[str, Items], bits: str | None) -> dict[str, tuple[Any, int
     for path, (stored, *_) in parts.items():
         name = Path(path).stem if stems[Path(path).stem] == 1 else path
         for nbits in [stored.nbits] if bits is None else _numbers(bits, stored.nbits, path):
-            codes[f"{name}, {nbits} bits"] = pack(unpack(stored.codes, stored.nbits)[:, :nbits]), nbits
+            codes[f"{name}, {nbits} bits"] = first_bits(stored.codes, nbits), nbits
     return codes
 
 

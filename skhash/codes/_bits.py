@@ -209,6 +209,13 @@ def as_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(item_words(packed).T)
 
 
+def first_bits(packed: npt.NDArray[np.uint8], nbits: int) -> npt.NDArray[np.uint8]:
+    """Packed codes of the first bits of packed codes."""
+    codes = packed[:, : -(-nbits // 8)].copy()
+    codes[:, -1] &= 0xFF << -nbits % 8 & 0xFF
+    return codes
+
+
 def item_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Packed codes as 64-bit words of shape (n, n_words), padded with zeros, as indexes hold them."""
     n, n_bytes = packed.shape
