@@ -92,9 +92,10 @@ def measure(hasher, data, keys, **options):
     started = time.process_time()
     hasher.fit(data.X_train, data.y_train, **options)
     metrics = {name: round(value, 5) for name, value in rank(hasher, data, METRICS).items()}
-    result = keys | metrics | {"cpu_hours": round((time.process_time() - started) / 3600, 3)}
+    hours = (time.process_time() - started) / 3600
+    result = keys | metrics | ({} if options else {"cpu_hours": round(hours, 3)})  # a resumed run took longer than this
     store(PATH, [result], KEYS)
-    print(*keys.values(), mean_text([result]), f"{result['cpu_hours']:.2f} hours", flush=True)
+    print(*keys.values(), mean_text([result]), f"{hours:.2f} hours", flush=True)
 
 
 def choose(options):
