@@ -57,7 +57,7 @@ def test_images(mixed_precision):
     X = rng.integers(0, 100, (300, 3, 16, 16), dtype=np.uint8)
     X[y == 0, ..., :8] += 120
     hasher = skhash.TALRHasher(
-        16, backbone="conv", augment="auto", n_epochs=8, mixed_precision=mixed_precision, device=DEVICE, random_state=0
+        16, backbone="conv", augment="auto", n_epochs=30, mixed_precision=mixed_precision, device=DEVICE, random_state=0
     ).fit(X[:200], y[:200])
     assert hasher.score(X[200:], y[200:]) > 0.9
     assert share_of_equal_bits(hasher, X[200:]) > 0.995
