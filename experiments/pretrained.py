@@ -33,7 +33,7 @@ from skhash.features import FeatureViews, PretrainedFeatures
 PATH = RESULTS / "pretrained.json"
 CHECKPOINTS = RESULTS / "checkpoints"
 KEYS = ("experiment", "method", "nbits", "seed", "setting")
-METRICS = ["ap", "ap_worst", "ap_best", "ap_at_1000"]
+METRICS = ["ap", "ap_worst", "ap_best", "ap_at_1000_retrieved"]
 SIZE, FROZEN_SIZE = 96, 128  # pixels
 NETWORK = "efficientnet-lite0"
 #: settings of fine-tuning that are compared

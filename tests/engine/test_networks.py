@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from skhash import HashNetHasher, TALRHasher
+from skhash import CIBHashHasher, HashNetHasher, NSHHasher, TALRHasher
 from skhash.engine import Encoder, Network, Schedule, is_pretrained, load_network
 from skhash.persistence import load, save
 
@@ -90,15 +90,21 @@ def test_new_batch_norms_learn_their_statistics(network):
     assert "feature_mean" not in hasher.weights_
 
 
-def test_defaults_of_a_pretrained_network(network):
-    trained, frozen = (HashNetHasher(8, backbone=network, backbone_lr_scale=scale) for scale in (None, 0))
-    for hasher in (trained, frozen):
-        hasher.batch_size = 20
-        hasher._nbits, hasher.input_shape_, hasher.affinity_ = 8, (3, 32, 32), None
-        hasher._resolve_defaults(X)
-    assert trained.settings_["n_epochs"] == 30
-    assert trained.settings_["backbone_lr_scale"] < 1
-    assert frozen.settings_["n_epochs"] == 125
+@pytest.mark.parametrize(
+    ("hasher", "n_epochs", "scale"),
+    [
+        (HashNetHasher(8), 30, 0.3),
+        (HashNetHasher(8, backbone_lr_scale=0), 125, 0),
+        (NSHHasher(8), 30, 0.03),
+        (CIBHashHasher(8), 300, 0),
+        (CIBHashHasher(8, backbone_lr_scale=0.1), 30, 0.1),
+    ],
+)
+def test_defaults_of_a_pretrained_network(network, hasher, n_epochs, scale):
+    hasher.set_params(backbone=network, batch_size=20)
+    hasher._nbits, hasher.input_shape_, hasher.affinity_ = 8, (3, 32, 32), None
+    hasher._resolve_defaults(X)
+    assert (hasher.settings_["n_epochs"], hasher.settings_["backbone_lr_scale"]) == (n_epochs, scale)
 
 
 def test_layers_have_learning_rates_by_name(network):

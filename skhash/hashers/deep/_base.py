@@ -109,6 +109,7 @@ class DeepHasher(StoredMixin, BaseHasher):
     _sgd_rates: dict[str, float]
     _objective_params: tuple[str, ...] = ()  # parameters that decide which weights the objective has
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
+    _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
     _batch_norm = False  # whether each output is normalized over the batch
     _new_encoder: Callable[..., Encoder] = Encoder  # returns an encoder with initial weights
     _numpy_encoder: Callable[[Any], NumpyEncoder] = NumpyEncoder  # of an encoder with dense layers
@@ -359,9 +360,11 @@ class DeepHasher(StoredMixin, BaseHasher):
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
         recipe["backbone_lr_scale"] = 1.0
         epochs_range = self._n_epochs_range
-        if is_pretrained(self.backbone) and self.backbone_lr_scale != 0:
-            recipe |= FINE_TUNING
-            epochs_range = FINE_TUNING_EPOCHS
+        if is_pretrained(self.backbone):
+            recipe["backbone_lr_scale"] = self._network_scale
+            if (self._network_scale if self.backbone_lr_scale is None else self.backbone_lr_scale) != 0:
+                recipe |= FINE_TUNING
+                epochs_range = FINE_TUNING_EPOCHS
         if self.optimizer == "sgd":
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size

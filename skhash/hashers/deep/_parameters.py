@@ -84,7 +84,6 @@ FINE_TUNING: dict[str, Any] = {
     "batch_size": 64,
     "learning_rate": 0.001,
     "weight_decay": 0.1,  # that of a recipe may shrink the weights of the network
-    "backbone_lr_scale": 0.3,
 }
 FINE_TUNING_EPOCHS = (5, 30)
 
@@ -203,7 +202,7 @@ column, and the weight decay is 5e-4.
 
 {table}
 
-A pretrained network that is trained takes {fine_tuning},
+The ``backbone_lr_scale`` of a pretrained network is {network_scale}. A network that is trained takes {fine_tuning},
 and between {fewest_fine} and {most_fine} epochs.
 
 To see the epochs of a long fit, ``set_callbacks(ProgressBar())`` with ``sklearn.callback.ProgressBar``, which
@@ -257,6 +256,7 @@ def _defaults(cls: Any) -> str:
         most=most,
         table="\n".join([rule, lines[0], rule, *lines[1:], rule]),
         fine_tuning=f"{', '.join(some)} and {last}",
+        network_scale="0, which freezes it" if cls._network_scale == 0 else cls._network_scale,
         fewest_fine=FINE_TUNING_EPOCHS[0],
         most_fine=FINE_TUNING_EPOCHS[1],
     )
