@@ -325,7 +325,7 @@ def _as_images(X: Any) -> Any:
 
 
 class _Cache:
-    """Features of files in a folder. Each process appends records of key and features to a file of its own."""
+    """Features of image files in a folder. Each process appends to two files of its own: features, then their keys."""
 
     def __init__(
         self, folder: str | os.PathLike[str], X: Any, identity: str, width: int, version: tuple[int, int] | None
@@ -336,15 +336,19 @@ class _Cache:
                 f"Got {os.fspath(folder)!r} with a {type(X).__name__}. Read them with skhash.datasets.load_images."
             )
         self.folder = Path(folder) / identity[:16]
-        self.record = np.dtype([("key", "V32"), ("features", "<f4", (width,))])
         self.keys: list[bytes] = X.file_keys()
         if version is not None:
             self.keys = [hashlib.sha256(key + repr(version).encode()).digest() for key in self.keys]
+        beginnings = np.frombuffer(b"".join(self.keys), "<u8").reshape(-1, 4)[:, 0]
         places: dict[bytes, Any] = {}
-        for file in sorted(self.folder.glob("*.features")):
-            n = file.stat().st_size // self.record.itemsize  # the last record of a killed run may be cut
-            records: Any = np.memmap(file, self.record, "r", shape=(n,)) if n else np.empty(0, self.record)
-            places |= {key.tobytes(): (records, i) for i, key in enumerate(records["key"])}
+        for file in sorted(self.folder.glob("*.keys")):
+            data, values = file.read_bytes(), file.with_suffix(".features")
+            n = min(len(data) // 32, values.stat().st_size // (4 * width))  # the last ones of a killed run may be cut
+            keys = np.frombuffer(data, "<u8", 4 * n).reshape(n, 4)
+            found = np.flatnonzero(np.isin(keys[:, 0], beginnings))  # few of many, for a single query
+            if len(found):
+                features = np.memmap(values, "<f4", "r", shape=(n, width))
+                places |= {keys[i].tobytes(): (features, i) for i in found}
         self.places = [places.get(key) for key in self.keys]
         self.missing = np.array([i for i, place in enumerate(self.places) if place is None], dtype=np.int64)
 
@@ -352,8 +356,8 @@ class _Cache:
         """Copy the features that are in the folder into an array of those of all images."""
         for i, place in enumerate(self.places):
             if place is not None:
-                records, row = place
-                features[i] = records["features"][row]
+                stored, row = place
+                features[i] = stored[row]
 
 
 @contextmanager
@@ -363,14 +367,14 @@ def _appending(cache: _Cache | None, n: int) -> Iterator[Any]:
         yield lambda features, indices: None
         return
     cache.folder.mkdir(parents=True, exist_ok=True)
-    with open(cache.folder / f"{secrets.token_hex(8)}.features", "xb") as file:
+    path = cache.folder / secrets.token_hex(8)
+    with open(path.with_suffix(".features"), "xb") as values, open(path.with_suffix(".keys"), "xb") as keys:
 
         def append(features: Features, indices: npt.NDArray[np.int64]) -> None:
-            records = np.empty(len(features), cache.record)
-            records["key"] = [np.void(cache.keys[i]) for i in indices]
-            records["features"] = features
-            file.write(records.tobytes())
-            file.flush()
+            values.write(features.astype("<f4").tobytes())
+            values.flush()  # before the keys, so that each key has its features
+            keys.write(b"".join(cache.keys[i] for i in indices))
+            keys.flush()
 
         yield append
 

@@ -147,9 +147,10 @@ def test_a_stopped_run_goes_on(network, images, tmp_path):
     Counting.n_images, Counting.fails_after = 0, 20
     with pytest.raises(KeyboardInterrupt):
         transformer.transform(images)
-    (file,) = (tmp_path / "cache").rglob("*.features")
-    with open(file, "ab") as stream:  # a batch that was cut
-        stream.write(b"half a record")
+    for name, end in (("*.features", b"features without keys"), ("*.keys", b"half a key")):  # a batch that was cut
+        (file,) = (tmp_path / "cache").rglob(name)
+        with open(file, "ab") as stream:
+            stream.write(end)
     Counting.n_images, Counting.fails_after = 0, np.inf
     features = transformer.transform(images)
     assert Counting.n_images == 30 - 16
@@ -174,8 +175,9 @@ PretrainedFeatures(Dying(), cache={str(tmp_path / "cache")!r}, batch_size=8).fit
 """
     (tmp_path / "program.py").write_text(program)
     assert subprocess.run([sys.executable, tmp_path / "program.py"], check=False).returncode == -9
-    (file,) = (tmp_path / "cache").rglob("*.features")
-    assert file.stat().st_size == 2 * 8 * (32 + 4 * 5)
+    for name, width in (("*.features", 4 * 5), ("*.keys", 32)):
+        (file,) = (tmp_path / "cache").rglob(name)
+        assert file.stat().st_size == 2 * 8 * width
 
 
 def test_views(network, images, tmp_path):
