@@ -212,8 +212,7 @@ class Encoder(nn.Module):
         """
         X = (X - self.mean).div_(self.scale)
         mixed = self.mixed_precision and self.training and not isinstance(self.backbone, Smoothing)
-        # a cache would keep the first weights: it lasts until the autocast context of `own_settings` ends
-        with torch.autocast(X.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
+        with torch.autocast(X.device.type, torch.bfloat16, enabled=mixed):
             outputs: torch.Tensor = (self.run_backbone or self.backbone if self.training else self.backbone)(X)
         if self.feature_mean is not None and self.feature_scale is not None:
             return (outputs.float() - self.feature_mean).div_(self.feature_scale)

@@ -136,8 +136,9 @@ def own_settings() -> Iterator[None]:
     is_cpu = torch.get_default_device().type == "cpu"
     with (
         nullcontext() if is_cpu else torch.device("cpu"),  # this context makes every call of torch slower
-        torch.autocast("cpu", enabled=False),
-        torch.autocast("cuda", enabled=False),
+        # contexts inside have no cache either: it would last as long as these, and keep the first weights of a training
+        torch.autocast("cpu", enabled=False, cache_enabled=False),
+        torch.autocast("cuda", enabled=False, cache_enabled=False),
         torch.inference_mode(False),  # with gradients, too
         _DEFAULTS(),
     ):

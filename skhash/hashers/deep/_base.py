@@ -358,13 +358,12 @@ class DeepHasher(StoredMixin, BaseHasher):
     def _resolve_defaults(self, X: Any) -> None:
         kind, n_samples = self._kind(), len(X)
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
-        recipe["backbone_lr_scale"] = 1.0
+        recipe["backbone_lr_scale"] = self._network_scale if is_pretrained(self.backbone) else 1.0
         epochs_range = self._n_epochs_range
-        if is_pretrained(self.backbone):
-            recipe["backbone_lr_scale"] = self._network_scale
-            if (self._network_scale if self.backbone_lr_scale is None else self.backbone_lr_scale) != 0:
-                recipe |= FINE_TUNING
-                epochs_range = FINE_TUNING_EPOCHS
+        scale = recipe["backbone_lr_scale"] if self.backbone_lr_scale is None else self.backbone_lr_scale
+        if is_pretrained(self.backbone) and scale != 0:
+            recipe |= FINE_TUNING
+            epochs_range = FINE_TUNING_EPOCHS
         if self.optimizer == "sgd":
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
