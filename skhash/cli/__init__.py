@@ -147,7 +147,8 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
     from skhash.cli._pictures import as_files
-    from skhash.comparison import absences, compare, markdown_table, write_report
+    from skhash.comparison import absences, compare, differences_table, find_differences, markdown_table, write_report
+    from skhash.comparison.formats import FORMATS
     from skhash.comparison.progress import LiveLine
     from skhash.comparison.report import import_jinja2
     from skhash.comparison.tables import group_by, layout_of
@@ -176,11 +177,16 @@ def _compare(options: "argparse.Namespace") -> int:
         )
     for part in group_by(results, "dataset", "protocol").values():
         table = markdown_table(part)
-        remarks = filter(None, [layout_of(part).legend(table), *absences(part)])
+        layout = layout_of(part)
+        remarks = filter(None, [layout.legend(table), *absences(part)])
         print("\n".join(["", part[0].description, "", table, "", *remarks]).rstrip())
+        if differences := find_differences(part, layout.headline, options.baseline):
+            print(f"\n{differences_table(differences)}")
     if options.out:
-        folder = write_report(options.out, results)
-        print("\nFiles:", ", ".join(str(folder / name) for name in ("results.json", "results.md", "report.html")))
+        folder = write_report(options.out, results, baseline=options.baseline, formats=options.format)
+        endings = [FORMATS[name][1] for name in options.format]
+        names = ("results.json", "results.md", "report.html", *(f"results.{ending}" for ending in endings))
+        print("\nFiles:", ", ".join(str(folder / name) for name in names))
         for result in results:
             if result.model:
                 print(f"Model: {folder / result.model}")
@@ -192,9 +198,13 @@ def _compare(options: "argparse.Namespace") -> int:
 
 
 def _report(options: "argparse.Namespace") -> int:
+    from skhash.cli._options import split
     from skhash.comparison import read_results, write_report
+    from skhash.comparison.formats import check_formats
 
-    print("File:", write_report(options.folder, read_results(options.folder)) / "report.html")
+    formats = check_formats(split(options.format))
+    results = read_results(options.folder)
+    print("File:", write_report(options.folder, results, baseline=options.baseline, formats=formats) / "report.html")
     _print_missing_part()
     return 0
 

@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
         "anything.",
     )
     report.add_argument("folder", metavar="FOLDER", help="the folder of --out")
+    _add_tables(report)
     _add_fit(commands)
     _add_encode(commands)
     _add_search(commands)
@@ -119,18 +120,38 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument("--tune-metric", metavar="NAME", help="metric that compares candidates: ap (default), ndcg, ...")
     job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
+    _add_folder(job)
+    _add_pictures(job, has_model=False)
+
+
+def _add_folder(job: "_Parser") -> None:
+    """Add the options of what ``skhash compare`` writes."""
     job.add_argument(
         "--out",
         metavar="FOLDER",
         help="write results.json, results.md and report.html there; a stopped run continues where it stopped",
     )
+    _add_tables(job)
     job.add_argument(
         "--keep-models",
         action="store_true",
         help="save each fitted hasher in FOLDER/models, for skhash encode and search",
     )
     job.add_argument("--fresh", action="store_true", help="discard the results of an earlier run in FOLDER")
-    _add_pictures(job, has_model=False)
+
+
+def _add_tables(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--baseline", metavar="NAME", help="method that the others are tested against over the queries (default best)"
+    )
+    job.add_argument(
+        "--format",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME",
+        help="also write results.csv or results.tex: csv,latex",
+    )
 
 
 def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -300,9 +321,9 @@ def check(options: argparse.Namespace) -> None:
     if options.bits and options.bytes:
         raise ValueError("--bits and --bytes must not be given together: each replaces the other.")
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
-    defaults = {"methods": "talr,itq,lsh", "bits": "16,32,64", "bytes": "", "metrics": ""}
+    defaults = {"methods": "talr,itq,lsh", "bits": "16,32,64", "bytes": "", "metrics": "", "format": ""}
     if is_neighbors:
-        defaults = {"methods": "itq,embedding,baselines", "bits": "", "bytes": "8,16,32,64", "metrics": ""}
+        defaults |= {"methods": "itq,embedding,baselines", "bits": "", "bytes": "8,16,32,64"}
     if options.bits or options.bytes:
         defaults |= {"bits": "", "bytes": ""}
     for name, default in defaults.items():
@@ -315,6 +336,7 @@ def check(options: argparse.Namespace) -> None:
             raise ValueError(
                 f"--{name} must be ints >= 1, such as {example}. Got {', '.join(map(repr, wrong))} instead."
             )
+    _check_tables(options, "neighbors" if is_neighbors else "relevance")
     options.metrics = options.metrics or None
     options.bits = [int(text) for text in options.bits] + [8 * int(text) for text in options.bytes]
     if options.out == "":  # from an empty variable of a script; nothing would be written
@@ -325,6 +347,19 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError("--keep-models needs --out FOLDER, where it saves them.")
     if options.tune_metric is not None and options.tune is None:
         raise ValueError("--tune-metric needs --tune BUDGET.")
+
+
+def _check_tables(options: argparse.Namespace, task: str) -> None:
+    """Split the formats; ValueError for one that is unknown or has no folder, or a baseline that is not compared."""
+    from skhash.comparison import expand_methods
+    from skhash.comparison.formats import check_formats
+
+    check_formats(options.format)
+    if options.format and options.out is None:
+        raise ValueError("--format needs --out FOLDER, where it writes the tables.")
+    methods = expand_methods(options.methods, task)
+    if options.baseline not in (None, *methods):
+        raise ValueError(f"--baseline must be one of {', '.join(methods)}. Got {options.baseline!r} instead.")
 
 
 def method_lines() -> list[str]:

@@ -14,6 +14,15 @@ from typing import Any
 import numpy as np
 
 from skhash._libraries import library
+from skhash.comparison.differences import (
+    Difference,
+    difference_cells,
+    difference_head,
+    difference_note,
+    differences_table,
+    find_differences,
+)
+from skhash.comparison.formats import FORMATS, check_formats
 from skhash.comparison.results import Record, Result, as_results, key_of, read_records, versions, write_list
 from skhash.comparison.tables import (
     Layout,
@@ -52,8 +61,15 @@ _TUNED = (
 _NOT_TUNED = "the defaults of every method"
 
 
-def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, Any]], description: str = "") -> Path:
-    """Write ``results.json``, ``results.md`` and ``report.html``.
+def write_report(
+    folder: str | os.PathLike[str],
+    results: Iterable[Mapping[str, Any]],
+    description: str = "",
+    *,
+    baseline: str | None = None,
+    formats: Iterable[str] = (),
+) -> Path:
+    """Write ``results.json``, ``results.md`` and ``report.html``, and tables in other formats.
 
     Parameters
     ----------
@@ -64,6 +80,10 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
         Results, or entries of a ``results.json``.
     description : str, default=""
         The split in a sentence, for results without one.
+    baseline : str, default=None
+        Method that the others are compared with over the queries, as in :func:`find_differences`; None is the best.
+    formats : iterable of "csv" or "latex", default=()
+        Also write ``results.csv`` (:func:`csv_table`) or ``results.tex`` (:func:`latex_table`).
 
     Returns
     -------
@@ -73,7 +93,7 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     Raises
     ------
     ValueError
-        If there are no results.
+        If there are no results, no method is called `baseline`, or a format is unknown.
     InvalidFileError
         If a result that is stored there is damaged.
 
@@ -88,20 +108,33 @@ def write_report(folder: str | os.PathLike[str], results: Iterable[Mapping[str, 
     completed = [replace(result, description=result.description or description) for result in as_results(results)]
     if not completed:
         raise ValueError("`results` must hold at least one result. Got none.")
+    formats = check_formats(formats)
     stored = read_records(folder)
     records = [stored[key] for key in map(key_of, completed) if key in stored]
-    page = _render_page(completed, _provenance(records))
+    groups = group_by(completed, "dataset", "protocol")
+    differences = {name: find_differences(part, layout_of(part).headline, baseline) for name, part in groups.items()}
+    texts = {
+        "results.md": _markdown_report(completed, differences),
+        "report.html": _render_page(completed, _provenance(records), differences),
+    }
+    for name in formats:
+        write, ending = FORMATS[name]
+        texts[f"results.{ending}"] = write(completed, baseline)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_list(folder, completed)
-    for name, text in (("results.md", _markdown_report(completed)), ("report.html", page)):
+    for name, text in texts.items():
         with write_atomically(folder / name) as file:
             file.write(text.encode())
     return folder
 
 
-def _markdown_report(results: Sequence[Result]) -> str:
-    """Markdown section for each data set: split, table, what the marks mean, methods without results."""
+#: differences over queries by the names of data set and protocol
+Differences = Mapping[tuple[Any, ...], Sequence[Difference]]
+
+
+def _markdown_report(results: Sequence[Result], differences: Differences) -> str:
+    """Markdown section for each data set: split, table, what the marks mean, differences, methods without results."""
     sections = []
     for (dataset, protocol), part in group_by(results, "dataset", "protocol").items():
         n_seeds, layout = len({result.seed for result in part}), layout_of(part)
@@ -115,6 +148,7 @@ def _markdown_report(results: Sequence[Result]) -> str:
             table,
             remarks,
             " ".join(filter(None, about)),
+            differences_table(differences[dataset, protocol]).replace(" *", r" \*"),
         )
         sections.append("\n\n".join(filter(None, parts)) + "\n")
     return "\n".join(sections)
@@ -136,7 +170,7 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
+def _render_page(results: Sequence[Result], about: Mapping[str, Any], differences: Differences) -> str:
     """HTML of the page, which refers to no other file."""
     jinja2 = import_jinja2()
     groups = group_by(results, "dataset", "protocol")
@@ -156,7 +190,7 @@ def _render_page(results: Sequence[Result], about: Mapping[str, Any]) -> str:
         sizes=f"{_enumerate(map(layouts[0].size, sorted({result.nbits for result in results})))} {layouts[0].unit}",
         seeds=sorted({result.seed for result in results}),
         notes=list(dict.fromkeys(note for layout in layouts for note in layout.notes)),
-        datasets=[_section(dataset, protocol, part) for (dataset, protocol), part in groups.items()],
+        datasets=[_section(name, part, differences[name]) for name, part in groups.items()],
         snippet=_snippet(results),
         enumerate=_enumerate,
         keywords=_as_keywords,
@@ -175,8 +209,8 @@ def missing_part() -> str | None:
     return _NO_PICTURES if find_spec("matplotlib") is None else None
 
 
-def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str, Any]:
-    """Section of one data set."""
+def _section(name: tuple[Any, ...], results: Sequence[Result], differences: Sequence[Difference]) -> dict[str, Any]:
+    """Section of one data set, by the names of data set and protocol."""
     from markupsafe import Markup  # a requirement of jinja2
 
     layout = layout_of(results)
@@ -184,8 +218,8 @@ def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str
     ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
     done = [result for result in ranked if result.is_done]
     return {
-        "name": f"{dataset}, protocol {protocol}",
-        "anchor": re.sub(r"[^\w-]+", "-", f"{dataset}-{protocol}"),
+        "name": ", protocol ".join(name),
+        "anchor": re.sub(r"[^\w-]+", "-", "-".join(name)),
         "description": results[0].description,
         "layout": layout,
         "sizes": [layout.size(nbits) for nbits in sorted({result.nbits for result in results})],
@@ -193,9 +227,18 @@ def _section(dataset: str, protocol: str, results: Sequence[Result]) -> dict[str
         "matrices": [_matrix(metric, results, layout) for metric in layout.matrices] if done else [],
         "pictures": _draw_pictures(done, layout) if done and missing_part() is None else {},
         "n_shown": N_SHOWN if layout.unit == "bits" and len({result.method for result in done}) > N_SHOWN else None,
+        "differences": _difference_lines(differences),
         "cells": summarize(ranked, Markup("<b>{}</b>").format),
         "fits": done,
     }
+
+
+def _difference_lines(differences: Sequence[Difference]) -> dict[str, Any] | None:
+    """Head, lines and note of the table of differences; None for none."""
+    if not differences:
+        return None
+    lines = [difference_cells(difference) for difference in differences]
+    return {"head": difference_head(differences), "lines": lines, "note": difference_note(differences)}
 
 
 def _matrix(metric: str, results: Sequence[Result], layout: Layout) -> dict[str, Any]:

@@ -352,7 +352,11 @@ def markdown_table(results: Results) -> str:
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
-    cells = [layout_of(results).table_head, *summarize(results)]
+    return pipe_table([layout_of(results).table_head, *summarize(results)])
+
+
+def pipe_table(cells: Sequence[Sequence[str]]) -> str:
+    """Markdown table of a head and lines, with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     head, *lines = (
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells

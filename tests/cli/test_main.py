@@ -45,7 +45,7 @@ def test_compare_shows_progress_prints_the_table_and_writes(tmp_path, capsys):
     assert "[1/2] itq, 8 bits, seed 0 of digits: AP_T" in output.err
     assert " left\n[2/2] lsh, 8 bits, seed 0" in output.err
     assert "tie range" in output.out
-    assert [line.count(" *") for line in output.out.splitlines() if line.startswith("| ")] == [0, 4, 0]
+    assert [line.count(" *") for line in output.out.splitlines() if line.startswith("| ")] == [0, 4, 0, 0, 1]
     assert "\n* the best mean at this number of bits, or " in output.out
     assert {path.name for path in tmp_path.iterdir()} > {"results.json", "results.md", "report.html"}
     entries = json.loads((tmp_path / "results.json").read_text())

@@ -1,0 +1,305 @@
+"""Differences between methods over queries: a paired bootstrap interval and a paired randomization test.
+
+Both hold for the fitted models and the splits as they are: methods are paired by query within each split, queries are
+drawn within splits, and a difference is the mean over the splits of the mean over the queries.
+
+    d_sq   = value of the method - value of the baseline      of query q in split s
+    D      = mean over s of mean over q of d_sq               the difference
+    interval: percentiles of D over queries drawn with replacement in each split
+    p-value : share of sign flips of the d_sq with |D| at least as large; Holm's correction for the methods at a length
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.comparison.results import Result, as_results
+from skhash.comparison.tables import group_by, head_of, pipe_table, ranked_methods
+
+Floats = npt.NDArray[np.float64]
+
+LEVEL = 0.05  # p-values below it are marked, and intervals cover 1 - LEVEL
+_N_DRAWS, _N_FLIPS = 2000, 9999
+_MAX_VALUES = 10_000_000  # in memory at a time
+_ABOUT = (
+    "± is the standard deviation over the splits. The interval (95 %) and p are over the queries, for these fits and "
+    "splits; * p below 0.05, with Holm's correction for the methods at one number of bits."
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of a method to a baseline over the queries of all splits.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+    nbits : int
+        Number of bits.
+    method, baseline : str
+        Names of the two methods.
+    mean : float
+        Mean of the method less that of the baseline.
+    low, high : float
+        Bounds of the interval, which covers 95 %.
+    p_value : float
+        Of the randomization test, with Holm's correction for the methods at this number of bits.
+    spread : float
+        Standard deviation of the difference over the splits; NaN with one split.
+    n_splits, n_queries : int
+        Numbers of splits, and of queries in all of them.
+
+    Examples
+    --------
+    >>> from skhash.comparison import Difference
+    >>> difference = Difference(
+    ...     "ap", 16, "itq", "talr", -0.2, -0.21, -0.19, 2e-4, 0.01, 3, 900
+    ... )
+    >>> difference.is_significant
+    True
+    """
+
+    metric: str
+    nbits: int
+    method: str
+    baseline: str
+    mean: float
+    low: float
+    high: float
+    p_value: float
+    spread: float
+    n_splits: int
+    n_queries: int
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the corrected p-value is below 0.05."""
+        return self.p_value < LEVEL
+
+
+def find_differences(
+    results: Iterable[Mapping[str, Any]], metric: str = "ap", baseline: str | None = None, random_state: int = 0
+) -> list[Difference]:
+    """Difference of each method to a baseline, with an interval and a test over the queries.
+
+    Parameters
+    ----------
+    results : iterable of Result
+        Results of one data set with their values of queries, from :func:`compare` or :func:`read_results`.
+    metric : str, default="ap"
+        The metric.
+    baseline : str, default=None
+        Method that the others are compared with. None is the best one at each number of bits. It is
+        chosen by the same queries, so that the differences to it are a little too large: name the baseline if
+        it is known before.
+    random_state : int, default=0
+        Seed of the draws.
+
+    Returns
+    -------
+    list of Difference
+        By number of bits, the best method first. A method that has no values of queries, or not in the same splits as
+        the baseline, is left out; a split must have two queries.
+
+    Raises
+    ------
+    ValueError
+        If no method of the results is called `baseline`.
+
+    Notes
+    -----
+    A query with nothing relevant has no value and is left out. The test is exact in the limit of all sign flips; 9,999
+    are drawn. :func:`scipy.stats.permutation_test` has the same p-values in ten times the time.
+
+    References
+    ----------
+    Smucker, Allan, Carterette: A Comparison of Statistical Significance Tests for Information Retrieval Evaluation.
+    CIKM 2007. Holm: A Simple Sequentially Rejective Multiple Test Procedure. 1979.
+
+    Examples
+    --------
+    >>> from skhash.comparison import compare, find_differences
+    >>> results, description = compare(methods=["itq", "lsh"], nbits=[16], n_seeds=1)
+    >>> (difference,) = find_differences(results)
+    >>> difference.method, difference.baseline, difference.is_significant
+    ('lsh', 'itq', True)
+    """
+    found = as_results(results)
+    names = dict.fromkeys(result.method for result in found)
+    if baseline is not None and baseline not in names:
+        raise ValueError(f"`baseline` must be one of {', '.join(names)}. Got {baseline!r} instead.")
+    groups = sorted(group_by([result for result in found if result.is_done], "nbits").items())
+    return [each for _, group in groups for each in _differences_of(group, metric, baseline, random_state)]
+
+
+def _differences_of(
+    results: Sequence[Result], metric: str, baseline: str | None, random_state: int
+) -> Iterator[Difference]:
+    """Differences at one number of bits."""
+    values = _values_of(results, metric)
+    names = [name for name in ranked_methods(results, metric) if name in values]
+    reference = names[0] if baseline is None and names else baseline
+    splits = values.get(reference or "", {})
+    others = [name for name in names if name != reference and values[name].keys() == splits.keys()]
+    if not others:
+        return
+    per_split = [_pair(own, np.stack([values[name][seed] for name in others])) for seed, own in splits.items()]
+    n_queries = [part.shape[1] for part in per_split]
+    if min(n_queries) < 2:
+        return
+    for name, mean, low, high, p_value, spread in zip(others, *_test(per_split, random_state), strict=True):
+        yield Difference(
+            metric=metric,
+            nbits=results[0].nbits,
+            method=name,
+            baseline=str(reference),
+            mean=float(mean),
+            low=float(low),
+            high=float(high),
+            p_value=float(p_value),
+            spread=float(spread),
+            n_splits=len(per_split),
+            n_queries=sum(n_queries),
+        )
+
+
+def _values_of(results: Sequence[Result], metric: str) -> dict[str, dict[int, Floats]]:
+    """Values of the queries by method and seed."""
+    values: dict[str, dict[int, Floats]] = {}
+    for result in results:
+        if result.per_query is not None and metric in result.per_query:
+            values.setdefault(result.method, {})[result.seed] = np.asarray(result.per_query[metric], dtype=np.float64)
+    return values
+
+
+def _pair(reference: Floats, values: Floats) -> Floats:
+    """Differences of shape (n_methods, n_queries) of the queries that have values."""
+    differences = values - reference
+    return differences[:, ~np.isnan(differences).any(axis=0)]
+
+
+def _test(per_split: Sequence[Floats], random_state: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Means, bounds, corrected p-values and spreads of differences of shape (n_methods, n_queries) in each split."""
+    rng = np.random.default_rng(random_state)
+    means = np.stack([part.mean(axis=1) for part in per_split])  # (n_splits, n_methods)
+    low, high = _bootstrap(per_split, rng)
+    spreads = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(means.shape[1], np.nan)
+    return means.mean(axis=0), low, high, holm(_randomize(per_split, rng)), spreads
+
+
+def _bootstrap(per_split: Sequence[Floats], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Bounds of the percentile intervals."""
+    from scipy.stats import bootstrap
+
+    size = max(part.size for part in per_split)
+    interval = bootstrap(
+        per_split,
+        lambda *parts, axis: sum(part.mean(axis=axis) for part in parts) / len(parts),
+        n_resamples=_N_DRAWS,
+        batch=max(1, _MAX_VALUES // size),
+        axis=-1,
+        confidence_level=1 - LEVEL,
+        method="percentile",
+        rng=rng,
+    ).confidence_interval
+    return interval.low, interval.high
+
+
+def _randomize(per_split: Sequence[Floats], rng: np.random.Generator) -> Floats:
+    """p-values: the share of sign flips whose difference is at least as large, the given signs among them."""
+    weighted = np.concatenate([part / part.shape[1] for part in per_split], axis=1)  # their sum is n_splits D
+    n_methods, n_queries = weighted.shape
+    least = np.abs(weighted.sum(axis=1)) - 1e-12  # rounding decides no tie
+    n_extreme = np.ones(n_methods)
+    n_left = _N_FLIPS
+    while n_left:
+        n = min(n_left, max(1, _MAX_VALUES // n_queries))
+        bits = np.unpackbits(rng.integers(0, 256, size=(n, -(-n_queries // 8)), dtype=np.uint8), axis=1)
+        sums = (2.0 * bits[:, :n_queries] - 1.0) @ weighted.T
+        n_extreme += (np.abs(sums) >= least).sum(axis=0)
+        n_left -= n
+    return n_extreme / (_N_FLIPS + 1)
+
+
+def holm(p_values: npt.ArrayLike) -> Floats:
+    """p-values with Holm's correction, which bounds the chance of a single false difference among all.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (n_tests,)
+        p-values.
+
+    Returns
+    -------
+    ndarray of shape (n_tests,)
+        The i-th smallest of n is multiplied by n - i + 1, and none is below a smaller one's or above 1.
+
+    Examples
+    --------
+    >>> from skhash.comparison.differences import holm
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p_values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p_values)
+    corrected = np.empty_like(p_values)
+    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1)), 1)
+    return corrected
+
+
+def differences_table(differences: Sequence[Difference]) -> str:
+    """Markdown table of differences, with what it means below it; empty for none.
+
+    Parameters
+    ----------
+    differences : sequence of Difference
+        Result of :func:`find_differences`.
+
+    Returns
+    -------
+    str
+        The table.
+
+    Examples
+    --------
+    >>> from skhash.comparison import Difference, differences_table
+    >>> difference = Difference(
+    ...     "ap", 16, "itq", "talr", -0.2, -0.21, -0.19, 2e-4, 0.01, 3, 900
+    ... )
+    >>> print(differences_table([difference]).splitlines()[2])
+    | itq    | 16   | talr    | -0.200 ± 0.010     | -0.210 to -0.190 | <0.001 * |
+    """
+    if not differences:
+        return ""
+    table = pipe_table([difference_head(differences), *map(difference_cells, differences)])
+    return f"{table}\n\n{difference_note(differences)}"
+
+
+def difference_head(differences: Sequence[Difference]) -> list[str]:
+    """Head of the table of differences."""
+    return ["method", "bits", "against", f"difference of {head_of(differences[0].metric)}", "interval", "p"]
+
+
+def difference_cells(difference: Difference) -> list[str]:
+    """Cells of a line of the table of differences."""
+    spread = "" if np.isnan(difference.spread) else f" ± {difference.spread:.3f}"
+    p_value = "<0.001" if difference.p_value < 0.001 else f"{difference.p_value:.3f}"
+    return [
+        difference.method,
+        str(difference.nbits),
+        difference.baseline,
+        f"{difference.mean:+.3f}{spread}",
+        f"{difference.low:+.3f} to {difference.high:+.3f}",
+        p_value + " *" * difference.is_significant,
+    ]
+
+
+def difference_note(differences: Sequence[Difference]) -> str:
+    """What the table of differences means."""
+    first = differences[0]
+    splits = f" in {first.n_splits} splits" if first.n_splits > 1 else ""
+    return f"{first.n_queries:,} queries{splits}. {_ABOUT}"

@@ -1,0 +1,184 @@
+r"""Tables of results for papers and other programs: LaTeX with the rules of booktabs, and CSV.
+
+FOLDER/results.tex   one table for each data set, for \input; the document loads the package booktabs
+FOLDER/results.csv   one line for each data set, method, number of bits and metric
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skhash.comparison.differences import Difference, find_differences
+from skhash.comparison.results import Result, as_results
+from skhash.comparison.tables import group_by, in_order, layout_of, leaders_of, mean_and_spread
+
+_CSV_HEAD = (
+    *("dataset", "protocol", "method", "nbits", "metric", "mean", "std", "n_seeds", "worst", "best", "is_leader"),
+    *("baseline", "difference", "low", "high", "p_value", "n_queries"),
+)
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    mark: rf"\{mark}" for mark in "&%$#_{}"
+}
+
+
+def csv_table(results: Iterable[Mapping[str, Any]], baseline: str | None = None) -> str:
+    """CSV of the averaged results, a line for each data set, method, number of bits and metric.
+
+    Parameters
+    ----------
+    results : iterable of Result or of dict
+        Results.
+    baseline : str, default=None
+        As in :func:`find_differences`.
+
+    Returns
+    -------
+    str
+        Columns: mean and std over the seeds; worst and best, the bounds of the tie range; is_leader, see
+        :func:`find_leaders`; the difference to the baseline with the bounds of its interval, and its p-value over
+        n_queries. A cell is empty where there is no value.
+
+    Examples
+    --------
+    >>> from skhash.comparison import Result, csv_table
+    >>> text = csv_table([Result(method="itq", nbits=8, seed=0, metrics={"ap": 0.25})])
+    >>> text.splitlines()[1]
+    ',,itq,8,ap,0.25,,1,,,False,,,,,,'
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_CSV_HEAD)
+    for part in group_by(as_results(results), "dataset", "protocol").values():
+        for metric in layout_of(part).heads:
+            leaders, found = leaders_of(part, metric), _differences(part, metric, baseline)
+            for (method, nbits), group in group_by(part, "method", "nbits").items():
+                cells = _csv_cells(group, metric, found.get((method, nbits)))
+                cells["is_leader"] = (method, nbits) in leaders
+                writer.writerow([cells.get(name, "") for name in _CSV_HEAD])
+    return file.getvalue()
+
+
+def _differences(results: Sequence[Result], metric: str, baseline: str | None) -> dict[tuple[str, int], Difference]:
+    return {(each.method, each.nbits): each for each in find_differences(results, metric, baseline)}
+
+
+def _csv_cells(results: Sequence[Result], metric: str, difference: Difference | None) -> dict[str, Any]:
+    """Values of a line by the name of the column, but for `is_leader`."""
+    cells: dict[str, Any] = {name: results[0][name] for name in ("dataset", "protocol", "method", "nbits")}
+    values: list[float] = [result[metric] for result in results if result[metric] is not None]
+    cells |= {"metric": metric, "n_seeds": len(values)}
+    if values:
+        cells["mean"] = float(np.mean(values))
+    if len(values) > 1:
+        cells["std"] = float(np.std(values, ddof=1))
+    for ties in ("worst", "best"):
+        name = in_order(metric, ties)
+        if bounds := [bound for result in results if (bound := result.metrics.get(name)) is not None]:
+            cells[ties] = float(np.mean(bounds))
+    if difference is not None:
+        names = ("baseline", "low", "high", "p_value", "n_queries")
+        cells |= {"difference": difference.mean} | {name: getattr(difference, name) for name in names}
+    return cells
+
+
+def latex_table(results: Iterable[Mapping[str, Any]], baseline: str | None = None) -> str:
+    r"""LaTeX of the averaged results, a `tabular` with the rules of booktabs for each data set.
+
+    Parameters
+    ----------
+    results : iterable of Result or of dict
+        Results.
+    baseline : str, default=None
+        As in :func:`find_differences`.
+
+    Returns
+    -------
+    str
+        Means over the seeds, and after the sign of plus or minus their standard deviation. Leaders, see
+        :func:`find_leaders`, are bold; a dagger marks a significant difference to the baseline. The document needs
+        ``\usepackage{booktabs}``.
+
+    Examples
+    --------
+    >>> from skhash.comparison import Result, latex_table
+    >>> print(latex_table([Result(method="itq", nbits=8, seed=0, metrics={"ap": 0.25})]))
+    % , protocol ; needs \usepackage{booktabs}
+    \begin{tabular}{lrl}
+    \toprule
+    method & bits & AP$_T$ \\
+    \midrule
+    itq & 8 & 0.250 \\
+    \bottomrule
+    \end{tabular}
+    <BLANKLINE>
+    """
+    groups = group_by(as_results(results), "dataset", "protocol")
+    return "\n".join(_tabular(dataset, protocol, part, baseline) for (dataset, protocol), part in groups.items())
+
+
+def _tabular(dataset: str, protocol: str, results: Sequence[Result], baseline: str | None) -> str:
+    layout = layout_of(results)
+    columns = {
+        metric: (leaders_of(results, metric), _differences(results, metric, baseline)) for metric in layout.heads
+    }
+    lines = []
+    for (method, nbits), group in group_by(results, "method", "nbits").items():
+        cells = [_escape(method), layout.size(nbits)]
+        for metric, (leaders, differences) in columns.items():
+            key = (method, nbits)
+            is_marked = key in differences and differences[key].is_significant
+            cells.append(_latex_cell(group, metric, key in leaders, is_marked))
+        lines.append(rf"{' & '.join(cells)} \\")
+    if any(r"\dagger" in line for line in lines):
+        against = baseline or f"the best method at this number of {layout.unit}"
+        lines += [
+            r"\bottomrule",
+            rf"\multicolumn{{{2 + len(columns)}}}{{l}}{{\footnotesize $\dagger$ differs from {_escape(against)}: "
+            r"$p < 0.05$ over queries, Holm's correction} \\",
+        ]
+    else:
+        lines.append(r"\bottomrule")
+    heads = ["method", layout.unit, *(_latex_head(head) for head in layout.heads.values())]
+    return "\n".join(
+        [
+            rf"% {dataset}, protocol {protocol}; needs \usepackage{{booktabs}}",
+            rf"\begin{{tabular}}{{lr{'l' * len(columns)}}}",
+            r"\toprule",
+            rf"{' & '.join(heads)} \\",
+            r"\midrule",
+            *lines,
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def _latex_cell(results: Sequence[Result], metric: str, is_leader: bool, is_marked: bool) -> str:
+    values = [result[metric] for result in results if result[metric] is not None]
+    if not values:
+        return "--"
+    text = mean_and_spread(values).replace(" ± ", r" $\pm$ ")
+    return (rf"\textbf{{{text}}}" if is_leader else text) + r"$^\dagger$" * is_marked
+
+
+def _latex_head(head: str) -> str:
+    return _escape(head).replace(r"\_T", "$_T$")
+
+
+def _escape(text: str) -> str:
+    return "".join(_SPECIAL.get(mark, mark) for mark in text)
+
+
+#: function that writes a table, and the ending of its file, by the name of the format
+FORMATS: dict[str, tuple[Callable[..., str], str]] = {"csv": (csv_table, "csv"), "latex": (latex_table, "tex")}
+
+
+def check_formats(names: Iterable[str]) -> list[str]:
+    """Names of formats; ValueError if one is unknown."""
+    names = [names] if isinstance(names, str) else list(names)
+    if unknown := [name for name in names if name not in FORMATS]:
+        raise ValueError(f"`formats` must hold {' and '.join(FORMATS)}. Got {', '.join(map(repr, unknown))} instead.")
+    return names
