@@ -43,6 +43,7 @@ PARTS = [
         "neighbors",
         "dask",
         "mteb",
+        "trec",
         "stores",
         "displays",
         "callbacks",

@@ -40,6 +40,7 @@ from skhash.persistence._format import read_header
 from skhash.persistence._indexes import INDEXES
 from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._codes import check_codes
+from skhash.trec import write_run
 
 #: queries and items of the table that is printed
 _SHOWN = 10
@@ -127,8 +128,8 @@ def _load_hasher(path: str) -> Any:
 def search(options: argparse.Namespace) -> int:
     """Search, print a table, and write the results."""
     if options.out is not None:
-        if not options.out.endswith((".csv", ".npz")):
-            raise ValueError(f"--out must be a .csv or .npz file. Got {options.out} instead.")
+        if not options.out.endswith((".csv", ".npz", ".run")):
+            raise ValueError(f"--out must be a .csv, .npz or .run file. Got {options.out} instead.")
         check_writable(options.out)
     index, queries, names = _open_index(options)
     k = _k(index, options)
@@ -285,7 +286,10 @@ def _meaning(index: HammingNeighbors) -> str:
 def _write_neighbors(
     path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64], names: list[str] | None
 ) -> None:
-    """Write all results, with the names of items that are pictures."""
+    """Write all results, with the names of items that are pictures; a run has them as identifiers."""
+    if path.endswith(".run"):
+        write_run(path, distances, ids, item_ids=names and [name.replace(" ", "%20") for name in names])
+        return
     with write_atomically(path) as file:
         if path.endswith(".npz"):
             arrays = {"distances": distances, "ids": ids}

@@ -268,7 +268,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         metavar="FILE",
         help="original vectors of the items for --rerank: a file like DATA (default DATA, unless it holds codes)",
     )
-    job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, to write")
+    job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, or a .run for TREC, to write")
     _add_column(job)
     _add_pictures(job, has_model=True)
 

@@ -399,7 +399,10 @@ def test_an_address_that_is_none_is_an_error_of_the_user(files, capsys):
         (["search", "{itq}", "{items}", "{narrow}"], "{narrow}: X has 3 features, but ITQHasher is expecting 64"),
         (["search", "{itq}", "{items}", "{gaps}"], "{gaps}: Input X contains NaN."),
         (["search", "{itq}", "{items}"], "DATA must be given: {itq} is a hasher, which has no items."),
-        (["search", "{itq}", "{items}", "{items}", "--out", "x"], "--out must be a .csv or .npz file. Got x instead."),
+        (
+            ["search", "{itq}", "{items}", "{items}", "--out", "x"],
+            "--out must be a .csv, .npz or .run file. Got x instead.",
+        ),
         (["search", "{itq}", "{items}", "{items}", "--k", "501"], "--k must be at most 500, the number of items."),
         (["search", "{lsh}", "{codes}", "{items}"], "must have the same number of bits. Got 12 and 16 instead."),
         (["export", "{items}", "--to", "faiss", "--out", "x"], "Files of codes must be .npz or .parquet."),
