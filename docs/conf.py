@@ -94,7 +94,7 @@ numpydoc_validation_exclude = {
     r"engine\.Objective$",  # has the parameters of torch.nn.Module
     r"Protocol\.draw_\w+$",  # functions that are fields
     # dataclasses that the example of a function returns
-    r"comparison\.(\w+\.)?(Candidate|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",
+    r"comparison\.(\w+\.)?(Candidate|Difference|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",
     r"tuning\.best_candidate$",  # the example of tune shows it
     # methods that the example of their class shows
     r"(Trainer|Encoder|Schedule|Smoothing|DatasetArray|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
@@ -142,6 +142,7 @@ html_copy_source = False
 SINGLE_PAGES = ("start", "glossary", "results", "results/*", "comparators", "contributing", "security")
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 6,  # with the results
     "show_prev_next": True,
     "secondary_sidebar_items": {
         "methods/*": [],

@@ -48,6 +48,12 @@ CANDIDATES = {
         "weight_decay": 0.1,
     },
 }  # fmt: skip
+#: settings of methods that learn from views of the samples; "auto" draws versions of the features themselves
+PAPER = {"temperature": 0.3, "kl_weight": 0.001}
+UNSUPERVISED = {
+    "nsh": {"default": {}, "views": {}},
+    "cibhash": {"default": {}, "views": {}, "views, the paper's temperature and weight": PAPER},
+}
 
 
 class Streams(Dataset):
@@ -136,11 +142,11 @@ def unsupervised(options):
         data.X_train, data.y_train = views.samples, None
         for method in options.methods:
             for nbits in options.bits:
-                for setting in ("default", "views") if method in ("nsh", "cibhash") else ("default",):
+                for setting, params in UNSUPERVISED.get(method, {"default": {}}).items():
                     keys = {"experiment": "unsupervised", "method": method, "nbits": nbits, "seed": seed}
                     keys["setting"] = setting
                     if not stored(**keys):
-                        params = {"augment": views} if setting == "views" else {}
+                        params = params | ({"augment": views} if "views" in setting else {})
                         measure(make_hasher(method, nbits, seed, "auto", **params), data, keys)
 
 

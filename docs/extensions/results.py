@@ -73,6 +73,8 @@ COLUMNS = {
     "fit_seconds": Column("fit_seconds", "fit s", lambda group, key: f"{_mean(group, key):.1f}", has_best=False),
     "single_query_ms": Column("single_query_ms", "ms, one query", lambda group, key: f"{_mean(group, key):.2f}", False),
     "batch_query_ms": Column("batch_query_ms", "ms, in a batch", lambda group, key: f"{_mean(group, key):.2f}", False),
+    "significant": Column("significant", "found", lambda group, key: f"{_mean(group, key):.3f}", False),
+    "covered": Column("covered", "covered", lambda group, key: f"{_mean(group, key):.3f}", False),
     "codes_per_second": Column("codes_per_second", "codes/s", lambda group, key: f"{_mean(group, key):,.0f}", False),
 }
 

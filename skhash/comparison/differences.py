@@ -113,7 +113,7 @@ def find_differences(
     Notes
     -----
     A query with nothing relevant has no value and is left out. The test is exact in the limit of all sign flips; 9,999
-    are drawn. :func:`scipy.stats.permutation_test` has the same p-values in ten times the time.
+    are drawn. ``scipy.stats.permutation_test`` has the same p-values in ten times the time.
 
     References
     ----------
