@@ -1,4 +1,4 @@
-"""Plot of the page of the comparison: AP_T and its tie range at 32 bits, one panel per data set, the best method first."""
+"""Plot of the page of the comparison: AP_T and its tie range at 32 bits, one panel per data set, the best on top."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -34,7 +34,7 @@ def images():
     index = HammingNeighbors(TALRHasher(32, n_epochs=20, random_state=0)).fit(data.X_database, data.y_database)
     chosen = [np.flatnonzero(data.y_query == digit)[0] for digit in (3, 5, 8)]
     _, found = index.kneighbors(data.X_query[chosen], 5)
-    figure, axes = plt.subplots(3, 6, figsize=SIZE, layout="constrained")
+    _, axes = plt.subplots(3, 6, figsize=SIZE, layout="constrained")
     for query, line, items in zip(chosen, axes, found, strict=True):
         samples = [data.X_query[query], *data.X_database[items]]
         for ax, sample in zip(line, samples, strict=True):
