@@ -337,8 +337,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> from skhash import ITQHasher
         >>> X, y = load_digits(return_X_y=True)
         >>> hasher = ITQHasher(16, random_state=0).fit(X[:1000], y[:1000])
-        >>> hasher.score(X[1000:], y[1000:]) > 0.5
-        True
+        >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+        0.6
         """
         from skhash.metrics.scorers import RetrievalScorer
 

@@ -122,8 +122,8 @@ class CSQHasher(LabelsMixin, QuantizedDeepHasher):
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = CSQHasher(nbits=16, n_epochs=20, random_state=0)
     >>> hasher = hasher.fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.7
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+    0.8
     """
 
     class_codes_: Annotated[npt.NDArray[np.int8], Array("n_classes nbits", "i", minimum=-1)]

@@ -68,8 +68,8 @@ class DHNHasher(QuantizedDeepHasher):
     >>> from skhash import DHNHasher
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = DHNHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.8
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+    0.8
     """
 
     _recipes = {"linear": (2500, 256, 0.1, 0.5, 2.0), "deep": (1500, 256, 0.003, 0.1, 0.1)}

@@ -99,8 +99,8 @@ class DTSHHasher(QuantizedDeepHasher):
     >>> from skhash import DTSHHasher
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = DTSHHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.8
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+    0.8
     """
 
     _recipes = {"linear": (2500, 128, 0.02, 0.5, 1.0), "deep": (1500, 128, 0.003, 0.1, 0.1)}

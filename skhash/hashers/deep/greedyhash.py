@@ -85,8 +85,8 @@ class GreedyHashHasher(LabelsMixin, QuantizedDeepHasher):
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = GreedyHashHasher(nbits=16, n_epochs=20, random_state=0)
     >>> hasher = hasher.fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.7
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+    0.8
     """
 
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}

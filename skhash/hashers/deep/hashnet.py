@@ -158,8 +158,8 @@ class HashNetHasher(DeepHasher):
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = HashNetHasher(nbits=16, n_epochs=20, random_state=0)
     >>> hasher = hasher.fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.8
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+    0.8
 
     A large slope of the last stage closes the gap between activations and codes:
 

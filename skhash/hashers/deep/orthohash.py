@@ -128,8 +128,8 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = OrthoHashHasher(nbits=16, n_epochs=20, random_state=0)
     >>> hasher = hasher.fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.7
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+    0.8
     """
 
     _supervised = True

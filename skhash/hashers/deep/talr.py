@@ -255,8 +255,8 @@ class TALRHasher(DeepHasher):
     >>> from skhash import TALRHasher
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = TALRHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.8
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
+    0.9
     """
 
     _supervised = True

@@ -192,8 +192,8 @@ class BREHasher(KernelHasher):
     >>> from skhash import BREHasher
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = BREHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.7
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.2f}")
+    0.80
     >>> hasher.history_[-1]["objective"] < hasher.history_[0]["objective"]
     True
     """

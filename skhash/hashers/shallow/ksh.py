@@ -117,8 +117,8 @@ class KSHHasher(KernelHasher):
     >>> from skhash import KSHHasher
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = KSHHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.85
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.2f}")
+    0.96
     >>> hasher.history_[-1]["objective"] < hasher.history_[0]["objective"]
     True
     """

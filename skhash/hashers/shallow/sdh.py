@@ -107,8 +107,8 @@ class SDHHasher(KernelHasher):
     >>> from skhash import SDHHasher
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = SDHHasher(nbits=16, random_state=0).fit(X[:1000], y[:1000])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.85
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.2f}")
+    0.98
     """
 
     _holds_features = True

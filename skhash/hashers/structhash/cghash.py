@@ -108,8 +108,8 @@ class CGHashHasher(ColumnGenerationHasher):
     >>> from skhash import CGHashHasher
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = CGHashHasher(nbits=8, random_state=0).fit(X[:500], y[:500])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.7
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.2f}")
+    0.77
     >>> hasher.history_[-1]["gap"] <= 1e-6 * hasher.history_[-1]["objective"]
     True
     """

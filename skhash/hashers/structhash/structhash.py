@@ -128,8 +128,8 @@ class StructHashHasher(ColumnGenerationHasher):
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = StructHashHasher(nbits=8, n_relevant=10, n_irrelevant=10, random_state=0)
     >>> hasher = hasher.fit(X[:500], y[:500])
-    >>> hasher.score(X[1000:], y[1000:]) > 0.7
-    True
+    >>> print(f"{hasher.score(X[1000:], y[1000:]):.2f}")
+    0.97
     >>> hasher.history_[-1]["gap"] <= hasher.C_ * hasher.tol
     True
     >>> hasher.prefix(4).transform(X[:1]).shape
