@@ -151,8 +151,6 @@ def _open_index(options: argparse.Namespace) -> tuple[HammingNeighbors, Samples,
         raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
     if not is_index and options.data is None:
         raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")
-    model = None if is_index else load(options.model)
-    inner, queries = open_for(model, options.queries, options)
     has_codes = is_index or (options.column is None and not are_pictures(options.data) and is_codes(options.data))
     vectors, names = None, None
     if options.rerank is not None or saved_rerank:
@@ -161,7 +159,10 @@ def _open_index(options: argparse.Namespace) -> tuple[HammingNeighbors, Samples,
         raise ValueError(f"--vectors must be used with --rerank. Got {options.vectors}.")
     if is_index:
         index = load(options.model, vectors=vectors if saved_rerank else None)
+        model, queries = open_for(index.hasher_, options.queries, options, whole=True)
     else:
+        model = load(options.model)
+        inner, queries = open_for(model, options.queries, options)
         index = HammingNeighbors(FrozenEstimator(inner))
     given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
     index.set_params(**{name: value for name, value in given.items() if value is not None})

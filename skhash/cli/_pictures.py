@@ -38,8 +38,11 @@ def learn_from(path: str, options: argparse.Namespace) -> tuple[Any, Samples]:
     return first, _samples(images, first.fit_transform(images))
 
 
-def open_for(model: Any, path: str, options: argparse.Namespace) -> tuple[Any, Samples]:
-    """A model and the samples of a file. Of pictures these are features, and the model is what follows the network."""
+def open_for(model: Any, path: str, options: argparse.Namespace, *, whole: bool = False) -> tuple[Any, Samples]:
+    """A model and the samples of a file.
+
+    Of pictures these are features, and the model is what follows the network, unless the whole model is wanted.
+    """
     if not are_pictures(path):
         return model, open_samples(path, options.column)
     from skhash.features import PretrainedFeatures
@@ -49,7 +52,7 @@ def open_for(model: Any, path: str, options: argparse.Namespace) -> tuple[Any, S
     if len(shape) != 3:
         raise ValueError(f"MODEL must be one of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
     images = load_images(path, size=shape[1], broken=options.broken)
-    if not isinstance(first, PretrainedFeatures):
+    if whole or not isinstance(first, PretrainedFeatures):
         from skhash.engine import DatasetArray
 
         return model, _samples(images, DatasetArray(images))

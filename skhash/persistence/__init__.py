@@ -36,7 +36,6 @@ from skhash.persistence._hashers import (
     check_hasher,
     decode_hasher,
     encode_hasher,
-    encode_pipeline,
     is_hasher,
     is_pipeline,
     warn_of_resets,
@@ -48,9 +47,9 @@ from skhash.persistence._indexes import (
     check_index,
     decode_index,
     encode_index,
-    inner_hasher,
     is_index,
     mapped_arrays,
+    saved_model,
 )
 from skhash.persistence._writing import write_atomically as write_atomically
 from skhash.registry import HASHERS
@@ -73,13 +72,13 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
     an affinity of your own is code, which must be passed to :func:`load` again; the
     trained weights of a module are in the file.
 
-    An index is saved with its codes, its identifiers, and its hasher. Its original vectors are
-    not saved, because they are kept by reference, and neither is a pipeline: pass both to
-    :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors.
-
     A Pipeline of a StandardScaler and a hasher is saved, too, and one of PretrainedFeatures with a
     network that has a name, which is loaded by this name again; its weights are compared. For other
     pipelines, and for hasher classes of your own, use skops or joblib.
+
+    An index is saved with its codes, its identifiers, and its hasher or such a Pipeline. Its original
+    vectors are not saved, because they are kept by reference, and neither is another pipeline: pass
+    both to :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors.
 
     Parameters
     ----------
@@ -125,7 +124,7 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
             f"{qualified_name(estimator)} instead; {remedy}."
         )
     check_is_fitted(estimator)
-    encode = encode_index if is_index(estimator) else encode_hasher if inner is estimator else encode_pipeline
+    encode = encode_index if is_index(estimator) else encode_hasher
     encoder = Encoder(path)
     header = {"class": type(inner).__name__, "nbits": inner._nbits, "bit_order": "big", **encode(estimator, encoder)}
     try:  # what `load` would refuse
@@ -166,7 +165,7 @@ def load(
         Where a deep hasher computes; not for other hashers. None takes the saved device,
         or "auto" if that is not available.
     hasher : estimator, default=None
-        The fitted Pipeline or search that an index was fitted with: neither is saved.
+        The fitted search, or other Pipeline, that an index was fitted with and that is not saved.
     vectors : array of shape (n_samples, n_features), default=None
         The original vectors that an index with `rerank` reads, in the order of its items: those of
         fit, or ``index.vectors_`` after ``add`` or ``remove``. They are kept by reference.
@@ -219,7 +218,7 @@ def load(
                 f"`{name}` must be None: the {'index' if loads_index else 'hasher'} in {path} needs none. "
                 f"Got {qualified_name(value)} instead."
             )
-    inner, saved = (inner_hasher(loaded), header["hasher"]) if loads_index else (loaded, header)
+    inner, saved = (saved_model(loaded), header["hasher"]) if loads_index else (loaded, header)
     inner = inner.steps[-1][1] if hasattr(inner, "steps") else inner
     if backbone is not None:
         try:

