@@ -146,7 +146,7 @@ def _report_error(error: Exception) -> int:
 
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
-    from skhash.cli._pictures import as_files
+    from skhash.cli._pictures import as_files, write_pages
     from skhash.comparison import absences, compare, differences_table, find_differences, markdown_table, write_report
     from skhash.comparison.formats import FORMATS
     from skhash.comparison.progress import LiveLine
@@ -175,6 +175,7 @@ def _compare(options: "argparse.Namespace") -> int:
             keep_models=options.keep_models,
             command=options.command,
         )
+        pages = write_pages(options, datasets, results)
     for part in group_by(results, "dataset", "protocol").values():
         table = markdown_table(part)
         layout = layout_of(part)
@@ -190,6 +191,8 @@ def _compare(options: "argparse.Namespace") -> int:
         for result in results:
             if result.model:
                 print(f"Model: {folder / result.model}")
+        for page in pages:
+            print(f"Page of pictures: {page}")
         _print_missing_part()
     n_failed = sum(result.error is not None for result in results)
     if n_failed:

@@ -135,7 +135,8 @@ def _add_folder(job: "_Parser") -> None:
     job.add_argument(
         "--keep-models",
         action="store_true",
-        help="save each fitted hasher in FOLDER/models, for skhash encode and search",
+        help="save each fitted hasher in FOLDER/models, for skhash encode and search; of pictures also write a page "
+        "that searches them with the hashers of the first split",
     )
     job.add_argument("--fresh", action="store_true", help="discard the results of an earlier run in FOLDER")
 

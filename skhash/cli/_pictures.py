@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +13,13 @@ import numpy as np
 from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
 from skhash.cli._samples import Samples, open_samples
+from skhash.comparison import Result
 from skhash.datasets import load_images
 from skhash.datasets.images import is_picture
 from skhash.datasets.loading import is_dataset
+from skhash.persistence import load
+
+_THUMBNAIL = 64  # pixels
 
 
 def are_pictures(path: str) -> bool:
@@ -78,3 +82,24 @@ def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
     file = Path(folder, f"{Path(path).resolve().stem}.npz")
     np.savez(file, X=samples.array(), **({} if y is None else {"y": y}))
     return str(file)
+
+
+def write_pages(options: argparse.Namespace, files: list[str], results: Sequence[Result]) -> list[Path]:
+    """Write a page for each data set of pictures, in which the kept models of the first split search all pictures."""
+    pages = []
+    for path, file in zip(options.datasets, files, strict=True):
+        kept = [result for result in results if result.source == file and result.seed == 0 and result.model]
+        if path == file or not kept:
+            continue
+        from skhash.displays import write_image_browser
+
+        X = np.load(file)["X"]
+        models = {f"{result.method}, {result.nbits} bits": result for result in kept}
+        codes = {
+            name: (load(Path(options.out, str(result.model))).encode(X), result.nbits)
+            for name, result in models.items()
+        }
+        pages.append(Path(options.out, f"{Path(file).stem}.html"))
+        images = load_images(path, size=_THUMBNAIL, broken=options.broken)
+        write_image_browser(pages[-1], images, codes, title=f"{Path(file).stem}: pictures by Hamming distance")
+    return pages
