@@ -62,6 +62,7 @@ COLUMNS = {
     "ap_and_range": Column(
         "ap", "AP_T (tie range)", lambda group, key: f"{_spread(group, key)} ({_range(group, key)})"
     ),
+    "ap_at_1000_retrieved": Column("ap_at_1000_retrieved", "AP@1000", _spread),
     "ndcg": Column("ndcg", "NDCG_T", _spread),
     "precision_at_100": Column("precision_at_100", "P@100", lambda group, key: f"{_mean(group, key):.3f}"),
     "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda group, key: f"{_mean(group, key):.3f}"),
