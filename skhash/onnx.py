@@ -16,6 +16,7 @@ import warnings
 from contextlib import redirect_stdout
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -24,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skhash._libraries import library
+from skhash._validation import FAR
 from skhash.engine import Encoder, own_settings
 from skhash.engine.networks import declared_statistics
 from skhash.features import PretrainedFeatures
@@ -49,7 +51,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, queries: bool = False, 
         Whether the file computes real queries, as ``project_queries``, and not codes.
     dtype : "float32" or "float64", default="float32"
         Type of the input, and of all that is computed before a network. Features that are far from 0 for their
-        scale, such as time stamps, need float64.
+        scale, such as time stamps, need float64; LSH, PCA, ITQ and ITQ-CCA do not know, and give wrong bits without.
 
     Raises
     ------
@@ -66,9 +68,8 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, queries: bool = False, 
 
     Notes
     -----
-    The codes are those of ``encode`` except for bits whose activations are 0 but for rounding. Images are
-    float32 with the values that the hasher was fitted to: bytes must be converted, and a network of a name
-    gets them divided by 255.
+    The codes are those of ``encode`` except for bits whose activations are 0 but for rounding. Bytes of images
+    must be divided by 255.
 
     Examples
     --------
@@ -148,6 +149,17 @@ class _Affine(nn.Module):
         return X if self.bounds is None else X.clamp(*self.bounds)
 
 
+class _Cast(nn.Module):
+    """Values in another type."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return X.to(self.dtype)
+
+
 class _Normalize(nn.Module):
     """Samples divided by their norms; a sample of zeros stays."""
 
@@ -215,6 +227,8 @@ class _Bits(nn.Module):
 def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
     """Module of a step before the hasher."""
     if isinstance(step, StandardScaler):
+        if dtype == torch.float32 and step.mean_ is not None and step.scale_ is not None:
+            _check_near(step.mean_, step.scale_)
         shift = 0.0 if step.mean_ is None or not step.with_mean else step.mean_
         return _Affine(shift, 1.0 if step.scale_ is None else step.scale_, dtype)
     if isinstance(step, MinMaxScaler):
@@ -225,15 +239,22 @@ def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
         return _Normalize(step.norm)
     if isinstance(step, PretrainedFeatures):
         network = copy.deepcopy(step._module.cpu())
-        declared = declared_statistics(network)
-        if declared is None:
-            return network
+        if (declared := declared_statistics(network)) is None:
+            return nn.Sequential(_Cast(torch.float32), network, _Cast(dtype))
         mean, std = (torch.tensor(values)[:, None, None] for values in declared)
-        return nn.Sequential(_Affine(mean, std, torch.float32), network)
+        return nn.Sequential(_Cast(torch.float32), _Affine(mean, std, torch.float32), network, _Cast(dtype))
     raise TypeError(
         "`model` must have StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer or PretrainedFeatures before the "
         f"hasher. Got {type(step).__name__} instead: apply it before the ONNX file."
     )
+
+
+def _check_near(mean: Any, scale: Any) -> None:
+    """Raise ValueError for features whose digits float32 loses."""
+    if (np.abs(mean) > FAR * scale).any():
+        raise ValueError(
+            "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32' instead."
+        )
 
 
 def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
@@ -247,10 +268,8 @@ def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
         )
     with hasher._environment():
         encoder = hasher._rebuild_encoder(torch.device("cpu")).fold().eval()
-    if encoder.offset is not None and dtype != torch.float64:
-        raise ValueError(
-            "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32' instead."
-        )
+    if encoder.offset is not None and dtype == torch.float32:
+        _check_near(1.0, 0.0)
     if isinstance(encoder, QueryEncoder) and encoder.reconstructs and not queries:
         raise ValueError(
             f"`queries` must be True for a {type(hasher).__name__} whose codes reconstruct the vectors, which a search "

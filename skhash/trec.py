@@ -137,7 +137,7 @@ def write_qrels(
     n_queries, n_items = query_y.shape[0], database_y.shape[0]
     queries, items = _names(query_ids, n_queries, "query_ids"), _names(item_ids, n_items, "item_ids")
     with write_atomically(path) as file:
-        for batch, levels in _levels(affinity, query_y, database_y, max(1, _MAX_PAIRS // n_items)):
+        for batch, levels in _levels(affinity, query_y, database_y, max(1, _MAX_PAIRS // max(1, n_items))):
             for query, of_query in zip(queries[batch], levels, strict=True):
                 lines = [f"{query} 0 {items[item]} {of_query[item]}\n" for item in np.flatnonzero(of_query)]
                 file.write("".join(lines).encode())

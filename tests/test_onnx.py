@@ -112,6 +112,8 @@ def test_features_far_from_zero_need_float64(tmp_path):
     hasher = TALRHasher(16, **FEW).fit(far, y)
     with pytest.raises(ValueError, match="`dtype` must be 'float64' for features that are far from 0"):
         to_onnx(hasher, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match="`dtype` must be 'float64'"):
+        to_onnx(make_pipeline(StandardScaler(), ITQHasher(16, random_state=0)).fit(far), tmp_path / "m.onnx")
     assert check_codes(hasher, tmp_path / "m.onnx", far[:1000], dtype="float64") <= 2
     assert check_codes(ITQHasher(16, random_state=0).fit(far), tmp_path / "m.onnx", far[:500], dtype="float64") == 0
 
@@ -122,6 +124,7 @@ def test_pretrained_networks_are_exported(tmp_path):
     images = np.random.default_rng(0).random((40, 3, 32, 32), dtype=np.float32)
     pipeline = make_pipeline(PretrainedFeatures("efficientnet-lite0"), ITQHasher(16, random_state=0)).fit(images)
     assert check_codes(pipeline, tmp_path / "m.onnx", images) <= 1
+    assert check_codes(pipeline, tmp_path / "m.onnx", images.astype(np.float64), dtype="float64") <= 1
 
 
 @pytest.mark.parametrize(

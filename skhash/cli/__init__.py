@@ -183,6 +183,8 @@ def _compare(options: "argparse.Namespace") -> int:
         print("\n".join(["", part[0].description, "", table, "", *remarks]).rstrip())
         if differences := find_differences(part, layout.headline, options.baseline):
             print(f"\n{differences_table(differences)}")
+        elif options.baseline:
+            print("\nNo test over queries: their values are kept up to 10,000 queries, and two methods must have them.")
     if options.out:
         folder = write_report(options.out, results, baseline=options.baseline, formats=options.format)
         endings = [FORMATS[name][1] for name in options.format]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -139,7 +140,7 @@ def search(options: argparse.Namespace) -> int:
     print(_table(distances, ids, queries.names, names))
     print(f"In parentheses: {_meaning(index)}.")
     if options.out is not None:
-        _write_neighbors(options.out, distances, ids, names)
+        _write_neighbors(options.out, distances, ids, names, queries.names)
         print(f"\nFile: {options.out}")
     return 0
 
@@ -285,11 +286,16 @@ def _meaning(index: HammingNeighbors) -> str:
 
 
 def _write_neighbors(
-    path: str, distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64], names: list[str] | None
+    path: str,
+    distances: npt.NDArray[np.float64],
+    ids: npt.NDArray[np.int64],
+    names: list[str] | None,
+    queries: list[str] | None,
 ) -> None:
     """Write all results, with the names of items that are pictures; a run has them as identifiers."""
     if path.endswith(".run"):
-        write_run(path, distances, ids, item_ids=names and [name.replace(" ", "%20") for name in names])
+        item_ids, query_ids = (found and [quote(name) for name in found] for found in (names, queries))
+        write_run(path, distances, ids, query_ids=query_ids, item_ids=item_ids)
         return
     with write_atomically(path) as file:
         if path.endswith(".npz"):

@@ -56,6 +56,8 @@ def open_for(model: Any, path: str, options: argparse.Namespace, *, whole: bool 
     if len(shape) != 3:
         raise ValueError(f"MODEL must be one of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
     images = load_images(path, size=shape[1], broken=options.broken)
+    if whole and options.features:
+        raise ValueError("--features must not be given with an index, which computes the features of queries itself.")
     if whole or not isinstance(first, PretrainedFeatures):
         from skhash.engine import DatasetArray
 
@@ -72,6 +74,9 @@ def _samples(images: Any, X: Any) -> Samples:
 @contextmanager
 def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
     """Context manager of the data sets of a comparison, with files of features in place of pictures."""
+    stems = [Path(path).resolve().stem for path in options.datasets if are_pictures(path)]
+    if len(set(stems)) < len(stems):
+        raise ValueError(f"DATASET must be folders of different names. Got {', '.join(stems)}.")
     with TemporaryDirectory() as folder:
         yield [_as_file(path, options, folder) if are_pictures(path) else path for path in options.datasets]
 
@@ -88,7 +93,8 @@ def write_pages(options: argparse.Namespace, files: list[str], results: Sequence
     """Write a page for each data set of pictures, in which the kept models of the first split search all pictures."""
     pages = []
     for path, file in zip(options.datasets, files, strict=True):
-        kept = [result for result in results if result.source == file and result.seed == 0 and result.model]
+        name = Path(file).stem
+        kept = [result for result in results if result.dataset == name and result.seed == 0 and result.model]
         if path == file or not kept:
             continue
         from skhash.displays import write_image_browser
@@ -96,10 +102,9 @@ def write_pages(options: argparse.Namespace, files: list[str], results: Sequence
         X = np.load(file)["X"]
         models = {f"{result.method}, {result.nbits} bits": result for result in kept}
         codes = {
-            name: (load(Path(options.out, str(result.model))).encode(X), result.nbits)
-            for name, result in models.items()
+            key: (load(Path(options.out, str(result.model))).encode(X), result.nbits) for key, result in models.items()
         }
-        pages.append(Path(options.out, f"{Path(file).stem}.html"))
+        pages.append(Path(options.out, f"pictures_{name}.html"))
         images = load_images(path, size=_THUMBNAIL, broken=options.broken)
-        write_image_browser(pages[-1], images, codes, title=f"{Path(file).stem}: pictures by Hamming distance")
+        write_image_browser(pages[-1], images, codes, title=f"{name}: pictures by Hamming distance")
     return pages

@@ -1,7 +1,8 @@
 """Differences between methods over queries: a paired bootstrap interval and a paired randomization test.
 
 Both hold for the fitted models and the splits as they are: methods are paired by query within each split, queries are
-drawn within splits, and a difference is the mean over the splits of the mean over the queries.
+drawn within splits, and a difference is the mean over the splits of the mean over the queries. If all splits have the
+same queries, the values of a query are averaged over the splits first, and the queries are drawn once.
 
     d_sq   = value of the method - value of the baseline      of query q in split s
     D      = mean over s of mean over q of d_sq               the difference
@@ -17,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.comparison.results import Result, as_results
-from skhash.comparison.tables import group_by, head_of, pipe_table, ranked_methods
+from skhash.comparison.tables import find_leaders, group_by, head_of, pipe_table, ranked_methods
+from skhash.datasets import PROTOCOLS
 
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.05  # p-values below it are marked, and intervals cover 1 - LEVEL
-_N_DRAWS, _N_FLIPS = 2000, 9999
+_N_DRAWS, _N_FLIPS = 9999, 9999
 _MAX_VALUES = 10_000_000  # in memory at a time
 _ABOUT = (
     "± is the standard deviation over the splits. The interval (95 %) and p are over the queries, for these fits and "
@@ -51,7 +53,7 @@ class Difference:
     spread : float
         Standard deviation of the difference over the splits; NaN with one split.
     n_splits, n_queries : int
-        Numbers of splits, and of queries in all of them.
+        Numbers of splits, and of queries in all of them; those of one split if all have the same ones.
 
     Examples
     --------
@@ -103,7 +105,8 @@ def find_differences(
     -------
     list of Difference
         By number of bits, the best method first. A method that has no values of queries, or not in the same splits as
-        the baseline, is left out; a split must have two queries.
+        the baseline, is left out; a split must have two queries. There are none for neighbors, and beyond 10,000
+        queries unless :func:`compare` keeps the values (`per_query`).
 
     Raises
     ------
@@ -112,8 +115,8 @@ def find_differences(
 
     Notes
     -----
-    A query with nothing relevant has no value and is left out. The test is exact in the limit of all sign flips; 9,999
-    are drawn. ``scipy.stats.permutation_test`` has the same p-values in ten times the time.
+    A query with nothing relevant has no value and is left out. 9,999 sign flips and samples of queries are drawn.
+    ``scipy.stats.permutation_test`` and ``bootstrap`` do the same in ten times the time.
 
     References
     ----------
@@ -129,9 +132,7 @@ def find_differences(
     ('lsh', 'itq', True)
     """
     found = as_results(results)
-    names = dict.fromkeys(result.method for result in found)
-    if baseline is not None and baseline not in names:
-        raise ValueError(f"`baseline` must be one of {', '.join(names)}. Got {baseline!r} instead.")
+    check_baseline(found, baseline)
     groups = sorted(group_by([result for result in found if result.is_done], "nbits").items())
     return [each for _, group in groups for each in _differences_of(group, metric, baseline, random_state)]
 
@@ -141,38 +142,48 @@ def _differences_of(
 ) -> Iterator[Difference]:
     """Differences at one number of bits."""
     values = _values_of(results, metric)
-    names = [name for name in ranked_methods(results, metric) if name in values]
-    reference = names[0] if baseline is None and names else baseline
-    splits = values.get(reference or "", {})
-    others = [name for name in names if name != reference and values[name].keys() == splits.keys()]
+    reference = baseline or next((name for name in find_leaders(results, metric) if name in values), "")
+    splits = values.get(reference, {})
+    others = [
+        name
+        for name in ranked_methods(results, metric)
+        if name in values and name != reference and values[name].keys() == splits.keys()
+    ]
     if not others:
         return
     per_split = [_pair(own, np.stack([values[name][seed] for name in others])) for seed, own in splits.items()]
+    means = np.stack([part.mean(axis=1) for part in per_split])  # (n_splits, n_methods)
+    protocol = PROTOCOLS.get(results[0].protocol)
+    if protocol is not None and protocol.has_fixed_queries:
+        per_split = [np.mean(per_split, axis=0)]
     n_queries = [part.shape[1] for part in per_split]
     if min(n_queries) < 2:
         return
-    for name, mean, low, high, p_value, spread in zip(others, *_test(per_split, random_state), strict=True):
+    spreads = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(len(others), np.nan)
+    tested = _test(per_split, random_state)
+    for name, mean, low, high, p_value, spread in zip(others, means.mean(axis=0), *tested, spreads, strict=True):
         yield Difference(
             metric=metric,
             nbits=results[0].nbits,
             method=name,
-            baseline=str(reference),
+            baseline=reference,
             mean=float(mean),
             low=float(low),
             high=float(high),
             p_value=float(p_value),
             spread=float(spread),
-            n_splits=len(per_split),
+            n_splits=len(means),
             n_queries=sum(n_queries),
         )
 
 
 def _values_of(results: Sequence[Result], metric: str) -> dict[str, dict[int, Floats]]:
-    """Values of the queries by method and seed."""
+    """Values of the queries by method and seed, without splits in which no query has a value."""
     values: dict[str, dict[int, Floats]] = {}
     for result in results:
-        if result.per_query is not None and metric in result.per_query:
-            values.setdefault(result.method, {})[result.seed] = np.asarray(result.per_query[metric], dtype=np.float64)
+        of_metric = (result.per_query or {}).get(metric)
+        if of_metric is not None and not np.isnan(of_metric).all():
+            values.setdefault(result.method, {})[result.seed] = np.asarray(of_metric, dtype=np.float64)
     return values
 
 
@@ -182,31 +193,25 @@ def _pair(reference: Floats, values: Floats) -> Floats:
     return differences[:, ~np.isnan(differences).any(axis=0)]
 
 
-def _test(per_split: Sequence[Floats], random_state: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Means, bounds, corrected p-values and spreads of differences of shape (n_methods, n_queries) in each split."""
+def _test(per_split: Sequence[Floats], random_state: int) -> tuple[Floats, Floats, Floats]:
+    """Bounds and corrected p-values of differences of shape (n_methods, n_queries) in each split."""
     rng = np.random.default_rng(random_state)
-    means = np.stack([part.mean(axis=1) for part in per_split])  # (n_splits, n_methods)
-    low, high = _bootstrap(per_split, rng)
-    spreads = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(means.shape[1], np.nan)
-    return means.mean(axis=0), low, high, holm(_randomize(per_split, rng)), spreads
+    draws = np.mean([_bootstrap(part, rng) for part in per_split], axis=0)
+    low, high = np.quantile(draws, [LEVEL / 2, 1 - LEVEL / 2], axis=0)
+    return low, high, holm(_randomize(per_split, rng))
 
 
-def _bootstrap(per_split: Sequence[Floats], rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Bounds of the percentile intervals."""
-    from scipy.stats import bootstrap
-
-    size = max(part.size for part in per_split)
-    interval = bootstrap(
-        per_split,
-        lambda *parts, axis: sum(part.mean(axis=axis) for part in parts) / len(parts),
-        n_resamples=_N_DRAWS,
-        batch=max(1, _MAX_VALUES // size),
-        axis=-1,
-        confidence_level=1 - LEVEL,
-        method="percentile",
-        rng=rng,
-    ).confidence_interval
-    return interval.low, interval.high
+def _bootstrap(differences: Floats, rng: np.random.Generator) -> Floats:
+    """Means of shape (n_draws, n_methods) over queries that are drawn with replacement."""
+    n_queries = differences.shape[1]
+    n_at_once = max(1, _MAX_VALUES // n_queries)
+    means = []
+    for start in range(0, _N_DRAWS, n_at_once):
+        n = min(n_at_once, _N_DRAWS - start)
+        drawn = rng.integers(0, n_queries, size=(n, n_queries)) + n_queries * np.arange(n)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=n * n_queries).reshape(n, n_queries)
+        means.append(counts @ differences.T / n_queries)
+    return np.concatenate(means)
 
 
 def _randomize(per_split: Sequence[Floats], rng: np.random.Generator) -> Floats:
@@ -223,6 +228,22 @@ def _randomize(per_split: Sequence[Floats], rng: np.random.Generator) -> Floats:
         n_extreme += (np.abs(sums) >= least).sum(axis=0)
         n_left -= n
     return n_extreme / (_N_FLIPS + 1)
+
+
+def differences_by_method(
+    results: Sequence[Result], metric: str, baseline: str | None
+) -> dict[tuple[str, int], Difference]:
+    """Differences of one data set by method and number of bits; none if it lacks the baseline."""
+    if baseline is not None and baseline not in {result.method for result in results}:
+        return {}
+    return {(each.method, each.nbits): each for each in find_differences(results, metric, baseline)}
+
+
+def check_baseline(results: Iterable[Mapping[str, Any]], baseline: str | None) -> None:
+    """Raise ValueError if no result is that of the baseline."""
+    names = dict.fromkeys(result["method"] for result in results)
+    if baseline not in (None, *names):
+        raise ValueError(f"`baseline` must be one of {', '.join(names)}. Got {baseline!r} instead.")
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:
@@ -301,5 +322,5 @@ def difference_cells(difference: Difference) -> list[str]:
 def difference_note(differences: Sequence[Difference]) -> str:
     """What the table of differences means."""
     first = differences[0]
-    splits = f" in {first.n_splits} splits" if first.n_splits > 1 else ""
+    splits = f", {first.n_splits} splits" if first.n_splits > 1 else ""
     return f"{first.n_queries:,} queries{splits}. {_ABOUT}"

@@ -6,12 +6,13 @@ FOLDER/results.csv   one line for each data set, method, number of bits and metr
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from skhash.comparison.differences import Difference, find_differences
+from skhash.comparison.differences import Difference, check_baseline, differences_by_method
 from skhash.comparison.results import Result, as_results
 from skhash.comparison.tables import group_by, in_order, layout_of, leaders_of, mean_and_spread
 
@@ -48,21 +49,19 @@ def csv_table(results: Iterable[Mapping[str, Any]], baseline: str | None = None)
     >>> text.splitlines()[1]
     ',,itq,8,ap,0.25,,1,,,False,,,,,,'
     """
+    results = as_results(results)
+    check_baseline(results, baseline)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_CSV_HEAD)
-    for part in group_by(as_results(results), "dataset", "protocol").values():
+    for part in group_by(results, "dataset", "protocol").values():
         for metric in layout_of(part).heads:
-            leaders, found = leaders_of(part, metric), _differences(part, metric, baseline)
+            leaders, found = leaders_of(part, metric), differences_by_method(part, metric, baseline)
             for (method, nbits), group in group_by(part, "method", "nbits").items():
                 cells = _csv_cells(group, metric, found.get((method, nbits)))
                 cells["is_leader"] = (method, nbits) in leaders
                 writer.writerow([cells.get(name, "") for name in _CSV_HEAD])
     return file.getvalue()
-
-
-def _differences(results: Sequence[Result], metric: str, baseline: str | None) -> dict[tuple[str, int], Difference]:
-    return {(each.method, each.nbits): each for each in find_differences(results, metric, baseline)}
 
 
 def _csv_cells(results: Sequence[Result], metric: str, difference: Difference | None) -> dict[str, Any]:
@@ -115,14 +114,17 @@ def latex_table(results: Iterable[Mapping[str, Any]], baseline: str | None = Non
     \end{tabular}
     <BLANKLINE>
     """
-    groups = group_by(as_results(results), "dataset", "protocol")
+    results = as_results(results)
+    check_baseline(results, baseline)
+    groups = group_by(results, "dataset", "protocol")
     return "\n".join(_tabular(dataset, protocol, part, baseline) for (dataset, protocol), part in groups.items())
 
 
 def _tabular(dataset: str, protocol: str, results: Sequence[Result], baseline: str | None) -> str:
     layout = layout_of(results)
     columns = {
-        metric: (leaders_of(results, metric), _differences(results, metric, baseline)) for metric in layout.heads
+        metric: (leaders_of(results, metric), differences_by_method(results, metric, baseline))
+        for metric in layout.heads
     }
     lines = []
     for (method, nbits), group in group_by(results, "method", "nbits").items():
@@ -165,7 +167,7 @@ def _latex_cell(results: Sequence[Result], metric: str, is_leader: bool, is_mark
 
 
 def _latex_head(head: str) -> str:
-    return _escape(head).replace(r"\_T", "$_T$")
+    return re.sub(r"\\_T(?=@|$)", "$_T$", _escape(head))
 
 
 def _escape(text: str) -> str:
@@ -180,5 +182,5 @@ def check_formats(names: Iterable[str]) -> list[str]:
     """Names of formats; ValueError if one is unknown."""
     names = [names] if isinstance(names, str) else list(names)
     if unknown := [name for name in names if name not in FORMATS]:
-        raise ValueError(f"`formats` must hold {' and '.join(FORMATS)}. Got {', '.join(map(repr, unknown))} instead.")
+        raise ValueError(f"`formats` must be {' or '.join(FORMATS)}. Got {', '.join(map(repr, unknown))} instead.")
     return names

@@ -16,11 +16,12 @@ import numpy as np
 from skhash._libraries import library
 from skhash.comparison.differences import (
     Difference,
+    check_baseline,
     difference_cells,
     difference_head,
     difference_note,
+    differences_by_method,
     differences_table,
-    find_differences,
 )
 from skhash.comparison.formats import FORMATS, check_formats
 from skhash.comparison.results import Record, Result, as_results, key_of, read_records, versions, write_list
@@ -109,10 +110,14 @@ def write_report(
     if not completed:
         raise ValueError("`results` must hold at least one result. Got none.")
     formats = check_formats(formats)
+    check_baseline(completed, baseline)
     stored = read_records(folder)
     records = [stored[key] for key in map(key_of, completed) if key in stored]
     groups = group_by(completed, "dataset", "protocol")
-    differences = {name: find_differences(part, layout_of(part).headline, baseline) for name, part in groups.items()}
+    differences = {
+        name: list(differences_by_method(part, layout_of(part).headline, baseline).values())
+        for name, part in groups.items()
+    }
     texts = {
         "results.md": _markdown_report(completed, differences),
         "report.html": _render_page(completed, _provenance(records), differences),

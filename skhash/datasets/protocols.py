@@ -146,6 +146,11 @@ class Protocol:
         """Whether labels are needed."""
         return getattr(self.affinity, "requires_y", True)
 
+    @property
+    def has_fixed_queries(self) -> bool:
+        """Whether all splits have the same queries."""
+        return self.n_query is None or self.draw_query is _first
+
     def sizes(self, n: int, n_test: int | None = None) -> tuple[int, int, int]:
         """Numbers of samples, queries and training samples that are used.
 

@@ -87,11 +87,14 @@ def test_compare(place, capsys):
     assert "pictures, protocol 'holdout': 8 queries against 32 database samples" in out
     assert "AP_T" in out
     assert main([*words, "--features", f"{place}/features", "--keep-models", "--out", f"{place}/report"]) == 0
-    page = place / "report/pictures.html"
+    page = place / "report/pictures_pictures.html"
     assert f"Page of pictures: {page}" in capsys.readouterr().out
     text = page.read_text(encoding="utf-8")
     assert '"name": "itq, 8 bits"' in text
     assert '"red/04.png"' in text
+    page.unlink()
+    assert main([*words, "--features", f"{place}/features", "--keep-models", "--out", f"{place}/report"]) == 0
+    assert page.read_text(encoding="utf-8") == text
 
 
 def test_a_model_of_images_encodes_pictures(place, tmp_path):

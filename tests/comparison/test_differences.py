@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,35 @@ def test_methods_without_all_splits_of_the_baseline_are_left_out():
     failed = Result(method="a", nbits=16, seed=0, metrics={"ap": None}, error="no")
     assert find_differences([*results[2:], failed], baseline="a") == []
     assert find_differences(make_results({"a": [[0.5]], "b": [[0.75]]})) == []  # of a single query
+
+
+def test_splits_with_the_same_queries_count_them_once():
+    rng = np.random.default_rng(0)
+    values = {"a": [rng.random(40) + 0.1 for _ in range(3)], "b": [rng.random(40) for _ in range(3)]}
+    fixed = [replace(result, protocol="mirflickr") for result in make_results(values)]
+    (difference,) = find_differences(fixed)
+    averaged = make_results({name: [np.mean(of_method, axis=0)] for name, of_method in values.items()})
+    (expected,) = find_differences(averaged)
+    assert (difference.n_splits, difference.n_queries) == (3, 40)
+    assert (difference.mean, difference.p_value) == (pytest.approx(expected.mean), expected.p_value)
+
+
+def test_a_method_that_failed_in_a_split_or_has_no_values_hides_no_others():
+    rng = np.random.default_rng(0)
+    results = make_results({"best": draw(rng, 0.5), "b": draw(rng, 0.2), "c": draw(rng, 0.0)})
+    nothing = replace(results[-1], method="d", per_query={"ap": np.full(5, np.nan)})
+    failed = Result(dataset="d_1", protocol="p", method="best", nbits=16, seed=1, metrics={"ap": None}, error="no")
+    (difference,) = find_differences([results[0], failed, *results[2:], nothing])
+    assert (difference.method, difference.baseline) == ("c", "b")
+
+
+def test_a_data_set_without_the_baseline_has_no_differences(tmp_path):
+    results = make_results({"a": [[0.5, 0.25]], "b": [[0.25, 0.5]]})
+    others = [replace(result, dataset="other") for result in make_results({"c": [[0.5, 0.25]]})]
+    assert ",other," not in csv_table([*results, *others], baseline="a")
+    write_report(tmp_path, [*results, *others], baseline="a")
+    with pytest.raises(ValueError, match="`baseline` must be one of a, b, c"):
+        latex_table([*results, *others], baseline="d")
 
 
 def test_a_baseline_must_be_compared():
@@ -197,7 +227,7 @@ def test_reports_have_the_differences(folder, tmp_path):
     assert "| itq    | 16   | lsh     | +" in markdown
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h3>Differences over queries</h3>" in page
-    assert "718 queries in 2 splits." in page
+    assert "718 queries, 2 splits." in page
     assert not (tmp_path / "results.csv").exists()
     assert main(["report", str(folder), "--format", "csv", "--baseline", "pca"]) == 0
     assert ",pca," in (folder / "results.csv").read_text(encoding="utf-8")
@@ -206,8 +236,9 @@ def test_reports_have_the_differences(folder, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--format", "excel", "--out", "x"], "`formats` must hold csv and latex. Got 'excel' instead."),
+        (["--format", "excel", "--out", "x"], "`formats` must be csv or latex. Got 'excel' instead."),
         (["--format", "csv"], "--format needs --out FOLDER, where it writes the tables."),
+        (["--baseline", "itq", "--task", "neighbors"], "--baseline must not be given for neighbors"),
         (["--baseline", "sdh"], "--baseline must be one of talr, itq, lsh. Got 'sdh' instead."),
     ],
 )
