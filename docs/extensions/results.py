@@ -56,7 +56,20 @@ def _range(results: Sequence[Result], key: str) -> str:
     return f"{_mean(results, f'{key}_worst'):.3f} to {_mean(results, f'{key}_best'):.3f}"
 
 
+def _difference(results: Sequence[Result], key: str) -> str:
+    low, high = (_mean(results, bound) for bound in ("low", "high"))
+    return f"{_mean(results, key):+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def _p_value(results: Sequence[Result], key: str) -> str:
+    value = _mean(results, key)
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
 COLUMNS = {
+    "difference": Column("mean", "difference of AP_T", _difference, has_best=False),
+    "n_queries": Column("n_queries", "queries", lambda group, key: f"{_mean(group, key):,.0f}", has_best=False),
+    "p_value": Column("p_value", "p", _p_value, has_best=False),
     "ap": Column("ap", "AP_T", _spread),
     "tie_range": Column("ap", "tie range", _range, has_best=False),
     "ap_and_range": Column(

@@ -123,9 +123,9 @@ def lines_of_losses():
 
 def lines_of_code_lengths():
     lines = []
-    for rows in groups_of("code_lengths", "set", "query", "target").values():
+    for rows in groups_of("code_lengths", "set", "method", "query", "target").values():
         chosen, alone = sorted(rows, key=lambda row: row["chosen_by"])
-        if chosen["set"] == "fashion_mnist":
+        if (chosen["set"], chosen["method"]) == ("fashion_mnist", "itq"):
             line = "- {query} - {target} - {nbits} bits, {candidates} candidates - {mean:.3f}, {lowest:.3f}"
             lines.append(f"{line} - {{n_met}} of 100 - {alone['n_met']} of 100".format(**chosen))
     return lines
