@@ -90,7 +90,7 @@ numpydoc_validation_checks = {
 numpydoc_validation_exclude = {
     r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, described in the user guide on affinities
     r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
-    r"\.(is_ragged|n_queries|requires_y|n_iter_)$",  # properties with a docstring of one line
+    r"\.(is_ragged|n_queries|requires_y|has_fixed_queries|n_iter_)$",  # properties with a docstring of one line
     r"engine\.Objective$",  # has the parameters of torch.nn.Module
     r"Protocol\.draw_\w+$",  # functions that are fields
     # dataclasses that the example of a function returns
