@@ -17,6 +17,7 @@ candidates for the parameters of each, and says which differences are real.
 # recipes are the defaults, chosen on training samples: steps, batch size, learning rate,
 # weight decay, weight of the penalty.
 
+import warnings
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -31,8 +32,12 @@ from skhash.comparison import (
 from skhash.comparison.tuning import best_candidate, tune
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
+from skhash.exceptions import DegenerateCodesWarning
 from skhash.hashers.deep import QuantizedDeepHasher, QuantizedObjective
 from skhash.registry import METHODS
+
+
+warnings.simplefilter("ignore", DegenerateCodesWarning)  # of some candidates
 
 
 class NeighborLoss(QuantizedObjective):
