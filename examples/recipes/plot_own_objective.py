@@ -36,7 +36,6 @@ from skhash.exceptions import DegenerateCodesWarning
 from skhash.hashers.deep import QuantizedDeepHasher, QuantizedObjective
 from skhash.registry import METHODS
 
-
 warnings.simplefilter("ignore", DegenerateCodesWarning)  # of some candidates
 
 
