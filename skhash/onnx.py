@@ -227,8 +227,8 @@ class _Bits(nn.Module):
 def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
     """Module of a step before the hasher."""
     if isinstance(step, StandardScaler):
-        if dtype == torch.float32 and step.mean_ is not None and step.scale_ is not None:
-            _check_near(step.mean_, step.scale_)
+        if step.mean_ is not None and step.scale_ is not None:
+            _check_precision((np.abs(step.mean_) > FAR * step.scale_).any(), dtype)
         shift = 0.0 if step.mean_ is None or not step.with_mean else step.mean_
         return _Affine(shift, 1.0 if step.scale_ is None else step.scale_, dtype)
     if isinstance(step, MinMaxScaler):
@@ -249,9 +249,9 @@ def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
     )
 
 
-def _check_near(mean: Any, scale: Any) -> None:
-    """Raise ValueError for features whose digits float32 loses."""
-    if (np.abs(mean) > FAR * scale).any():
+def _check_precision(is_far: bool, dtype: torch.dtype) -> None:
+    """Raise ValueError if float32 loses digits of features that are far from 0."""
+    if is_far and dtype == torch.float32:
         raise ValueError(
             "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32' instead."
         )
@@ -268,8 +268,7 @@ def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
         )
     with hasher._environment():
         encoder = hasher._rebuild_encoder(torch.device("cpu")).fold().eval()
-    if encoder.offset is not None and dtype == torch.float32:
-        _check_near(1.0, 0.0)
+    _check_precision(encoder.offset is not None, dtype)
     if isinstance(encoder, QueryEncoder) and encoder.reconstructs and not queries:
         raise ValueError(
             f"`queries` must be True for a {type(hasher).__name__} whose codes reconstruct the vectors, which a search "

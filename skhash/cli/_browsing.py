@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skhash.cli._options import split
+from skhash.cli._pictures import THUMBNAIL
 from skhash.cli._samples import Items, read_codes
 from skhash.codes._bits import first_bits
 from skhash.comparison.progress import progress
@@ -18,8 +19,6 @@ from skhash.persistence._format import read_header
 from skhash.persistence._indexes import INDEXES, codes_of_index
 from skhash.persistence._writing import check_writable
 from skhash.stores import StoredCodes
-
-_SIZE = 64  # pixels of a thumbnail
 
 
 def browse(options: argparse.Namespace) -> int:
@@ -65,7 +64,7 @@ def _numbers(bits: str, nbits: int, path: str) -> list[int]:
 def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
     """Small pictures in the order of the codes, with their labels."""
     named = {path: part for path, part in parts.items() if part.names is not None}
-    images = _of_codes(options.images, named) if named else load_images(options.images, size=_SIZE, broken="skip")
+    images = _of_codes(options.images, named) if named else load_images(options.images, size=THUMBNAIL, broken="skip")
     for path, part in parts.items():
         if len(part.stored.codes) != len(images):
             raise ValueError(
@@ -73,7 +72,7 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
                 f"codes in {path}. Encode the pictures again: skhash encode."
             )
     if options.labels is not None:
-        table = load_images(options.labels, size=_SIZE)
+        table = load_images(options.labels, size=THUMBNAIL)
         by_name = dict(zip(table.names, [] if table.targets is None else table.targets, strict=False))
         if missing := [name for name in images.names if name not in by_name]:
             raise ValueError(f"--labels must have labels for all pictures. {options.labels} has none for {missing[0]}.")
@@ -93,6 +92,6 @@ def _of_codes(folder: str, named: dict[str, Items]) -> Any:
             f"--images must be the folder of the pictures of {first}. {folder} has no {missing[0]}, and lacks "
             f"{len(missing):,} in all."
         )
-    images = load_images([Path(folder, name) for name in names], size=_SIZE, labels=items.labels)
+    images = load_images([Path(folder, name) for name in names], size=THUMBNAIL, labels=items.labels)
     images.folder, images.names = folder, names
     return images

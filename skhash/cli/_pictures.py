@@ -19,7 +19,7 @@ from skhash.datasets.images import is_picture
 from skhash.datasets.loading import is_dataset
 from skhash.persistence import load
 
-_THUMBNAIL = 64  # pixels
+THUMBNAIL = 64  # pixels, in the pages of pictures
 
 
 def are_pictures(path: str) -> bool:
@@ -105,6 +105,6 @@ def write_pages(options: argparse.Namespace, files: list[str], results: Sequence
             key: (load(Path(options.out, str(result.model))).encode(X), result.nbits) for key, result in models.items()
         }
         pages.append(Path(options.out, f"pictures_{name}.html"))
-        images = load_images(path, size=_THUMBNAIL, broken=options.broken)
+        images = load_images(path, size=THUMBNAIL, broken=options.broken)
         write_image_browser(pages[-1], images, codes, title=f"{name}: pictures by Hamming distance")
     return pages

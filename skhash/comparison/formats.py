@@ -131,18 +131,17 @@ def _tabular(dataset: str, protocol: str, results: Sequence[Result], baseline: s
         cells = [_escape(method), layout.size(nbits)]
         for metric, (leaders, differences) in columns.items():
             key = (method, nbits)
-            is_marked = key in differences and differences[key].is_significant
-            cells.append(_latex_cell(group, metric, key in leaders, is_marked))
+            differs = key in differences and differences[key].is_significant
+            cells.append(_latex_cell(group, metric, key in leaders, differs))
         lines.append(rf"{' & '.join(cells)} \\")
-    if any(r"\dagger" in line for line in lines):
+    is_marked = any(r"\dagger" in line for line in lines)
+    lines.append(r"\bottomrule")
+    if is_marked:
         against = baseline or f"the best method at this number of {layout.unit}"
-        lines += [
-            r"\bottomrule",
+        lines.append(
             rf"\multicolumn{{{2 + len(columns)}}}{{l}}{{\footnotesize $\dagger$ differs from {_escape(against)}: "
-            r"$p < 0.05$ over queries, Holm's correction} \\",
-        ]
-    else:
-        lines.append(r"\bottomrule")
+            r"$p < 0.05$ over queries, Holm's correction} \\"
+        )
     heads = ["method", layout.unit, *(_latex_head(head) for head in layout.heads.values())]
     return "\n".join(
         [
