@@ -59,6 +59,16 @@ def test_pytrec_eval_is_inside_the_tie_range(ranked):
     assert ap.mean() == pytest.approx(values["ap"].mean(), abs=0.01)
 
 
+def test_ir_measures_is_inside_the_tie_range(ranked):
+    ir_measures = pytest.importorskip("ir_measures")
+    folder, values = ranked
+    run = ir_measures.read_trec_run(str(folder / "run"))
+    qrels = ir_measures.read_trec_qrels(str(folder / "qrels"))
+    found = {value.query_id: value.value for value in ir_measures.iter_calc([ir_measures.AP], qrels, run)}
+    ap = np.array([found[str(i)] for i in range(len(values["ap"]))])
+    assert ((values["ap_worst"] - 1e-6 <= ap) & (ap <= values["ap_best"] + 1e-6)).all()
+
+
 @pytest.mark.slow  # ranx compiles for a minute
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64 to int64")  # in ranx
 def test_ranx_is_inside_the_tie_range(ranked):

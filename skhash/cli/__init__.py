@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import shows no traceback
     import argparse
 
+    from skhash.comparison import Result
+
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
 #: modules of commands, imported at first use; a function of the same name takes the options and returns the exit status
@@ -146,60 +148,75 @@ def _report_error(error: Exception) -> int:
 
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
-    from skhash.cli._pictures import as_files, write_pages
-    from skhash.comparison import absences, compare, differences_table, find_differences, markdown_table, write_report
-    from skhash.comparison.formats import FORMATS
+    from skhash.cli._pictures import as_files
+    from skhash.comparison import compare
     from skhash.comparison.progress import LiveLine
     from skhash.comparison.report import import_jinja2
-    from skhash.comparison.tables import group_by, layout_of
 
     check(options)
     if options.out:
         import_jinja2()
-    with as_files(options) as datasets, LiveLine(sys.stderr) as live:
-        results, _ = compare(
-            datasets,
-            task=options.task,
-            protocol=options.protocol,
-            methods=options.methods,
-            nbits=options.bits,
-            n_seeds=options.seeds,
-            metrics=options.metrics,
-            report=live.write,
-            watch=live.show,
-            tune=options.tune,
-            tune_metric=options.tune_metric or "ap",
-            n_jobs=options.jobs,
-            folder=options.out,
-            fresh=options.fresh,
-            keep_models=options.keep_models,
-            command=options.command,
-        )
-        pages = write_pages(options, datasets, results)
+    with as_files(options) as datasets:
+        with LiveLine(sys.stderr) as live:
+            results, _ = compare(
+                datasets,
+                task=options.task,
+                protocol=options.protocol,
+                methods=options.methods,
+                nbits=options.bits,
+                n_seeds=options.seeds,
+                metrics=options.metrics,
+                report=live.write,
+                watch=live.show,
+                tune=options.tune,
+                tune_metric=options.tune_metric or "ap",
+                n_jobs=options.jobs,
+                folder=options.out,
+                fresh=options.fresh,
+                keep_models=options.keep_models,
+                command=options.command,
+            )
+        _print_tables(results, options.baseline)
+        if options.out:
+            _write_files(options, datasets, results)
+    n_failed = sum(result.error is not None for result in results)
+    if n_failed:
+        print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=sys.stderr)
+    return 1 if n_failed else 0
+
+
+def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
+    """Print the table and the tests over queries of each data set."""
+    from skhash.comparison import absences, differences_table, find_differences, markdown_table
+    from skhash.comparison.tables import group_by, layout_of
+
     for part in group_by(results, "dataset", "protocol").values():
         table = markdown_table(part)
         layout = layout_of(part)
         remarks = filter(None, [layout.legend(table), *absences(part)])
         print("\n".join(["", part[0].description, "", table, "", *remarks]).rstrip())
-        if differences := find_differences(part, layout.headline, options.baseline):
+        if differences := find_differences(part, layout.headline, baseline):
             print(f"\n{differences_table(differences)}")
-        elif options.baseline:
+        elif baseline:
             print("\nNo test over queries: their values are kept up to 10,000 queries, and two methods must have them.")
-    if options.out:
-        folder = write_report(options.out, results, baseline=options.baseline, formats=options.format)
-        endings = [FORMATS[name][1] for name in options.format]
-        names = ("results.json", "results.md", "report.html", *(f"results.{ending}" for ending in endings))
-        print("\nFiles:", ", ".join(str(folder / name) for name in names))
-        for result in results:
-            if result.model:
-                print(f"Model: {folder / result.model}")
-        for page in pages:
-            print(f"Page of pictures: {page}")
-        _print_missing_part()
-    n_failed = sum(result.error is not None for result in results)
-    if n_failed:
-        print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=sys.stderr)
-    return 1 if n_failed else 0
+
+
+def _write_files(options: "argparse.Namespace", datasets: list[str], results: "Sequence[Result]") -> None:
+    """Write the report and the pages of pictures, and print what is in the folder."""
+    from skhash.cli._pictures import write_pages
+    from skhash.comparison import write_report
+    from skhash.comparison.formats import FORMATS
+
+    folder = write_report(options.out, results, baseline=options.baseline, formats=options.format)
+    endings = [FORMATS[name][1] for name in options.format]
+    names = ("results.json", "results.md", "report.html", *(f"results.{ending}" for ending in endings))
+    print("\nFiles:", ", ".join(str(folder / name) for name in names))
+    for result in results:
+        if result.model:
+            print(f"Model: {folder / result.model}")
+    for page in write_pages(options, datasets, results):
+        print(f"Page of pictures: {page}")
+    _print_missing_part()
 
 
 def _report(options: "argparse.Namespace") -> int:

@@ -10,8 +10,9 @@ same queries, the values of a query are averaged over the splits first, and the 
     p-value : share of sign flips of the d_sq with |D| at least as large; Holm's correction for the methods at a length
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from skhash.comparison.tables import find_leaders, group_by, head_of, pipe_table
 from skhash.datasets import PROTOCOLS
 
 Floats = npt.NDArray[np.float64]
+#: results by the names of data set and protocol
+Groups = Mapping[tuple[Any, ...], list[Result]]
 
 LEVEL = 0.05  # p-values below it are marked, and intervals cover 1 - LEVEL
 _N_DRAWS, _N_FLIPS = 9999, 9999
@@ -81,6 +84,10 @@ class Difference:
     def is_significant(self) -> bool:
         """Whether the corrected p-value is below 0.05."""
         return self.p_value < LEVEL
+
+
+#: differences by method and number of bits, of a group and a metric
+Tests = Callable[[tuple[Any, ...], str], Mapping[tuple[str, int], Difference]]
 
 
 def find_differences(
@@ -230,13 +237,18 @@ def _randomize(per_split: Sequence[Floats], rng: np.random.Generator) -> Floats:
     return n_extreme / (_N_FLIPS + 1)
 
 
-def differences_by_method(
-    results: Sequence[Result], metric: str, baseline: str | None
-) -> dict[tuple[str, int], Difference]:
-    """Differences of one data set by method and number of bits; none if it lacks the baseline."""
-    if baseline is not None and baseline not in {result.method for result in results}:
-        return {}
-    return {(each.method, each.nbits): each for each in find_differences(results, metric, baseline)}
+def grouped_tests(results: Sequence[Result], baseline: str | None) -> tuple[Groups, Tests]:
+    """Results by data set and protocol, and the function that tests them, each metric once."""
+    check_baseline(results, baseline)
+    groups = group_by(results, "dataset", "protocol")
+
+    @cache
+    def differences(name: tuple[Any, ...], metric: str) -> dict[tuple[str, int], Difference]:
+        if baseline is not None and all(result.method != baseline for result in groups[name]):
+            return {}
+        return {(each.method, each.nbits): each for each in find_differences(groups[name], metric, baseline)}
+
+    return groups, differences
 
 
 def check_baseline(results: Iterable[Mapping[str, Any]], baseline: str | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skhash.comparison.differences import Difference, check_baseline, differences_by_method
+from skhash.comparison.differences import Difference, Groups, Tests, grouped_tests
 from skhash.comparison.results import Result, as_results
 from skhash.comparison.tables import group_by, in_order, layout_of, leaders_of, mean_and_spread
 
@@ -49,14 +49,16 @@ def csv_table(results: Iterable[Mapping[str, Any]], baseline: str | None = None)
     >>> text.splitlines()[1]
     ',,itq,8,ap,0.25,,1,,,False,,,,,,'
     """
-    results = as_results(results)
-    check_baseline(results, baseline)
+    return _to_csv(*grouped_tests(as_results(results), baseline), baseline)
+
+
+def _to_csv(groups: Groups, tests: Tests, baseline: str | None) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_CSV_HEAD)
-    for part in group_by(results, "dataset", "protocol").values():
+    for name, part in groups.items():
         for metric in layout_of(part).heads:
-            leaders, found = leaders_of(part, metric), differences_by_method(part, metric, baseline)
+            leaders, found = leaders_of(part, metric), tests(name, metric)
             for (method, nbits), group in group_by(part, "method", "nbits").items():
                 cells = _csv_cells(group, metric, found.get((method, nbits)))
                 cells["is_leader"] = (method, nbits) in leaders
@@ -114,18 +116,16 @@ def latex_table(results: Iterable[Mapping[str, Any]], baseline: str | None = Non
     \end{tabular}
     <BLANKLINE>
     """
-    results = as_results(results)
-    check_baseline(results, baseline)
-    groups = group_by(results, "dataset", "protocol")
-    return "\n".join(_tabular(dataset, protocol, part, baseline) for (dataset, protocol), part in groups.items())
+    return _to_latex(*grouped_tests(as_results(results), baseline), baseline)
 
 
-def _tabular(dataset: str, protocol: str, results: Sequence[Result], baseline: str | None) -> str:
+def _to_latex(groups: Groups, tests: Tests, baseline: str | None) -> str:
+    return "\n".join(_tabular(name, part, tests, baseline) for name, part in groups.items())
+
+
+def _tabular(name: tuple[str, str], results: Sequence[Result], tests: Tests, baseline: str | None) -> str:
     layout = layout_of(results)
-    columns = {
-        metric: (leaders_of(results, metric), differences_by_method(results, metric, baseline))
-        for metric in layout.heads
-    }
+    columns = {metric: (leaders_of(results, metric), tests(name, metric)) for metric in layout.heads}
     lines = []
     for (method, nbits), group in group_by(results, "method", "nbits").items():
         cells = [_escape(method), layout.size(nbits)]
@@ -145,7 +145,7 @@ def _tabular(dataset: str, protocol: str, results: Sequence[Result], baseline: s
     heads = ["method", layout.unit, *(_latex_head(head) for head in layout.heads.values())]
     return "\n".join(
         [
-            rf"% {dataset}, protocol {protocol}; needs \usepackage{{booktabs}}",
+            rf"% {', protocol '.join(name)}; needs \usepackage{{booktabs}}",
             rf"\begin{{tabular}}{{lr{'l' * len(columns)}}}",
             r"\toprule",
             rf"{' & '.join(heads)} \\",
@@ -174,7 +174,10 @@ def _escape(text: str) -> str:
 
 
 #: function that writes a table, and the ending of its file, by the name of the format
-FORMATS: dict[str, tuple[Callable[..., str], str]] = {"csv": (csv_table, "csv"), "latex": (latex_table, "tex")}
+FORMATS: dict[str, tuple[Callable[[Groups, Tests, str | None], str], str]] = {
+    "csv": (_to_csv, "csv"),
+    "latex": (_to_latex, "tex"),
+}
 
 
 def check_formats(names: Iterable[str]) -> list[str]:

@@ -16,12 +16,11 @@ import numpy as np
 from skhash._libraries import library
 from skhash.comparison.differences import (
     Difference,
-    check_baseline,
     difference_cells,
     difference_head,
     difference_note,
-    differences_by_method,
     differences_table,
+    grouped_tests,
 )
 from skhash.comparison.formats import FORMATS, check_formats
 from skhash.comparison.results import Record, Result, as_results, key_of, read_records, versions, write_list
@@ -110,21 +109,17 @@ def write_report(
     if not completed:
         raise ValueError("`results` must hold at least one result. Got none.")
     formats = check_formats(formats)
-    check_baseline(completed, baseline)
+    groups, tests = grouped_tests(completed, baseline)
     stored = read_records(folder)
     records = [stored[key] for key in map(key_of, completed) if key in stored]
-    groups = group_by(completed, "dataset", "protocol")
-    differences = {
-        name: list(differences_by_method(part, layout_of(part).headline, baseline).values())
-        for name, part in groups.items()
-    }
+    differences = {name: list(tests(name, layout_of(part).headline).values()) for name, part in groups.items()}
     texts = {
         "results.md": _markdown_report(completed, differences),
         "report.html": _render_page(completed, _provenance(records), differences),
     }
     for name in formats:
         write, ending = FORMATS[name]
-        texts[f"results.{ending}"] = write(completed, baseline)
+        texts[f"results.{ending}"] = write(groups, tests, baseline)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_list(folder, completed)
