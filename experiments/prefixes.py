@@ -34,7 +34,7 @@ def recalls(hasher, vectors):
     index = HasherIndex(hasher)
     index.add(vectors.items)
     searches = {"hamming": index.search_codes, "real": index.search}
-    return {name: round(search_recalls(search, vectors)[0], 5) for name, search in searches.items()}
+    return {name: round(search_recalls(search, vectors)[0].mean(), 5) for name, search in searches.items()}
 
 
 def measure(name, method, seed):

@@ -359,8 +359,6 @@ def _check_tables(options: argparse.Namespace, task: str) -> None:
     if options.format and options.out is None:
         raise ValueError("--format needs --out FOLDER, where it writes the tables.")
     methods = expand_methods(options.methods, task)
-    if options.baseline is not None and task == "neighbors":
-        raise ValueError("--baseline must not be given for neighbors, which have no values of queries.")
     if options.baseline not in (None, *methods):
         raise ValueError(f"--baseline must be one of {', '.join(methods)}. Got {options.baseline!r} instead.")
 

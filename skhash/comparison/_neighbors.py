@@ -106,11 +106,12 @@ def evaluate_method(
         **_query_times(index.search, vectors),
         "bytes_per_item": -(-nbits // 8),
         "parameters": {**variant_of(method).parameters, **parameters},
-        **dict(zip(REAL_METRICS, search_recalls(index.search, vectors), strict=True)),
     }
+    of_queries = dict(zip(REAL_METRICS, search_recalls(index.search, vectors), strict=True))
     if isinstance(index, HasherIndex):
-        values |= dict(zip(CODE_METRICS, search_recalls(index.search_codes, vectors), strict=True))
+        of_queries |= zip(CODE_METRICS, search_recalls(index.search_codes, vectors), strict=True)
         values["codes_sha256"] = hashlib.sha256(index.codes.tobytes()).hexdigest()
+    values |= {name: float(recalls.mean()) for name, recalls in of_queries.items()} | {"per_query": of_queries}
     return values, getattr(index, "hasher", index)
 
 
@@ -129,14 +130,13 @@ def _query_times(search: Any, vectors: Vectors) -> dict[str, float]:
     }
 
 
-def search_recalls(search: Any, vectors: Vectors) -> list[float]:
-    """Recall in the mean, worst and best order of ties among the first 10, and in the mean among the first 50."""
+def search_recalls(search: Any, vectors: Vectors) -> npt.NDArray[np.float64]:
+    """Recalls of shape (4, n_queries): in the mean, worst and best order of ties, and among the first 50."""
     n_items, parts = len(vectors.items), []
     for part in gen_batches(len(vectors.queries), _BATCH):
         distances, items = _with_ties(search, vectors.queries[part], n_items)
         parts.append(_recalls(distances, items, vectors.truth[part]))
-    found: list[float] = np.concatenate(parts, axis=1).mean(axis=1).tolist()
-    return found
+    return np.concatenate(parts, axis=1)
 
 
 def _with_ties(search: Any, queries: Floats, n_items: int) -> Found:
@@ -180,7 +180,7 @@ def _choose_setting(name: str, nbits: int, seed: int, vectors: Vectors) -> dict[
     for setting in settings:
         index = _make_index(name, nbits, seed, vectors.metric, **setting).fit(vectors.held_out.items)
         index.add(vectors.held_out.items)
-        recalls.append(search_recalls(index.search, vectors.held_out)[0])
+        recalls.append(search_recalls(index.search, vectors.held_out)[0].mean())
     return settings[int(np.argmax(recalls))]
 
 

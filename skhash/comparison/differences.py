@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.comparison.results import Result, as_results
-from skhash.comparison.tables import find_leaders, group_by, head_of, pipe_table, ranked_methods
+from skhash.comparison.tables import find_leaders, group_by, head_of, pipe_table, ranked_methods, size_of, unit_of
 from skhash.datasets import PROTOCOLS
 
 Floats = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ _N_DRAWS, _N_FLIPS = 9999, 9999
 _MAX_VALUES = 10_000_000  # in memory at a time
 _ABOUT = (
     "± is the standard deviation over the splits. The interval (95 %) and p are over the queries, for these fits and "
-    "splits; * p below 0.05, with Holm's correction for the methods at one number of bits."
+    "splits; * p below 0.05, with Holm's correction for the methods of one size."
 )
 
 
@@ -112,7 +112,7 @@ def find_differences(
     -------
     list of Difference
         By number of bits, the best method first. A method that has no values of queries, or not in the same splits as
-        the baseline, is left out; a split must have two queries. There are none for neighbors, and beyond 10,000
+        the baseline, is left out; a split must have two queries. There are none beyond 10,000
         queries unless :func:`compare` keeps the values (`per_query`).
 
     Raises
@@ -147,7 +147,7 @@ def find_differences(
 def _differences_of(
     results: Sequence[Result], metric: str, baseline: str | None, random_state: int
 ) -> Iterator[Difference]:
-    """Differences at one number of bits."""
+    """Differences between codes of one size."""
     values = _values_of(results, metric)
     reference = baseline or next((name for name in find_leaders(results, metric) if name in values), "")
     splits = values.get(reference, {})
@@ -314,7 +314,8 @@ def differences_table(differences: Sequence[Difference]) -> str:
 
 def difference_head(differences: Sequence[Difference]) -> list[str]:
     """Head of the table of differences."""
-    return ["method", "bits", "against", f"difference of {head_of(differences[0].metric)}", "interval", "p"]
+    metric = differences[0].metric
+    return ["method", unit_of(metric), "against", f"difference of {head_of(metric)}", "interval", "p"]
 
 
 def difference_cells(difference: Difference) -> list[str]:
@@ -323,7 +324,7 @@ def difference_cells(difference: Difference) -> list[str]:
     p_value = "<0.001" if difference.p_value < 0.001 else f"{difference.p_value:.3f}"
     return [
         difference.method,
-        str(difference.nbits),
+        size_of(difference.nbits, unit_of(difference.metric)),
         difference.baseline,
         f"{difference.mean:+.3f}{spread}",
         f"{difference.low:+.3f} to {difference.high:+.3f}",

@@ -87,7 +87,6 @@ def compare(
         None is `METRICS`. The task "neighbors" has metrics of its own.
     per_query : bool, default=None
         Whether results hold the value of each query by metric. None keeps them for up to 10,000 queries.
-        The task "neighbors" has none.
     report : callable, default=None
         Called with a :class:`Progress` after each result; ``report=print`` prints a line.
     watch : callable, default=None
@@ -392,7 +391,7 @@ def _stored_result(task: _Task) -> Result | None:
         return None
     if task.keeps_model and task.model is not None and not task.model.is_file():
         return None
-    if options.per_query and stored.task == "relevance" and stored.per_query is None:
+    if options.per_query and stored.per_query is None:
         return None
     values = {} if options.per_query is False else stored.per_query or {}
     return replace(

@@ -97,10 +97,22 @@ def head_of(metric: str) -> str:
     """Head of the column of a metric."""
     if metric in _HEADS:
         return _HEADS[metric]
+    if metric in REAL_METRICS:
+        return _NEIGHBOR_HEADS.get(metric, metric)
     try:
         return Metric.parse(metric).label("_T")
     except ValueError:  # a function of the user
         return metric
+
+
+def unit_of(metric: str) -> str:
+    """Unit of the sizes of codes in tables of a metric."""
+    return "bytes" if metric in REAL_METRICS else "bits"
+
+
+def size_of(nbits: int, unit: str) -> str:
+    """Number of bits in a unit."""
+    return f"{nbits / (8 if unit == 'bytes' else 1):g}"
 
 
 def _mean(results: Results, name: str) -> float:
@@ -161,7 +173,7 @@ class Layout:
     @property
     def unit(self) -> str:
         """Unit of the sizes."""
-        return "bytes" if self.task == "neighbors" else "bits"
+        return unit_of(self.headline)
 
     @property
     def table_head(self) -> list[str]:
@@ -179,7 +191,7 @@ class Layout:
 
     def size(self, nbits: int) -> str:
         """Number of bits in the unit of the tables."""
-        return f"{nbits / (8 if self.task == 'neighbors' else 1):g}"
+        return size_of(nbits, self.unit)
 
     @property
     def notes(self) -> list[str]:

@@ -238,7 +238,7 @@ def test_reports_have_the_differences(folder, tmp_path):
     [
         (["--format", "excel", "--out", "x"], "`formats` must be csv or latex. Got 'excel' instead."),
         (["--format", "csv"], "--format needs --out FOLDER, where it writes the tables."),
-        (["--baseline", "itq", "--task", "neighbors"], "--baseline must not be given for neighbors"),
+        (["--baseline", "talr", "--task", "neighbors"], "--baseline must be one of itq, embedding, "),
         (["--baseline", "sdh"], "--baseline must be one of talr, itq, lsh. Got 'sdh' instead."),
     ],
 )

@@ -12,7 +12,14 @@ from skhash import EmbeddingHasher, ITQHasher
 from skhash.affinity import NeighborAffinity
 from skhash.cli import main
 from skhash.codes import hamming_distances
-from skhash.comparison import compare, expand_methods, read_results, write_report
+from skhash.comparison import (
+    compare,
+    differences_table,
+    expand_methods,
+    find_differences,
+    read_results,
+    write_report,
+)
 from skhash.comparison._baselines import make_baseline, why_not
 from skhash.comparison._neighbors import HasherIndex, Vectors, evaluate_method, search_recalls
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
@@ -80,9 +87,9 @@ def test_truth_is_the_nearest_vectors(vectors):
 def test_recalls_are_means_over_the_orders_of_ties(vectors, nbits):
     index = fitted("rotated-sign", nbits, vectors)
     expected = recalls_by_brute_force(distances_from(index.search_codes, vectors), vectors.truth)
-    found = search_recalls(index.search_codes, vectors)
+    found = search_recalls(index.search_codes, vectors).mean(axis=1)
     assert_allclose(found[1:3], expected[1:3], rtol=1e-12)
-    assert_allclose(np.array(found)[[0, 3]], expected[[0, 3]], atol=0.004)
+    assert_allclose(found[[0, 3]], expected[[0, 3]], atol=0.004)
 
 
 def test_recalls_of_a_hasher_are_those_of_the_scorer(vectors):
@@ -203,7 +210,7 @@ def test_truncation_keeps_as_many_numbers_as_fit(vectors, name, numbers):
 
 def test_a_baseline_has_its_better_setting(vectors):
     scores = {
-        axes: search_recalls(fitted("int8", 32, vectors, axes=axes).search, vectors)[0]
+        axes: search_recalls(fitted("int8", 32, vectors, axes=axes).search, vectors)[0].mean()
         for axes in ("features", "components")
     }
     values, _ = evaluate_method("int8", 32, 0, vectors)
@@ -218,7 +225,7 @@ def test_bits_of_a_number_are_chosen_on_held_out_items(vectors):
         index = make_baseline("turboquant", 24, 0, bits=bits).fit(vectors.held_out.items)
         index.add(vectors.held_out.items)
         assert index.index_.d == index.n_stored == 24 // bits
-        recalls[bits] = search_recalls(index.search, vectors.held_out)[0]
+        recalls[bits] = search_recalls(index.search, vectors.held_out)[0].mean()
     assert values["parameters"] == {"code": "SQtqmse", "bits": max(recalls, key=recalls.get)}
     assert min(values["single_query_ms"], values["batch_query_ms"]) > 0
 
@@ -290,9 +297,27 @@ def test_an_interrupted_run_continues(tmp_path, monkeypatch):
     assert [result[REAL_METRICS[0]] for result in results] == [result[REAL_METRICS[0]] for result in expected]
 
 
+def test_recalls_of_queries_give_differences(tmp_path):
+    options = {"task": "neighbors", "methods": ["lsh", "int8"], "nbits": [128], "n_seeds": 2}
+    results, _ = compare(**options, folder=tmp_path)
+    for result in results:
+        for name, recalls in result.per_query.items():
+            assert recalls.shape == (359,)
+            assert recalls.mean() == pytest.approx(result[name], rel=1e-12)
+    (difference,) = find_differences(results, REAL_METRICS[0])
+    assert difference == find_differences(read_results(tmp_path), REAL_METRICS[0])[0]
+    assert (difference.method, difference.baseline, difference.n_queries) == ("lsh", "int8", 718)
+    means = [np.mean([each[REAL_METRICS[0]] for each in results if each.method == name]) for name in ("lsh", "int8")]
+    assert difference.mean == pytest.approx(means[0] - means[1])
+    head, _, line, *_ = differences_table([difference]).splitlines()
+    assert "| bytes | against | difference of R@10 |" in head
+    assert line.startswith("| lsh    | 16    | int8 ")
+
+
 def test_the_report_shows_the_winner_and_the_picture(tmp_path, capsys):
-    assert main(["compare", *QUICK, "--bytes", "16", "--out", str(tmp_path)]) == 0
+    assert main(["compare", *QUICK, "--bytes", "16", "--out", str(tmp_path), "--baseline", "int8"]) == 0
     output = capsys.readouterr()
+    assert "| lsh    | 16    | int8    | -0." in output.out
     assert "R@10, codes" in output.out
     winner = next(line for line in output.out.splitlines() if line.startswith("| int8") and "| 16 " in line)
     assert "*" in winner
