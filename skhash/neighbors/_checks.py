@@ -69,7 +69,9 @@ def which_have(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     return found
 
 
-def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors") -> Any:
+def checked_vectors(
+    vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors", use: str = " for `rerank`"
+) -> Any:
     """Original vectors as an array, without a copy; a memmap is not read."""
     check_not_masked(vectors, name)
     check_not_1d(vectors, name)
@@ -81,7 +83,7 @@ def checked_vectors(vectors: Any, n: int, n_dimensions: int | None = None, name:
     width = n_dimensions if n_dimensions is not None else (array.shape[1] if array.ndim == 2 else None)
     if array.shape != (n, width) or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"`{name}` must be numbers of shape ({n}, {width or 'n_dimensions'}) for `rerank`. Got {found} instead."
+            f"`{name}` must be numbers of shape ({n}, {width or 'n_dimensions'}){use}. Got {found} instead."
         )
     return array
 

@@ -9,7 +9,7 @@ Stage 1 ranks all items, or picks `candidates` of them for the stages after it. 
 distances the lowest index comes first. All three are exact, unless an index of FAISS replaces stage 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -48,7 +48,7 @@ from skhash.neighbors._checks import (
     n_columns,
     which_have,
 )
-from skhash.neighbors._search import Stages
+from skhash.neighbors._search import Pairs, Stages, near_pairs
 
 MODES = ("connectivity", "distance")  # values of a graph
 
@@ -454,6 +454,54 @@ class HammingNeighbors(BaseEstimator):
         indptr = np.cumsum([0, *(len(found) for found in positions)])
         return _graph(np.concatenate(distances), np.concatenate(positions), indptr, mode, index.n_samples_fit_)
 
+    def radius_pairs(
+        self, radius: float = 2
+    ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]]:
+        """All pairs of items within a Hamming distance of each other, in blocks.
+
+        All codes are compared, whatever the `backend` is. The memory is bounded: a block is made when it is asked for.
+
+        Parameters
+        ----------
+        radius : float, default=2
+            Largest distance, in bits or in the weights of the hasher.
+
+        Yields
+        ------
+        i, j : ndarrays of shape (n_pairs,)
+            Identifiers of the two items, as ``kneighbors`` returns them. Each pair is there once, with i < j, in no
+            special order. A block has at least one pair, and at most 2**20.
+        distances : float64 ndarray of shape (n_pairs,)
+            Distances.
+
+        Raises
+        ------
+        ValueError
+            If ``query="real"`` or `rerank` is set, whose distances are not in bits.
+
+        See Also
+        --------
+        skhash.neighbors.duplicate_groups : Groups of items that such pairs connect.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors().fit([[0, 0, 1], [1, 1, 1], [0, 1, 1], [1, 0, 0]])
+        >>> for i, j, distances in index.radius_pairs(radius=1):
+        ...     print(i, j, distances)
+        [0 1] [2 2] [1. 1.]
+        """
+        index = self._with_items_of_now()
+        return index._pairs_of_ids(index._near_pairs(radius))
+
+    def _pairs_of_ids(
+        self, blocks: Iterator[Pairs]
+    ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]]:
+        """Blocks with identifiers, the smaller one first, in place of positions."""
+        for left, right, distances in blocks:
+            i, j = self.ids_[left], self.ids_[right]
+            yield np.where(i < j, i, j), np.where(i < j, j, i), distances
+
     @property
     def vectors_(self) -> Any:
         """Original vectors in one array.
@@ -557,13 +605,24 @@ class HammingNeighbors(BaseEstimator):
         self, X: Any, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """Distances and positions of all items within a radius, for each query."""
+        self._check_has_radius()
+        with _n_threads(self.n_jobs):
+            return self._stages(X).within(checked_radius(radius), sort_results)
+
+    def _near_pairs(self, radius: float, codes: npt.NDArray[np.uint64] | None = None) -> Iterator[Pairs]:
+        """Blocks of positions and distances of the pairs of items, or of other codes, within a radius."""
+        self._check_has_radius()
+        weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
+        items = self.codes_ if codes is None else codes
+        return _with_threads(near_pairs(items, checked_radius(radius), self._nbits, weights), self.n_jobs)
+
+    def _check_has_radius(self) -> None:
+        """Raise ValueError unless the distances of the search are those of codes."""
         if self.query == "real" or self.rerank is not None:
             raise ValueError(
                 f"A radius needs Hamming distances. Got query={self.query!r} and rerank={self.rerank!r} instead. "
                 "Use query='code' and rerank=None, or kneighbors."
             )
-        with _n_threads(self.n_jobs):
-            return self._stages(X).within(checked_radius(radius), sort_results)
 
     def _stages(self, X: Any) -> Stages:
         """The stages of the search for queries."""
@@ -770,6 +829,16 @@ def _n_threads(n_jobs: int | None) -> Any:
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
     return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(n_jobs))
+
+
+def _with_threads(blocks: Iterator[Pairs], n_jobs: int | None) -> Iterator[Pairs]:
+    """The same blocks, each of which is made on `n_jobs` threads: the limit must not hold for the caller's own code."""
+    while True:
+        with _n_threads(n_jobs):
+            block = next(blocks, None)
+        if block is None:
+            return
+        yield block
 
 
 def _graph(

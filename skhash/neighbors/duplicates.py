@@ -1,0 +1,154 @@
+"""Duplicates: groups of items that pairs of near codes connect."""
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from skhash._validation import VECTOR_METRICS, VectorMetric, check_option
+from skhash.codes._bits import memory_chunks
+from skhash.neighbors._checks import checked_vectors
+from skhash.neighbors._search import MAX_PAIRS, Pairs, vector_distances
+
+if TYPE_CHECKING:
+    from skhash.neighbors.hamming_neighbors import HammingNeighbors
+
+
+def duplicate_groups(
+    index: "HammingNeighbors",
+    radius: float = 2,
+    *,
+    vectors: Any = None,
+    metric: VectorMetric = "cosine",
+    max_distance: float | None = None,
+) -> list[npt.NDArray[Any]]:
+    """Groups of items that are connected by pairs of near codes.
+
+    A group is a connected component of the graph of all pairs, so that it can hold two items that are far from each
+    other, with a chain of near ones between them. A smaller radius, or `vectors`, makes chains shorter.
+
+    Parameters
+    ----------
+    index : HammingNeighbors
+        A fitted index.
+    radius : float, default=2
+        Largest Hamming distance of a pair, as in :meth:`HammingNeighbors.radius_pairs`.
+    vectors : array-like of shape (n_samples, n_features), default=None
+        Original vectors of the items, in the order of the index. With them a pair counts only if the distance of its
+        vectors is at most `max_distance`. They are not copied, and a memmap is not read as a whole.
+    metric : "cosine", "euclidean" or "inner", default="cosine"
+        Distance of the vectors; with "inner" minus their inner product.
+    max_distance : float, default=None
+        Largest distance of the vectors of a pair. Must be given with `vectors`, and only then.
+
+    Returns
+    -------
+    list of ndarray
+        Identifiers of the items of each group, at least two, in the order of the index. Groups are in the order of
+        their first items. Items without any pair are in no group.
+
+    Raises
+    ------
+    ValueError
+        If the index has ``query="real"`` or `rerank` set, a parameter is out of range, or vectors have NaN.
+
+    See Also
+    --------
+    HammingNeighbors.radius_pairs : The pairs.
+
+    Examples
+    --------
+    >>> from skhash.neighbors import HammingNeighbors, duplicate_groups
+    >>> bits = [[0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1], [0, 0, 1, 1]]
+    >>> index = HammingNeighbors().fit(bits)
+    >>> duplicate_groups(index, radius=1)  # items 0 and 3 differ in two bits
+    [array([0, 2, 3])]
+
+    Vectors keep pairs out that only the codes take for near:
+
+    >>> vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.0, 1.0]]
+    >>> duplicate_groups(index, radius=1, vectors=vectors, max_distance=0.1)
+    [array([0, 2])]
+    """
+    now = index._with_items_of_now()
+    if vectors is not None:
+        near = NearVectors(vectors, now.n_samples_fit_, metric, max_distance)
+        return [
+            now.ids_[members] for members in _members(_components(now.n_samples_fit_, now._near_pairs(radius), near))
+        ]
+    if max_distance is not None:
+        raise ValueError(f"`max_distance` must be None without `vectors`. Got {max_distance!r} instead.")
+    codes, numbers = _distinct(now.codes_)  # equal codes are near each other: one of them stands for all
+    group = _components(len(codes), now._near_pairs(radius, codes))[numbers]
+    return [now.ids_[members] for members in _members(group)]
+
+
+class NearVectors:
+    """Whether the vectors of pairs of items are near each other."""
+
+    def __init__(self, vectors: Any, n_items: int, metric: VectorMetric, max_distance: float | None) -> None:
+        check_option("metric", metric, VECTOR_METRICS)
+        is_number = isinstance(max_distance, int | float | np.number) and not isinstance(max_distance, bool)
+        if not is_number or not math.isfinite(float(max_distance or 0)):
+            raise ValueError(
+                "`max_distance` must be a finite number with `vectors`, the largest distance of the vectors of a pair. "
+                f"Got {max_distance!r} instead."
+            )
+        self.vectors, self.metric, self.max_distance = checked_vectors(vectors, n_items, use=""), metric, max_distance
+
+    def distances(self, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Distances of the vectors at two lists of positions."""
+        distances = np.empty(len(left))
+        for part in memory_chunks(len(left), 40 * self.vectors.shape[1]):  # the vectors, and a few arrays like them
+            a, b = self.vectors[left[part]], self.vectors[right[part]]
+            distances[part] = vector_distances(a, b, self.metric)
+        if np.isnan(distances).any():
+            raise ValueError("`vectors` must be finite. Got NaN as a distance. Replace missing values by numbers.")
+        return distances
+
+
+def _distinct(codes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Different codes, and the number of each item's code among them."""
+    rows = np.ascontiguousarray(codes).view(f"V{8 * codes.shape[1]}")[:, 0]
+    _, first, numbers = np.unique(rows, return_index=True, return_inverse=True)
+    return codes[first], numbers
+
+
+def _components(n: int, blocks: Iterator[Pairs], near: NearVectors | None = None) -> npt.NDArray[np.int64]:
+    """Number of the connected component of each of n items."""
+    component = np.arange(n)
+    for left, right in _large(blocks, max(n, MAX_PAIRS)):
+        new = component[left] != component[right]
+        left, right = left[new], right[new]
+        if near is not None:
+            is_near = near.distances(left, right) <= near.max_distance
+            left, right = left[is_near], right[is_near]
+        edges = sparse.coo_array((np.ones(len(left), bool), (component[left], component[right])), shape=(n, n))
+        component = connected_components(edges, directed=False)[1][component]
+    return component
+
+
+def _large(blocks: Iterator[Pairs], size: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Positions of pairs in blocks of at least `size`, since each block costs a pass over all items."""
+    parts: list[Pairs] = []
+    for block in chain(blocks, [None]):
+        if block is not None:
+            parts.append(block)
+        if parts and (block is None or sum(len(left) for left, _, _ in parts) >= size):
+            yield np.concatenate([left for left, _, _ in parts]), np.concatenate([right for _, right, _ in parts])
+            parts = []
+
+
+def _members(component: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Positions of the items of each component of at least two, ordered by the first one."""
+    positions = np.flatnonzero(np.bincount(component)[component] > 1)
+    if not len(positions):
+        return []
+    _, first, number = np.unique(component[positions], return_index=True, return_inverse=True)
+    order = np.argsort(first[number], kind="stable")
+    return np.split(positions[order], np.flatnonzero(np.diff(number[order])) + 1)

@@ -1,0 +1,205 @@
+"""Pairs and groups of near codes, against brute force."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from sklearn.frozen import FrozenEstimator
+
+from skhash import ITQHasher, StructHashHasher
+from skhash.codes import hamming_distances, pack
+from skhash.neighbors import HammingNeighbors, duplicate_groups
+from skhash.persistence import load, save
+
+
+def random_bits(n, nbits, seed=0, n_random=None):
+    """Random bits; few random ones make many near pairs."""
+    bits = np.random.default_rng(seed).integers(0, 2, (n, nbits), dtype=np.uint8)
+    bits[:, nbits if n_random is None else n_random :] = 0
+    return bits
+
+
+def pairs_of(index, radius):
+    """All pairs with their distances, sorted."""
+    blocks = list(index.radius_pairs(radius))
+    assert all(0 < len(i) == len(j) == len(d) <= 2**20 for i, j, d in blocks)
+    assert all((i < j).all() for i, j, _ in blocks)
+    found = [(*pair,) for block in blocks for pair in zip(*(array.tolist() for array in block), strict=True)]
+    assert len(set(found)) == len(found)
+    return sorted(found)
+
+
+def near_by(distances, radius, ids=None):
+    """The same from a matrix of distances."""
+    ids = np.arange(len(distances)) if ids is None else np.asarray(ids)
+    i, j = np.nonzero(np.triu(distances <= radius, 1))
+    return sorted((*sorted([ids[a].item(), ids[b].item()]), float(distances[a, b])) for a, b in zip(i, j, strict=True))
+
+
+def groups_of(pairs, ids):
+    """Connected components of pairs, as sets."""
+    place = {item: position for position, item in enumerate(ids)}
+    edges = np.array([[place[i], place[j]] for i, j, *_ in pairs]).reshape(-1, 2).T
+    graph = sparse.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(len(ids), len(ids)))
+    labels = connected_components(graph, directed=False)[1]
+    groups = [{ids[i] for i in np.flatnonzero(labels == label)} for label in np.unique(labels)]
+    return [group for group in groups if len(group) > 1]
+
+
+def as_sets(groups):
+    return [set(group.tolist()) for group in groups]
+
+
+@pytest.mark.parametrize("nbits", [1, 7, 13, 64, 65, 130, 300])
+def test_pairs_and_groups_are_those_of_brute_force_at_all_radii(nbits):
+    bits = random_bits(90, nbits, n_random=9)
+    index, distances = HammingNeighbors().fit(bits), hamming_distances(bits, bits)
+    for radius in [*range(min(nbits + 1, 11)), nbits, nbits + 1]:
+        expected = near_by(distances, radius)
+        assert pairs_of(index, radius) == expected
+        groups = duplicate_groups(index, radius)
+        assert as_sets(groups) == groups_of(expected, range(90))
+        assert all((np.diff(group) > 0).all() for group in groups)
+
+
+@pytest.mark.parametrize(("n", "radius"), [(1, 64), (1024, 20), (1025, 20), (2300, 2), (2300, 2.9), (2300, 21)])
+def test_pairs_of_several_blocks_of_codes(n, radius):
+    bits = random_bits(n, 64, seed=1)
+    bits[n // 2 : n // 2 + 9] = bits[:9]
+    assert pairs_of(HammingNeighbors().fit(bits), radius) == near_by(hamming_distances(bits, bits), radius)
+
+
+def test_pairs_have_the_ids_of_the_index_after_changes():
+    bits, ids = random_bits(60, 12), np.random.default_rng(0).permutation(1000)[:60]
+    index = HammingNeighbors().fit(bits[:40], ids=ids[:40]).add(bits[40:], ids=ids[40:]).remove(ids[5:20])
+    kept = np.r_[0:5, 20:60]
+    expected = near_by(hamming_distances(bits[kept], bits[kept]), 2, ids[kept])
+    assert pairs_of(index, 2) == expected
+    groups = duplicate_groups(index, 2)
+    assert as_sets(groups) == groups_of(expected, ids[kept].tolist())
+    assert [group.tolist() for group in groups] == [[i for i in ids[kept] if i in set(group)] for group in groups]
+
+
+def test_packed_codes_a_memmap_and_a_saved_index(tmp_path):
+    bits = random_bits(300, 20)
+    expected = near_by(hamming_distances(bits, bits), 2)
+    np.save(tmp_path / "codes.npy", pack(bits))
+    index = HammingNeighbors(nbits=20).fit(np.load(tmp_path / "codes.npy", mmap_mode="r"))
+    assert pairs_of(index, 2) == expected
+    save(index, tmp_path / "index")
+    assert pairs_of(load(tmp_path / "index"), 2) == expected
+    assert as_sets(duplicate_groups(load(tmp_path / "index"), 2)) == groups_of(expected, range(300))
+
+
+def test_pairs_do_not_depend_on_threads_and_see_no_later_change():
+    bits = random_bits(3000, 16)
+    index = HammingNeighbors().fit(bits)
+    blocks = index.radius_pairs(2)
+    first = next(blocks)
+    index.remove(np.arange(2900))
+    found = [first, *blocks]
+    for n_jobs in (1, 3):
+        again = list(HammingNeighbors(n_jobs=n_jobs).fit(bits).radius_pairs(2))
+        np.testing.assert_equal(found, again)
+
+
+def test_weighted_distances_are_those_of_radius_neighbors():
+    X = np.random.default_rng(0).normal(size=(1100, 6))
+    hasher = StructHashHasher(10, n_relevant=5, n_irrelevant=5, random_state=0).fit(X[:60], np.arange(60) % 3)
+    index = HammingNeighbors(FrozenEstimator(hasher)).fit(X)
+    radius = float(np.sort(hasher.bit_weights_)[:4].sum())
+    distances, neighbors = index.radius_neighbors(radius=radius)
+    expected = sorted(
+        (i, int(j), float(d))
+        for i, (row, found) in enumerate(zip(distances, neighbors, strict=True))
+        for d, j in zip(row, found, strict=True)
+        if i < j
+    )
+    assert expected
+    assert pairs_of(index, radius) == expected
+    assert as_sets(duplicate_groups(index, radius)) == groups_of(expected, range(1100))
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "inner"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_groups_are_confirmed_by_vectors(metric, mapped, tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+    vectors[150:] = vectors[:50] + 0.01
+    bits = (vectors > 0).astype(np.uint8)
+    double = vectors.astype(float)
+    far = {
+        "cosine": 1 - double @ double.T / np.outer(*[np.linalg.norm(double, axis=1)] * 2),
+        "euclidean": np.linalg.norm(double[:, None] - double, axis=2),
+        "inner": -double @ double.T,
+    }[metric]
+    max_distance = float(np.quantile(far, 0.01))
+    near = (hamming_distances(bits, bits) <= 1) & (far <= max_distance)
+    expected = [(i, j) for i, j in zip(*np.nonzero(np.triu(near, 1)), strict=True)]
+    if mapped:
+        np.save(tmp_path / "vectors.npy", vectors)
+        vectors = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    index = HammingNeighbors().fit(bits)
+    groups = duplicate_groups(index, 1, vectors=vectors, metric=metric, max_distance=max_distance)
+    assert as_sets(groups) == groups_of(expected, range(200))
+    assert as_sets(groups) != as_sets(duplicate_groups(index, 1))
+
+
+def test_many_equal_codes_come_in_blocks():
+    n = 10_000
+    bits = np.zeros((n + 2, 64), np.uint8)
+    bits[n:, :9] = 1
+    index = HammingNeighbors().fit(bits)
+    n_pairs = 0
+    for i, _, distances in index.radius_pairs(0):
+        assert len(i) <= 2**20
+        assert not distances.any()
+        n_pairs += len(i)
+    assert n_pairs == n * (n - 1) // 2 + 1
+    assert [len(group) for group in duplicate_groups(index, 2)] == [n, 2]
+    vectors = np.ones((n + 2, 3))
+    vectors[::2, 0] = -1
+    groups = duplicate_groups(index, 2, vectors=vectors, max_distance=0.5)
+    assert [len(group) for group in groups] == [n // 2, n // 2]
+
+
+def test_no_pair_gives_no_block_and_no_group():
+    index = HammingNeighbors().fit([[0, 0, 0], [1, 1, 1]])
+    assert list(index.radius_pairs(2)) == []
+    assert duplicate_groups(index, 2) == []
+    assert as_sets(duplicate_groups(index, 3)) == [{0, 1}]
+
+
+@pytest.mark.parametrize("radius", [-1, float("nan"), float("inf"), True, "2", None])
+def test_a_wrong_radius_is_an_error_before_any_work(radius):
+    index = HammingNeighbors().fit([[0, 1], [1, 1]])
+    with pytest.raises(ValueError, match="`radius` must be a finite number >= 0"):
+        index.radius_pairs(radius)
+    with pytest.raises(ValueError, match="`radius` must be a finite number >= 0"):
+        duplicate_groups(index, radius)
+
+
+@pytest.mark.parametrize("options", [{"query": "real"}, {"rerank": "cosine"}])
+def test_distances_that_are_not_of_codes_are_refused(options):
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    index = HammingNeighbors(ITQHasher(4, random_state=0), **options).fit(X)
+    for call in (index.radius_pairs, lambda: duplicate_groups(index)):
+        with pytest.raises(ValueError, match="Use query='code' and rerank=None"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_distance": 0.1}, "`max_distance` must be None without `vectors`"),
+        ({"vectors": np.ones((3, 2))}, "`max_distance` must be a finite number with `vectors`"),
+        ({"vectors": np.ones((3, 2)), "max_distance": np.nan}, "`max_distance` must be a finite number"),
+        ({"vectors": np.ones((3, 2)), "max_distance": "1"}, "`max_distance` must be a finite number"),
+        ({"vectors": np.ones((2, 2)), "max_distance": 0.1}, r"`vectors` must be numbers of shape \(3, 2\)"),
+        ({"vectors": np.ones((3, 2)), "max_distance": 0.1, "metric": "l1"}, "`metric` must be one of"),
+        ({"vectors": np.full((3, 2), np.nan), "max_distance": 0.1}, "`vectors` must be finite"),
+    ],
+)
+def test_wrong_vectors_are_refused(options, message):
+    index = HammingNeighbors().fit([[0, 1], [1, 1], [0, 1]])
+    with pytest.raises(ValueError, match=message):
+        duplicate_groups(index, **options)
