@@ -20,7 +20,14 @@ if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import show
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
 #: modules of commands, imported at first use; a function of the same name takes the options and returns the exit status
-_MODULES = {"fit": "_fitting", "encode": "_codes", "search": "_codes", "export": "_codes", "browse": "_browsing"}
+_MODULES = {
+    "fit": "_fitting",
+    "encode": "_codes",
+    "index": "_codes",
+    "search": "_searching",
+    "export": "_codes",
+    "browse": "_browsing",
+}
 #: modules that are unsafe to interrupt, with all that they call: imports, and the loading of compiled kernels
 _UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")
 _PAUSE = 0.05  # seconds until a Ctrl-C at an unsafe moment is repeated

@@ -15,32 +15,19 @@ from skhash.codes._bits import first_bits
 from skhash.comparison.progress import progress
 from skhash.datasets import load_images
 from skhash.displays import write_image_browser
-from skhash.persistence._format import read_header
-from skhash.persistence._indexes import INDEXES, codes_of_index
 from skhash.persistence._writing import check_writable
-from skhash.stores import StoredCodes
 
 
 def browse(options: argparse.Namespace) -> int:
     """Write a page that searches pictures by their codes."""
     check_writable(options.out)
-    parts = {path: _read(path) for path in options.codes}
+    parts = {path: read_codes(path) for path in options.codes}
     codes = _menu(parts, options.bits)
     images = _images(options, parts)
     with progress(f"Reading {options.images}", len(images)) as show:
         write_image_browser(options.out, images, codes, link=options.link, title=options.title, watch=show)
     print(f"{len(images):,} pictures: {options.out}")
     return 0
-
-
-def _read(path: str) -> Items:
-    """Codes of a file of codes or of an index."""
-    if Path(path).suffix in (".npz", ".parquet"):
-        return read_codes(path)
-    if read_header(path).get("class") not in INDEXES:
-        raise ValueError(f"INDEX must be codes of skhash encode, or the file of an index. Got {path}.")
-    codes, nbits = codes_of_index(path)
-    return Items(StoredCodes(codes, nbits, np.arange(len(codes))))
 
 
 def _menu(parts: dict[str, Items], bits: str | None) -> dict[str, tuple[Any, int]]:

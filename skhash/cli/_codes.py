@@ -1,14 +1,11 @@
-"""The commands ``skhash encode``, ``skhash search`` and ``skhash export``."""
+"""The commands ``skhash encode``, ``skhash index`` and ``skhash export``."""
 
 import argparse
-import csv
-import io
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +14,16 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import stores
 from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
-from skhash._estimators import find_hasher, hasher_input, item_factors, packed_codes
+from skhash._estimators import find_hasher, first_step, hasher_input, item_factors, packed_codes
 from skhash._libraries import library
 from skhash.cli._pictures import are_pictures, open_for
 from skhash.cli._samples import (
-    READ_BATCH,
     Items,
     Samples,
     errors_of,
     in_batches,
     is_codes,
-    open_samples,
+    is_index,
     read_codes,
 )
 from skhash.codes import check_same_nbits
@@ -35,23 +31,11 @@ from skhash.codes._bits import item_words
 from skhash.comparison.progress import progress
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._checks import checked_vectors
-from skhash.persistence import load
+from skhash.persistence import load, save_with_notes
 from skhash.persistence._format import read_header
-from skhash.persistence._indexes import INDEXES
 from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._codes import check_codes
-from skhash.trec import write_run
 
-#: queries and items of the table that is printed
-_SHOWN = 10
-_OF_VECTORS = {
-    "cosine": "1 - cosine of the vectors",
-    "euclidean": "Euclidean distance of the vectors",
-    "inner": "minus the inner product of the vectors",
-}
-#: what factors estimate, by the `metric` of the hasher
-_ESTIMATED = _OF_VECTORS | {"euclidean": "squared Euclidean distance of the vectors"}
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
 
@@ -63,7 +47,7 @@ def encode(options: argparse.Namespace) -> int:
     """Encode a file."""
     if not options.out.endswith(".npz"):
         raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
-    model, samples = open_for(_load_hasher(options.model), options.data, options)
+    model, samples = open_for(load_hasher(options.model), options.data, options)
     hasher = find_hasher(model)
 
     def batches(size: int) -> Iterator[Any]:
@@ -115,139 +99,42 @@ def _write_codes(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
                 npy.write_array(member, array, allow_pickle=False)
 
 
-def _load_hasher(path: str) -> Any:
+def load_hasher(path: str) -> Any:
     """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
-    kind = read_header(path).get("class")
-    if kind in INDEXES:  # `load` may need vectors for an index
+    if is_index(path):  # `load` may need vectors for an index
+        kind = read_header(path)["class"]
         raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {kind}: save its hasher_.")
     return load(path)
 
 
-# --- search
+# --- index
 
 
-def search(options: argparse.Namespace) -> int:
-    """Search, print a table, and write the results."""
-    if options.out is not None:
-        if not options.out.endswith((".csv", ".npz", ".run")):
-            raise ValueError(f"--out must be a .csv, .npz or .run file. Got {options.out} instead.")
-        check_writable(options.out)
-    index, queries, names = _open_index(options)
-    k = _k(index, options)
-    with errors_of(options.queries):
-        found = [index.kneighbors(batch, k) for batch in in_batches(queries, f"Searching {options.queries}")]
-    distances, ids = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    print(_table(distances, ids, queries.names, names))
-    print(f"In parentheses: {_meaning(index)}.")
-    if options.out is not None:
-        _write_neighbors(options.out, distances, ids, names, queries.names)
-        print(f"\nFile: {options.out}")
+def index(options: argparse.Namespace) -> int:
+    """Save an index of a hasher and items, with the paths and labels of pictures."""
+    check_writable(options.out)
+    model = load_hasher(options.model)
+    items, _ = items_of(model, options)
+    if items.factors is None and getattr(find_hasher(model), "factors", False):
+        raise ValueError(f"{options.data} must have factors, as {options.model} has. Write it with skhash encode.")
+    found = HammingNeighbors(FrozenEstimator(model))
+    save_with_notes(found, options.out, fill(found, items, options).notes())
+    print(f"{len(items.stored.codes):,} codes of {items.stored.nbits} bits: {options.out}")
     return 0
 
 
-def _open_index(options: argparse.Namespace) -> tuple[HammingNeighbors, Samples, list[str] | None]:
-    """The index of a file or of the items in DATA, the queries, and the names of the items if they are pictures."""
-    is_index, saved_rerank = _saved_index(options.model)
-    if is_index and options.data is not None:
-        raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
-    if not is_index and options.data is None:
-        raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")
-    has_codes = is_index or (options.column is None and not are_pictures(options.data) and is_codes(options.data))
-    vectors, names = None, None
-    if options.rerank is not None or saved_rerank:
-        vectors = _original_vectors(options, has_codes)
-    elif options.vectors is not None:
-        raise ValueError(f"--vectors must be used with --rerank. Got {options.vectors}.")
-    if is_index:
-        index = load(options.model, vectors=vectors if saved_rerank else None)
-        model, queries = open_for(index.hasher_, options.queries, options, whole=True)
-    else:
-        model = load(options.model)
-        inner, queries = open_for(model, options.queries, options)
-        index = HammingNeighbors(FrozenEstimator(inner))
-    given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
-    index.set_params(**{name: value for name, value in given.items() if value is not None})
-    _check_stages(index, options)
-    query = next(queries.batches(1))
-    if not is_index:
-        names = _fill(index, model, options, query, has_codes)
-    if vectors is not None:
-        shape = (index.n_samples_fit_, *query.shape[1:])
-        if vectors.shape != shape:
-            raise ValueError(
-                f"--vectors must have shape {shape}, of the items and the queries. "
-                f"Got {vectors.shape} in {options.vectors or options.data} instead."
-            )
-        index.vectors_ = checked_vectors(vectors, len(vectors))
-    return index, queries, names
+def hold_codes(options: argparse.Namespace) -> bool:
+    """Whether DATA holds codes and not samples."""
+    return options.column is None and not are_pictures(options.data) and is_codes(options.data)
 
 
-def _saved_index(path: str) -> tuple[bool, bool]:
-    """Whether a file holds an index, and whether this index re-ranks."""
-    header = read_header(path)
-    params, is_index = header.get("params"), header.get("class") in INDEXES
-    return is_index, is_index and isinstance(params, dict) and params.get("rerank") is not None
-
-
-def _original_vectors(options: argparse.Namespace, has_codes: bool) -> npt.NDArray[Any]:
-    """Vectors of the items, for `rerank`."""
-    path = options.vectors if has_codes else options.vectors or options.data
-    if path is None:
-        raise ValueError(f"--vectors must be given to re-rank: {options.data or options.model} has only codes.")
-    vectors = open_samples(path, options.column).array()
-    for start in range(0, len(vectors), READ_BATCH):
-        if not np.isfinite(vectors[start : start + READ_BATCH]).all():
-            raise InvalidFileError(path, "must have finite vectors. Got NaN or infinity. Replace them by numbers.")
-    return vectors
-
-
-def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
-    """Number of items to find."""
-    n_items = index.n_samples_fit_
-    if options.k is not None and options.k > n_items:
-        raise ValueError(f"--k must be at most {n_items}, the number of items. Got {options.k} instead.")
-    return int(options.k or min(index.n_neighbors, index.candidates or n_items, n_items))
-
-
-def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
-    """Raise ValueError if no stage of the search orders the candidates, or if there are too few of them."""
-    if index.query == "code" and index.rerank is None:
-        if options.candidates is not None:
-            raise ValueError(
-                "--candidates must be used with --query real or --rerank, which put them in order. "
-                f"Got {options.candidates}."
-            )
-        index.set_params(candidates=None)  # a saved index has them for stages that this search does not use
-    if options.k is not None and index.candidates is not None and options.k > index.candidates:
-        raise ValueError(f"--k must be at most {index.candidates}, the number of candidates. Got {options.k} instead.")
-
-
-def _fill(
-    index: HammingNeighbors, model: Any, options: argparse.Namespace, query: npt.NDArray[Any], has_codes: bool
-) -> list[str] | None:
-    """Fit an index to the items in DATA, and return the names of pictures."""
-    (codes, nbits, ids), factors, names, _ = _items(model, options, has_codes)
-    check_same_nbits(nbits, int(find_hasher(model)._n_features_out), options.data, options.model)
-    with errors_of(options.queries):
-        index.fit(query)  # sets the features; the codes of DATA then replace this one item
-    if index.factors_ is not None and factors is None and index.query == "real":
-        raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
-    if index.factors_ is None and factors is not None:
-        raise ValueError(
-            f"{options.data} must be codes of {options.model}. Got factors, which this hasher does not have."
-        )
-    index.codes_, index.ids_, index.n_samples_fit_ = item_words(codes), ids, len(ids)
-    index.factors_ = factors
-    return names
-
-
-def _items(model: Any, options: argparse.Namespace, has_codes: bool) -> Items:
-    """Codes, factors and names of the items."""
-    if has_codes:
+def items_of(model: Any, options: argparse.Namespace) -> tuple[Items, Samples | None]:
+    """Codes, factors, names and labels of DATA; and its samples, unless it holds codes."""
+    if hold_codes(options):
         items = read_codes(options.data)
         if not len(items.stored.codes):
             raise InvalidFileError(options.data, "has no codes.")
-        return items
+        return items, None
     codes, factors = [], []
     hasher, samples = open_for(model, options.data, options)
     for batch in in_batches(samples, f"Encoding {options.data}"):
@@ -255,60 +142,25 @@ def _items(model: Any, options: argparse.Namespace, has_codes: bool) -> Items:
             codes.append(packed_codes(hasher, batch)[0])
             factors.append(item_factors(hasher, batch))
     stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), None)
-    return Items(stored, None if factors[0] is None else np.concatenate(factors), samples.names)
+    all_factors = None if factors[0] is None else np.concatenate(factors)
+    return Items(stored, all_factors, samples.names, samples.targets()), samples
 
 
-def _table(
-    distances: npt.NDArray[np.float64], ids: npt.NDArray[np.int64], queries: list[str] | None, items: list[str] | None
-) -> str:
-    """The first items of the first queries, one line per query; pictures by their names."""
-    k = min(ids.shape[1], _SHOWN)
-    lines = [["query", *(f"item {rank + 1}" for rank in range(k))]]
-    for query in range(min(len(ids), _SHOWN)):
-        pairs = zip(ids[query, :k], distances[query, :k], strict=True)
-        name = str(query) if queries is None else queries[query]
-        lines.append([name, *(f"{items[item] if items else item} ({distance:.4g})" for item, distance in pairs)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = ["  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    n_more = len(ids) - _SHOWN
-    return "\n".join([*text, f"... and {n_more:,} more queries"] if n_more > 0 else text)
-
-
-def _meaning(index: HammingNeighbors) -> str:
-    """Description of the distances that a search returns."""
-    hasher = find_hasher(index.hasher_)
-    if index.rerank is not None:
-        return _OF_VECTORS[index.rerank]
-    if index.query == "real":
-        has_factors = index.factors_ is not None
-        return f"estimated {_ESTIMATED[hasher.metric]}" if has_factors else "minus the score of the real query"
-    return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
-
-
-def _write_neighbors(
-    path: str,
-    distances: npt.NDArray[np.float64],
-    ids: npt.NDArray[np.int64],
-    names: list[str] | None,
-    queries: list[str] | None,
-) -> None:
-    """Write all results, with the names of items that are pictures; a run has them as identifiers."""
-    if path.endswith(".run"):
-        item_ids, query_ids = (found and [quote(name) for name in found] for found in (names, queries))
-        write_run(path, distances, ids, query_ids=query_ids, item_ids=item_ids)
-        return
-    with write_atomically(path) as file:
-        if path.endswith(".npz"):
-            arrays = {"distances": distances, "ids": ids}
-            np.savez(file, **(arrays if names is None else arrays | {"paths": np.array(names)[ids]}))
-            return
-        text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(["query", "rank", "id", "distance", *([] if names is None else ["path"])])
-        for query, (line, items) in enumerate(zip(distances.tolist(), ids.tolist(), strict=True)):
-            for rank, (distance, item) in enumerate(zip(line, items, strict=True)):
-                table.writerow([query, rank + 1, item, repr(distance), *([] if names is None else [names[item]])])
-        text.detach()
+def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> Items:
+    """Fit an index of a fitted hasher to codes that this hasher has made, and return them."""
+    (codes, nbits, ids), hasher, first = items.stored, find_hasher(index.hasher), first_step(index.hasher)
+    check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
+    if items.factors is not None and not getattr(hasher, "factors", False):
+        raise ValueError(
+            f"{options.data} must be codes of {options.model}. Got factors, which this hasher does not have."
+        )
+    shape = getattr(first, "input_shape_", None)  # of images
+    index.n_features_in_ = first.n_features_in_ if shape is None else shape[0]
+    if hasattr(first, "feature_names_in_"):
+        index.feature_names_in_ = first.feature_names_in_
+    index.hasher_, index._nbits, index.n_samples_fit_ = index.hasher, nbits, len(ids)
+    index.codes_, index.ids_, index.factors_, index.vectors_ = item_words(codes), ids, items.factors, None
+    return items
 
 
 # --- export

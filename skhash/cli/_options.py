@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     _add_tables(report)
     _add_fit(commands)
     _add_encode(commands)
+    _add_index(commands)
     _add_search(commands)
     _add_export(commands)
     _add_browse(commands)
@@ -229,6 +230,20 @@ def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _add_pictures(job, has_model=True)
 
 
+def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "index",
+        help="save codes together with their hasher, to be searched without the samples",
+        description="Save an index: the codes of items, their hasher, and of pictures the paths and labels. skhash "
+        "search, browse and export take it in place of MODEL and DATA, and skhash.persistence.load reads it in Python.",
+    )
+    job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save")
+    job.add_argument("data", metavar="DATA", help=f"items: {_DATA}; or codes from skhash encode")
+    job.add_argument("--out", metavar="INDEX", required=True, help="the file to write, usually *.safetensors")
+    _add_column(job)
+    _add_pictures(job, has_model=True)
+
+
 def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job = commands.add_parser(
         "search",
@@ -267,7 +282,8 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--vectors",
         metavar="FILE",
-        help="original vectors of the items for --rerank: a file like DATA (default DATA, unless it holds codes)",
+        help="original vectors of the items for --rerank: a file like DATA, or the pictures of the codes, found by "
+        "their paths (default DATA, unless it holds codes)",
     )
     job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, or a .run for TREC, to write")
     _add_column(job)
@@ -282,7 +298,7 @@ def _add_export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "files (the last two .npy), sqlite-vec and DuckDB a new table in a file, LanceDB a new table in a folder, "
         "pgvector a new table of a database, whose address is postgresql://...",
     )
-    job.add_argument("codes", metavar="CODES", help="codes from skhash encode, or a Parquet file of codes")
+    job.add_argument("codes", metavar="CODES", help="codes from skhash encode, a Parquet file of codes, or an index")
     job.add_argument("--to", choices=EXPORTS, metavar="STORE", required=True, help=", ".join(EXPORTS))
     job.add_argument("--out", metavar="PLACE", required=True, help="file, folder or address")
     job.add_argument("--table", metavar="NAME", help="name of the new table (default codes)")

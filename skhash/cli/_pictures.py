@@ -42,10 +42,12 @@ def learn_from(path: str, options: argparse.Namespace) -> tuple[Any, Samples]:
     return first, _samples(images, first.fit_transform(images))
 
 
-def open_for(model: Any, path: str, options: argparse.Namespace, *, whole: bool = False) -> tuple[Any, Samples]:
+def open_for(
+    model: Any, path: str, options: argparse.Namespace, *, names: list[str] | None = None
+) -> tuple[Any, Samples]:
     """A model and the samples of a file.
 
-    Of pictures these are features, and the model is what follows the network, unless the whole model is wanted.
+    Of pictures these are features, and the model is what follows the network. `names` chooses some of them.
     """
     if not are_pictures(path):
         return model, open_samples(path, options.column)
@@ -55,15 +57,27 @@ def open_for(model: Any, path: str, options: argparse.Namespace, *, whole: bool 
     shape: tuple[int, ...] = getattr(first, "input_shape_", ())
     if len(shape) != 3:
         raise ValueError(f"MODEL must be one of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
-    images = load_images(path, size=shape[1], broken=options.broken)
-    if whole and options.features:
-        raise ValueError("--features must not be given with an index, which computes the features of queries itself.")
-    if whole or not isinstance(first, PretrainedFeatures):
+    if names is None:
+        images = load_images(path, size=shape[1], broken=options.broken)
+    else:
+        images = _named(load_images(path, size=shape[1]), names, path, options)
+    if not isinstance(first, PretrainedFeatures):
         from skhash.engine import DatasetArray
 
         return model, _samples(images, DatasetArray(images))
     first.set_params(cache=options.features, verbose=True)
     return find_hasher(model), _samples(images, first.transform(images))
+
+
+def _named(images: Any, names: list[str], path: str, options: argparse.Namespace) -> Any:
+    """The pictures with these names, in their order."""
+    places = {name: i for i, name in enumerate(images.names)}
+    if missing := [name for name in names if name not in places]:
+        raise ValueError(
+            f"--vectors must have all pictures of {options.data or options.model}. {path} has no {missing[0]}, and "
+            f"lacks {len(missing):,} in all."
+        )
+    return images.part([places[name] for name in names])
 
 
 def _samples(images: Any, X: Any) -> Samples:

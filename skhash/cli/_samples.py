@@ -1,7 +1,7 @@
 """Samples and codes of files, for the command line, and progress of work on them."""
 
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,9 @@ from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets.splitting import check_arrays
 from skhash.exceptions import InvalidFileError
+from skhash.persistence import read_notes
+from skhash.persistence._format import read_header
+from skhash.persistence._indexes import INDEXES, codes_of_index
 from skhash.stores import StoredCodes, from_parquet
 from skhash.stores._codes import check_codes
 
@@ -48,6 +51,11 @@ class Items(NamedTuple):
     names: list[str] | None = None  # of pictures
     labels: npt.NDArray[Any] | None = None
 
+    def notes(self) -> dict[str, npt.NDArray[Any]]:
+        """What files of codes and of indexes hold beside the codes: paths and labels."""
+        notes = {"paths": None if self.names is None else np.array(self.names), "labels": self.labels}
+        return {name: value for name, value in notes.items() if value is not None}
+
 
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
@@ -69,32 +77,75 @@ def open_samples(path: str, column: str | None = None, labels: str | None = None
 
 
 def read_codes(path: str) -> Items:
-    """Codes from ``skhash encode`` or a Parquet file."""
+    """Codes from ``skhash encode``, of a Parquet file, or of a saved index."""
     _check_exists(path)
     if Path(path).suffix == ".parquet":
         return Items(from_parquet(path))
-    if Path(path).suffix != ".npz":
-        raise ValueError(f"Files of codes must be .npz or .parquet. Got {path} instead. Write one with skhash encode.")
-    how = "Write it with skhash encode."
-    known = ("codes", "nbits", "factors", "paths", "labels")
-    arrays = read_npz(path, known, "arrays named codes and nbits", how)
-    nbits, factors, names = arrays.get("nbits", np.empty(0)), arrays.get("factors"), arrays.get("paths")
+    if is_index(path):
+        codes, nbits, ids = codes_of_index(path)
+        items, notes = Items(StoredCodes(np.ascontiguousarray(codes), nbits, ids)), read_notes(path)
+        what = "has codes with wrong notes"
+        how = "Write it with skhash index."
+    elif Path(path).suffix == ".npz":
+        how = "Write it with skhash encode."
+        known = ("codes", "nbits", "factors", "paths", "labels")
+        notes = read_npz(path, known, "arrays named codes and nbits", how)
+        what = "has no codes"
+        with _invalid(path, what):
+            items = _checked_codes(notes, how)
+    else:
+        raise ValueError(
+            f"Files of codes must be .npz or .parquet, or an index. Got {path} instead. Write one with skhash encode."
+        )
+    with _invalid(path, what):
+        return items._replace(**_checked_notes(notes, len(items.stored.codes), how))
+
+
+def names_of_index(path: str) -> list[str] | None:
+    """Paths of the pictures of a saved index; its codes are not read."""
+    paths = read_notes(path).get("paths")
+    return None if paths is None else list(paths)
+
+
+@contextmanager
+def _invalid(path: str, what: str) -> Iterator[None]:
+    """Context manager that turns errors about the arrays of a file into one that names it."""
     try:
-        if nbits.shape != ():
-            raise ValueError(f"`nbits` must be an int. {how}")
-        stored = check_codes(arrays["codes"], nbits.item(), None)
-        if factors is not None:
-            if factors.shape != (len(stored.codes), 2) or factors.dtype != np.float32:
-                raise ValueError(f"`factors` must be float32 of shape ({len(stored.codes)}, 2). {how}")
-            if not np.isfinite(factors).all():
-                raise ValueError(f"`factors` must be finite. {how}")
-        if names is not None and (names.shape != (len(stored.codes),) or names.dtype.kind != "U"):
-            raise ValueError(f"`paths` must be text of shape ({len(stored.codes)},). {how}")
-        if (labels := arrays.get("labels")) is not None and labels.shape[:1] != stored.codes.shape[:1]:
-            raise ValueError(f"`labels` must have a label for each code. {how}")
+        yield
     except (ValueError, TypeError) as error:
-        raise InvalidFileError(path, f"has no codes: {error}") from error
-    return Items(stored, factors, None if names is None else names.tolist(), labels)
+        raise InvalidFileError(path, f"{what}: {error}") from error
+
+
+def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
+    """Codes and factors from the arrays of a file."""
+    nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")
+    if nbits.shape != ():
+        raise ValueError(f"`nbits` must be an int. {how}")
+    stored = check_codes(arrays["codes"], nbits.item(), None)
+    if factors is not None:
+        if factors.shape != (len(stored.codes), 2) or factors.dtype != np.float32:
+            raise ValueError(f"`factors` must be float32 of shape ({len(stored.codes)}, 2). {how}")
+        if not np.isfinite(factors).all():
+            raise ValueError(f"`factors` must be finite. {how}")
+    return Items(stored, factors)
+
+
+def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]:
+    """Names and labels of n items from the arrays of a file."""
+    names, labels = notes.get("paths"), notes.get("labels")
+    if names is not None and (np.shape(names) != (n,) or names.dtype.kind != "U"):
+        raise ValueError(f"`paths` must be text of shape ({n},). {how}")
+    if labels is not None and np.shape(labels)[:1] != (n,):
+        raise ValueError(f"`labels` must have a label for each code. {how}")
+    return {"names": None if names is None else names.tolist(), "labels": labels}
+
+
+def is_index(path: str) -> bool:
+    """Whether a file holds a saved index."""
+    try:
+        return read_header(path).get("class") in INDEXES
+    except InvalidFileError:  # it is another file, or the reader that follows says what is wrong
+        return False
 
 
 def is_codes(path: str) -> bool:

@@ -7,7 +7,8 @@ metadata under the key "skhash":
      "params": {name: value}, "fitted": {name: value}, "sha256": checksum}
 
 A Pipeline has the JSON of its hasher, and "scaler" (a StandardScaler) or "features" (PretrainedFeatures) with "params"
-and "fitted" of the first step, and "names" of the two steps.
+and "fitted" of the first step, and "names" of the two steps. "notes" hold what the command line
+remembers beside it, see :func:`save_with_notes`.
 
 What JSON lacks is an object with a key that begins with "$":
 
@@ -22,13 +23,14 @@ What JSON lacks is an object with a key that begins with "$":
 """
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._checking import errors_name, qualified_name, short
+from skhash.persistence._checking import errors_name, qualified_name, require, short
 from skhash.persistence._format import Decoder, Encoder, read_file, write_file
 from skhash.persistence._hashers import (
     FIRST_STEPS,
@@ -61,6 +63,9 @@ if TYPE_CHECKING:  # slow to import
     from skhash.neighbors import HammingNeighbors
 
 __all__ = ["load", "save"]
+
+#: key of the JSON of a file under which `save_with_notes` keeps its notes
+NOTES = "notes"
 
 
 def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.PathLike[str]) -> None:
@@ -114,6 +119,11 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
     >>> bool((again.encode(X) == hasher.encode(X)).all())
     True
     """
+    save_with_notes(hasher, path, {})
+
+
+def save_with_notes(hasher: Any, path: str | os.PathLike[str], notes: Mapping[str, Any]) -> None:
+    """Save as :func:`save` does, with arrays and values that :func:`load` leaves out and `read_notes` returns."""
     estimator: Any = hasher
     inner = estimator.steps[-1][1] if is_pipeline(estimator) else estimator
     if not is_index(estimator) and not is_hasher(inner):
@@ -127,11 +137,22 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
     encode = encode_index if is_index(estimator) else encode_hasher
     encoder = Encoder(path)
     header = {"class": type(inner).__name__, "nbits": inner._nbits, "bit_order": "big", **encode(estimator, encoder)}
+    if notes:
+        header[NOTES] = encoder.encode(dict(notes), NOTES)
     try:  # what `load` would refuse
         (check_index if is_index(estimator) else check_hasher)(inner)
         write_file(path, header, encoder.tensors, mapped_arrays(estimator) if is_index(estimator) else None)
     except ValueError as error:
         raise ValueError(f"`hasher` cannot be saved in {path}: {error}") from error
+
+
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Notes in a file of a hasher or an index, which nothing has checked; empty if there are none."""
+    header, tensors = read_file(path, MAPPED)
+    with errors_name(path, "has notes that cannot be read"):
+        notes = Decoder(path, tensors).decode(header.get(NOTES, {}))
+        require(isinstance(notes, dict), NOTES, "a dict", notes)
+    return notes  # type: ignore[no-any-return]
 
 
 def load(
@@ -239,7 +260,7 @@ def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> bool:
         )
     required = HEADER | (INDEX_HEADER if kind in INDEXES else set())
     steps = header.keys() & FIRST_STEPS.keys()
-    if header.keys() - steps != required or len(steps) > (kind in HASHERS):
+    if header.keys() - steps - {NOTES} != required or len(steps) > (kind in HASHERS):
         raise InvalidFileError(path, f"must have the keys {sorted(required)}. Got {short(sorted(header))} instead.")
     if header["bit_order"] != "big":
         raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

@@ -114,20 +114,23 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     return index
 
 
-def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int]:
-    """Packed codes of a saved index and their number of bits, without its hasher and its vectors."""
+def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDArray[np.int64]]:
+    """Packed codes of a saved index, their number of bits, and the identifiers, without its hasher and its vectors."""
     header, _ = read_file(path, MAPPED)
     with errors_name(path, "is not the file of an index with codes"):
         nbits = header["nbits"]
         require(is_count(nbits, MAX_NBITS), "nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
-        words = map_tensors(path, header, MAPPED[:1])["codes_"]
+        arrays = map_tensors(path, header, header["mapped"])
+        words = arrays["codes_"]
         if words.dtype != np.uint64 or words.shape != (max(1, len(words)), -(-nbits // 64)):
             raise ValueError(
                 f"`codes_` must be words of {nbits} bits. Got {words.dtype} of shape {words.shape} instead."
             )
-        if header["mapped"]["codes_"] != digest(words):
+        ids = arrays.get("ids_", np.arange(len(words)))
+        require(ids.shape == (len(words),), "ids_", f"{len(words)} ints", ids.shape)
+        if header["mapped"] != {name: digest(array) for name, array in arrays.items()}:
             raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
-    return words.view(np.uint8)[:, : -(-nbits // 8)], nbits
+    return words.view(np.uint8)[:, : -(-nbits // 8)], nbits, ids
 
 
 def check_index(index: "HammingNeighbors") -> None:

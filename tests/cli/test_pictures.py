@@ -4,6 +4,7 @@ import csv
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 from sklearn.frozen import FrozenEstimator
 
@@ -67,8 +68,97 @@ def test_search_prints_paths(place, items, capsys):
     assert " red/" in capsys.readouterr().out
     with open(out, newline="") as file:
         lines = list(csv.DictReader(file))
-    assert len(lines) == 3
+    assert [line["query"] for line in lines] == [query] * 3
     assert all(line["path"].startswith("red/") for line in lines)
+
+
+@pytest.fixture(scope="module")
+def codes(place):
+    """File of the codes of the pictures."""
+    path = f"{place}/all.npz"
+    assert main(["encode", f"{place}/model", f"{place}/pictures", "--out", path, *features(place)]) == 0
+    return path
+
+
+def features(place):
+    return ["--features", f"{place}/features"]
+
+
+def found_by(words, out):
+    """Paths and distances that a search finds."""
+    assert main(["search", *words, "--out", str(out)]) == 0
+    with np.load(out) as found:
+        return found["paths"].tolist(), found["distances"]
+
+
+def test_vectors_are_the_features_of_the_pictures_of_the_codes(place, codes, tmp_path):
+    query, out = f"{place}/pictures/red/04.png", tmp_path / "found.npz"
+    model = load(place / "model")[0]
+    images = load_images(place / "pictures", size=32, broken="skip")
+    X, q = model.transform(images), model.transform(load_images(query, size=32))[0]
+    cosines = 1 - (X @ q) / np.linalg.norm(X, axis=1) / np.linalg.norm(q)
+    expected = np.array(images.names)[np.argsort(cosines, kind="stable")[:5]].tolist()
+    words = [query, "--rerank", "cosine", "--candidates", "40", "--k", "5", *features(place)]
+    paths, distances = found_by([f"{place}/model", codes, *words, "--vectors", f"{place}/pictures"], out)
+    assert paths[0] == expected
+    np.testing.assert_allclose(distances[0], np.sort(cosines)[:5], atol=1e-6)
+    assert found_by([f"{place}/model", f"{place}/pictures", *words], out)[0][0] == expected
+
+    table = place / "pictures" / "table.csv"  # the same pictures in another order
+    table.write_text("path,label\n" + "".join(f"{name},{name[:3]}\n" for name in images.names[::-1]))
+    assert found_by([f"{place}/model", codes, *words, "--vectors", str(table)], out)[0][0] == expected
+    assert main(["index", f"{place}/model", codes, "--out", f"{tmp_path}/index"]) == 0
+    assert found_by([f"{tmp_path}/index", *words, "--vectors", f"{place}/pictures"], out)[0][0] == expected
+
+
+def test_vectors_without_some_pictures_of_the_codes_are_refused(place, codes, tmp_path, capsys):
+    images = load_images(place / "pictures", size=32, broken="skip")
+    table = place / "pictures" / "few.csv"
+    table.write_text("path\n" + "".join(f"{name}\n" for name in images.names[2:]))
+    words = [codes, f"{place}/pictures/red/04.png", "--rerank", "cosine", "--vectors", str(table)]
+    assert main(["search", f"{place}/model", *words, *features(place)]) == 2
+    message = f"--vectors must have all pictures of {codes}. {table} has no green/01.png, and lacks 2 in all.\n"
+    assert capsys.readouterr().err.endswith(f"skhash: error: {message}")
+
+
+@pytest.mark.parametrize("data", ["codes", "pictures"])
+def test_an_index_keeps_its_model_paths_and_labels(data, place, codes, tmp_path, capsys):
+    index, query = f"{tmp_path}/index", f"{place}/pictures/red/04.png"
+    given = codes if data == "codes" else f"{place}/pictures"
+    assert main(["index", f"{place}/model", given, "--out", index, *features(place)]) == 0
+    assert f"40 codes of 16 bits: {index}\n" in capsys.readouterr().out
+    expected = found_by([f"{place}/model", codes, query], tmp_path / "expected.npz")
+    found = found_by([index, query], tmp_path / "found.npz")
+    assert found[0] == expected[0]
+    assert_array_equal(found[1], expected[1])
+    with np.load(tmp_path / "found.npz") as arrays:
+        assert arrays["queries"].tolist() == [query]
+    loaded = load(index)
+    assert loaded.kneighbors(load_images(query, size=32), 1)[0] == expected[1][0, 0]
+
+    capsys.readouterr()
+    assert main(["browse", index, "--images", f"{place}/pictures", "--out", f"{tmp_path}/page.html"]) == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '"labels": [["green"], ["green"],' in page
+    for name, file in (("codes", codes), ("index", index)):
+        assert main(["export", file, "--to", "ubinary", "--out", f"{tmp_path}/{name}.npy"]) == 0
+    assert_array_equal(np.load(tmp_path / "index.npy"), np.load(tmp_path / "codes.npy"))
+
+
+def test_ties_are_marked_and_counted(place, codes, tmp_path, capsys):
+    with np.load(codes) as file:
+        arrays = dict(file)
+    arrays["codes"] = np.zeros_like(arrays["codes"])
+    np.savez(tmp_path / "codes.npz", **arrays)
+    words = [f"{tmp_path}/codes.npz", f"{place}/pictures/red/04.png", "--k", "3", *features(place)]
+    capsys.readouterr()
+    assert main(["search", f"{place}/model", *words]) == 0
+    head, line, meaning, remark = capsys.readouterr().out.splitlines()
+    assert head.endswith("  more tied")
+    assert line.count("=)") == 3
+    assert line.endswith("  37")
+    assert meaning == "In parentheses: Hamming distance."
+    assert remark.startswith("= marks items at the same distance")
 
 
 def test_a_saved_index_of_pictures_is_searched_by_a_picture(place, tmp_path, capsys):

@@ -1,0 +1,216 @@
+"""The command ``skhash search``."""
+
+import argparse
+import csv
+import io
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.frozen import FrozenEstimator
+
+from skhash._estimators import find_hasher, packed_codes
+from skhash.cli._codes import fill, hold_codes, items_of
+from skhash.cli._pictures import are_pictures, open_for
+from skhash.cli._samples import READ_BATCH, Samples, errors_of, in_batches, is_index, names_of_index, open_samples
+from skhash.exceptions import InvalidFileError
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._checks import checked_vectors
+from skhash.persistence import load, write_atomically
+from skhash.persistence._format import read_header
+from skhash.persistence._writing import check_writable
+from skhash.trec import write_run
+
+#: queries and items of the table that is printed
+_SHOWN = 10
+_OF_VECTORS = {
+    "cosine": "1 - cosine of the vectors",
+    "euclidean": "Euclidean distance of the vectors",
+    "inner": "minus the inner product of the vectors",
+}
+#: what factors estimate, by the `metric` of the hasher
+_ESTIMATED = _OF_VECTORS | {"euclidean": "squared Euclidean distance of the vectors"}
+
+#: follows the table if it has marks
+_REMARK = (
+    "\n= marks items at the same distance as another one, whose order says nothing. more tied: the number of items "
+    "that are at the distance of the last one, and not among those found."
+)
+
+
+def search(options: argparse.Namespace) -> int:
+    """Search, print a table, and write the results."""
+    if options.out is not None:
+        if not options.out.endswith((".csv", ".npz", ".run")):
+            raise ValueError(f"--out must be a .csv, .npz or .run file. Got {options.out} instead.")
+        check_writable(options.out)
+    index, names, queries = _open(options)
+    k = _k(index, options)
+    ranks_all = index.candidates is None and index.rerank is None and index.backend == "exact"
+    with errors_of(options.queries):
+        batches = in_batches(queries, f"Searching {options.queries}")
+        found = [index.kneighbors(batch, k, return_ties=ranks_all) for batch in batches]
+    distances, ids, *ties = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    table = _table(distances, ids, ties[0] if ties else None, queries.names, names)
+    print(f"{table}\nIn parentheses: {_meaning(index)}.{_REMARK if '=)' in table else ''}")
+    if options.out is not None:
+        _write_neighbors(options.out, distances, ids, names, queries.names)
+        print(f"\nFile: {options.out}")
+    return 0
+
+
+def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | None, Samples]:
+    """The index of a file, or of the items in DATA; the names of its pictures; and the queries."""
+    is_saved = is_index(options.model)
+    saved_rerank = is_saved and read_header(options.model)["params"].get("rerank") is not None
+    reranks = options.rerank is not None or saved_rerank
+    _check_inputs(options, is_saved, reranks)
+    vectors = _finite(options.vectors, open_samples(options.vectors, options.column)) if saved_rerank else None
+    loaded = load(options.model, vectors=vectors) if is_saved else load(options.model)
+    whole = loaded.hasher_ if is_saved else loaded
+    model, queries = open_for(whole, options.queries, options)
+    index = loaded if is_saved else HammingNeighbors(FrozenEstimator(model))
+    given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
+    index.set_params(**{name: value for name, value in given.items() if value is not None})
+    _check_stages(index, options)
+    query = next(queries.batches(1))
+    if is_saved:
+        names, samples = names_of_index(options.model), None
+        if model is not whole:  # the network of the index has turned the queries into features
+            index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
+    else:
+        with errors_of(options.queries):
+            packed_codes(model, query)  # a wrong number of features is an error before any work
+        items, samples = items_of(whole, options)
+        if index.query == "real" and items.factors is None and getattr(find_hasher(model), "factors", False):
+            raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
+        names = fill(index, items, options).names
+    if reranks:
+        if vectors is None:
+            vectors = _vectors(whole, samples, names, options)
+        shape = (index.n_samples_fit_, *query.shape[1:])
+        if vectors.shape != shape:
+            raise ValueError(
+                f"--vectors must have shape {shape}, of the items and the queries. "
+                f"Got {vectors.shape} in {options.vectors or options.data} instead."
+            )
+        index.vectors_ = checked_vectors(vectors, len(vectors))
+    return index, names, queries
+
+
+def _check_inputs(options: argparse.Namespace, is_saved: bool, reranks: bool) -> None:
+    """Raise ValueError if the items or their vectors are missing, or given without need."""
+    if is_saved and options.data is not None:
+        raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
+    if not is_saved and options.data is None:
+        raise ValueError(f"DATA must be given: {options.model} is a hasher, which has no items.")
+    if options.vectors is not None and not reranks:
+        raise ValueError(f"--vectors must be used with --rerank. Got {options.vectors}.")
+    if reranks and options.vectors is None and (is_saved or hold_codes(options)):
+        raise ValueError(f"--vectors must be given to re-rank: {options.data or options.model} has only codes.")
+
+
+def _vectors(model: Any, samples: Samples | None, names: list[str] | None, options: argparse.Namespace) -> Any:
+    """Original vectors of the items: those of --vectors, of pictures their features, or else the samples of DATA."""
+    path = options.vectors
+    if path is None:
+        assert samples is not None  # `_check_inputs` has found that DATA does not hold codes
+        return _finite(options.data, samples)
+    if are_pictures(path):
+        return open_for(model, path, options, names=names)[1].array()
+    return _finite(path, open_samples(path, options.column))
+
+
+def _finite(path: str, samples: Samples) -> npt.NDArray[Any]:
+    """All samples of a file; InvalidFileError if one is not finite."""
+    vectors = samples.array()
+    for start in range(0, len(vectors), READ_BATCH):
+        if not np.isfinite(vectors[start : start + READ_BATCH]).all():
+            raise InvalidFileError(path, "must have finite vectors. Got NaN or infinity. Replace them by numbers.")
+    return vectors
+
+
+def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
+    """Number of items to find."""
+    n_items = index.n_samples_fit_
+    if options.k is not None and options.k > n_items:
+        raise ValueError(f"--k must be at most {n_items}, the number of items. Got {options.k} instead.")
+    return int(options.k or min(index.n_neighbors, index.candidates or n_items, n_items))
+
+
+def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
+    """Raise ValueError if no stage of the search orders the candidates, or if there are too few of them."""
+    if index.query == "code" and index.rerank is None:
+        if options.candidates is not None:
+            raise ValueError(
+                "--candidates must be used with --query real or --rerank, which put them in order. "
+                f"Got {options.candidates}."
+            )
+        index.set_params(candidates=None)  # a saved index has them for stages that this search does not use
+    if options.k is not None and index.candidates is not None and options.k > index.candidates:
+        raise ValueError(f"--k must be at most {index.candidates}, the number of candidates. Got {options.k} instead.")
+
+
+def _table(
+    distances: npt.NDArray[np.float64],
+    ids: npt.NDArray[np.int64],
+    n_ties: npt.NDArray[np.int64] | None,
+    queries: list[str] | None,
+    items: list[str] | None,
+) -> str:
+    """The first items of the first queries, one line per query; pictures by their names, ties with a mark."""
+    k = min(ids.shape[1], _SHOWN)
+    n_more = np.zeros(len(ids), np.int64) if n_ties is None else n_ties - (distances == distances[:, -1:]).sum(axis=1)
+    lines = [["query", *(f"item {rank + 1}" for rank in range(k)), "more tied"]]
+    for query in range(min(len(ids), _SHOWN)):
+        found, line = distances[query], [str(query) if queries is None else queries[query]]
+        for item, distance in zip(ids[query, :k], found, strict=False):
+            is_tied = (found == distance).sum() > 1 or (distance == found[-1] and n_more[query])
+            line.append(f"{items[item] if items else item} ({distance:.4g}{'=' * bool(is_tied)})")
+        lines.append([*line, str(n_more[query])])
+    if not n_more[:_SHOWN].any():
+        lines = [line[:-1] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ["  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    n_left = len(ids) - _SHOWN
+    return "\n".join([*text, f"... and {n_left:,} more queries"] if n_left > 0 else text)
+
+
+def _meaning(index: HammingNeighbors) -> str:
+    """Description of the distances that a search returns."""
+    hasher = find_hasher(index.hasher_)
+    if index.rerank is not None:
+        return _OF_VECTORS[index.rerank]
+    if index.query == "real":
+        has_factors = index.factors_ is not None
+        return f"estimated {_ESTIMATED[hasher.metric]}" if has_factors else "minus the score of the real query"
+    return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
+
+
+def _write_neighbors(
+    path: str,
+    distances: npt.NDArray[np.float64],
+    ids: npt.NDArray[np.int64],
+    names: list[str] | None,
+    queries: list[str] | None,
+) -> None:
+    """Write all results, with the names of queries and items that are pictures; a run has them as identifiers."""
+    if path.endswith(".run"):
+        item_ids, query_ids = (found and [quote(name) for name in found] for found in (names, queries))
+        write_run(path, distances, ids, query_ids=query_ids, item_ids=item_ids)
+        return
+    with write_atomically(path) as file:
+        if path.endswith(".npz"):
+            arrays = {"distances": distances, "ids": ids}
+            arrays |= {} if names is None else {"paths": np.array(names)[ids]}
+            np.savez(file, **arrays | ({} if queries is None else {"queries": np.array(queries)}))
+            return
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(["query", "rank", "id", "distance", *([] if names is None else ["path"])])
+        for query, (line, items) in enumerate(zip(distances.tolist(), ids.tolist(), strict=True)):
+            name = query if queries is None else queries[query]
+            for rank, (distance, item) in enumerate(zip(line, items, strict=True)):
+                table.writerow([name, rank + 1, item, repr(distance), *([] if names is None else [names[item]])])
+        text.detach()
