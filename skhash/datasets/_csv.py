@@ -1,0 +1,211 @@
+"""CSV files, read by pyarrow in batches, with errors that name the file, its line and the parameter that helps."""
+
+import codecs
+import csv
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from skhash.exceptions import InvalidFileError
+
+_BLOCK = 1 << 23  # bytes that are parsed at once; a row fits into a block
+_MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+_SEPARATORS = {";": '";"', "\t": r'"\t"', "|": '"|"'}  # those of other programs, as Python writes them
+_OTHER = 'Pass the encoding that it was saved with, such as encoding="latin-1" or encoding="cp1252".'
+_OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): invalid value '(.*)'")
+
+
+class CsvTable:
+    """A CSV file: the names of its columns, and its rows in batches.
+
+    Lines may end with CRLF, and quoted cells may have newlines. Empty lines are left out. A cell is missing if it is
+    empty; anything else, such as NA, is text. Each row must have as many cells as there are names.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        encoding: str | None = None,
+        separator: str | None = None,
+        decimal: str | None = None,
+    ) -> None:
+        self.path, self.encoding = os.fspath(path), encoding
+        self.separator = _check_character("separator", "," if separator is None else separator)
+        self.decimal = _check_character("decimal", "." if decimal is None else decimal)
+        if self.separator == self.decimal:
+            raise ValueError(f"`decimal` must differ from `separator`. Got {self.decimal!r} for both: pass both.")
+        self._check_start()
+        self.names = self._read_names()
+        if repeated := [name for name, n in Counter(self.names).items() if n > 1 and name]:
+            raise InvalidFileError(self.path, f"must have columns of different names. Got {repeated[0]!r} twice.")
+        if len(self.names) == 1 and separator is None:
+            for mark, literal in _SEPARATORS.items():
+                if mark in self.names[0]:
+                    raise InvalidFileError(
+                        self.path, f"has one column, {self.names[0]!r}. Pass what stands between: separator={literal}."
+                    )
+
+    def batches(self, types: Mapping[str, Any]) -> Iterator[Any]:
+        """Record batches of the named columns, with given Arrow types: a string is text as it is written.
+
+        The type None lets pyarrow choose one by the first 8 MB.
+        """
+        import pyarrow
+
+        last = self.names[-1]  # an open quote there would take in all later rows
+        read = {name: kind for name, kind in ({last: pyarrow.binary()} | dict(types)).items() if name}
+        n_rows, end = 0, None
+        with self._reader(read) as reader:
+            for batch in reader:
+                self._check_text(batch, n_rows)
+                n_rows, end = n_rows + len(batch), batch
+                yield batch.select(list(types))
+        if end is not None and last in read and self._ends_in_quote(end.column(last)[-1].as_py()):
+            raise InvalidFileError(self.path, f"has a quote in line {self.line(n_rows - 1)} that is never closed.")
+
+    def line(self, row: int) -> int:
+        """Line of the file, from 1, in which a row begins; row 0 is the first one below the names."""
+        with open(self.path, newline="", encoding=self.encoding or "utf-8", errors="replace") as file:
+            reader, rows_before, end = csv.reader(file, delimiter=self.separator), row + 1, 0
+            with suppress(csv.Error):  # the row has a cell of more than 128 KB, which an open quote makes
+                for cells in reader:
+                    if cells and not rows_before:
+                        break
+                    rows_before, end = rows_before - bool(cells), reader.line_num
+        return end + 1
+
+    def _check_start(self) -> None:
+        """Raise InvalidFileError for what is empty, or for text of two bytes per character."""
+        with open(self.path, "rb") as file:
+            start = file.read(1 << 16)
+        if not start.removeprefix(codecs.BOM_UTF8).strip():
+            raise InvalidFileError(self.path, "is empty. It must begin with the names of its columns.")
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError as error:
+                raise ValueError(
+                    f"`encoding` must be one that Python knows, such as 'latin-1'. Got {self.encoding!r} instead."
+                ) from error
+            return
+        for name, marks in _MARKS.items():
+            if start.startswith(marks):
+                raise InvalidFileError(self.path, f'is {name.upper()} and not UTF-8. Pass encoding="{name}".')
+        if b"\0" in start:
+            raise InvalidFileError(
+                self.path, 'has NUL bytes: it is no CSV file, or UTF-16, which encoding="utf-16-le" reads.'
+            )
+
+    def _read_names(self) -> list[str]:
+        """Names of the columns."""
+        with self._reader({}) as reader:
+            names: list[str] = reader.schema.names
+        return names
+
+    @contextmanager
+    def _reader(self, types: Mapping[str, Any]) -> Iterator[Any]:
+        """Context manager of a reader of some columns, or of all; errors in it name the file and the line."""
+        import pyarrow
+        from pyarrow import csv as arrow_csv
+
+        bad_rows: list[Any] = []
+
+        def keep(row: Any) -> str:
+            bad_rows.append(row)
+            return "error"
+
+        known = {name: kind for name, kind in types.items() if kind is not None}
+        options = (
+            arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=self.encoding or "utf8"),
+            arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True, invalid_row_handler=keep),
+            arrow_csv.ConvertOptions(
+                check_utf8=bool(types),  # the names are read first, whatever the cells are
+                column_types=known,
+                include_columns=list(types),
+                null_values=[""],
+                strings_can_be_null=True,
+                decimal_point=self.decimal,
+            ),
+        )
+        try:
+            with open(self.path, "rb") as file:
+                content: Any = file
+                if (start := file.read(_BLOCK)).count(b"\n") + start.count(b"\r") == 0:  # pyarrow needs a newline
+                    text = start.decode(self.encoding or "utf-8") + "\n"
+                    content = io.BytesIO(text.encode(self.encoding or "utf-8"))
+                else:
+                    file.seek(0)
+                with arrow_csv.open_csv(content, *options) as reader:
+                    yield reader
+        except UnicodeError as error:
+            raise self.encoding_error() from error
+        except pyarrow.ArrowInvalid as error:
+            raise self._error(str(error), bad_rows) from error
+
+    def _error(self, text: str, bad_rows: list[Any]) -> InvalidFileError:
+        """Error of pyarrow in the words of this library, with the line."""
+        if bad_rows:
+            row = bad_rows[0]
+            reason = (
+                f"must have {row.expected_columns} cells in each row. Got {row.actual_columns} in line "
+                f"{self.line(row.number - 2)}: {row.text[:100].strip()!r}. Quote cells that hold {self.separator!r}."
+            )
+        elif "invalid UTF8" in text:
+            return self.encoding_error()
+        elif "straddl" in text:
+            reason = f"has a row of more than {_BLOCK >> 20} MB. Look for a quote that is never closed."
+        elif found := _OF_VALUE.match(text):
+            _, row, kind, value = found.groups()
+            reason = f"must have values of type {kind}. Got {value!r} in line {self.line(int(row) - 2)}."
+        else:
+            reason = f"cannot be read: {' '.join(text.split())}"
+        return InvalidFileError(self.path, reason)
+
+    def encoding_error(self) -> InvalidFileError:
+        """Error of text in another encoding, with its first line."""
+        if self.encoding is not None:
+            return InvalidFileError(self.path, f"is not {self.encoding}. {_OTHER}")
+        with open(self.path, "rb") as file:
+            line = next(line for line, content in enumerate(file, start=1) if not _is_utf8(content))
+        return InvalidFileError(self.path, f"is not UTF-8, see line {line}. {_OTHER}")
+
+    def _check_text(self, batch: Any, first: int) -> None:
+        """Raise InvalidFileError for NUL characters, which a file has that was cut short by a full disk."""
+        import pyarrow
+        from pyarrow import compute
+
+        for column in batch.columns:
+            if pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type):
+                row = compute.index(compute.match_substring(column, "\0"), True).as_py()
+                if row >= 0:
+                    raise InvalidFileError(self.path, f"has a NUL character in line {self.line(first + row)}.")
+
+    def _ends_in_quote(self, cell: Any) -> bool:
+        """Whether the last cell has newlines but no closing quote."""
+        if not isinstance(cell, str | bytes) or not {"\n", "\r"}.intersection(os.fsdecode(cell)):
+            return False
+        with open(self.path, "rb") as file:
+            file.seek(-min(64, os.path.getsize(self.path)), os.SEEK_END)
+            return not file.read().rstrip(b"\r\n\0").endswith(b'"')
+
+
+def _check_character(name: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in '"\r\n\0':
+        raise ValueError(f"`{name}` must be one character, such as ';'. Got {value!r} instead.")
+    return value
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
