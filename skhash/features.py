@@ -1,4 +1,4 @@
-"""Features of images from a pretrained network that is not trained, computed once."""
+"""Features of images from a pretrained network that is not trained, computed once; and codes that find copies."""
 
 import hashlib
 import os
@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.fft import dctn
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +22,7 @@ from torch.utils.data import Dataset
 
 from skhash._compat import Interval, fit_context
 from skhash._validation import is_count
+from skhash.codes._bits import memory_chunks
 from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
 from skhash.engine.backbones import build_backbone
 from skhash.engine.data import batch_tensor
@@ -29,6 +31,11 @@ from skhash.persistence._checking import qualified_name
 from skhash.persistence._identity import digest
 
 Features = npt.NDArray[np.float32]
+
+_COPY_BITS = 64  # of a code that finds copies
+_FLAT = 0.05  # gray levels of a frequency that is only noise
+_PARTS = 4  # of a side, whose colors are averaged
+_GRAY = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue, by ITU-R BT.601
 
 
 class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -438,3 +445,75 @@ class FeatureViews:
             raise ValueError("`augment` must be the views of `X`: fit the hasher to their `samples`.") from None
         drawn = torch.randint(self.versions.shape[1], (len(rows),)).numpy()
         return torch.from_numpy(self.versions[rows, drawn]).to(batch.device)
+
+
+def perceptual_codes(X: Any) -> tuple[npt.NDArray[np.uint8], Features]:
+    """Codes of images that stay almost the same when an image is resized, compressed or made brighter.
+
+    A code has the signs of the 64 lowest frequencies of the gray image, without its mean. Nothing is learned, so that
+    an image has the same code in each collection. The codes find copies of an image, but not other images of the same
+    object, and not copies that are turned, mirrored or cut. Images of one color have equal codes, whatever it is:
+    the colors tell them apart.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, 3, height, width), or torch Dataset
+        Images of at least 16 x 16 pixels: bytes, or values in [0, 1].
+        ``load_images(folder, size=32)`` has all that the codes see.
+
+    Returns
+    -------
+    codes : uint8 ndarray of shape (n_samples, 8)
+        Packed codes of 64 bits.
+    colors : float32 ndarray of shape (n_samples, 48)
+        Mean colors of 4 x 4 parts of each image. Their Euclidean distance is the root mean square difference of the
+        colors of two images, between 0 and 255.
+
+    Raises
+    ------
+    ValueError
+        If `X` has no images, or they are too small.
+
+    See Also
+    --------
+    skhash.neighbors.duplicate_groups : Groups of near codes, confirmed by such vectors.
+
+    Notes
+    -----
+    The codes follow the perceptual hash of Zauner [1]_, with the signs of frequencies in place of a comparison with
+    their median, and with the lowest frequencies by the sum of both in place of the square of 8 x 8.
+
+    References
+    ----------
+    .. [1] Christoph Zauner. Implementation and benchmarking of perceptual image hash functions. 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.codes import hamming_distances
+    >>> from skhash.features import perceptual_codes
+    >>> images = np.random.default_rng(0).random((3, 3, 32, 32))
+    >>> images[2] = 0.9 * images[0]  # a darker copy
+    >>> codes, colors = perceptual_codes(images)
+    >>> hamming_distances(codes, codes, nbits=64)[2].tolist()
+    [0, 30, 0]
+    """
+    images = _as_images(X)
+    n, _, height, width = images.shape
+    if min(height, width) < 16:
+        raise ValueError(f"`X` must have images of at least 16 x 16 pixels. Got {height} x {width} instead.")
+    codes = np.empty((n, _COPY_BITS // 8), np.uint8)
+    colors = np.empty((n, 3 * _PARTS**2), np.float32)
+    sums = np.add.outer(np.arange(16), np.arange(16))
+    lowest = np.argsort(sums, axis=None, kind="stable")[1 : 1 + _COPY_BITS]  # without the mean
+    rows, columns = (np.arange(_PARTS) * side // _PARTS for side in (height, width))
+    n_pixels = np.outer(np.diff(rows, append=height), np.diff(columns, append=width))
+    for part in memory_chunks(n, 64 * height * width):
+        batch = np.asarray(images[part])
+        levels = batch.astype(np.float32) * np.float32(1 if batch.dtype == np.uint8 else 255)
+        gray = np.tensordot(_GRAY, levels, axes=(0, 1))
+        waves = dctn(gray, axes=(1, 2), norm="forward")[:, :16, :16].reshape(len(gray), -1)
+        codes[part] = np.packbits(waves[:, lowest] >= -_FLAT, axis=1)
+        means = np.add.reduceat(np.add.reduceat(levels, rows, axis=2), columns, axis=3) / n_pixels
+        colors[part] = means.reshape(len(gray), -1) / np.sqrt(colors.shape[1])
+    return codes, colors

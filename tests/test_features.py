@@ -9,16 +9,18 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
 from skhash import CIBHashHasher, ITQHasher, NSHHasher, TALRHasher
+from skhash.codes import hamming_distances
 from skhash.comparison import progress
 from skhash.datasets import load_images
 from skhash.engine import Network
 from skhash.exceptions import InvalidFileError
-from skhash.features import FeatureViews, PretrainedFeatures
+from skhash.features import FeatureViews, PretrainedFeatures, perceptual_codes
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
 
@@ -271,3 +273,49 @@ def test_a_damaged_file_is_refused(images, tmp_path):
         with pytest.raises((ValueError, InvalidFileError), match=name):
             save(pipeline, tmp_path / "file")
         setattr(pipeline[0], name, before)
+
+
+# --- codes that find copies
+
+
+def photo(seed, size=96):
+    """A smooth random picture."""
+    small = np.random.default_rng(seed).integers(0, 230, (6, 6, 3), dtype=np.uint8)
+    return Image.fromarray(small).resize((size, size), Image.Resampling.BICUBIC)
+
+
+def test_copies_have_near_codes_and_other_pictures_far_ones(tmp_path):
+    for i in range(40):
+        photo(i).save(tmp_path / f"{i:02}.png")
+    photo(3).resize((40, 40)).save(tmp_path / "40.png")
+    photo(4).save(tmp_path / "41.jpg", quality=40)
+    photo(5).point(lambda level: 1.1 * level).save(tmp_path / "42.png")
+    codes, colors = perceptual_codes(load_images(tmp_path, size=32))
+    assert (codes.shape, codes.dtype, colors.shape, colors.dtype) == ((43, 8), np.uint8, (43, 48), np.float32)
+    near = np.triu(hamming_distances(codes, codes, nbits=64) <= 6, 1)
+    assert np.argwhere(near).tolist() == [[3, 40], [4, 41], [5, 42]]
+    assert np.linalg.norm(colors[3:6] - colors[40:], axis=1).max() < 25
+
+
+def test_codes_of_copies_take_bytes_floats_and_any_size():
+    images = np.stack([np.asarray(photo(i, 70)).transpose(2, 0, 1) for i in range(3)])
+    codes, colors = perceptual_codes(images)
+    for same in (images / 255, (images / 255).astype(np.float32)):
+        again, again_colors = perceptual_codes(same)
+        np.testing.assert_array_equal(again, codes)
+        np.testing.assert_allclose(again_colors, colors, rtol=1e-4)
+    assert_allclose(colors.reshape(3, 3, 16).mean(axis=2) * 48**0.5, images.mean(axis=(2, 3)), rtol=0.02)
+    with config_context(working_memory=0.5):
+        np.testing.assert_array_equal(perceptual_codes(images)[0], codes)
+    plain = np.full((2, 3, 17, 30), 200, np.uint8)
+    plain[1] = 20
+    codes, colors = perceptual_codes(plain)
+    assert (codes == 255).all()  # the colors tell plain images apart
+    assert np.linalg.norm(colors[0] - colors[1]) == pytest.approx(180)
+
+
+def test_codes_of_copies_need_images_of_16_pixels():
+    with pytest.raises(ValueError, match="at least 16 x 16 pixels"):
+        perceptual_codes(np.zeros((2, 3, 15, 20), np.uint8))
+    with pytest.raises(ValueError, match="must have images of shape"):
+        perceptual_codes(np.zeros((2, 20, 20), np.uint8))
