@@ -27,6 +27,7 @@ _MODULES = {
     "search": "_searching",
     "export": "_codes",
     "browse": "_browsing",
+    "duplicates": "_duplicates",
 }
 #: modules that are unsafe to interrupt, with all that they call: imports, and the loading of compiled kernels
 _UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")
@@ -126,11 +127,14 @@ def _check_out(options: "argparse.Namespace") -> None:
     """Raise ValueError if the file to write is also a file to read, which would be lost."""
     paths = [getattr(options, name, None) for name in ("model", "data", "queries", "vectors", "labels")]
     codes = getattr(options, "codes", None)
-    for path in (*paths, *(codes if isinstance(codes, list) else [codes])):
-        if path and options.out and os.path.realpath(path) == os.path.realpath(options.out):
+    paths += codes if isinstance(codes, list) else [codes]
+    for name in ("page", "out"):
+        written = getattr(options, name, None)
+        if written and os.path.realpath(written) in [os.path.realpath(path) for path in paths if path]:
             raise ValueError(
-                f"--out must be another file than those that are read. Got {options.out}, which would be lost."
+                f"--{name} must be another file than those that are read. Got {written}, which would be lost."
             )
+        paths.append(written)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -51,7 +51,9 @@ def _numbers(bits: str, nbits: int, path: str) -> list[int]:
 def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
     """Small pictures in the order of the codes, with their labels."""
     named = {path: part for path, part in parts.items() if part.names is not None}
-    images = _of_codes(options.images, named) if named else load_images(options.images, size=THUMBNAIL, broken="skip")
+    images = (
+        images_of_codes(options.images, named) if named else load_images(options.images, size=THUMBNAIL, broken="skip")
+    )
     for path, part in parts.items():
         if len(part.stored.codes) != len(images):
             raise ValueError(
@@ -67,7 +69,7 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
     return images
 
 
-def _of_codes(folder: str, named: dict[str, Items]) -> Any:
+def images_of_codes(folder: str, named: dict[str, Items]) -> Any:
     """The pictures whose paths files of codes have; all of them must have the same ones."""
     (first, items), *others = named.items()
     for path, part in others:

@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     _add_search(commands)
     _add_export(commands)
     _add_browse(commands)
+    _add_duplicates(commands)
     return top
 
 
@@ -326,6 +327,57 @@ def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--title", default="Pictures by Hamming distance", metavar="TEXT", help="title of the page")
 
 
+def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "duplicates",
+        help="find items that are almost equal, such as copies of pictures",
+        description="Find pairs of items whose codes are near, and the groups that they connect. No file is deleted or "
+        "changed: the table and the page say which item of each group to keep.",
+    )
+    job.add_argument(
+        "data",
+        metavar="INDEX|CODES|PHOTOS",
+        help="the file of an index, codes from skhash encode, or pictures: a folder, or a CSV file with a column path. "
+        "Pictures without --model get codes that find resized, compressed and brighter copies",
+    )
+    job.add_argument(
+        "--radius",
+        type=_distance,
+        metavar="R",
+        help="largest number of bits that differ in a pair (default 2; of pictures without --model 6 of 64)",
+    )
+    job.add_argument(
+        "--out", metavar="FILE", help="a .csv file with the pairs, their groups and what to keep, to write"
+    )
+    job.add_argument(
+        "--keep",
+        choices=["first", "largest"],
+        help="which item of a group to keep: the first one, or the picture with the most pixels, then the most bytes "
+        "(default largest for pictures, else first)",
+    )
+    job.add_argument("--page", metavar="PAGE", help="a page that shows the groups of pictures side by side, to write")
+    job.add_argument("--title", default="Almost equal pictures", metavar="TEXT", help="title of the page")
+    job.add_argument("--images", metavar="FOLDER", help="folder of the pictures of an index or of codes")
+    job.add_argument("--model", metavar="MODEL", help="a hasher of pictures, whose codes are compared")
+    job.add_argument(
+        "--max-distance",
+        type=float,
+        metavar="D",
+        help="keep a pair only if its vectors are at most this far from each other: the features of --model, those of "
+        "--vectors, or without them the colors of pictures, from 0 to 255 (default 32)",
+    )
+    job.add_argument(
+        "--vectors", metavar="FILE", help="original vectors of the items of an index or of codes, for --max-distance"
+    )
+    job.add_argument(
+        "--metric",
+        choices=["cosine", "euclidean", "inner"],
+        default="cosine",
+        help="distance of the vectors (default cosine)",
+    )
+    _add_pictures(job, has_model=True)
+
+
 def _add_column(job: argparse.ArgumentParser) -> None:
     job.add_argument("--column", metavar="NAME", help="column of a Parquet file that holds the samples")
 
@@ -433,6 +485,16 @@ def _share(text: str) -> float:
     if not 0 <= share < 1:
         raise argparse.ArgumentTypeError(f"must be a number >= 0 and < 1. Got {text!r} instead.")
     return share
+
+
+def _distance(text: str) -> float:
+    try:
+        distance = float(text)
+    except ValueError:
+        distance = -1.0
+    if not 0 <= distance < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number >= 0. Got {text!r} instead.")
+    return distance
 
 
 def _count(text: str, least: int = 1) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 
 from skhash._validation import is_count
 from skhash.persistence import write_atomically
@@ -91,7 +92,7 @@ def write_image_browser(
     content = {
         "names": [name.replace(os.sep, "/") for name in images.names],
         "labels": None if labels is None else _label_lists(np.asarray(labels)),
-        "images": _addresses(images, path) if link else _thumbnails(images, watch),
+        "images": [address_of_file(file, path) for file in images.paths] if link else _thumbnails(images, watch),
         "methods": [
             {"name": name, "nbits": nbits, "codes": base64.b64encode(np.asarray(packed).tobytes()).decode()}
             for name, (packed, nbits) in codes.items()
@@ -126,20 +127,24 @@ def _label_lists(labels: Any) -> list[list[str]]:
 
 def _thumbnails(images: ImageFiles, watch: Callable[[int], object] | None) -> list[str]:
     """Small pictures as addresses that hold them."""
-    from PIL import Image
-
     small, addresses = images.resized(min(_SIZE, images.size)), []
     for i in range(len(small)):
-        stream = io.BytesIO()
-        Image.fromarray(small[i].transpose(1, 2, 0)).save(stream, "JPEG", quality=_QUALITY)
-        addresses.append("data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode())
+        addresses.append(address_of_pixels(small[i]))
         if watch is not None:
             watch(i + 1)
     return addresses
 
 
-def _addresses(images: ImageFiles, page: str | os.PathLike[str]) -> list[str]:
-    """Addresses of the files of pictures, from the folder of the page."""
-    folder = Path(page).resolve().parent
-    paths = (os.path.relpath(path, folder).replace(os.sep, "/") for path in images.paths)
-    return [quote(os.fsencode(path)) for path in paths]  # a name may have another encoding
+def address_of_pixels(pixels: npt.NDArray[np.uint8]) -> str:
+    """Address that holds a picture itself, from bytes of shape (3, height, width)."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(pixels.transpose(1, 2, 0)).save(stream, "JPEG", quality=_QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+def address_of_file(path: str, page: str | os.PathLike[str]) -> str:
+    """Address of a file from the folder of a page."""
+    relative = os.path.relpath(path, Path(page).resolve().parent).replace(os.sep, "/")
+    return quote(os.fsencode(relative))  # a name may have another encoding

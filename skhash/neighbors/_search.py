@@ -93,7 +93,8 @@ def near_pairs(
             run_in_slices(search, len(seconds))
             few = [pairs for pairs in found if pairs is not None and len(pairs[0])]
             if few:
-                yield tuple(np.concatenate(arrays) for arrays in zip(*few, strict=True))
+                left, right, distances = map(np.concatenate, zip(*few, strict=True))
+                yield left, right, distances
             for second, pairs in zip(seconds, found, strict=True):
                 if pairs is None and (many := near(first, second, BLOCK**2)) is not None:
                     yield many
@@ -134,10 +135,9 @@ class _NearWeighted:
         whole = np.empty((len(a), len(b)), np.int64)
         byte_table_distances(a, b, self.table, whole)
         distances = whole * self.unit
-        left, right = np.nonzero(distances <= self.radius)
-        later = first + left < second + right
-        left, right = left[later], right[later]
-        return None if len(left) > most else (first + left, second + right, distances[left, right])
+        is_near = np.triu(distances <= self.radius, first - second + 1)  # those of a later code
+        left, right = (rows.astype(np.int64) for rows in np.nonzero(is_near))
+        return None if len(left) > most else (first + left, second + right, np.asarray(distances[is_near]))
 
 
 def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:

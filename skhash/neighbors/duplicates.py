@@ -99,7 +99,8 @@ class NearVectors:
                 "`max_distance` must be a finite number with `vectors`, the largest distance of the vectors of a pair. "
                 f"Got {max_distance!r} instead."
             )
-        self.vectors, self.metric, self.max_distance = checked_vectors(vectors, n_items, use=""), metric, max_distance
+        self.vectors, self.metric = checked_vectors(vectors, n_items, use=""), metric
+        self.max_distance = float(max_distance or 0)
 
     def distances(self, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Distances of the vectors at two lists of positions."""

@@ -1,0 +1,313 @@
+"""The command ``skhash duplicates``: pairs and groups of near codes, and a page that shows groups of pictures."""
+
+import argparse
+import csv
+import html
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from time import localtime, strftime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._estimators import packed_codes
+from skhash.cli._browsing import images_of_codes
+from skhash.cli._pictures import are_pictures, open_for
+from skhash.cli._samples import errors_of, in_batches, open_samples, read_codes
+from skhash.codes import hamming_distances
+from skhash.comparison.progress import progress
+from skhash.datasets import load_images
+from skhash.displays.image_browser import address_of_file, address_of_pixels
+from skhash.neighbors import HammingNeighbors, duplicate_groups
+from skhash.neighbors.duplicates import NearVectors
+from skhash.persistence import load
+from skhash.persistence._writing import check_writable, write_atomically
+
+RADIUS = 2  # bits
+#: of pictures without a model: bits of their perceptual codes, and root mean square difference of their colors
+PICTURE_RADIUS, COLOR_DISTANCE = 6, 32.0
+_BATCH = 256  # pictures between two lines of progress
+_SHOWN = 10  # groups that are printed, and other items of each
+_MAX_GROUPS, _MAX_PICTURES, _THUMBNAIL = 500, 24, 192  # of a page: groups, pictures of a group, pixels
+
+
+@dataclass
+class _Items:
+    """What is compared: packed codes and the names of the items, and perhaps vectors that confirm pairs."""
+
+    codes: npt.NDArray[np.uint8]
+    nbits: int
+    names: Sequence[Any]  # paths of pictures, or identifiers
+    images: Any  # ImageFiles in the order of the codes, or None
+    radius: float
+    vectors: npt.NDArray[Any] | None = None
+    metric: Any = "cosine"
+    max_distance: float | None = None
+    kind: str = "path"  # of the names, in the table
+    distance_of: str = "vector"
+
+
+@dataclass
+class _File:
+    """What `--keep largest` compares and the page shows."""
+
+    width: int
+    height: int
+    n_bytes: int
+    date: str
+
+
+@dataclass
+class _Group:
+    """Positions of the items of a group, the one to keep, and how many bits of each differ from it."""
+
+    members: npt.NDArray[np.int64]
+    kept: int
+    distances: list[int]
+    files: list[_File]  # of pictures; else empty
+
+
+def duplicates(options: argparse.Namespace) -> int:
+    """Find duplicates, print the groups, and write the pairs and the page."""
+    _check(options)
+    items = _of_pictures(options) if are_pictures(options.data) else _of_codes(options)
+    index = HammingNeighbors(nbits=items.nbits).fit(items.codes)
+    with errors_of(options.vectors or options.data):
+        vectors: Any = {"vectors": items.vectors, "metric": items.metric, "max_distance": items.max_distance}
+        found = duplicate_groups(index, items.radius, **vectors)
+    groups = [_group(items, members, options.keep) for members in found]
+    print("\n".join(_summary(items, groups)))
+    if options.out is not None:
+        print(f"\nFile: {options.out}, {_write_pairs(options.out, index, items, groups):,} pairs")
+    if options.page is not None:
+        _write_page(options.page, options.title, items, groups)
+        print(f"Page: {options.page}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise an error for options that do not fit each other, before any work."""
+    if options.out is not None and not options.out.endswith(".csv"):
+        raise ValueError(f"--out must be a .csv file. Got {options.out} instead.")
+    for path in (options.out, options.page):
+        if path is not None:
+            check_writable(path)
+    if are_pictures(options.data):
+        for name in ("images", "vectors"):
+            if getattr(options, name) is not None:
+                raise ValueError(f"--{name} must be used with codes or an index. Got the pictures {options.data}.")
+        return
+    if options.model is not None:
+        raise ValueError(f"--model must be used with pictures. Got {options.data}, which has codes.")
+    if (options.vectors is None) != (options.max_distance is None):
+        raise ValueError("--vectors and --max-distance must be given together. Pairs of near vectors are then kept.")
+    for option, is_given in (("--page", options.page is not None), ("--keep largest", options.keep == "largest")):
+        if is_given and options.images is None:
+            raise ValueError(f"--images must be given with {option}: the folder of the pictures of {options.data}.")
+
+
+# --- items
+
+
+def _of_pictures(options: argparse.Namespace) -> _Items:
+    """Codes of pictures: perceptual ones, confirmed by colors, or those of MODEL, confirmed by its features."""
+    if options.model is not None:
+        return _of_model(options)
+    from skhash.features import perceptual_codes
+
+    images = load_images(options.data, size=32, broken=options.broken)
+    parts = []
+    with progress(f"Reading {options.data}", len(images), "pictures") as show:
+        for start in range(0, len(images), _BATCH):
+            parts.append(perceptual_codes(images.part(slice(start, start + _BATCH))))
+            show(min(start + _BATCH, len(images)))
+    codes, colors = map(np.concatenate, zip(*parts, strict=True))
+    radius = PICTURE_RADIUS if options.radius is None else options.radius
+    max_distance = COLOR_DISTANCE if options.max_distance is None else options.max_distance
+    return _Items(
+        codes, 8 * codes.shape[1], images.names, images, radius, colors, "euclidean", max_distance, distance_of="color"
+    )
+
+
+def _of_model(options: argparse.Namespace) -> _Items:
+    """Codes of pictures by MODEL, and what its hasher was given, if this confirms pairs."""
+    hasher, samples = open_for(load(options.model), options.data, options)
+    codes, vectors = [], []
+    for batch in in_batches(samples, f"Encoding {options.data}"):
+        packed, nbits = packed_codes(hasher, batch)
+        codes.append(packed)
+        if options.max_distance is not None:
+            vectors.append(np.asarray(batch, np.float32).reshape(len(batch), -1))
+    images = load_images(options.data)
+    place = {name: i for i, name in enumerate(images.names)}
+    images = images.part([place[name] for name in samples.names or []])  # without broken ones
+    radius = RADIUS if options.radius is None else options.radius
+    confirmed = np.concatenate(vectors) if vectors else None
+    return _Items(
+        np.concatenate(codes), nbits, images.names, images, radius, confirmed, options.metric, options.max_distance
+    )
+
+
+def _of_codes(options: argparse.Namespace) -> _Items:
+    """Codes of a file or an index, with the pictures in --images and the vectors in --vectors."""
+    found = read_codes(options.data)
+    images, names = None, found.names
+    if options.images is not None:
+        if names is None:
+            raise ValueError(
+                f"INDEX|CODES must have the paths of pictures for --images. Got {options.data} without them. Write "
+                "it from a folder of pictures, with skhash index or skhash encode."
+            )
+        images = images_of_codes(options.images, {options.data: found})
+    vectors = None if options.vectors is None else open_samples(options.vectors).array()
+    radius = RADIUS if options.radius is None else options.radius
+    codes, nbits, ids = found.stored
+    more = ids.tolist() if names is None else names, images, radius, vectors, options.metric, options.max_distance
+    return _Items(codes, nbits, *more, kind="id" if names is None else "path")
+
+
+# --- groups
+
+
+def _group(items: _Items, members: npt.NDArray[np.int64], keep: str | None) -> _Group:
+    """A group, with its first or its largest item as the one to keep."""
+    of_files = [] if items.images is None else [_file_of(items.images.paths[i]) for i in members]
+    best = 0
+    if of_files and keep != "first":
+        sizes = [(file.width * file.height, file.n_bytes) for file in of_files]
+        best = sizes.index(max(sizes))
+    distances = hamming_distances(items.codes[members[[best]]], items.codes[members], nbits=items.nbits)
+    return _Group(members, int(members[best]), distances[0].tolist(), of_files)
+
+
+def _file_of(path: str) -> _File:
+    from PIL import Image
+
+    with Image.open(path) as image:
+        width, height = image.size
+    state = os.stat(path)
+    return _File(width, height, state.st_size, strftime("%Y-%m-%d %H:%M", localtime(state.st_mtime)))
+
+
+def _summary(items: _Items, groups: Sequence[_Group]) -> list[str]:
+    """Lines that say what was found: the first groups, and what is not to keep."""
+    what = "items" if items.images is None else "pictures"
+    within = f"within {items.radius:g} of {items.nbits} bits"
+    if not groups:
+        return [f"{len(items.names):,} {what}: no two are {within}."]
+    lines = [f"{len(items.names):,} {what}: {_count(len(groups), 'group')} {within}.", ""]
+    for number, group in enumerate(groups[:_SHOWN]):
+        near = zip(group.members, group.distances, strict=True)
+        others = [f"{items.names[i]} ({distance})" for i, distance in near if i != group.kept]
+        more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
+        lines.append(f"{number + 1}. keep {items.names[group.kept]}, not {', '.join(others[:_SHOWN])}{more}")
+    if len(groups) > _SHOWN:
+        lines.append(f"... and {_count(len(groups) - _SHOWN, 'more group')}")
+    of_others = [
+        file.n_bytes for group in groups for i, file in zip(group.members, group.files, strict=False) if i != group.kept
+    ]
+    n_others = sum(len(group.members) - 1 for group in groups)
+    size = f" ({_bytes(sum(of_others))})" if of_others else ""
+    return [
+        *lines,
+        "",
+        "In parentheses: bits that differ from the one to keep.",
+        f"Not to keep: {_count(n_others, what.removesuffix('s'))}{size}. No file was changed.",
+    ]
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _bytes(n: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n < 1000 or unit == "GB":
+            break
+        n /= 1000
+    return f"{n:,.0f} {unit}" if unit == "bytes" or n >= 100 else f"{n:,.1f} {unit}"
+
+
+# --- files
+
+
+def _write_pairs(path: str, index: HammingNeighbors, items: _Items, groups: Sequence[_Group]) -> int:
+    """Write the pairs, ordered by groups as far as memory allows, and return their number."""
+    near = None
+    if items.vectors is not None:
+        near = NearVectors(items.vectors, len(items.codes), items.metric, items.max_distance)
+    order = np.concatenate([np.empty(0, np.int64), *(group.members for group in groups)])
+    number = np.repeat(np.arange(len(groups)), [len(group.members) for group in groups])
+    n_pairs = 0
+    with write_atomically(path) as file:
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
+        table = csv.writer(text, lineterminator="\n")
+        more = [] if near is None else [f"{items.distance_of}_distance"]
+        table.writerow(["group", f"{items.kind}_1", f"{items.kind}_2", "distance", *more, "keep"])
+        for left, right, distances in index._near_pairs(items.radius, index.codes_[order]):
+            by_vectors = np.zeros(len(left)) if near is None else near.distances(order[left], order[right])
+            chosen = np.lexsort((right, left))
+            if near is not None:
+                chosen = chosen[by_vectors[chosen] <= near.max_distance]
+            for pair in chosen:
+                i, j, group = order[left[pair]], order[right[pair]], number[left[pair]]
+                values = [] if near is None else [f"{by_vectors[pair]:.6g}"]
+                kept = items.names[groups[group].kept]
+                table.writerow([group + 1, items.names[i], items.names[j], int(distances[pair]), *values, kept])
+            n_pairs += len(chosen)
+        text.detach()
+    return n_pairs
+
+
+def _write_page(path: str, title: str, items: _Items, groups: Sequence[_Group]) -> None:
+    """Write a page that shows groups of pictures side by side, with what differs."""
+    shown = groups[:_MAX_GROUPS]
+    with progress(f"Writing {path}", len(shown), "groups") as show:
+        sections = []
+        for number, group in enumerate(shown):
+            sections.append(_section(path, items, number + 1, group))
+            show(number + 1)
+    n_more = len(groups) - len(shown)
+    content = {
+        "title": html.escape(title),
+        "count": f"{_count(len(groups), 'group')} among {len(items.names):,} pictures",
+        "within": f"{items.radius:g} of {items.nbits}",
+        "groups": "\n".join(sections) or "<p>There are none.</p>",
+        "more": f"<p>The file of --out has {_count(n_more, 'more group')}.</p>" if n_more else "",
+    }
+    template = Template(files("skhash.cli").joinpath("duplicates.html").read_text(encoding="utf-8"))
+    with write_atomically(path) as file:
+        file.write(template.substitute(content).encode("utf-8", "replace"))
+
+
+def _section(page: str, items: _Items, number: int, group: _Group) -> str:
+    """One group: the picture to keep first, and what differs from it in bold type."""
+    rows = list(zip(group.members.tolist(), group.distances, group.files, strict=True))
+    rows.sort(key=lambda row: row[0] != group.kept)
+    pixels = items.images.resized(_THUMBNAIL)
+    first = rows[0][2]
+    cards = []
+    for i, distance, file in rows[:_MAX_PICTURES]:
+        folder, name = os.path.split(items.names[i])
+        facts = [
+            (f"{file.width} &times; {file.height} pixels", (file.width, file.height) != (first.width, first.height)),
+            (_bytes(file.n_bytes), file.n_bytes != first.n_bytes),
+            (file.date, file.date != first.date),
+            ("to keep" if i == group.kept else f"{_count(distance, 'bit')} differ{'s' * (distance == 1)}", False),
+        ]
+        lines = "".join(f"<li>{f'<b>{text}</b>' if differs else text}</li>" for text, differs in facts)
+        picture = f'<img alt="" src="{address_of_pixels(pixels[i])}">'
+        cards.append(
+            f"<figure{' class=keep' if i == group.kept else ''}>"
+            f'<a href="{address_of_file(items.images.paths[i], page)}">{picture}</a>'
+            f"<figcaption><small>{html.escape(folder)}</small><strong>{html.escape(name)}</strong>"
+            f"<ul>{lines}</ul></figcaption></figure>"
+        )
+    n_more = len(rows) - len(cards)
+    more = f"<p>... and {_count(n_more, 'more picture')}</p>" if n_more else ""
+    return f"<section><h2>Group {number}</h2><div>{''.join(cards)}</div>{more}</section>"
