@@ -24,6 +24,7 @@ PARTS = [
         "_libraries",
         "_threads",
         "_validation",
+        "_ids",
         "codes",
         "_estimators",
         "persistence",

@@ -1,6 +1,7 @@
 """Checks of the parameters, items and searches of an index."""
 
 import math
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
 from skhash._estimators import first_step
+from skhash._ids import MAX_ID, as_ids, first_repeated, is_text
 from skhash._validation import (
     VECTOR_METRICS,
     as_array,
@@ -17,8 +19,6 @@ from skhash._validation import (
     is_count,
     is_dataset,
 )
-
-MAX_ID = int(np.iinfo(np.int64).max)
 
 
 def checked_count(n_neighbors: Any) -> int:
@@ -35,36 +35,47 @@ def checked_radius(radius: Any) -> float:
     return float(radius)
 
 
-def checked_ids(ids: Any, n: int, taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Identifiers of n new items, of shape (n,): the given ones, or the next numbers."""
+def checked_ids(ids: Any, n: int, taken: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+    """Identifiers of n new items, int64 or text of shape (n,): the given ones, or numbers after those taken."""
+    taken = np.empty(0, np.int64) if taken is None else taken
     if ids is None:
+        if is_text(taken):
+            raise ValueError("`ids` must be given, since those of the index are text. Got None instead.")
         start = int(taken.max()) + 1 if len(taken) else 0
         if start + n > MAX_ID + 1:
             raise ValueError(
                 f"`ids` must be given after the largest one that there can be, {MAX_ID}. Got None instead."
             )
         return start + np.arange(n)
-    checked = as_array(ids, "ids")
-    if checked.shape != (n,) or checked.dtype.kind not in "iu":
-        raise ValueError(
-            f"`ids` must be ints of shape ({n},). Got {checked.dtype} of shape {checked.shape} instead. For other "
-            "identifiers, such as strings, keep a list of them, and index it by the ids that searches return."
-        )
-    if checked.size and checked.max() > MAX_ID:
-        raise ValueError(f"`ids` must be at most {MAX_ID}. Got {checked.max()} instead.")
-    checked = checked.astype(np.int64)
-    if len(np.unique(checked)) < n or np.isin(taken, checked).any():
-        raise ValueError("`ids` must differ from each other and from those in the index. Got repeated ones.")
-    return checked
+    checked = as_ids(ids, "ids")
+    if checked.shape != (n,):
+        raise ValueError(f"`ids` must be ints or text of shape ({n},). Got shape {checked.shape} instead.")
+    if checked.dtype == np.uint64:
+        raise ValueError(f"`ids` must be at most {MAX_ID}. Got {checked.max()} instead. Pass text: ids.astype(str).")
+    if len(taken) and n and is_text(taken) != is_text(checked):
+        here, there = ("text" if is_text(array) else "ints" for array in (checked, taken))
+        raise ValueError(f"`ids` must be {there}, as those in the index. Got {here} instead.")
+    if is_text(checked) or len(np.unique(checked)) < n or np.isin(taken, checked).any():
+        repeated = first_repeated(chain(taken.tolist(), checked.tolist()))
+        if repeated is not None:
+            raise ValueError(
+                f"`ids` must differ from each other and from those in the index. Got {repeated!r} more than once."
+            )
+    return np.array(checked)
 
 
-def which_have(ids: Any, known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def which_have(ids: Any, known: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Whether each item has one of the identifiers, of shape (n_items,); ValueError if an identifier is unknown."""
-    checked = np.atleast_1d(as_array(ids, "ids"))
-    if checked.ndim > 1 or (checked.dtype.kind not in "iu" and checked.size > 0):
-        raise ValueError(f"`ids` must be ints, shape (n_ids,). Got {ids!r} instead.")
-    found = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy would compare uint64 as floats
-    if unknown := sorted(set(checked.tolist()) - set(known[found].tolist())):
+    checked = np.atleast_1d(as_ids(ids, "ids"))
+    kind = "text" if is_text(known) else "ints"
+    if checked.ndim > 1 or (checked.size and is_text(checked) != is_text(known)):
+        raise ValueError(f"`ids` must be {kind} of shape (n_ids,), as those in the index. Got {ids!r} instead.")
+    wanted = set(checked.tolist())
+    if is_text(known):
+        found = np.fromiter((i in wanted for i in known), bool, len(known))
+    else:
+        found = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy would compare uint64 as floats
+    if unknown := sorted(wanted - set(known[found].tolist())):
         raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
     return found
 

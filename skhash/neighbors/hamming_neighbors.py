@@ -87,7 +87,7 @@ class HammingNeighbors(BaseEstimator):
         The fitted hasher. It stores no database of its own.
     codes_ : uint64 ndarray of shape (n_samples, ceil(nbits / 64))
         Codes of the items: packed bits, padded to 8 bytes.
-    ids_ : int64 ndarray of shape (n_samples,)
+    ids_ : ndarray of shape (n_samples,), int64, or object for text
         Identifiers of the items.
     factors_ : float32 ndarray of shape (n_samples, 2) or None
         Factors of the items, of a hasher that has them, for "real" queries.
@@ -127,7 +127,7 @@ class HammingNeighbors(BaseEstimator):
         "n_jobs": [Integral, None],
     }
 
-    ids_: npt.NDArray[np.int64]
+    ids_: npt.NDArray[Any]
     n_samples_fit_: int
     _vectors: "_ItemVectors | None"
     _approximate: ApproximateIndex | None
@@ -166,8 +166,8 @@ class HammingNeighbors(BaseEstimator):
         vectors : array-like of shape (n_samples, n_features), default=None
             Original vectors for `rerank`, of the same space as X, since those of queries are the queries. They are not
             copied, and a memmap is not read. None takes X.
-        ids : array-like of shape (n_samples,), dtype int, default=None
-            Identifiers that searches return. None numbers the items from 0.
+        ids : array-like of shape (n_samples,), ints or text, default=None
+            Identifiers that searches return, all different. None numbers the items from 0.
 
         Returns
         -------
@@ -185,12 +185,14 @@ class HammingNeighbors(BaseEstimator):
         >>> neighbors = HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]])
         >>> neighbors.kneighbors([[0, 1, 1]], n_neighbors=1)
         (array([[1.]]), array([[0]]))
+        >>> neighbors.fit([[0, 0, 1], [1, 1, 1]], ids=["cat", "dog"]).kneighbors([[0, 1, 1]], 1)
+        (array([[1.]]), array([['cat']], dtype=object))
         """
         check_parameters(self)
         if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has none yet
             check_has_real_queries(self.hasher)
         n = n_samples(X)
-        new_ids = checked_ids(ids, n, np.empty(0, dtype=np.int64))
+        new_ids = checked_ids(ids, n)
         given, name = (X, "X") if vectors is None else (vectors, "vectors")
         kept = checked_vectors(given, n, n_columns(X), name) if self.rerank else None
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
@@ -218,8 +220,9 @@ class HammingNeighbors(BaseEstimator):
             Items, as in :meth:`fit`. The hasher does not change.
         vectors : array-like of shape (n_samples, n_features), default=None
             Their original vectors for `rerank`; None takes X. They are copied.
-        ids : array-like of shape (n_samples,), dtype int, default=None
-            Their identifiers, different from all others. None continues after the largest one.
+        ids : array-like of shape (n_samples,), ints or text, default=None
+            Their identifiers, of the kind of the others and different from them. None continues after the largest one,
+            and is refused if the others are text.
 
         Returns
         -------
@@ -238,8 +241,8 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         check_is_fitted(self)
+        new_ids = checked_ids(ids, n_samples(X), self.ids_)
         packed = self._encode_more(X)
-        new_ids = checked_ids(ids, len(packed), self.ids_)
         factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
         kept = self._vectors
         if kept is not None:
@@ -253,7 +256,7 @@ class HammingNeighbors(BaseEstimator):
 
         Parameters
         ----------
-        ids : array-like of int
+        ids : array-like of ints or text
             Identifiers of items of the index.
 
         Returns
@@ -307,7 +310,7 @@ class HammingNeighbors(BaseEstimator):
             - "real" queries: minus the score; with factors an estimate of the squared Euclidean distance, of
               1 - cosine, or of minus the inner product, by the `metric` of the hasher;
             - `rerank`: the distance of the vectors, or minus their inner product.
-        ids : ndarray of shape (n_queries, n_neighbors), int64
+        ids : ndarray of shape (n_queries, n_neighbors), int64, or object for text
             Identifiers of the items. Among equal distances the first item comes first.
         n_ties : ndarray of shape (n_queries,), int64
             Number of items with the distance of the last neighbor, only with ``return_ties=True``.
@@ -391,7 +394,7 @@ class HammingNeighbors(BaseEstimator):
         -------
         distances : ndarray of shape (n_queries,) of float64 arrays
             Distances. Only with ``return_distance=True``.
-        ids : ndarray of shape (n_queries,) of int64 arrays
+        ids : ndarray of shape (n_queries,) of arrays of int64, or of object for text
             Identifiers of the items.
 
         Raises

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import MAX_ID, as_ids, is_text, ranks
 from skhash._validation import is_count, numeric
-from skhash.neighbors._checks import MAX_ID
-from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
+from skhash.persistence._format import arrays_from_bytes, arrays_of_text, arrays_to_bytes, text_of_arrays
 
 _KIND = "list of neighbors"
 
 
 def merge_neighbors(
     shards: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]], n_neighbors: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Nearest items of a whole database, from those of its shards.
 
     The result is that of one search over all shards, if each shard returns at least `n_neighbors` items or all that it
@@ -25,7 +25,8 @@ def merge_neighbors(
     ----------
     shards : iterable of (distances, indices)
         Arrays of shape (n_queries, k_shard) as ``kneighbors`` returns them, with indices into the whole
-        database. A shard with fewer items than `n_neighbors` has fewer columns, perhaps none.
+        database, or with identifiers, ints or text, that differ between shards. A shard with fewer items than
+        `n_neighbors` has fewer columns, perhaps none.
     n_neighbors : int
         Number of neighbors to return; >= 1.
 
@@ -33,14 +34,14 @@ def merge_neighbors(
     -------
     distances : ndarray of shape (n_queries, min(n_neighbors, items))
         Distances, ascending; of the dtype of the shards that are not empty.
-    indices : int64 ndarray of the same shape
-        Items; of equal distances the lowest index first.
+    indices : ndarray of the same shape, int64, or object for text
+        Items; of equal distances the lowest index first, and of text the first one in the order of Python.
 
     Raises
     ------
     ValueError
-        If there is no shard, the shards have different numbers of queries, indices are not ints, or `n_neighbors` is
-        not an int >= 1.
+        If there is no shard, the shards have different numbers of queries, indices are neither all ints nor all text,
+        or `n_neighbors` is not an int >= 1.
 
     See Also
     --------
@@ -64,6 +65,9 @@ def merge_neighbors(
             f"Got shapes {[(d.shape, i.shape) for d, i in pairs]} instead."
         )
     pairs = [pair for pair in pairs if pair[0].shape[1]] or pairs[:1]  # an empty shard may have another dtype
+    kinds = {is_text(indices) for _, indices in pairs if indices.size}
+    if len(kinds) > 1:
+        raise ValueError("`shards` must have indices that are all ints or all text. Got both.")
     return smallest(np.hstack([d for d, _ in pairs]), np.hstack([i for _, i in pairs]), n_neighbors)
 
 
@@ -74,7 +78,7 @@ def neighbors_to_bytes(distances: npt.ArrayLike, indices: npt.ArrayLike) -> byte
     ----------
     distances : array-like of shape (n_queries, k)
         Distances of the neighbors, as ``kneighbors`` or :func:`merge_neighbors` returns them.
-    indices : array-like of shape (n_queries, k)
+    indices : array-like of shape (n_queries, k), ints or text
         The neighbors.
 
     Returns
@@ -85,7 +89,7 @@ def neighbors_to_bytes(distances: npt.ArrayLike, indices: npt.ArrayLike) -> byte
     Raises
     ------
     ValueError
-        If the arrays are not numbers of one shape (n_queries, k).
+        If the arrays do not have one shape (n_queries, k), or hold something else.
 
     Examples
     --------
@@ -95,10 +99,12 @@ def neighbors_to_bytes(distances: npt.ArrayLike, indices: npt.ArrayLike) -> byte
     """
     arrays = {"distances": numeric(distances, "distances"), "indices": _checked_indices(indices)}
     _check_shapes(arrays["distances"], arrays["indices"])
+    if is_text(arrays["indices"]):
+        arrays["text"], arrays["ends"] = arrays_of_text(arrays.pop("indices"))
     return arrays_to_bytes(_KIND, arrays)
 
 
-def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Neighbors from the bytes of :func:`neighbors_to_bytes`.
 
     Parameters
@@ -110,7 +116,7 @@ def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[
     -------
     distances : ndarray of shape (n_queries, k)
         Distances of the neighbors.
-    indices : int64 ndarray of shape (n_queries, k)
+    indices : ndarray of shape (n_queries, k), int64, or object for text
         The neighbors.
 
     Raises
@@ -126,25 +132,31 @@ def neighbors_from_bytes(content: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[
     ...
     ValueError: `content` must be bytes of a list of neighbors. Got ...
     """
-    arrays = arrays_from_bytes(content, _KIND, [("distances", "indices")])
-    _check_shapes(arrays["distances"], arrays["indices"])
-    return arrays["distances"], arrays["indices"].astype(np.int64, copy=False)
+    arrays = arrays_from_bytes(content, _KIND, [("distances", "indices"), ("distances", "text", "ends")])
+    distances = arrays["distances"]
+    if "text" in arrays:
+        return distances, text_of_arrays(arrays["text"], arrays["ends"], distances.shape)
+    _check_shapes(distances, arrays["indices"])
+    return distances, arrays["indices"].astype(np.int64, copy=False)
 
 
 def smallest(
-    distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], k: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    distances: npt.NDArray[Any], indices: npt.NDArray[Any], k: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Distances and indices of the k smallest distances of each query, sorted by distance and index."""
-    order = np.lexsort((indices, distances), axis=1)[:, :k]
+    order = np.lexsort((ranks(indices), distances), axis=1)[:, :k]
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
 
 
-def _checked_indices(indices: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Indices as 64-bit integers; those of an empty shard may have another dtype."""
-    checked = numeric(indices, "indices")
-    if checked.size and (checked.dtype.kind not in "iu" or checked.max() > MAX_ID):
-        raise ValueError(f"`indices` must be ints of at most {MAX_ID}. Got {checked.dtype} instead.")
-    return checked.astype(np.int64, copy=False)
+def _checked_indices(indices: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Indices as int64, or text of dtype object; those of an empty shard may have another dtype."""
+    try:
+        checked = as_ids(indices, "indices")
+    except ValueError as error:
+        raise ValueError(f"`indices` must be ints of at most {MAX_ID}, or text. Got others: {error}") from error
+    if checked.dtype == np.uint64:
+        raise ValueError(f"`indices` must be ints of at most {MAX_ID}, or text. Got {checked.max()} instead.")
+    return checked
 
 
 def _check_shapes(distances: npt.NDArray[Any], indices: npt.NDArray[Any]) -> None:

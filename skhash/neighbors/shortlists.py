@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from skhash._compat import n_samples
 from skhash._estimators import check_has_real_queries, find_hasher, real_queries
+from skhash._ids import MAX_ID
 from skhash._validation import VECTOR_METRICS, VectorMetric, as_array, check_not_1d, check_option, numeric
 from skhash.codes import as_packed
 from skhash.codes._bits import item_words
-from skhash.neighbors._checks import MAX_ID
 from skhash.neighbors._search import real_distances, vector_distances
 from skhash.neighbors.merging import smallest
 

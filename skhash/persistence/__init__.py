@@ -14,7 +14,9 @@ What JSON lacks is an object with a key that begins with "$":
 
     {"$array": tensor, "order": "C" or "F"}    "F": the array is the transpose of the tensor; for strings and rare
                                                dtypes the tensor has bytes, and "dtype" and "shape" are there, too
-    {"$objects": [...], "shape": [...]}        an array of dtype object
+    {"$text": tensor, "shape": [...]}          an array of dtype object that holds text: its bytes in UTF-8. The tensor
+                                               named "<tensor>.ends" tells where each part ends
+    {"$objects": [...], "shape": [...]}        another array of dtype object
     {"$sparse": class, "shape": [...], "parts": [data, indices, indptr]}
     {"$scalar": value, "dtype": dtype}         {"$tuple": [...]}         {"$dict": [[key, value], ...]}
     {"$affinity": class, "fields": {...}}

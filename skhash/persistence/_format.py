@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,8 @@ class Encoder:
 
     def _encode_array(self, array: npt.NDArray[Any], where: str) -> Any:
         dtype = array.dtype
+        if dtype.kind == "O" and array.size and all(type(item) is str for item in array.flat):
+            return self._encode_text(array, where)
         if dtype.kind == "O":
             return {"$objects": self.encode(array.ravel().tolist(), where), "shape": list(array.shape)}
         if dtype.kind not in "biufcUSMm":
@@ -95,6 +98,12 @@ class Encoder:
             return {"$array": where, "order": order}
         self.tensors[where] = np.frombuffer(tensor.tobytes(), np.uint8)
         return {"$array": where, "order": order, "dtype": dtype.str, "shape": list(tensor.shape)}
+
+    def _encode_text(self, array: npt.NDArray[Any], where: str) -> Any:
+        while where in self.tensors:
+            where += "'"
+        self.tensors[where], self.tensors[f"{where}.ends"] = arrays_of_text(array)
+        return {"$text": where, "shape": list(array.shape)}
 
 
 class Decoder:
@@ -119,6 +128,8 @@ class Decoder:
                 return array.T if order == "F" else array
             case {"$objects": list(items), "shape": list(shape), **rest} if not rest:
                 return _with_shape(np.fromiter(self.decode(items), dtype=object, count=len(items)), shape)
+            case {"$text": str(name), "shape": list(shape), **rest} if not rest:
+                return text_of_arrays(self.tensors[name], self.tensors[f"{name}.ends"], shape)
             case {"$sparse": kind, "shape": [int(n_rows), int(n_columns)], "parts": parts, **rest} if not rest:
                 return _sparse_matrix(SPARSE[kind], (n_rows, n_columns), self.decode(parts))
             case {"$scalar": bool() | int() | float() | str() as item, "dtype": str(dtype), **rest} if not rest:
@@ -154,6 +165,22 @@ def _viewed(content: npt.NDArray[Any], dtype: str, shape: list[Any]) -> npt.NDAr
     if kind.kind not in "biufcUSMm" or not kind.itemsize or content.dtype != np.uint8:
         raise ValueError(f"an array of dtype {dtype!r} cannot be in a file.")
     return _with_shape(np.frombuffer(content.tobytes(), kind), shape).copy()
+
+
+def arrays_of_text(texts: npt.NDArray[Any]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Bytes of all texts of an array of objects, and where each of them ends; file names may not be UTF-8."""
+    parts = [text.encode("utf-8", "surrogatepass") for text in texts.flat]
+    return np.frombuffer(b"".join(parts), np.uint8), np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+
+def text_of_arrays(content: Any, ends: Any, shape: Any) -> npt.NDArray[np.object_]:
+    """Texts from the arrays of :func:`arrays_of_text`; ValueError for others."""
+    are_arrays = content.dtype == np.uint8 and ends.dtype == np.int64 and content.ndim == ends.ndim == 1
+    if not are_arrays or (np.diff(ends, prepend=0) < 0).any() or ends[-1:].sum() != len(content):
+        raise ValueError("text must be bytes, and where each of its parts ends.")
+    whole = content.tobytes()
+    texts = [whole[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise([0, *ends.tolist()])]
+    return _with_shape(np.fromiter(texts, dtype=object, count=len(texts)), shape)
 
 
 def _with_shape(values: npt.NDArray[Any], shape: list[Any]) -> npt.NDArray[Any]:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skhash._estimators import find_hasher
+from skhash._ids import first_repeated, is_text
 from skhash._validation import Array, is_count
 from skhash.codes import MAX_NBITS
 from skhash.persistence._checking import (
@@ -43,6 +44,8 @@ MAPPED = ("codes_", "ids_")
 #: bytes of codes and identifiers of an index that `load` always compares with their checksums
 MAX_CHECKED = 2**24
 _FITTED = ("n_features_in_", "feature_names_in_", "factors_", OUTPUT)
+#: identifiers that are text are read and not mapped, among the fitted attributes
+_IDS = "ids_"
 
 
 def is_index(value: Any) -> bool:
@@ -51,9 +54,9 @@ def is_index(value: Any) -> bool:
 
 
 def mapped_arrays(index: "HammingNeighbors") -> dict[str, npt.NDArray[Any]]:
-    """Arrays of an index that `load` maps: the codes, and the identifiers unless they are 0, 1, 2, ..."""
-    is_range = np.array_equal(index.ids_, np.arange(len(index.ids_)))
-    return {"codes_": index.codes_} if is_range else {"codes_": index.codes_, "ids_": index.ids_}
+    """Arrays of an index that `load` maps: the codes, and the identifiers unless they are text or 0, 1, 2, ..."""
+    has_own = not is_text(index.ids_) and not np.array_equal(index.ids_, np.arange(len(index.ids_)))
+    return {"codes_": index.codes_} | ({"ids_": index.ids_} if has_own else {})
 
 
 def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
@@ -66,11 +69,10 @@ def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
         hasher = {"class": kind, "nbits": index._nbits, **encode_hasher(inner, encoder, "hasher_.")}
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}
+    names = [name for name in _FITTED if vars(index).get(name) is not None] + [_IDS] * is_text(index.ids_)
     return {
         "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},
-        "fitted": {
-            name: encoder.encode(vars(index)[name], name) for name in _FITTED if vars(index).get(name) is not None
-        },
+        "fitted": {name: encoder.encode(vars(index)[name], f"fitted.{name}") for name in names},
         "hasher": hasher,
         "frozen": isinstance(index.hasher_, FrozenEstimator),
         "mapped": {name: digest(array) for name, array in mapped_arrays(index).items()},
@@ -91,7 +93,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
     if unknown := set(params) - set(kind._get_param_names()) | ({"hasher"} & set(params)):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
-    if unknown := set(fitted) - set(_FITTED):
+    if unknown := set(fitted) - {*_FITTED, _IDS}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
     require(type(header["frozen"]) is bool, "frozen", "a bool", header["frozen"])
     hasher = _fitted_hasher(header, decoder, device)
@@ -103,7 +105,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     index.__dict__.update(fitted)
     index.hasher_, index._nbits, index.vectors_ = hasher, header["nbits"], None
     index.factors_ = fitted.get("factors_")
-    arrays = _map_arrays(index, header, decoder)
+    arrays = _map_arrays(index, header, decoder, fitted)
     check_index(index)
     is_checked = decoder.given["check_codes"]
     decoder.used.add("check_codes")
@@ -114,9 +116,9 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     return index
 
 
-def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDArray[np.int64]]:
+def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDArray[Any]]:
     """Packed codes of a saved index, their number of bits, and the identifiers, without its hasher and its vectors."""
-    header, _ = read_file(path, MAPPED)
+    header, tensors = read_file(path, MAPPED)
     with errors_name(path, "is not the file of an index with codes"):
         nbits = header["nbits"]
         require(is_count(nbits, MAX_NBITS), "nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
@@ -126,10 +128,11 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
             raise ValueError(
                 f"`codes_` must be words of {nbits} bits. Got {words.dtype} of shape {words.shape} instead."
             )
-        ids = arrays.get("ids_", np.arange(len(words)))
-        require(ids.shape == (len(words),), "ids_", f"{len(words)} ints", ids.shape)
         if header["mapped"] != {name: digest(array) for name, array in arrays.items()}:
             raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
+        texts = {name: value for name, value in header["fitted"].items() if name == _IDS}
+        ids = _ids_of(Decoder(path, tensors).decode(texts), arrays, len(words))
+        require(ids.shape == (len(words),), _IDS, f"of shape ({len(words)},)", ids.shape)
     return words.view(np.uint8)[:, : -(-nbits // 8)], nbits, ids
 
 
@@ -155,8 +158,11 @@ def check_index(index: "HammingNeighbors") -> None:
     codes, ids = index.codes_, index.ids_
     if codes.dtype != np.uint64 or codes.shape != (max(1, len(codes)), -(-nbits // 64)):
         raise ValueError(f"`codes_` must be words of {nbits} bits. Got {codes.dtype} of shape {codes.shape} instead.")
-    if ids.dtype != np.int64 or ids.shape != (len(codes),):
-        raise ValueError(f"`ids_` must be {len(codes)} ints. Got {ids.dtype} of shape {ids.shape} instead.")
+    is_right = ids.dtype == np.int64 or (is_text(ids) and all(type(i) is str for i in ids.flat))
+    if not is_right or ids.shape != (len(codes),):
+        raise ValueError(f"`ids_` must be {len(codes)} ints or texts. Got {ids.dtype} of shape {ids.shape} instead.")
+    if is_text(ids) and first_repeated(ids) is not None:
+        raise ValueError("`ids_` must differ from each other. Got repeated ones.")
     if getattr(find_hasher(index.hasher_), "factors", False):
         Array(f"{len(codes)} 2", minimum=0).check("factors_", index.factors_, {})
     elif index.factors_ is not None:
@@ -208,16 +214,27 @@ def _take_vectors(index: "HammingNeighbors", decoder: Decoder) -> Any:
         raise ArgumentError(f"{error} {remedy}") from error
 
 
-def _map_arrays(index: "HammingNeighbors", header: dict[str, Any], decoder: Decoder) -> dict[str, npt.NDArray[Any]]:
+def _map_arrays(
+    index: "HammingNeighbors", header: dict[str, Any], decoder: Decoder, fitted: dict[str, Any]
+) -> dict[str, npt.NDArray[Any]]:
     """Set the mapped codes and identifiers of an index, and return them."""
     digests = header["mapped"]
     if not isinstance(digests, dict) or not {"codes_"} <= digests.keys() <= {"codes_", "ids_"}:
         raise ValueError(f"`mapped` must name the codes. Got {short(repr(digests))} instead.")
     arrays = map_tensors(decoder.path, header, digests)
     index.codes_ = arrays["codes_"]
-    index.ids_ = arrays.get("ids_", np.arange(len(index.codes_)))
+    index.ids_ = _ids_of(fitted, arrays, len(index.codes_))
     index.n_samples_fit_ = len(index.codes_)
     return arrays
+
+
+def _ids_of(fitted: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int) -> npt.NDArray[Any]:
+    """Identifiers of the n items of a file: text that is read, numbers that are mapped, or 0, 1, 2, ..."""
+    if _IDS not in fitted:
+        return arrays.get(_IDS, np.arange(n))
+    ids: npt.NDArray[Any] = fitted[_IDS]
+    require(_IDS not in arrays and isinstance(ids, np.ndarray) and is_text(ids), _IDS, "an array of text", ids)
+    return ids
 
 
 def _check_content(index: "HammingNeighbors", digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:

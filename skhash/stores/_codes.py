@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import MAX_ID
 from skhash.codes import as_packed, unpack
-from skhash.neighbors._checks import MAX_ID, checked_ids
-
-_NO_IDS = np.empty(0, dtype=np.int64)
+from skhash.neighbors._checks import checked_ids
 
 
 class StoredCodes(NamedTuple):
@@ -73,7 +72,7 @@ def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
 def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes") -> StoredCodes:
     """Checked codes with their identifiers; None for `ids` numbers the codes from 0."""
     packed, nbits = as_packed(codes, nbits, name)
-    return StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed), _NO_IDS))
+    return StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed)))
 
 
 def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> StoredCodes:

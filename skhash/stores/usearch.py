@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import MAX_ID
 from skhash._libraries import library
 from skhash._validation import as_array
-from skhash.neighbors._checks import MAX_ID
 from skhash.stores._codes import StoredCodes, check_codes
 
 if TYPE_CHECKING:

@@ -216,12 +216,34 @@ def tensor(name, function):
         (tensor("codes_", lambda codes: ~codes), "`codes_` must have zeros after the last bit"),
         (tensor("ids_", lambda ids: ids[:9]), "`ids_` must be 120 ints"),
         (tensor("ids_", lambda ids: ids * 0), "`ids_` must differ"),
+        (put("fitted", "ids_", value=["a"] * 120), "`ids_` must be an array of text"),
+        (put("fitted", "ids_", value={"$objects": ["a"], "shape": [1]}), "`ids_` must be an array of text"),
     ],
 )
 def test_forged_indexes_are_refused(edited, change, match):
     with pytest.raises(InvalidFileError, match=match) as caught:
         load(edited(change))
     assert str(caught.value).startswith(str(caught.value.path))
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (tensor("fitted.ids_.ends", lambda ends: ends[:-1]), "text must be bytes, and where each of its parts ends"),
+        (tensor("fitted.ids_.ends", lambda ends: ends[::-1].copy()), "text must be bytes"),
+        (tensor("fitted.ids_.ends", lambda ends: ends - ends[0]), "text must be bytes"),
+        (tensor("fitted.ids_.ends", lambda ends: ends.astype(float)), "text must be bytes"),
+        (tensor("fitted.ids_", lambda content: content[:-1]), "text must be bytes"),
+        (tensor("fitted.ids_", lambda content: content | 255), "codec can't decode"),
+        (tensor("fitted.ids_", lambda content: content * 0), "`ids_` must differ from each other"),
+        (put("fitted", "ids_", "shape", value=[60, 2]), "`ids_` must be 120 ints or texts"),
+        (put("fitted", "ids_", value={"$objects": [1] * 120, "shape": [120]}), "`ids_` must be 120 ints or texts"),
+    ],
+)
+def test_forged_text_is_refused(few, edited, change, match):
+    index = HammingNeighbors(ITQ).fit(few.X, ids=[f"{i:03}" for i in range(120)])
+    with pytest.raises(InvalidFileError, match=match):
+        load(edited(change, index))
 
 
 def flip(path):

@@ -1,0 +1,159 @@
+"""Identifiers of items and queries: whole numbers or text, in whatever container they come."""
+
+from collections.abc import Iterable, Sized
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._validation import as_array
+
+MAX_ID = int(np.iinfo(np.int64).max)
+
+
+def as_ids(values: Any, name: str) -> npt.NDArray[Any]:
+    """Identifiers of any shape: int64, uint64 if one is larger, or text of dtype object; ValueError for others.
+
+    Text is of dtype object, since numpy's own type of text cuts a longer one, and loses zeros at its end.
+    """
+    array = _elements(values, name)
+    if array.dtype.kind in "iu":
+        return _as_smallest(array)
+    if array.dtype.kind in "UT":
+        return array.astype(object)
+    if array.dtype.kind != "O":
+        if not array.size:
+            return array.astype(np.int64)
+        raise _not_an_id(sorted(array.reshape(-1).tolist(), key=lambda value: value == value)[0], name)  # NaN first
+    flat = array.reshape(-1).tolist()
+    kinds = set(map(type, flat))
+    if wrong := {kind for kind in kinds if not _is_id(kind)}:
+        raise _not_an_id(next(value for value in flat if type(value) in wrong), name)
+    n_text = sum(issubclass(kind, str) for kind in kinds)
+    if not n_text:
+        return _as_smallest(_integers(flat, name).reshape(array.shape))
+    if n_text < len(kinds):
+        raise ValueError(f"`{name}` must be all ints or all text. Got both. Pass text: [str(i) for i in {name}].")
+    return array if kinds == {str} else _object_array([str.__str__(text) for text in flat], array.shape)
+
+
+def joined_ids(parts: Iterable[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
+    """One array of shape (n,) of identifiers from :func:`as_ids`; ValueError for ints and text together."""
+    filled = [part for part in parts if part.size]
+    if not filled:
+        return np.empty(0, np.int64)
+    if len({part.dtype for part in filled}) == 1:
+        return np.concatenate(filled)
+    return as_ids([value for part in filled for value in part.tolist()], name)  # numpy would round int64 with uint64
+
+
+def as_names(values: Any, name: str) -> list[str]:
+    """Identifiers as text, for files of text; ValueError unless each is text or a whole number."""
+    is_list = isinstance(values, list | tuple)
+    if not is_list and (isinstance(values, str | bytes) or not isinstance(values, Sized) or _is_tensor(values)):
+        raise _not_an_id(values, name)
+    array = _elements(values, name)
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be a list of ints or text. Got a {type(values).__name__} instead.")
+    flat = array.tolist()
+    if wrong := {kind for kind in set(map(type, flat)) if not _is_id(kind)}:
+        raise _not_an_id(next(value for value in flat if type(value) in wrong), name)
+    return [str.__str__(value) if isinstance(value, str) else str(int(value)) for value in flat]
+
+
+def first_repeated(ids: Iterable[Any]) -> Any:
+    """The first identifier that was there before, or None."""
+    seen: set[Any] = set()
+    return next((i for i in ids if i in seen or seen.add(i)), None)  # type: ignore[func-returns-value]
+
+
+def is_text(ids: npt.NDArray[Any]) -> bool:
+    """Whether identifiers from :func:`as_ids` are text."""
+    return ids.dtype.kind == "O"
+
+
+def ranks(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers of the shape of `ids` that have the order of the identifiers."""
+    return np.unique(ids, return_inverse=True)[1].reshape(ids.shape) if is_text(ids) else ids
+
+
+def with_mask(ids: Any, missing: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Identifiers that nothing has checked, and which places are empty: by `missing`, and by a masked array."""
+    is_empty = np.ma.getmaskarray(ids) if isinstance(ids, np.ma.MaskedArray) else False
+    array = _elements(np.ma.getdata(ids) if isinstance(ids, np.ma.MaskedArray) else ids, "ids")
+    if missing is None:
+        return array, np.broadcast_to(is_empty, array.shape)
+    given = as_array(missing, "missing")
+    if given.shape != array.shape or (given.dtype != bool and given.size):
+        raise ValueError(
+            f"`missing` must be None or a mask of bools of the shape of `ids`, {array.shape}. "
+            f"Got {given.dtype} of shape {given.shape} instead."
+        )
+    return array, given.astype(bool) | is_empty
+
+
+def _elements(values: Any, name: str) -> npt.NDArray[Any]:
+    """Values as an array; those of lists stay the objects that they are, since numpy makes text of ["a", 1]."""
+    if not isinstance(values, list | tuple):
+        return as_array(values, name)
+    try:
+        array = np.array(values, dtype=object)
+    except ValueError:  # lists of several lengths
+        array = np.empty(1, dtype=object)
+        array[0] = values
+    return array
+
+
+def _as_smallest(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Whole numbers as int64, or as uint64 if one is larger."""
+    is_large = array.dtype.kind == "u" and array.dtype.itemsize == 8 and int(array.max(initial=0)) > MAX_ID
+    return array.astype(np.uint64 if is_large else np.int64, copy=False)
+
+
+def _integers(flat: list[Any], name: str) -> npt.NDArray[Any]:
+    """Whole numbers of a list as an array of 64 bits."""
+    for dtype in (np.int64, np.uint64):
+        try:
+            return np.array([int(value) for value in flat], dtype=dtype)
+        except OverflowError:
+            continue
+    extreme = max(map(int, flat), key=abs)
+    raise ValueError(
+        f"`{name}` must be ints that one type of 64 bits holds. Got {extreme}. Pass text: [str(i) for i in {name}]."
+    )
+
+
+def _object_array(values: list[Any], shape: tuple[int, ...]) -> npt.NDArray[np.object_]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array.reshape(shape)
+
+
+def _is_id(kind: type) -> bool:
+    """Whether objects of a class are whole numbers or text."""
+    return issubclass(kind, str | int | np.integer) and kind is not bool
+
+
+def _is_tensor(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch"
+
+
+def _not_an_id(value: Any, name: str) -> ValueError:
+    """ValueError about a value that is neither a whole number nor text, with what to do about it."""
+    kind, each = type(value).__name__, f"for i in {name}]"
+    found, remedy = f"{value!r}" if np.isscalar(value) else f"a {kind}", f"Pass text: [str(i) {each}."
+    if value is None or kind in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
+        found, remedy = "NaN" if isinstance(value, float) else str(value), "Give each one an identifier of its own."
+    elif isinstance(value, bytes):
+        remedy = f"Decode them: [i.decode() {each}."
+    elif isinstance(value, float | np.floating):
+        remedy = f"Pass whole numbers: [int(i) {each}."
+    elif _is_tensor(value):
+        remedy = f"Pass numbers: [int(i) {each}."
+    elif isinstance(value, bool | np.bool):
+        remedy = "Pass numbers or names."
+    elif isinstance(value, list | tuple | np.ndarray):
+        return ValueError(f"`{name}` must have the same number of values in each row. Got lists of several lengths.")
+    elif isinstance(value, str | set | frozenset | dict):
+        remedy = "Pass a list."
+    return ValueError(f"`{name}` must be ints or text. Got {found[:60]} instead. {remedy}")
