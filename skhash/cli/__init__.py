@@ -8,14 +8,15 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import shows no traceback
     import argparse
 
     from skhash.comparison import Result
+    from skhash.comparison.progress import Progress
 
 #: environment variable that shows where an error comes from
 _TRACEBACK = "SKHASH_TRACEBACK"
@@ -58,9 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out, unfinished = None, None
     try:
         with _interruptible(), warnings.catch_warnings():
-            warnings.showwarning = _show_warning
             import shlex
+            from functools import partial
             from importlib import import_module
+
+            warnings.showwarning = partial(_show_warning, sys.stderr)
 
             from skhash.cli import _options
 
@@ -68,12 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.command = shlex.join(["skhash", *arguments])
             out = options.out if options.job == "compare" else None
             unfinished = f"{options.out}.part" if options.job == "encode" else None
-            if options.job in _MODULES:
-                _check_out(options)
-                module = import_module(f"skhash.cli.{_MODULES[options.job]}")
-                status: int = getattr(module, options.job)(options)
-                return status
-            return {"compare": _compare, "report": _report, "methods": _methods}[options.job](options)
+            options.stderr = sys.stderr
+            with _quiet() if options.quiet else nullcontext():
+                if options.job in _MODULES:
+                    _check_out(options)
+                    module = import_module(f"skhash.cli.{_MODULES[options.job]}")
+                    status: int = getattr(module, options.job)(options)
+                    return status
+                return {"compare": _compare, "report": _report, "methods": _methods}[options.job](options)
     except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -123,6 +128,13 @@ def _interruptible() -> Iterator[None]:
         sys.unraisablehook = show_ignored
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Context manager in which progress and remarks, all that is written to sys.stderr, are dropped."""
+    with open(os.devnull, "w", encoding="utf-8") as nothing, redirect_stderr(nothing):
+        yield
+
+
 def _check_out(options: "argparse.Namespace") -> None:
     """Raise ValueError if the file to write is also a file to read, which would be lost."""
     paths = [getattr(options, name, None) for name in ("model", "data", "queries", "vectors", "labels")]
@@ -137,9 +149,9 @@ def _check_out(options: "argparse.Namespace") -> None:
         paths.append(written)
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(file: TextIO, message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without the line of code that it comes from."""
-    print(f"skhash: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"skhash: warning: {' '.join(str(message).split())}", file=file)
 
 
 def _report_error(error: Exception) -> int:
@@ -160,15 +172,21 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
     from skhash.cli._pictures import as_files
-    from skhash.comparison import compare
+    from skhash.comparison import compare, read_results
     from skhash.comparison.progress import LiveLine
     from skhash.comparison.report import import_jinja2
 
     check(options)
     if options.out:
         import_jinja2()
+    finished: dict[int, Result] = {}
     with as_files(options) as datasets:
-        with LiveLine(sys.stderr) as live:
+        with LiveLine(sys.stderr) as live, _shown_if_interrupted(finished, options):
+
+            def report(event: "Progress") -> None:
+                finished[event.position] = event.result
+                live.write(event)
+
             results, _ = compare(
                 datasets,
                 task=options.task,
@@ -177,7 +195,7 @@ def _compare(options: "argparse.Namespace") -> int:
                 nbits=options.bits,
                 n_seeds=options.seeds,
                 metrics=options.metrics,
-                report=live.write,
+                report=report,
                 watch=live.show,
                 tune=options.tune,
                 tune_metric=options.tune_metric or "ap",
@@ -187,13 +205,25 @@ def _compare(options: "argparse.Namespace") -> int:
                 keep_models=options.keep_models,
                 command=options.command,
             )
-        _print_tables(results, options.baseline)
+        together = read_results(options.out) if options.out else results  # those of earlier runs, too
+        _print_tables(together, options.baseline)
         if options.out:
-            _write_files(options, datasets, results)
+            _write_files(options, datasets, together)
     n_failed = sum(result.error is not None for result in results)
     if n_failed:
-        print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=sys.stderr)
+        print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=options.stderr)
     return 1 if n_failed else 0
+
+
+@contextmanager
+def _shown_if_interrupted(finished: "dict[int, Result]", options: "argparse.Namespace") -> Iterator[None]:
+    """Context manager that prints the finished results, by their positions, if its body is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if finished:
+            _print_tables([finished[position] for position in sorted(finished)], options.baseline)
+        raise
 
 
 def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
@@ -206,9 +236,10 @@ def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
         layout = layout_of(part)
         remarks = filter(None, [layout.legend(table), *absences(part)])
         print("\n".join(["", part[0].description, "", table, "", *remarks]).rstrip())
-        if differences := find_differences(part, layout.headline, baseline):
+        reference = baseline if any(result.method == baseline for result in part) else None
+        if differences := find_differences(part, layout.headline, reference):
             print(f"\n{differences_table(differences)}")
-        elif baseline:
+        elif reference:
             print("\nNo test over queries: their values are kept up to 10,000 queries, and two methods must have them.")
 
 

@@ -71,6 +71,10 @@ def parser() -> argparse.ArgumentParser:
     _add_export(commands)
     _add_browse(commands)
     _add_duplicates(commands)
+    for job in commands.choices.values():
+        job.add_argument(
+            "-q", "--quiet", action="store_true", help="no progress and no remarks: results, warnings and errors alone"
+        )
     return top
 
 
@@ -131,7 +135,8 @@ def _add_folder(job: "_Parser") -> None:
     job.add_argument(
         "--out",
         metavar="FOLDER",
-        help="write results.json, results.md and report.html there; a stopped run continues where it stopped",
+        help="write results.json, results.md and report.html there; a stopped run continues where it stopped, and the "
+        "results of other methods, bits, seeds and data sets stay",
     )
     _add_tables(job)
     job.add_argument(

@@ -17,7 +17,7 @@ import os
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -309,9 +309,9 @@ def read_list(folder: str | os.PathLike[str]) -> list[Result]:
         return as_results(json.loads(path.read_bytes())) if path.exists() else []
 
 
-def read_records(folder: str | os.PathLike[str]) -> dict[str, Record]:
-    """Records of all finished fits in a folder, by the `key_of` their results."""
-    records = [_read_record(path) for path in sorted((Path(folder) / "rows").glob("*.json"))]
+def read_records(folder: str | os.PathLike[str], but: Container[Path | None] = ()) -> dict[str, Record]:
+    """Records of all finished fits in a folder but those of some files, by the `key_of` their results."""
+    records = [_read_record(path) for path in sorted((Path(folder) / "rows").glob("*.json")) if path not in but]
     return {key_of(record.result): record for record in records}
 
 

@@ -28,8 +28,8 @@ from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, eva
 from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher
 from skhash.comparison.methods import expand_methods, make_hasher, variant_of
 from skhash.comparison.progress import FitWatcher, Plan, Progress, Step, estimate_seconds_left
-from skhash.comparison.results import Record, Result, Store, read_list, versions, write_list
-from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
+from skhash.comparison.results import Record, Result, Store, key_of, read_list, read_records, versions, write_list
+from skhash.comparison.tables import CODE_METRICS, REAL_METRICS, group_by
 from skhash.comparison.tuning import Candidate, best_candidate, tune
 from skhash.datasets import PROTOCOLS, Protocol, load_dataset, split
 from skhash.datasets.loading import check_names
@@ -103,9 +103,10 @@ def compare(
         Where finished results are stored, each in a file, and all in ``results.json``.
         Stored results of the same settings are reused unless they failed, or lack a metric. A function
         is the same metric if it has the same name.
-        A damaged file is named in a warning, and its result is computed again.
+        A damaged file is named in a warning, and its result is computed again. ``results.json`` keeps the results of
+        other data sets, methods, numbers of bits and seeds, and :func:`read_results` returns them, too.
     fresh : bool, default=False
-        Discard stored results of the same settings.
+        Compute all results again, and list no others in ``results.json``.
     keep_models : bool, default=False
         Save each fitted hasher in the folder ``models`` of `folder` by :func:`skhash.persistence.save`; `model` of
         its result names the file. Stored results without one are computed again.
@@ -139,13 +140,14 @@ def compare(
     if keep_models and folder is None:
         raise ValueError("`keep_models` must be False without a folder. Got True: pass `folder`.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
-    if folder is not None:
+    if folder is not None and fresh:
         _check_own_results(folder)
     chosen = None if metrics is None else as_metrics(metrics)
     options = _Options(store, chosen, per_query, tune, tune_metric, fresh, keep_models, command)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     names = [each.blank.method for each in tasks]
     descriptions = list(dict.fromkeys(each.blank.description for each in tasks))
+    others = [] if folder is None or fresh else _other_results(folder, tasks)
     results: dict[int, Result] = {}
 
     def show(step: Step) -> None:
@@ -158,7 +160,7 @@ def compare(
     for position, result, reused in _run_tasks(tasks, n_jobs, show):
         results[position] = result
         if folder is not None and not (reused and len(results) < len(tasks)):
-            write_list(folder, [results[i] for i in sorted(results)])
+            write_list(folder, _together(others, [results[i] for i in sorted(results)]))
         if report is not None:
             left = estimate_seconds_left(names, results, n_jobs)
             report(Progress(result, len(results), len(tasks), left, reused, position))
@@ -236,6 +238,55 @@ def _check_own_results(folder: str | os.PathLike[str]) -> None:
             f"{folder} must have results of methods of skhash only. Got {', '.join(own)}, which would be lost. Choose "
             "another folder."
         )
+
+
+def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Task]) -> list[Result]:
+    """Results in the ``results.json`` of a folder of other data sets, methods, numbers of bits or seeds than the tasks.
+
+    Those of other data under the name of one of these data sets are left out, with a warning.
+    """
+    planned = {_place(task.blank) for task in tasks}
+    try:
+        others = [result for result in read_list(folder) if _place(result) not in planned]
+    except InvalidFileError:  # it is replaced
+        return []
+    if not others:
+        return []
+    digests = {(task.blank.dataset, task.blank.protocol): task.digest for task in tasks}
+    planned_files = {task.options.store.path("rows", task.settings, "json") for task in tasks}
+    records = read_records(folder, planned_files)
+
+    def is_of_other_data(result: Result) -> bool:
+        record, digest = records.get(key_of(result)), digests.get((result.dataset, result.protocol))
+        return record is not None and digest is not None and record.settings.get("data") != digest
+
+    kept = [result for result in others if not is_of_other_data(result)]
+    if len(kept) < len(others):
+        names = ", ".join(dict.fromkeys(result.dataset for result in others if is_of_other_data(result)))
+        warnings.warn(
+            f"{len(others) - len(kept)} earlier results of {names} in {folder} are no longer listed: the data have "
+            "changed since.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return kept
+
+
+def _place(result: Result) -> tuple[Any, ...]:
+    """What a list has one result of."""
+    return result.dataset, result.protocol, result.method, result.nbits, result.seed
+
+
+def _together(others: Sequence[Result], results: Sequence[Result]) -> list[Result]:
+    """Results by data set, seed and number of bits; those of a data set have the same metrics, None if not measured."""
+    if not others:
+        return list(results)
+    together = []
+    for group in group_by([*others, *results], "dataset", "protocol").values():
+        names = [*group[-1].metrics, *(name for result in group for name in result.metrics)]
+        for result in sorted(group, key=lambda result: (result.seed, result.nbits)):
+            together.append(replace(result, metrics=dict.fromkeys(names) | dict(result.metrics)))
+    return together
 
 
 def _plan(

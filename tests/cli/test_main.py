@@ -15,7 +15,7 @@ import pytest
 from _helpers import without_times
 
 from skhash import LSHHasher, TALRHasher
-from skhash.cli import main
+from skhash.cli import _options, main
 from skhash.comparison import compare
 from skhash.datasets import PROTOCOLS
 from skhash.registry import GROUPS
@@ -93,6 +93,72 @@ def test_an_interrupted_run_says_what_is_kept(monkeypatch, capsys, tmp_path):
     assert main(["compare", *QUICK, "--out", str(tmp_path)]) == 130
     kept = f"skhash: Interrupted. Finished results are in {tmp_path}; the same command continues from there.\n"
     assert capsys.readouterr().err.endswith(kept)
+
+
+def test_an_interrupted_run_prints_what_is_finished(monkeypatch, capsys):
+    fit, seeds = LSHHasher.fit, []
+
+    def interrupt(self, *args, **options):
+        if self.random_state == 1:
+            raise KeyboardInterrupt
+        seeds.append(self.random_state)
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(LSHHasher, "fit", interrupt)
+    assert main(["compare", "--methods", "lsh", "--bits", "8,16", "--seeds", "2", "--baseline", "lsh"]) == 130
+    output = capsys.readouterr()
+    assert [line[:15] for line in output.out.splitlines() if line.startswith("| lsh")] == [
+        "| lsh    | 8   ",
+        "| lsh    | 16  ",
+    ]
+    assert output.err.endswith("skhash: Interrupted.\n")
+
+
+def test_the_table_shows_the_earlier_results_of_a_folder(tmp_path, capsys):
+    words = ["compare", "--bits", "8", "--seeds", "1", "--out", str(tmp_path), "--methods"]
+    assert main([*words, "itq"]) == 0
+    assert main([*words, "lsh"]) == 0
+    table = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert table[-4:] == ["itq", "lsh", "method", "lsh"]  # the table, and that of the differences
+    assert "| itq" in (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert main([*words, "lsh", "--fresh"]) == 0
+    assert "itq" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["-q", "--quiet"])
+def test_quiet_leaves_results_and_errors(option, tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "items.npy", np.random.default_rng(0).standard_normal((50, 8)))
+    items, model, codes = (f"{tmp_path}/{name}" for name in ("items.npy", "model", "codes.npz"))
+    commands = [
+        ["compare", *QUICK, "--out", f"{tmp_path}/report"],
+        ["report", f"{tmp_path}/report"],
+        ["methods"],
+        ["fit", items, "--method", "lsh", "--bits", "8", "--out", model],
+        ["encode", model, items, "--out", codes],
+        ["index", model, codes, "--out", f"{tmp_path}/index"],
+        ["search", f"{tmp_path}/index", items],
+        ["export", codes, "--to", "ubinary", "--out", f"{tmp_path}/x.npy"],
+    ]
+    for command in commands:
+        assert main([*command, option]) == 0
+        output = capsys.readouterr()
+        assert output.err == ""
+        assert output.out
+    assert main(["encode", model, "nothing.npy", "--out", codes, option]) == 2
+    assert capsys.readouterr().err == "skhash: error: There is no file nothing.npy.\n"
+
+    def fail(*args, **options):
+        raise FloatingPointError("no")
+
+    monkeypatch.setattr(LSHHasher, "fit", fail)
+    assert main(["compare", *QUICK, option]) == 1
+    assert capsys.readouterr().err == "skhash: 1 of 1 fits failed, see above\n"
+
+
+def test_every_command_has_an_option_to_be_quiet():
+    actions = _options.parser()._subparsers._group_actions[0].choices
+    assert set(actions) >= {"compare", "fit", "encode", "index", "search", "export", "browse", "report", "methods"}
+    assert all("--quiet" in job._option_string_actions for job in actions.values())
 
 
 def in_a_callback(folder):

@@ -74,9 +74,9 @@ def test_entries_of_results_json_find_their_provenance(folder, tmp_path):
     assert "2 candidates including the default were compared by AP_T" in page
 
 
-def test_the_page_is_that_of_the_last_comparison(folder, tmp_path):
+def test_the_page_is_that_of_a_fresh_comparison(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
-    compare(methods=["lsh"], nbits=[8, 16], n_seeds=1, folder=tmp_path / "copy")
+    compare(methods=["lsh"], nbits=[8, 16], n_seeds=1, folder=tmp_path / "copy", fresh=True)
     page = rewritten(tmp_path / "copy").read_text(encoding="utf-8")
     assert "itq-cca" not in page.partition("How to read this</h2>")[0].partition("<main>")[2]
 
@@ -103,8 +103,11 @@ def test_a_page_of_results_of_other_methods(folder, results, tmp_path):
     before = (written / "report.html").read_bytes()
     assert b"mine" in before
     assert rewritten(written).read_bytes() == before
+    options = {"methods": ["lsh"], "nbits": [8], "n_seeds": 1, "folder": written}
     with pytest.raises(ValueError, match=r"methods of skhash only\. Got mine, which would be lost"):
-        compare(methods=["lsh"], nbits=[8], n_seeds=1, folder=written)
+        compare(**options, fresh=True)
+    compare(**options)
+    assert "mine" in {result.method for result in read_results(written)}
 
 
 @pytest.mark.parametrize("content", ["[", '[1, "mine"]', '[{"method": "lsh"}]'])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from _helpers import without_times
 
-from skhash.comparison import compare, read_results
+from skhash.comparison import compare, markdown_table, read_results
 from skhash.datasets import load_dataset
 from skhash.exceptions import InvalidFileError
 
@@ -94,3 +94,37 @@ def test_metrics_are_read_once_and_a_mean_has_no_values_of_queries():
 
 def mean_of_one(H):
     return 1.0
+
+
+def test_results_of_other_options_stay_in_the_list(own_file, tmp_path):
+    def listed():
+        return [(each.dataset, each.method, each.nbits, each.seed) for each in read_results(tmp_path)]
+
+    compare(**DIGITS, folder=tmp_path)
+    compare(methods=["pca"], nbits=[8, 16], n_seeds=2, folder=tmp_path)
+    both = [("digits", "lsh", 8, 0), ("digits", "pca", 8, 0), ("digits", "pca", 16, 0)]
+    both += [("digits", "pca", 8, 1), ("digits", "pca", 16, 1)]
+    assert listed() == both
+    compare(own_file, **DIGITS, folder=tmp_path)
+    compare(**DIGITS, folder=tmp_path, metrics=["ndcg_at_10"])
+    assert sorted(listed()) == sorted([*both, ("mine", "lsh", 8, 0)])
+    (first,) = [each for each in read_results(tmp_path) if (each.dataset, each.method) == ("digits", "lsh")]
+    last = read_results(tmp_path)[-1]
+    assert first["ap"] is None  # the last comparison did not ask for it
+    assert first["ndcg_at_10"] > 0
+    assert last.dataset == "mine"
+    assert "ndcg_at_10" not in last
+    assert first.per_query["ndcg_at_10"].shape == (359,)
+    table = markdown_table(read_results(tmp_path))
+    assert [table.count(f"| {method} ") for method in ("lsh", "pca")] == [2, 2]
+
+    compare(**DIGITS, folder=tmp_path, fresh=True)
+    assert listed() == [("digits", "lsh", 8, 0)]
+
+
+def test_results_of_data_that_have_changed_are_not_listed_beside_those_of_the_new_data(own_file, tmp_path):
+    compare(own_file, methods=["lsh", "pca"], nbits=[8], n_seeds=1, folder=tmp_path)
+    np.savez(own_file, X=np.random.default_rng(1).standard_normal((600, 8)))
+    with pytest.warns(UserWarning, match="1 earlier results of mine in .* are no longer listed: the data have changed"):
+        compare(own_file, **DIGITS, folder=tmp_path)
+    assert [result.method for result in read_results(tmp_path)] == ["lsh"]
