@@ -27,6 +27,7 @@ from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, o
 from skhash.engine.backbones import build_backbone
 from skhash.engine.data import batch_tensor
 from skhash.engine.networks import check_range, declared_statistics, is_network
+from skhash.hashers.deep._base import check_channels
 from skhash.persistence._checking import qualified_name
 from skhash.persistence._identity import digest
 
@@ -124,7 +125,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, 3, height, width), or torch Dataset
+        X : array-like of shape (n_samples, channels, height, width), or torch Dataset
             Images: bytes, or values in [0, 1].
         y : object, default=None
             Ignored.
@@ -149,7 +150,8 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"Got {self.network!r} instead."
             )
         self.input_shape_ = tuple(_as_images(X).shape[1:])
-        for name in ("_module", "_n_features_out", "_identity", "digest_"):
+        check_channels(self.input_shape_, self.network, isinstance(X, Dataset))
+        for name in ("_network", "_identity", "digest_"):
             self.__dict__.pop(name, None)
         self.digest_ = digest_of(self._module)
         return self
@@ -159,7 +161,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, 3, height, width), or torch Dataset
+        X : array-like of shape (n_samples, channels, height, width), or torch Dataset
             Images: bytes, or values in [0, 1].
 
         Returns
@@ -192,7 +194,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, 3, height, width), or torch Dataset
+        X : array-like of shape (n_samples, channels, height, width), or torch Dataset
             Images: bytes, or values in [0, 1].
         n_views : int, default=8
             Number of versions of each image.
@@ -252,26 +254,31 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return features
 
     @cached_property
-    def _module(self) -> nn.Module:
-        """The network in evaluation mode."""
+    def _network(self) -> tuple[nn.Module, int]:
+        """The network in evaluation mode, and the number of its outputs."""
         with own_settings(), seeded(0, torch.device("cpu")):  # random weights of a name are replaced
-            module = build_backbone(self.network, (3, 1, 1)).eval()
+            module = build_backbone(self.network, self.input_shape_, name="network").eval()
+            width = output_width(module, self.input_shape_, name="network")  # the first call of a lazy module
         if hasattr(self, "digest_") and digest_of(module) != self.digest_:
             raise ValueError(
                 "`network` must have the weights that it had in fit. Got others instead. Install the package of the "
                 "weights in the version of the fit, or fit again."
             )
-        return module
+        return module, width
 
-    @cached_property
+    @property
+    def _module(self) -> nn.Module:
+        return self._network[0]
+
+    @property
     def _n_features_out(self) -> int:
-        return output_width(self._module.cpu(), self.input_shape_)
+        return self._network[1]
 
     @cached_property
     def _identity(self) -> str:
         """Digest of what decides the features of an image: weights, code, and the statistics of the input."""
         try:
-            return digest([self._module, declared_statistics(self._module)], "network")
+            return digest([self._module, declared_statistics(self._module, self.input_shape_[0])], "network")
         except TypeError as error:
             raise TypeError(
                 "`network` must be of classes whose source can be read, to have a `cache`. Got a "
@@ -287,7 +294,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             seed = np.random.SeedSequence([*version, int(indices[0])]).generate_state(1)[0]
             with seeded(int(seed), device):
                 batch = moco_v2(self.input_shape_)(batch)
-        if (declared := declared_statistics(module)) is not None:
+        if (declared := declared_statistics(module, self.input_shape_[0])) is not None:
             check_range(batch)
             mean, std = (torch.tensor(values, device=device)[:, None, None] for values in declared)
             batch = (batch - mean) / std
@@ -306,7 +313,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__().copy()
-        for name in ("_module", "_n_features_out", "_identity"):
+        for name in ("_network", "_identity"):
             state.pop(name, None)
         return state
 
@@ -323,9 +330,9 @@ def digest_of(module: nn.Module) -> str:
 def _as_images(X: Any) -> Any:
     """Images that are read by index; ValueError for other samples."""
     images = DatasetArray(X) if isinstance(X, Dataset) else np.asarray(X)
-    if len(images.shape) != 4 or images.shape[1] != 3:
+    if len(images.shape) != 4:
         raise ValueError(
-            "`X` must have images of shape (n_samples, 3, height, width), or be a torch Dataset of images. "
+            "`X` must have images of shape (n_samples, channels, height, width), or be a torch Dataset of images. "
             f"Got shape {tuple(images.shape)} instead. skhash.datasets.load_images reads a folder."
         )
     return images

@@ -11,10 +11,14 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__
+from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._checks import check_parameters
 
 __all__ = ["code_search"]
 
@@ -46,6 +50,10 @@ def code_search(model: Any, index: HammingNeighbors) -> Any:
     ------
     ImportError
         If mteb is not installed.
+    TypeError
+        If `index` is no index.
+    ValueError
+        If it has no hasher, one that learns from labels and is not frozen, or a parameter that is out of range.
 
     Examples
     --------
@@ -62,6 +70,7 @@ def code_search(model: Any, index: HammingNeighbors) -> Any:
     >>> round(float(results[0].get_score()), 3)  # nDCG of the first ten
     0.815
     """
+    _check_index(index)
     models = library("mteb.models", "mteb", "skhash.mteb.code_search")
     if not hasattr(model, "mteb_model_meta"):
         model = models.SentenceTransformerEncoderWrapper(model)
@@ -70,6 +79,28 @@ def code_search(model: Any, index: HammingNeighbors) -> Any:
     experiment = {**(meta.experiment_kwargs or {}), "skhash": __version__, **_identity(index)}
     search.mteb_model_meta = meta.model_copy(update={"experiment_kwargs": experiment})
     return search
+
+
+def _check_index(index: Any) -> None:
+    """Raise an error for what is no index of embeddings, before mteb embeds the texts."""
+    if not isinstance(index, HammingNeighbors):
+        raise TypeError(
+            f"`index` must be a HammingNeighbors. Got a {type(index).__name__} instead. Pass HammingNeighbors(hasher)."
+        )
+    index._validate_params()
+    check_parameters(index)
+    if index.hasher is None:
+        raise ValueError(
+            "`index` must have a hasher, which makes the codes of embeddings. Got hasher=None instead. Pass "
+            "HammingNeighbors(hasher)."
+        )
+    if isinstance(index.hasher, FrozenEstimator):
+        check_is_fitted(index.hasher)
+    elif find_hasher(index.hasher).__sklearn_tags__().target_tags.required:
+        raise ValueError(
+            f"`index` must have a hasher that learns without labels. Got {find_hasher(index.hasher)!r} instead. Pass a "
+            "fitted one: HammingNeighbors(FrozenEstimator(hasher))."
+        )
 
 
 class _CodeIndex:

@@ -239,7 +239,7 @@ def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
         return _Normalize(step.norm)
     if isinstance(step, PretrainedFeatures):
         network = copy.deepcopy(step._module.cpu())
-        if (declared := declared_statistics(network)) is None:
+        if (declared := declared_statistics(network, step.input_shape_[0])) is None:
             return nn.Sequential(_Cast(torch.float32), network, _Cast(dtype))
         mean, std = (torch.tensor(values)[:, None, None] for values in declared)
         return nn.Sequential(_Cast(torch.float32), _Affine(mean, std, torch.float32), network, _Cast(dtype))

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
@@ -223,7 +224,11 @@ def test_progress(network, images, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "params", "message"),
     [
-        (X[:, 0], {}, r"`X` must have images of shape \(n_samples, 3, height, width\).* Got shape \(30, 16, 16\)"),
+        (
+            X[:, 0],
+            {},
+            r"`X` must have images of shape \(n_samples, channels, height, width\).* Got shape \(30, 16, 16\)",
+        ),
         (X, {"cache": "folder"}, "`cache` must be None for images that are not files. Got 'folder' with a ndarray"),
         (X, {"batch_size": 0}, "batch_size"),
         (X, {"network": "mlp"}, "`network` must be 'efficientnet-lite0', .* or a torch.nn.Module. Got 'mlp' instead"),
@@ -233,6 +238,42 @@ def test_progress(network, images, capsys, monkeypatch):
 def test_errors(network, given, params, message):
     with pytest.raises(ValueError, match=message):
         PretrainedFeatures(**{"network": network} | params).fit_transform(given)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("declares", [True, False])
+def test_networks_of_any_channels(channels, declares, images):
+    network = nn.Sequential(nn.Conv2d(channels, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    module = Network(network, MEAN, STD, 16) if declares else network
+    pictures = load_images(images.folder, size=16, channels=channels)
+    features = PretrainedFeatures(module).fit_transform(pictures)
+    assert features.shape == (30, 4)
+    assert_allclose(PretrainedFeatures(module).fit_transform(np.stack(list(pictures))), features)
+    if declares and channels != 3:  # the mean over the channels, as timm does
+        mean, std = ([np.mean(values)] * channels for values in (MEAN, STD))
+        expected = PretrainedFeatures(Network(network, mean, std, 16)).fit_transform(pictures)
+        assert_allclose(features, expected, atol=1e-6)
+        hasher = TALRHasher(8, backbone=module, n_epochs=1, random_state=0).fit(pictures)
+        assert hasher.encode(pictures).shape == (30, 1)
+
+
+def test_channels_that_the_network_does_not_take_are_an_error_before_any_work(images):
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten())
+    remedy = r"`network` must accept samples of shape \(3, 16, 16\).*load_images\(folder, size=N, channels"
+    with pytest.raises(ValueError, match=remedy):
+        PretrainedFeatures(network).fit(images)
+    with pytest.warns(UserWarning, match=r"axis 1 is taken for 16 channels. If the channels are last"):
+        PretrainedFeatures(nn.Flatten()).fit(X.transpose(0, 2, 3, 1))
+
+
+def test_cross_validation_of_files(network, images, tmp_path):
+    features = PretrainedFeatures(network, cache=tmp_path / "cache")
+    pipeline = make_pipeline(features, ITQHasher(8, random_state=0))
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    scores = cross_val_score(pipeline, images, images.targets, cv=folds)
+    assert Counting.n_images == 30
+    pipeline.set_params(pretrainedfeatures__cache=None)
+    assert_array_equal(cross_val_score(pipeline, np.stack(list(images)), images.targets, cv=folds), scores)
 
 
 def test_other_shapes_and_values_are_refused(network):

@@ -1,8 +1,9 @@
 """Images of a folder as a torch Dataset that reads each file when it is indexed."""
 
+import copy
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,70 +24,153 @@ _TURNS = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
+#: modes of Pillow, by the number of channels
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+class Names(list[str]):
+    """List of names. An array of indices, or a mask, picks an array of names of the shape of the indices."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, list | np.ndarray) or np.ndim(key) == 0:
+            return super().__getitem__(key)
+        indices = as_indices(key, len(self))
+        return np.array([super(Names, self).__getitem__(i) for i in indices.flat], dtype=str).reshape(indices.shape)
+
+
+class TooLargeError(InvalidFileError):
+    """A picture has more pixels than Pillow reads, and is not damaged."""
 
 
 class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
-    """Dataset of the images of a folder as uint8 arrays of shape (3, size, size), each read when it is indexed.
+    """Dataset of the images of a folder as uint8 arrays of shape (channels, size, size), each read when it is indexed.
 
-    Images are upright by their EXIF orientation, white where they are transparent, and cropped to a square.
+    Images are upright by their EXIF orientation, and cropped to a square. With 4 channels the last one is opacity; with
+    fewer, transparent pixels are white. A slice, an array of indices or a mask picks some of the images, unread, as
+    scikit-learn does to split samples.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], names: Sequence[str], size: int, targets: npt.NDArray[Any] | None = None
+        self,
+        folder: str | os.PathLike[str],
+        names: Sequence[str],
+        size: int,
+        targets: npt.NDArray[Any] | None = None,
+        channels: int = 3,
     ) -> None:
         library("PIL.Image", "pillow", "images of a folder")  # raises ImportError with the remedy
-        self.folder, self.names, self.size, self.targets = os.fspath(folder), list(names), size, targets
+        self.folder, self.names, self.size, self.targets = os.fspath(folder), Names(names), size, targets
+        self.channels = channels
         self.skipped: list[str] = []
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Number of images, and the shape of each."""
+        return len(self), self.channels, self.size, self.size
+
+    @property
     def paths(self) -> list[str]:
         """Paths of the images."""
         return [os.path.join(self.folder, name) for name in self.names]
 
-    def part(self, indices: "slice | Sequence[int]") -> "ImageFiles":
+    def part(self, indices: "slice | npt.ArrayLike") -> "ImageFiles":
         """Some of the images."""
-        chosen = range(len(self))[indices] if isinstance(indices, slice) else indices
-        targets = None if self.targets is None else self.targets[list(chosen)]
-        return ImageFiles(self.folder, [self.names[i] for i in chosen], self.size, targets)
+        chosen = np.arange(len(self))[indices] if isinstance(indices, slice) else as_indices(indices, len(self))
+        part = copy.copy(self)
+        part.names, part.skipped = Names(self.names[chosen].tolist()), []
+        part.targets = None if self.targets is None else self.targets[chosen]
+        return part
 
     def resized(self, size: int) -> "ImageFiles":
         """The images at another size."""
-        return ImageFiles(self.folder, self.names, size, self.targets)
+        resized = copy.copy(self)
+        resized.size = size
+        return resized
 
     def file_keys(self) -> list[bytes]:
-        """Keys of 32 bytes, one per image: they change if the file, its place or the size of images changes."""
+        """Keys of 32 bytes, one per image: they change if the file, its place, or size or channels of images change."""
         keys = []
         for path in self.paths:
             state = os.stat(path)
-            text = f"{os.path.realpath(path)}\0{state.st_size}\0{state.st_mtime_ns}\0{self.size}"
+            text = f"{os.path.realpath(path)}\0{state.st_size}\0{state.st_mtime_ns}\0{self.size}\0{self.channels}"
             keys.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest())
         return keys
 
-    def __getitem__(self, index: int) -> npt.NDArray[np.uint8]:
-        """Image as uint8 array of shape (3, size, size)."""
+    def failures(self, indices: Iterable[int] | None = None) -> dict[int, Exception]:
+        """Errors of the images that cannot be read, by their indices."""
+        found: dict[int, Exception] = {}
+        for i in range(len(self)) if indices is None else indices:
+            try:
+                self[i]
+            except (InvalidFileError, OSError) as error:
+                found[i] = error.with_traceback(None)  # which holds an image
+        return found
+
+    def __getitem__(self, index: Any) -> Any:
+        """Image as uint8 array of shape (channels, size, size), or some of the images."""
+        if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:  # of scikit-learn
+            index = index[0]
+        if isinstance(index, slice) or np.ndim(index):
+            return self.part(index)
+        return self._read(Path(self.folder, self.names[index]))
+
+    def _read(self, path: Path) -> npt.NDArray[np.uint8]:
         from PIL import Image
 
-        path = Path(self.folder, self.names[index])
         try:
             with Image.open(path) as image:
                 image.draft(None, (2 * self.size, 2 * self.size))  # a large JPEG is decoded at a fraction of its size
-                return _cropped(_as_rgb(image), self.size)
+                return _cropped(_upright(image, self.channels), self.size)
         except (FileNotFoundError, PermissionError, MemoryError, InvalidFileError):
             raise
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+            reason = (
+                f"is too large: {' '.join(str(error).split()).removesuffix('.')}. Save it with fewer pixels, or raise "
+                "PIL.Image.MAX_IMAGE_PIXELS in Python if you trust it."
+            )
+            raise TooLargeError(path, reason) from error
         except Exception as error:  # each format raises its own errors for a damaged file
             reason = f"must be an image: {' '.join(str(error).split()).removesuffix('.')}. Get the file again."
             raise InvalidFileError(path, reason) from error
 
 
-def _as_rgb(image: Any) -> Any:
-    """RGB image as a viewer shows it: upright, with 8 bits per channel, and white where it is transparent."""
+def as_indices(key: Any, n: int) -> npt.NDArray[np.int64]:
+    """Indices of some of n items, from indices or a mask."""
+    indices = np.asarray(key)
+    if indices.dtype == bool:
+        if indices.shape != (n,):
+            raise IndexError(f"A mask must have shape ({n},). Got {indices.shape} instead.")
+        return np.flatnonzero(indices)
+    return indices.astype(np.int64) if indices.size == 0 else indices
+
+
+def _upright(image: Any, channels: int) -> Any:
+    """Image as a viewer shows it: upright, with 8 bits per channel, gray, RGB or RGBA."""
     from PIL import Image
 
     image.load()
-    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):  # all of 16 bits
+    # ImageOps.exif_transpose would also write the other EXIF entries, and fails if one is damaged
+    turn = _TURNS.get(image.getexif().get(0x0112))
+    if channels == 4 and image.has_transparency_data and not _is_deep(image):
+        converted = image.convert("RGBA")
+    else:
+        converted = _as_rgb(image).convert(_MODES[channels])
+    return converted if turn is None else converted.transpose(Image.Transpose[turn])
+
+
+def _is_deep(image: Any) -> bool:
+    """Whether a gray image has 16 bits per pixel."""
+    return image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
+
+
+def _as_rgb(image: Any) -> Any:
+    """RGB image with 8 bits per channel, white where it is transparent."""
+    from PIL import Image
+
+    if _is_deep(image):
         values = np.asarray(image)
         values = np.where(values == image.info.get("transparency", -1), 65535, values)
         rgb = Image.fromarray(np.rint(values / 257).astype(np.uint8)).convert("RGB")
@@ -99,9 +183,7 @@ def _as_rgb(image: Any) -> Any:
         rgb.paste(rgba, mask=rgba)
     else:
         rgb = image.convert("RGB")
-    # ImageOps.exif_transpose would also write the other EXIF entries, and fails if one is damaged
-    turn = _TURNS.get(image.getexif().get(0x0112))
-    return rgb if turn is None else rgb.transpose(Image.Transpose[turn])
+    return rgb
 
 
 def _cropped(image: Any, size: int) -> npt.NDArray[np.uint8]:
@@ -109,4 +191,4 @@ def _cropped(image: Any, size: int) -> npt.NDArray[np.uint8]:
     left, top = (image.width - shorter) / 2, (image.height - shorter) / 2
     box = (left, top, left + shorter, top + shorter)
     pixels = np.asarray(image.resize((size, size), box=box))
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    return np.ascontiguousarray(np.atleast_3d(pixels).transpose(2, 0, 1))

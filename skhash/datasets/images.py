@@ -25,6 +25,7 @@ def load_images(
     *,
     labels: Any = None,
     size: int = 224,
+    channels: Literal[1, 3, 4] = 3,
     broken: Literal["raise", "skip"] = "raise",
 ) -> "ImageFiles":
     """Pictures as a torch Dataset, each of which is read when it is indexed.
@@ -42,6 +43,8 @@ def load_images(
     size : int, default=224
         Height and width of an image, in pixels. The shorter side of a picture is resized to this,
         and the middle of the longer side is kept.
+    channels : 1, 3 or 4, default=3
+        Channels of an image: gray, RGB, or RGBA, whose last one is opacity.
     broken : "raise" or "skip", default="raise"
         What to do with files that cannot be read. "raise" raises an error when such a file is
         read. "skip" reads all files now, and leaves these out with a warning.
@@ -49,9 +52,10 @@ def load_images(
     Returns
     -------
     ImageFiles
-        A torch Dataset of uint8 arrays of shape (3, size, size), upright, and white where a picture is
-        transparent. ``paths`` are the paths of the pictures, ``names`` their paths in the folder,
-        ``targets`` their labels (None without labels), ``skipped`` the paths of broken files.
+        A torch Dataset of uint8 arrays of shape (channels, size, size), upright, and white where a picture
+        is transparent, unless there are 4 channels. ``paths`` are the paths of the pictures, ``names`` their
+        paths in the folder, ``targets`` their labels (None without labels), ``skipped`` the paths of broken
+        files. An array of indices picks some of the images, and so of ``names``.
 
     Raises
     ------
@@ -85,6 +89,8 @@ def load_images(
     """
     if not is_count(size):
         raise ValueError(f"`size` must be an int >= 1, the pixels of a side. Got {size!r} instead.")
+    if channels not in (1, 3, 4):
+        raise ValueError(f"`channels` must be 1 (gray), 3 (RGB) or 4 (RGBA). Got {channels!r} instead.")
     if broken not in ("raise", "skip"):
         raise ValueError(f"`broken` must be 'raise' or 'skip'. Got {broken!r} instead.")
     from skhash.datasets._image_files import ImageFiles  # imports torch
@@ -96,7 +102,7 @@ def load_images(
                 f"`labels` must have one label for each of the {len(names):,} pictures. Got {len(labels)}."
             )
         targets = np.asarray(labels)
-    images = ImageFiles(folder, names, size, targets)
+    images = ImageFiles(folder, names, size, targets, channels)
     return _without_broken(images) if broken == "skip" else images
 
 
@@ -153,19 +159,27 @@ def _in_table(path: str) -> tuple[list[str], Any]:
 
 def _without_broken(images: "ImageFiles") -> "ImageFiles":
     """Images without those that cannot be read, after a warning that names them."""
-    good = []
-    for i in range(len(images)):
-        try:
-            images[i]
-            good.append(i)
-        except (InvalidFileError, OSError):
-            images.skipped.append(images.paths[i])
-    if not images.skipped:
+    from skhash.datasets._image_files import TooLargeError
+
+    failures = images.failures()
+    if not failures:
         return images
-    if not good:
-        raise InvalidFileError(images.skipped[0], f"and all other {len(images):,} files cannot be read as pictures.")
-    named = ", ".join(images.skipped[:_N_NAMED]) + ", ..." * (len(images.skipped) > _N_NAMED)
-    warnings.warn(f"{len(images.skipped):,} broken pictures are left out: {named}", UserWarning, stacklevel=3)
-    rest = images.part(good)
-    rest.skipped = images.skipped
+    paths = images.paths
+    skipped = [paths[i] for i in failures]
+    if len(failures) == len(images):
+        raise InvalidFileError(skipped[0], f"and all other {len(images):,} files cannot be read as pictures.")
+    large = [paths[i] for i, error in failures.items() if isinstance(error, TooLargeError)]
+    broken = [path for path in skipped if path not in set(large)]
+    for kind, some in (("broken pictures", broken), ("pictures that are too large", large)):
+        if some:
+            remedy = " Raise PIL.Image.MAX_IMAGE_PIXELS to read them." if some is large else ""
+            text = f"{len(some):,} {kind} are left out: {named(some)}{'.' * bool(remedy)}{remedy}"
+            warnings.warn(text, UserWarning, stacklevel=3)
+    rest = images.part(np.setdiff1d(np.arange(len(images)), list(failures)))
+    rest.skipped = skipped
     return rest
+
+
+def named(names: Sequence[str]) -> str:
+    """The first of some names."""
+    return ", ".join(names[:_N_NAMED]) + ", ..." * (len(names) > _N_NAMED)

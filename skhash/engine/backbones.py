@@ -12,16 +12,24 @@ HIDDEN = 512  # width of the two hidden layers of "mlp"
 # channels of the convolutions of "conv"; a 0 halves the image
 CONVOLUTIONS = (32, 0, 64, 64, 0, 128, 128, 0, 256)
 
+#: what to do if a network does not accept images of a shape
+_SHAPES = (
+    " Read images of the size and the channels of the network, as load_images(folder, size={}, channels=...) does, "
+    "or build it for these images."
+)
+
 
 def build_backbone(
     backbone: str | nn.Module | None,
     shape: tuple[int, ...],
     input_dropout: float = 0.0,
     hidden_dropout: float = 0.0,
+    *,
+    name: str = "backbone",
 ) -> nn.Module:
-    """Module before the hash layer; it maps (n, *shape) to (n, width)."""
+    """Module before the hash layer; it maps (n, *shape) to (n, width). Errors name the parameter `name`."""
     if isinstance(backbone, nn.Module):
-        return copy.deepcopy(backbone).cpu().float()
+        return _copied(backbone, name)
     if backbone is None:
         return nn.Identity() if len(shape) == 1 else nn.Flatten()
     if backbone == "conv":
@@ -32,21 +40,62 @@ def build_backbone(
     return nn.Sequential(*flatten, *_mlp(int(torch.Size(shape).numel()), input_dropout, hidden_dropout))
 
 
-def output_width(backbone: nn.Module, shape: tuple[int, ...]) -> int:
-    """Number of outputs of a backbone, from a trial with two samples of zeros."""
+def _copied(module: nn.Module, name: str) -> nn.Module:
+    """Copy of a module on the CPU, in float32; ValueError if it has no weights of numbers, or cannot be copied."""
+    _check_weights(module, name)
+    # what a forward pass has computed, such as the weight of the older weight_norm, has a graph, which is not copied
+    computed = [
+        value
+        for part in module.modules()
+        for value in vars(part).values()
+        if isinstance(value, torch.Tensor) and not value.is_leaf
+    ]
+    try:
+        with torch.no_grad():  # the copy of a scripted module would depend on the original
+            copied: nn.Module = copy.deepcopy(module, {id(value): value.detach() for value in computed}).cpu().float()
+    except Exception as error:  # a class of the user may raise anything here
+        raise ValueError(
+            f"`{name}` must be a module that copy.deepcopy copies, because the original stays as it is. "
+            f"Got a {type(module).__name__}, for which it raised: {error}. Remove the attribute that cannot be copied."
+        ) from error
+    for parameter, original in zip(copied.parameters(), module.parameters(), strict=True):
+        if parameter.requires_grad != original.requires_grad:
+            parameter.requires_grad_(original.requires_grad)
+    return copied
+
+
+def _check_weights(module: nn.Module, name: str) -> None:
+    """Raise ValueError for weights without values (the meta device), and for those that are no tensors of floats."""
+    if any(value.is_meta for value in (*module.parameters(), *module.buffers())):
+        raise ValueError(
+            f"`{name}` must be a module with weights. Got a {type(module).__name__} on the meta device instead. Build "
+            "it on the CPU, or call to_empty(device='cpu') and load_state_dict."
+        )
+    state, is_frozen = module.state_dict().values(), not hasattr(module, "training")  # by torch.jit.freeze
+    if is_frozen or any(not isinstance(value, torch.Tensor) or value.is_quantized for value in state):
+        raise ValueError(
+            f"`{name}` must be a module whose state_dict has its weights as tensors. Got a {type(module).__name__} "
+            "that is quantized, frozen or has another state. Pass the module as it was before that."
+        )
+
+
+def output_width(backbone: nn.Module, shape: tuple[int, ...], *, name: str = "backbone") -> int:
+    """Number of outputs of a backbone, from a trial with two samples of zeros. Errors name the parameter `name`."""
     was_training = backbone.training
     backbone.eval()
     try:
         with torch.no_grad():
             outputs = backbone(torch.zeros(2, *shape))
-    except RuntimeError as error:
+    except Exception as error:  # a network of images of one size may raise anything for another
         samples = f"{shape[0]} features" if len(shape) == 1 else f"shape {tuple(shape)}"
-        raise ValueError(f"`backbone` must accept samples of {samples}. It raised: {error}") from error
+        remedy = _SHAPES.format(getattr(backbone, "input_size", "N")) if len(shape) == 3 else ""
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(".")
+        raise ValueError(f"`{name}` must accept samples of {samples}. It raised {text}.{remedy}") from error
     backbone.train(was_training)
     if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
         given = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
         raise ValueError(
-            "`backbone` must map samples of shape (n, n_features) to a tensor of shape (n, width). "
+            f"`{name}` must map samples of shape (n, n_features) to a tensor of shape (n, width). "
             f"Got {given} for two samples instead."
         )
     return int(outputs.shape[1])

@@ -107,7 +107,7 @@ class Encoder(nn.Module):
             if n_directions
             else build_backbone(backbone, shape, input_dropout, hidden_dropout)
         )
-        self._declared = declared_statistics(self.backbone)
+        self._declared = declared_statistics(self.backbone, shape[0])
         self.scale = nn.Buffer(torch.ones(() if self._declared is None else self.mean.shape))
         self.pretrained = is_pretrained(backbone) if pretrained is None else pretrained
         width = output_width(self.backbone, shape)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -120,11 +121,19 @@ def is_network(name: Any) -> bool:
     return name == LITE0 or (family in ("timm", "torchvision") and bool(network))
 
 
-def declared_statistics(module: nn.Module) -> tuple[Any, Any] | None:
-    """Mean and standard deviation per channel that a backbone declares for its input; None if it declares none."""
-    config = getattr(module, "pretrained_cfg", {})  # of networks of timm
-    mean, std = (getattr(module, f"input_{name}", config.get(name)) for name in ("mean", "std"))
-    return None if mean is None or std is None else (mean, std)
+def declared_statistics(module: nn.Module, n_channels: int) -> tuple[list[float], list[float]] | None:
+    """Mean and standard deviation per channel that a backbone declares for its input; None if it declares none.
+
+    Those of another number of channels are averaged, as timm does with a network that it builds by `in_chans`.
+    """
+    config = getattr(module, "pretrained_cfg", None) or {}  # of networks of timm
+    values = [getattr(module, f"input_{name}", config.get(name)) for name in ("mean", "std")]
+    if any(value is None for value in values):
+        return None
+    mean, std = (np.atleast_1d(np.asarray(value, float)) for value in values)
+    if len(mean) != n_channels:
+        mean, std = np.full(n_channels, mean.mean()), np.full(n_channels, std.mean())
+    return mean.tolist(), std.tolist()
 
 
 def check_range(images: torch.Tensor) -> None:
@@ -140,7 +149,12 @@ def check_range(images: torch.Tensor) -> None:
 def is_trained(module: _BatchNorm) -> bool:
     """Whether a batch norm has statistics of samples, and not the values of a new one."""
     mean, variance = module.running_mean, module.running_var
-    return mean is not None and variance is not None and bool((mean != 0).any() or (variance != 1).any())
+    return (
+        mean is not None
+        and variance is not None
+        and not mean.is_meta
+        and bool((mean != 0).any() or (variance != 1).any())
+    )
 
 
 def is_pretrained(backbone: Any) -> bool:
@@ -148,7 +162,7 @@ def is_pretrained(backbone: Any) -> bool:
     if not isinstance(backbone, nn.Module):
         return is_network(backbone)
     norms = (module for module in backbone.modules() if isinstance(module, _BatchNorm))
-    return declared_statistics(backbone) is not None or any(map(is_trained, norms))
+    return declared_statistics(backbone, 1) is not None or any(map(is_trained, norms))
 
 
 def without_weights(backbone: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from PIL import Image
+from sklearn.model_selection import train_test_split
 
 from skhash import TALRHasher
 from skhash.datasets import load_images
@@ -89,6 +90,58 @@ def test_broken_pictures(folder):
         load_images(expected[:1], broken="skip")
 
 
+def test_gray_pictures_and_opacity(folder):
+    gray, rgb, rgba = (load_images(folder, size=16, channels=channels) for channels in (1, 3, 4))
+    assert (gray.shape, rgba.shape) == ((8, 1, 16, 16), (8, 4, 16, 16))
+    for image, colors, opaque in zip(gray, rgb, rgba, strict=True):
+        assert (image.shape, opaque.shape) == ((1, 16, 16), (4, 16, 16))
+        assert abs(image[0] - np.tensordot([0.299, 0.587, 0.114], colors, 1)).max() < 2
+    assert_array_equal(gray[4][0], rgb[4][0])  # of 16 bits
+    assert (rgba[5][3] == 0).all()  # transparent
+    assert_array_equal(rgba[0], [*rgb[0], np.full((16, 16), 255)])
+    assert load_images(folder / "cats/2.JPEG", size=16).file_keys() != gray[:1].file_keys() != rgba[:1].file_keys()
+
+
+def test_they_are_picked_as_an_array_is(folder):
+    images = load_images(folder, size=16)
+    for key in ([3, 1], np.array([3, 1]), slice(1, 4), images.targets == "cats", (np.array([3, 1]), ...)):
+        part = images[key]
+        rows = key[0] if isinstance(key, tuple) else key
+        assert part.names == np.array(images.names)[rows].tolist()
+        assert part.targets.tolist() == images.targets[rows].tolist()
+        assert part.file_keys() == np.array(images.file_keys(), object)[rows].tolist()
+        assert_array_equal(part[0], images[np.arange(len(images))[rows][0]])
+    assert len(images[[]]) == 0
+    ids = np.array([[1, 0], [7, 1]])  # of the neighbors of two queries
+    assert images.names[ids].tolist() == [[images.names[i] for i in row] for row in ids]
+    assert images.names[:2] == list(images.names)[:2]
+    train, test, y, _ = train_test_split(images, images.targets, random_state=0)
+    assert (train.shape, test.shape) == ((6, 3, 16, 16), (2, 3, 16, 16))
+    assert train.targets.tolist() == y.tolist()
+    with pytest.raises(IndexError, match=r"A mask must have shape \(8,\). Got \(2,\)"):
+        images[np.array([True, False])]
+
+
+@pytest.mark.parametrize("limit", [500, 1000])  # Pillow raises from twice its limit; before, it warns
+def test_a_picture_that_is_too_large_is_not_called_damaged(folder, monkeypatch, limit):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+    too_large = "is too large: .*exceeds limit.*Save it with fewer pixels, or raise PIL.Image.MAX_IMAGE_PIXELS"
+    images = load_images(folder, size=16)
+    with pytest.raises(InvalidFileError, match=too_large) as caught:
+        images[0]
+    assert "damaged" not in str(caught.value)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500)
+    (folder / "cats/3.png").write_text("no picture")
+    with pytest.warns(UserWarning, match="left out") as warned:
+        images = load_images(folder, size=16, broken="skip")
+    broken, large = (str(warning.message) for warning in warned)
+    assert broken.startswith("1 broken pictures are left out: ")
+    assert large.startswith("4 pictures that are too large are left out: ")
+    assert "PIL.Image.MAX_IMAGE_PIXELS" in large
+    assert len(images) == 4
+    assert len(images.skipped) == 5
+
+
 def test_pictures_beside_folders_have_no_labels(folder):
     Image.new("RGB", (20, 20)).save(folder / "0.png")
     images = load_images(folder, size=16)
@@ -120,6 +173,7 @@ def test_a_table_a_list_and_one_picture(folder):
         ("empty", {}, "`source` must have pictures, files that end with .bmp, .*. Got none in"),
         ("dogs", {"labels": [1]}, "`labels` must have one label for each of the 6 pictures. Got 1"),
         ("dogs", {"size": 0}, "`size` must be an int >= 1"),
+        ("dogs", {"channels": 2}, r"`channels` must be 1 \(gray\), 3 \(RGB\) or 4 \(RGBA\). Got 2 instead"),
         ("dogs", {"broken": "ignore"}, "`broken` must be 'raise' or 'skip'. Got 'ignore'"),
         ("table.csv", {}, "must have a column named path. Got file, label"),
     ],

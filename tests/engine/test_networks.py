@@ -1,6 +1,8 @@
 """Pretrained networks by name, what they declare about their input, and how a hasher trains them."""
 
 import copy
+import threading
+import warnings
 from functools import partial
 
 import numpy as np
@@ -8,9 +10,11 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
+from torch.nn.utils import prune
 
 from skhash import CIBHashHasher, HashNetHasher, NSHHasher, TALRHasher
 from skhash.engine import Encoder, Network, Schedule, is_pretrained, load_network
+from skhash.features import PretrainedFeatures
 from skhash.persistence import load, save
 
 X = np.random.default_rng(0).integers(0, 256, (40, 3, 32, 32), dtype=np.uint8)
@@ -253,3 +257,97 @@ def test_an_image_folder_of_torchvision_and_transforms_of_timm(libraries, tmp_pa
     assert hasher.input_shape_ == (3, 48, 48)
     assert_allclose(hasher.weights_["mean"].ravel(), backbone.pretrained_cfg["mean"])
     assert hasher.database_y_.tolist() == images.targets
+
+
+def weight_normed():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch has a newer one
+        return nn.Sequential(nn.utils.weight_norm(nn.Linear(16, 8)), nn.ReLU())
+
+
+def scripted(trained=True):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather export
+        module = torch.jit.script(nn.Sequential(nn.Linear(16, 8), nn.ReLU()))
+        return module if trained else torch.jit.freeze(module.eval())
+
+
+def quantized():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch has moved it
+        return torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(16, 8)), {nn.Linear})
+
+
+def pruned():
+    layer = nn.Linear(16, 8)
+    prune.l1_unstructured(layer, "weight", 0.3)
+    return layer
+
+
+class Remembers(nn.Linear):
+    """A module that keeps its last outputs, as one does to look at them."""
+
+    def forward(self, X):
+        self.last = super().forward(X)
+        return self.last
+
+
+def used():
+    module = Remembers(16, 8)
+    module(torch.ones(2, 16))
+    return module
+
+
+class Locked(nn.Linear):
+    def __init__(self):
+        super().__init__(16, 8)
+        self.lock = threading.Lock()
+
+
+VECTORS = np.random.default_rng(0).normal(size=(60, 16)).astype(np.float32)
+
+
+@pytest.mark.parametrize("make", [weight_normed, scripted, pruned, used])
+def test_modules_that_torch_copies_in_its_own_ways_are_trained(make, tmp_path):
+    module = make()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    hasher = TALRHasher(8, backbone=module, n_epochs=2, random_state=0).fit(VECTORS, np.arange(60) % 3)
+    for name, value in before.items():
+        assert_array_equal(module.state_dict()[name], value)
+    weights = {name.removeprefix("backbone."): value for name, value in hasher.weights_.items()}
+    assert any((weights[name] != value.numpy()).any() for name, value in before.items())
+    save(hasher, tmp_path / "file")
+    assert_array_equal(load(tmp_path / "file", backbone=make()).encode(VECTORS), hasher.encode(VECTORS))
+    images = VECTORS.reshape(60, 1, 4, 4)
+    features = PretrainedFeatures(nn.Sequential(nn.Flatten(), module)).fit_transform(images)
+    with torch.no_grad():
+        assert_allclose(features, module(torch.from_numpy(VECTORS)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Linear(16, 8).to("meta"), "must be a module with weights. Got a .* on the meta device .*to_empty"),
+        (lambda: nn.BatchNorm1d(16).to("meta"), "must be a module with weights. Got a .* on the meta device"),
+        (quantized, "must be a module whose state_dict has its weights as tensors. .*Pass the module as it was before"),
+        (partial(scripted, False), "must be a module whose state_dict has its weights .* frozen"),
+        (Locked, "must be a module that copy.deepcopy copies, .*cannot pickle '_thread.lock'"),
+    ],
+)
+def test_other_modules_are_refused_by_the_name_of_the_parameter(make, message):
+    with pytest.raises(ValueError, match=f"`backbone` {message}"):
+        TALRHasher(8, backbone=make(), n_epochs=1, random_state=0).fit(VECTORS, np.arange(60) % 3)
+    with pytest.raises(ValueError, match=f"`network` {message}"):
+        PretrainedFeatures(make()).fit(VECTORS.reshape(60, 1, 4, 4))
+
+
+def test_a_network_for_another_size_of_images_names_the_way_out(libraries):
+    timm = pytest.importorskip("timm")
+    network = timm.create_model("vit_tiny_patch16_224", pretrained=False, num_classes=0, img_size=64, depth=1)
+    message = r"must accept samples of shape \(3, 32, 32\). It raised .*doesn't match.*load_images\(folder, size="
+    with pytest.raises(ValueError, match=f"`network` {message}"):
+        PretrainedFeatures(network).fit(X)
+    with pytest.raises(ValueError, match=f"`backbone` {message}"):
+        quick(backbone=network).fit(X, y)
+    with pytest.raises(ValueError, match=r"size=64"):
+        PretrainedFeatures(Network(network, MEAN, STD, 64)).fit(X)
