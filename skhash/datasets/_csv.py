@@ -26,7 +26,8 @@ class CsvTable:
     """A CSV file: the names of its columns, and its rows in batches.
 
     Lines may end with CRLF, and quoted cells may have newlines. Empty lines are left out. A cell is missing if it is
-    empty; anything else, such as NA, is text. Each row must have as many cells as there are names.
+    empty; anything else, such as NA, is text. Each row must have as many cells as there are names. A column without a
+    name is called "Unnamed: 0" by its place, as pandas calls it.
     """
 
     def __init__(
@@ -40,11 +41,14 @@ class CsvTable:
         self.path, self.encoding = os.fspath(path), encoding
         self.separator = _check_character("separator", "," if separator is None else separator)
         self.decimal = _check_character("decimal", "." if decimal is None else decimal)
-        if self.separator == self.decimal:
-            raise ValueError(f"`decimal` must differ from `separator`. Got {self.decimal!r} for both: pass both.")
         self._check_start()
+        self.names: list[str] = []  # the first row is not read for them again
         self.names = self._read_names()
-        if repeated := [name for name, n in Counter(self.names).items() if n > 1 and name]:
+        if all(_is_number(name) for name in self.names) and not _ascend(self.names):
+            raise InvalidFileError(
+                self.path, f"must begin with the names of its columns. Got numbers, such as {self.names[0]!r}."
+            )
+        if repeated := [name for name, n in Counter(self.names).items() if n > 1]:
             raise InvalidFileError(self.path, f"must have columns of different names. Got {repeated[0]!r} twice.")
         if len(self.names) == 1 and separator is None:
             for mark, literal in _SEPARATORS.items():
@@ -61,7 +65,7 @@ class CsvTable:
         import pyarrow
 
         last = self.names[-1]  # an open quote there would take in all later rows
-        read = {name: kind for name, kind in ({last: pyarrow.binary()} | dict(types)).items() if name}
+        read = {last: pyarrow.binary()} | dict(types)
         n_rows, end = 0, None
         with self._reader(read) as reader:
             for batch in reader:
@@ -107,8 +111,7 @@ class CsvTable:
     def _read_names(self) -> list[str]:
         """Names of the columns."""
         with self._reader({}) as reader:
-            names: list[str] = reader.schema.names
-        return names
+            return [name or f"Unnamed: {place}" for place, name in enumerate(reader.schema.names)]
 
     @contextmanager
     def _reader(self, types: Mapping[str, Any]) -> Iterator[Any]:
@@ -124,7 +127,13 @@ class CsvTable:
 
         known = {name: kind for name, kind in types.items() if kind is not None}
         options = (
-            arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=self.encoding or "utf8"),
+            arrow_csv.ReadOptions(
+                use_threads=False,
+                block_size=_BLOCK,
+                encoding=self.encoding or "utf8",
+                column_names=self.names or None,
+                skip_rows_after_names=bool(self.names),  # the first row has the names
+            ),
             arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True, invalid_row_handler=keep),
             arrow_csv.ConvertOptions(
                 check_utf8=bool(types),  # the names are read first, whatever the cells are
@@ -201,6 +210,19 @@ def _check_character(name: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in '"\r\n\0':
         raise ValueError(f"`{name}` must be one character, such as ';'. Got {value!r} instead.")
     return value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _ascend(names: list[str]) -> bool:
+    """Whether names are whole numbers in order, as pandas and spreadsheets number columns."""
+    return all(name.isdecimal() for name in names) and names == sorted(set(names), key=int)
 
 
 def _is_utf8(content: bytes) -> bool:

@@ -44,7 +44,16 @@ def test_encodings(path, encoding):
     assert read(path, "é,b".encode(encoding), encoding=encoding) == (["é", "b"], [])
 
 
+def test_columns_without_a_name_are_called_by_their_place(path):
+    assert read(path, b",a,\n1,2,3\n") == (["Unnamed: 0", "a", "Unnamed: 2"], [("1", "2", "3")])
+
+
+def test_numbers_are_names_if_they_ascend(path):
+    assert read(path, b"0,1,2\n3,4,5\n") == (["0", "1", "2"], [("3", "4", "5")])
+
+
 def test_separator_decimal_and_types(path):
+    assert read(path, b'a,b\n"1,5",2\n', {"a": None, "b": None}, decimal=",")[1] == [(1.5, 2)]
     types = {"b": pyarrow.float64(), "a": None}
     assert read(path, b"a;b;c\n1;2,5;x\n", types, separator=";", decimal=",")[1] == [(2.5, 1)]
     assert read(path, b"a\tb\n1\t2,5\n", separator="\t")[1] == [("1", "2,5")]
@@ -63,6 +72,8 @@ def test_separator_decimal_and_types(path):
         ),
         (b"a,b\n1,2\n3\n", {}, "must have 2 cells in each row. Got 1 in line 3: '3'"),
         (b"a;b\n1;2\n", {}, "has one column, 'a;b'. Pass what stands between: separator=\";\""),
+        (b"0.5,1\n2,3\n", {}, "must begin with the names of its columns. Got numbers, such as '0.5'."),
+        (b"0,0,0\n2,3,4\n", {}, "must begin with the names of its columns."),
         (b"a\tb\n1\t2\n", {}, 'has one column, .*separator="'),
         (b"a,b\n1,2\n\n3,\xe9\n", {}, 'is not UTF-8, see line 4. Pass the encoding .* encoding="latin-1"'),
         (b"a,\xe9\n1,2\n", {}, "is not UTF-8, see line 1"),
@@ -95,7 +106,6 @@ def test_numbers_that_are_none(path):
         ({"encoding": "no"}, "`encoding` must be one that Python knows, such as 'latin-1'. Got 'no'"),
         ({"separator": ";;"}, "`separator` must be one character, such as ';'. Got ';;'"),
         ({"decimal": ""}, "`decimal` must be one character"),
-        ({"decimal": ","}, "`decimal` must differ from `separator`. Got ',' for both: pass both."),
     ],
 )
 def test_arguments(path, options, message):
