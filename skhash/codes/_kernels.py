@@ -18,6 +18,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from skhash._compiler import kernel
+
 BLOCK = 1024  # items whose distances stay in the first-level cache
 CODE_BLOCK = 256  # items whose distances or rounded sums are computed together; divides BLOCK
 SUB_BLOCK = 64  # items of these that are skipped together if none of them is near enough
@@ -70,7 +72,7 @@ def byte_tables(zeros, ones):
     return tables
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def _fill_byte_tables(zeros, ones, tables):
     n, nbits = ones.shape
     for q in range(n):
@@ -86,7 +88,7 @@ def _fill_byte_tables(zeros, ones, tables):
                     table[n_values + value] = table[value] + added
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def byte_table_distances(packed_a, packed_b, table, distances):
     """Sum ``table[byte, a ^ b]`` over the bytes of every pair of packed codes, into `distances`."""
     for i in range(len(packed_a)):
@@ -97,7 +99,7 @@ def byte_table_distances(packed_a, packed_b, table, distances):
             distances[i, j] = total
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def table_distances(tables, database, indices, distances):
     """Distances of the items in each row of `indices`, or in its single row, by tables as in `nearest_by_tables`."""
     for q in range(len(tables)):
@@ -228,7 +230,7 @@ def _offer_codes(block, lowest, start, q, k, distances, indices, counts, states)
     states[q, 0], states[q, 1], states[q, 2] = size, bound, n_nearer
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def nearest_codes(queries, database, first, last, k, distances, indices, counts, states, block):
     """Nearest items by Hamming distance among those from `first` to `last`, at least k of them.
 
@@ -389,7 +391,7 @@ def _limit_of(bound, start, step):
     return np.int64(min(max(np.floor((bound - start) / step) + 1, -1.0), 2.0**31))
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def nearest_by_tables(
     tables, planes, starts, steps, database, first, last, k, bounds, distances, indices, states, work
 ):
@@ -421,7 +423,7 @@ def nearest_by_tables(
     _finish(k, bounds, distances, indices, states, work)
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def nearest_by_estimates(
     tables, planes, starts, steps, units, slopes, offsets, constants, database, first, last, k, bounds, *found
 ):
@@ -575,7 +577,7 @@ def _add_block(rounded, database, start, size, sums):
             add_groups(database[start + i, w], table, np.uint64(sums.ctypes.data) + np.uint64(i) * row)
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def scan(
     exact, rounded, middles, units, limits, sums, database, first, last, k, bounds, distances, indices, states, work
 ):
@@ -605,7 +607,7 @@ def scan(
     _finish(k, bounds, distances, indices, states, work)
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def scan_estimates(
     exact, rounded, lanes, units, slopes, offsets, constants, limits, sums, database, first, last, k, bounds, *found
 ):

@@ -3,6 +3,8 @@
 import numba as nb
 import numpy as np
 
+from skhash._compiler import kernel
+
 # SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)
 STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -17,7 +19,7 @@ def _draw(state, words):
         words[w] = z ^ (z >> np.uint64(31))
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
     """Center the samples at `indices`, drop values with probability n_dropped / 256, and multiply the others."""
     n_features = X.shape[1]
@@ -30,7 +32,7 @@ def center_and_drop(X, indices, mean, factor, n_dropped, seed, outputs):
             output[j] = (np.float32(row[j]) - mean[j]) * (factor if draws[j] >= n_dropped else dropped)
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def step_adamw(parameter, gradient, mean, square, rate, decay, beta1, beta2, eps, n_steps):
     """Make a step of AdamW on flat float32 arrays; `n_steps` includes this step."""
     of_parameter, of_mean, of_square = np.float32(1 - rate * decay), np.float32(1 - beta1), np.float32(1 - beta2)

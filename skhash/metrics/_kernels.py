@@ -3,6 +3,7 @@
 import numba as nb
 import numpy as np
 
+from skhash._compiler import kernel
 from skhash.codes._kernels import BLOCK, block_distances, popcount
 
 LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
@@ -31,7 +32,7 @@ def _add_lanes(lanes, counts):
                 counts[d, v] += lanes[lane, v * n_distances + d]
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def hamming_histogram(queries, database, multiplicity, group, table, query_group, counts):
     """Add the number of items at distance d of query q to ``counts[q, d, level]``.
 
@@ -55,7 +56,7 @@ def hamming_histogram(queries, database, multiplicity, group, table, query_group
         _add_lanes(lanes, counts[q])
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do the same as `hamming_histogram` for items sorted by group; ``bounds[g]`` is the first item of group g."""
     n_distances, n_levels = counts.shape[1:]
@@ -72,7 +73,7 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
         _add_lanes(lanes, counts[q])
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do the same as `grouped_histogram` for codes of one word, each read once for TEAM queries.
 
@@ -143,7 +144,7 @@ HALF = 8  # bits of the lower half of a code
 SIDE = 2**HALF  # values of a half
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def short_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do the same as `grouped_histogram` for codes of at most 16 bits; `counts` must be zeros."""
     words, (n_queries, n_distances, n_levels) = database[0], counts.shape
@@ -229,7 +230,7 @@ def _add_bit(counts, i, result):
 # -- weighted distances ------------------------------------------------------------------------------------------------
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def distance_keys(queries, database, table, own, group, levels, query_group, shift, keys):
     """Write ``distance << shift | level`` of each query and item into `keys`, of shape (n_queries, n_items).
 
@@ -248,7 +249,7 @@ def distance_keys(queries, database, table, own, group, levels, query_group, shi
             place += 1
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def count_ties(keys, shift, n_ties):
     """Write the number of distinct distances of each query into `n_ties`; the keys of a query must ascend."""
     for i in range(len(keys)):
@@ -259,7 +260,7 @@ def count_ties(keys, shift, n_ties):
                 n_ties[i] += 1
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def fill_ties(keys, shift, unit, starts, counts, distances):
     """Write the ties of each query from ``starts[i]`` on: ``distance * unit``, and the number of items by level."""
     for i in range(len(keys)):

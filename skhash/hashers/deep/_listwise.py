@@ -23,6 +23,7 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
+from skhash._compiler import kernel
 from skhash.metrics._ties import discount_table
 from skhash.metrics.ndcg import _level_gains
 
@@ -227,7 +228,7 @@ def _sum_ties(values, size, totals, start):
             totals[start + lane] += values[d + lane]
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def average_precision_terms(items, relevant, ends, totals, work):
     """Write AP_T times the number of relevant items to `totals`, and replace the counts by its derivatives.
 
@@ -298,7 +299,7 @@ def average_precision_terms(items, relevant, ends, totals, work):
             p[i] = d_p[i] + by_relevant[i + LANES]
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def discounted_gain_terms(items, gains, ends, totals, work, discounts):
     """Write DCG_T to `totals`, and replace items and gains by its derivatives, as `average_precision_terms` does."""
     ranks, sums, steps, by_rank, d_gain = work[0], work[1], work[2], work[3], work[4]
@@ -326,7 +327,7 @@ def discounted_gain_terms(items, gains, ends, totals, work, discounts):
             gain[i] = d_gain[i]
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def fast_ap_terms(items, relevant, ends, totals, work):
     """Write FastAP times the number of relevant items, and its derivatives, as `average_precision_terms` does."""
     ranks, sums, precision, by_rank, by_relevant = work[0], work[1], work[2], work[3], work[4]
@@ -351,7 +352,7 @@ def fast_ap_terms(items, relevant, ends, totals, work):
             p[i] = by_relevant[i] + precision[i]
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def count_items(products, level, offset, scale, n_bins, places, counts, n, p, ends, n_relevant):
     """Soft counts of the items `n` and relevant items `p` of each query, their first and last ties, and `n_relevant`.
 
@@ -419,7 +420,7 @@ def _has_items(bits, start, relevant):
     return total != 0
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def count_gains(places, parts, level, masses, discounts, n_bins, gains, normalizers):
     """Gains of the ties of each query, and as `normalizers` of shape (n,) its DCG with the items sorted by level."""
     level_totals = np.empty(len(masses), np.int64)
@@ -442,7 +443,7 @@ def count_gains(places, parts, level, masses, discounts, n_bins, gains, normaliz
         normalizers[q] = ideal
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_m, table, slopes):
     """Write the derivatives of the metric of each row by half its products, of shape (n, n), into `slopes`.
 
@@ -470,7 +471,7 @@ def write_slopes(places, level, masses, is_graded, scale, factors, ends, d_n, d_
                     slopes[q, i] = table[places[q, i] - relevant] + masses[level[q, i]] * slopes[q, i]
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def add_transposed(slopes, weights, sums):
     """Write ``weights[:, None] * slopes`` plus its transpose, of shape (n, n), into `sums`, which may be `slopes`."""
     n = len(slopes)

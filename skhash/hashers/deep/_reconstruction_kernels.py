@@ -1,10 +1,11 @@
 """Compiled kernel of codes that reconstruct vectors, imported at first use. It releases the GIL."""
 
-import numba as nb
 import numpy as np
 
+from skhash._compiler import kernel
 
-@nb.njit(nogil=True, cache=True)
+
+@kernel
 def descend_bits(gram, fields, bits, n_sweeps):
     """Minimize ``b @ gram @ b / 2 - b @ h`` over `bits` b of -1 and 1, in place; `fields` are ``h - bits @ gram``."""
     nbits = bits.shape[1]

@@ -1,12 +1,13 @@
 """Compiled kernels of BRE, imported at first use. They release the GIL."""
 
-import numba as nb
 import numpy as np
+
+from skhash._compiler import kernel
 
 MIN_GAP = 1e-9  # relative gap below which two thresholds are one, because rounding may swap them
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def cut_cost(starts, partners, costs, bits):
     """Sum of the costs of the pairs whose bits differ; those of sample i are at ``starts[i]:starts[i + 1]``."""
     total = 0.0
@@ -17,7 +18,7 @@ def cut_cost(starts, partners, costs, bits):
     return total / 2
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def descend_weights(columns, order, starts, partners, costs, weights, activations, bits):
     """Minimize the cost of a bit exactly over one weight after another; return the number of changed weights.
 

@@ -3,6 +3,8 @@
 import numba as nb
 import numpy as np
 
+from skhash._compiler import kernel
+
 SHORT = 128  # lists up to this length are sorted in place, which is faster (benchmarks/structhash_growth.py)
 LANES = 16  # number of lists that are ranked side by side
 
@@ -30,7 +32,7 @@ def _sort_descending(scores, order):
         order[j] = i
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def count_differences(misordered, differences, counts):
     """Write ``sum_j misordered[i, j] * differences[i, r, j]`` of each list i and bit r to `counts`."""
     for i in range(len(differences)):
@@ -41,7 +43,7 @@ def count_differences(misordered, differences, counts):
             counts[i, r] = total
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def stump_gains(rows, columns, weights, ranks, gains):
     """Write the weight of the pairs with one rank <= r and the other > r, of each feature and r, to `gains`."""
     for f in range(len(ranks)):
@@ -56,7 +58,7 @@ def stump_gains(rows, columns, weights, ranks, gains):
             gain[r] += gain[r - 1]
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def most_violated_rankings(differences, weights, sizes, gains, kind, lists, misordered, violations, losses):
     """Write the ranking of each list that maximizes loss - margin, found by dynamic programming.
 
