@@ -262,7 +262,7 @@ def nearest_codes(queries, database, first, last, k, distances, indices, counts,
         states[q, 0] = _keep_codes(distances, indices, q, states[q, 0], states[q, 1], k - states[q, 2])
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def near_codes(codes, first, second, radius, left, right, distances):
     """Pairs of a code of the block that begins at `first` and a later code of the block at `second`, and their number.
 
