@@ -56,18 +56,29 @@ def as_labels(y: Any) -> Any:
 
 def check_complete(y: Any) -> None:
     """Raise ValueError if targets of :func:`as_targets` have missing values: NaN, NaT, None or pandas.NA."""
+    if (missing := np.flatnonzero(missing_targets(y))).size:
+        keep = "pandas.notna(y)" if len(y.shape) == 1 else "pandas.notna(y).all(axis=1)"
+        raise ValueError(
+            "`y` must hold a target for each sample. Got missing values such as NaT, None or NaN for "
+            f"{len(missing)} of {y.shape[0]} samples instead, the first of which is sample {missing[0]}. Leave these "
+            f"samples out: keep = {keep}; X, y = X[keep], y[keep]"
+        )
+
+
+def missing_targets(y: Any) -> npt.NDArray[np.bool_]:
+    """Mask of the samples whose targets of :func:`as_targets` have missing values."""
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(value) for value in values.flat], dtype=bool).reshape(values.shape)
     elif values.dtype.kind in "fmM":
         missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
     else:
-        return
-    if n_missing := missing.any(axis=tuple(range(1, missing.ndim))).sum():
-        raise ValueError(
-            f"`y` must hold a target for each sample. Got missing values such as NaT, None or NaN for {n_missing} of "
-            f"{y.shape[0]} samples instead. Leave these samples out: keep = pandas.notna(y); X, y = X[keep], y[keep]"
-        )
+        return np.zeros(y.shape[0], dtype=bool)
+    if sparse.issparse(y):
+        mask = np.zeros(y.shape[0], dtype=bool)
+        mask[y.tocoo().row[missing]] = True
+        return mask
+    return missing.any(axis=tuple(range(1, missing.ndim)))
 
 
 def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

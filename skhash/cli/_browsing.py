@@ -6,14 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from skhash.cli._options import split
 from skhash.cli._pictures import THUMBNAIL
 from skhash.cli._samples import Items, read_codes
 from skhash.codes._bits import first_bits
 from skhash.comparison.progress import progress
 from skhash.datasets import load_images
+from skhash.datasets._picture_table import read_picture_table
 from skhash.displays import write_image_browser
 from skhash.persistence._writing import check_writable
 
@@ -61,11 +60,14 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
                 f"codes in {path}. Encode the pictures again: skhash encode."
             )
     if options.labels is not None:
-        table = load_images(options.labels, size=THUMBNAIL)
-        by_name = dict(zip(table.names, [] if table.targets is None else table.targets, strict=False))
-        if missing := [name for name in images.names if name not in by_name]:
+        table = read_picture_table(options.labels, find_files=False)
+        if table.targets is None:
+            raise ValueError(f"--labels must be a table with a column label. Got {options.labels} without one.")
+        rows = {name: row for row, name in enumerate(table.names)}
+        if missing := [name for name in images.names if name not in rows]:
             raise ValueError(f"--labels must have labels for all pictures. {options.labels} has none for {missing[0]}.")
-        images.targets = np.array([by_name[name] for name in images.names])
+        images.targets = table.targets[[rows[name] for name in images.names]]
+        images.label_names = table.label_names
     return images
 
 

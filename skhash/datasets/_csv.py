@@ -75,6 +75,17 @@ class CsvTable:
         if end is not None and last in read and self._ends_in_quote(end.column(last)[-1].as_py()):
             raise InvalidFileError(self.path, f"has a quote in line {self.line(n_rows - 1)} that is never closed.")
 
+    def find(self, name: str) -> str | None:
+        """Column of a name, if need be by another case or with spaces around it; None if there is none."""
+        if name in self.names:
+            return name
+        alike = [column for column in self.names if column.strip().casefold() == name.strip().casefold()]
+        if len(alike) > 1:
+            raise InvalidFileError(
+                self.path, f"must have one column named {name}. Got {' and '.join(map(repr, alike))}."
+            )
+        return alike[0] if alike else None
+
     def line(self, row: int) -> int:
         """Line of the file, from 1, in which a row begins; row 0 is the first one below the names."""
         with open(self.path, newline="", encoding=self.encoding or "utf-8", errors="replace") as file:

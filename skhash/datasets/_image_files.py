@@ -12,6 +12,7 @@ import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from skhash._libraries import library
+from skhash.affinity._targets import missing_targets
 from skhash.exceptions import InvalidFileError
 
 #: how images are turned upright, by their EXIF orientation
@@ -62,6 +63,7 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
         self.folder, self.names, self.size, self.targets = os.fspath(folder), Names(names), size, targets
         self.channels = channels
         self.skipped: list[str] = []
+        self.label_names: list[str] | None = None  # of the columns of a 0/1 matrix of labels
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,6 +77,15 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
     def paths(self) -> list[str]:
         """Paths of the images."""
         return [os.path.join(self.folder, name) for name in self.names]
+
+    def complete_targets(self) -> Any:
+        """Targets of all images, for what learns or scores from them; ValueError if one is missing."""
+        if self.targets is not None and (missing := np.flatnonzero(missing_targets(self.targets))).size:
+            raise ValueError(
+                f"All pictures must have labels. Got none for {len(missing):,} of {len(self):,}, the first of which is "
+                f"{self.names[missing[0]]}. Add the labels, or leave these pictures out."
+            )
+        return self.targets
 
     def part(self, indices: "slice | npt.ArrayLike") -> "ImageFiles":
         """Some of the images."""

@@ -1,6 +1,5 @@
 """Pictures of a folder, a table or a list, read when they are needed."""
 
-import csv
 import os
 import warnings
 from collections.abc import Sequence
@@ -10,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skhash._validation import is_count
+from skhash.affinity._targets import as_targets
+from skhash.datasets._labels import check_label_separator
+from skhash.datasets._picture_table import PictureTable, read_picture_table
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ def load_images(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     labels: Any = None,
+    encoding: str | None = None,
+    separator: str | None = None,
+    label_separator: str | None = "auto",
     size: int = 224,
     channels: Literal[1, 3, 4] = 3,
     broken: Literal["raise", "skip"] = "raise",
@@ -36,10 +41,20 @@ def load_images(
         A folder, a CSV file with the columns ``path`` and, if there are labels, ``label``, a picture,
         or a list of pictures. The pictures of a folder are those in all folders inside it, in the
         order of their paths; names that begin with a dot are left out. Paths in a CSV file begin
-        at its folder.
-    labels : array-like of shape (n_images, ...), default=None
-        Labels of the pictures. None takes those of the CSV file, or the names of the folders in
-        the folder, if all pictures are in such folders.
+        at its folder. In the names of its columns, case and spaces around them do not count.
+    labels : array-like of shape (n_images, ...), str or list of str, default=None
+        Labels of the pictures. With a CSV file, a str is the column of the labels, and a list of str are
+        columns of 0 and 1, one for each label; pass the labels themselves as an array. None takes the
+        column ``label`` of the CSV file, or the names of the folders in the folder, if all pictures are
+        in such folders. A blank cell is a missing label, and any other text is a label as it is written.
+    encoding : str, default=None
+        Encoding of the CSV file, such as "latin-1". None is UTF-8.
+    separator : str, default=None
+        Character between the cells of the CSV file. None is a comma.
+    label_separator : str or None, default="auto"
+        What stands between several labels in a cell of the CSV file, such as ";". None takes each cell as
+        one label. "auto" does so, too, but raises an error if parts of a cell at ";" or "|" occur in
+        other rows.
     size : int, default=224
         Height and width of an image, in pixels. The shorter side of a picture is resized to this,
         and the middle of the longer side is kept.
@@ -55,16 +70,19 @@ def load_images(
         A torch Dataset of uint8 arrays of shape (channels, size, size), upright, and white where a picture
         is transparent, unless there are 4 channels. ``paths`` are the paths of the pictures, ``names`` their
         paths in the folder, ``targets`` their labels (None without labels), ``skipped`` the paths of broken
-        files. An array of indices picks some of the images, and so of ``names``.
+        files. An array of indices picks some of the images, and so of ``names``. Several labels of a picture
+        are a row of 0 and 1, for the labels in ``label_names``. A missing label is None in ``targets``, or a
+        row of NaN: what learns or scores from labels refuses it.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file or folder.
+        If there is no such file or folder, or no picture at a path of a list or a CSV file.
     ValueError
-        If there is no picture, a parameter is out of range, or a CSV file has no column ``path``.
+        If there is no picture, or a parameter is out of range.
     InvalidFileError
-        If a picture is damaged, when it is read.
+        If a CSV file has no column ``path``, a row with another number of cells, or a path twice. If a
+        picture is damaged, when it is read.
     ImportError
         If Pillow is not installed.
 
@@ -95,14 +113,20 @@ def load_images(
         raise ValueError(f"`broken` must be 'raise' or 'skip'. Got {broken!r} instead.")
     from skhash.datasets._image_files import ImageFiles  # imports torch
 
-    folder, names, targets = _find(source)
-    if labels is not None:
-        if len(labels) != len(names):
+    check_label_separator(label_separator)
+    options = {"encoding": encoding, "separator": separator, "label_separator": label_separator}
+    if not _is_table(source):
+        _check_no_table(options | {"labels": labels if isinstance(labels, str) else None})
+    columns = labels if _is_table(source) and _are_columns(labels) else None
+    folder, (names, targets, label_names) = _find(source, columns, options)
+    if labels is not None and columns is None:
+        targets, label_names = as_targets(labels, "labels"), None
+        if targets.shape[0] != len(names):
             raise ValueError(
-                f"`labels` must have one label for each of the {len(names):,} pictures. Got {len(labels)}."
+                f"`labels` must have one label for each of the {len(names):,} pictures. Got {targets.shape[0]}."
             )
-        targets = np.asarray(labels)
     images = ImageFiles(folder, names, size, targets, channels)
+    images.label_names = label_names
     return _without_broken(images) if broken == "skip" else images
 
 
@@ -111,23 +135,50 @@ def is_picture(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in ENDINGS
 
 
-def _find(source: Any) -> tuple[str, list[str], Any]:
-    """Folder of the pictures, their names in it, and their labels or None."""
+def _is_table(source: Any) -> bool:
+    """Whether this is a CSV file."""
+    return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".csv" and not os.path.isdir(source)
+
+
+def _check_no_table(options: dict[str, Any]) -> None:
+    """Raise ValueError for parameters of a table if there is none."""
+    for name, value in options.items():
+        if value not in (None, "auto"):
+            raise ValueError(f"`{name}`={value!r} must be used with a CSV file. Got another source.")
+
+
+def _are_columns(labels: Any) -> bool:
+    """Whether these are names of columns."""
+    return isinstance(labels, str) or (
+        isinstance(labels, list | tuple) and len(labels) > 0 and all(isinstance(name, str) for name in labels)
+    )
+
+
+def _find(source: Any, columns: Any, options: dict[str, Any]) -> tuple[str, PictureTable]:
+    """Folder of the pictures, and their names in it with their labels."""
     if not isinstance(source, str | os.PathLike):
-        names = [os.fspath(path) for path in source]
-        folder, targets = "", None
+        folder, found = "", PictureTable(_existing([os.fspath(path) for path in source]))
     elif os.path.isdir(source):
-        folder, names, targets = os.fspath(source), *_in_folder(os.fspath(source))
+        folder, found = os.fspath(source), PictureTable(*_in_folder(os.fspath(source)))
     elif not os.path.exists(source):
         raise FileNotFoundError(f"`source` must be a folder, a CSV file or a picture. There is no {os.fspath(source)}.")
-    elif Path(source).suffix.lower() == ".csv":
-        folder, names, targets = os.path.dirname(source), *_in_table(os.fspath(source))
+    elif _is_table(source):
+        folder, found = os.path.dirname(source), read_picture_table(source, labels=columns, **options)
     else:
-        folder, names, targets = "", [os.fspath(source)], None
-    if not names:
+        folder, found = "", PictureTable([os.fspath(source)])
+    if not found.names:
         endings = ", ".join(sorted(ENDINGS))
         raise ValueError(f"`source` must have pictures, files that end with {endings}. Got none in {source!r}.")
-    return folder, names, targets
+    return folder, found
+
+
+def _existing(paths: list[str]) -> list[str]:
+    """Paths of a list, if there are files at all of them."""
+    if missing := [path for path in paths if not os.path.isfile(path)]:
+        raise FileNotFoundError(
+            f"{len(missing):,} of {len(paths):,} pictures of `source` are missing. The first is {missing[0]}."
+        )
+    return paths
 
 
 def _in_folder(folder: str) -> tuple[list[str], Any]:
@@ -143,18 +194,6 @@ def _in_folder(folder: str) -> tuple[list[str], Any]:
     names.sort()
     has_labels = all(os.path.dirname(name) for name in names)
     return names, np.array([name.split(os.sep)[0] for name in names]) if has_labels else None
-
-
-def _in_table(path: str) -> tuple[list[str], Any]:
-    """Paths and labels of a CSV file."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        columns = rows.fieldnames or []
-        if "path" not in columns:
-            raise InvalidFileError(path, f"must have a column named path. Got {', '.join(columns) or 'no column'}.")
-        lines = list(rows)
-    names = [line["path"] for line in lines]
-    return names, np.array([line["label"] for line in lines]) if "label" in columns else None
 
 
 def _without_broken(images: "ImageFiles") -> "ImageFiles":

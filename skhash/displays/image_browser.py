@@ -7,7 +7,7 @@ import html
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -87,11 +87,11 @@ def write_image_browser(
     ...     Path(folder, "page.html").stat().st_size < 20_000
     True
     """
-    labels = images.targets if labels is None else labels
+    labels, label_names = (images.targets, images.label_names) if labels is None else (labels, None)
     _check(images, codes, labels)
     content = {
         "names": [name.replace(os.sep, "/") for name in images.names],
-        "labels": None if labels is None else _label_lists(np.asarray(labels)),
+        "labels": None if labels is None else _label_lists(np.asarray(labels), label_names),
         "images": [address_of_file(file, path) for file in images.paths] if link else _thumbnails(images, watch),
         "methods": [
             {"name": name, "nbits": nbits, "codes": base64.b64encode(np.asarray(packed).tobytes()).decode()}
@@ -118,11 +118,12 @@ def _check(images: ImageFiles, codes: Mapping[str, tuple[Any, int]], labels: Any
         raise ValueError(f"`labels` must have one label for each of the {len(images):,} pictures. Got {len(labels):,}.")
 
 
-def _label_lists(labels: Any) -> list[list[str]]:
+def _label_lists(labels: Any, names: Sequence[str] | None) -> list[list[str]]:
     """Labels of each picture as text; none if they are unknown."""
     if labels.ndim == 1:
         return [[] if label in ("", None) or label != label else [str(label)] for label in labels.tolist()]
-    return [[str(column) for column in np.flatnonzero(row)] for row in labels]
+    names = list(map(str, range(labels.shape[1]))) if names is None else names
+    return [[names[column] for column in np.flatnonzero(np.nan_to_num(row))] for row in labels]
 
 
 def _thumbnails(images: ImageFiles, watch: Callable[[int], object] | None) -> list[str]:

@@ -72,7 +72,8 @@ class DatasetArray:
             If the dataset has no targets.
         """
         if getattr(self.dataset, "targets", None) is not None:
-            return self.dataset.targets
+            complete = getattr(self.dataset, "complete_targets", None)  # of pictures, whose error has their names
+            return self.dataset.targets if complete is None else complete()
         if not len(self):
             return np.empty(0)  # callers that need samples raise an error
         if not (isinstance(self.dataset[0], tuple | list) and len(self.dataset[0]) > 1):

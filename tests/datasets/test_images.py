@@ -152,7 +152,7 @@ def test_pictures_beside_folders_have_no_labels(folder):
 
 def test_a_table_a_list_and_one_picture(folder):
     table = folder / "table.csv"
-    table.write_text("path,label,more\ndogs/7.jpg,dog,\ncats/2.JPEG,cat,\n")
+    table.write_text("path,label\ndogs/7.jpg,dog\ncats/2.JPEG,cat\n")
     images = load_images(table, size=16)
     assert (images.names, images.targets.tolist()) == (["dogs/7.jpg", "cats/2.JPEG"], ["dog", "cat"])
     whole = load_images(folder, size=16)

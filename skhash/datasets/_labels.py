@@ -1,0 +1,91 @@
+"""Labels from the cells of a table: one class per row, or a 0/1 matrix of several labels."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.datasets._csv import CsvTable
+from skhash.exceptions import InvalidFileError
+
+_SEPARATORS = (";", "|")  # between several labels of a cell
+_FLAGS = {"0": 0.0, "0.0": 0.0, "false": 0.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
+
+
+def check_label_separator(separator: Any) -> None:
+    """Raise ValueError for what cannot stand between labels."""
+    if separator is not None and not (isinstance(separator, str) and separator):
+        raise ValueError(
+            f"`label_separator` must be what stands between labels, such as ';', or 'auto' or None. "
+            f"Got {separator!r} instead."
+        )
+
+
+def text_labels(
+    cells: Sequence[str | None], separator: str | None, table: CsvTable, rows: Sequence[int]
+) -> tuple[npt.NDArray[Any], list[str] | None]:
+    """Targets of a column of text, and the names of the columns of a matrix.
+
+    Without a separator each text is a class, and None is missing. With one the targets are a uint8 matrix, or if labels
+    are missing a float32 matrix with rows of NaN. The separator "auto" refuses text that looks like several labels.
+    """
+    if separator == "auto":
+        _check_single(cells, table, rows)
+        separator = None
+    if separator is None:
+        is_complete = all(cell is not None for cell in cells)
+        return np.array(cells, dtype=None if is_complete and cells else object), None
+    parts = [None if cell is None else _parts(cell, separator) for cell in cells]
+    names = sorted({name for row in parts for name in row or ()})
+    columns = {name: i for i, name in enumerate(names)}
+    matrix = np.zeros((len(cells), len(names)), np.float32)
+    for row, labels in enumerate(parts):
+        matrix[row, [columns[name] for name in labels or ()]] = 1
+        if not labels:
+            matrix[row] = np.nan
+    return _without_gaps(matrix), names
+
+
+def flag_labels(
+    columns: Mapping[str, Sequence[str | None]], table: CsvTable, rows: Sequence[int]
+) -> tuple[npt.NDArray[Any], list[str]]:
+    """Targets of columns of 0 and 1, each of which is a label, and the names of these columns; NaN is missing."""
+    matrix = np.full((len(rows), len(columns)), np.nan, np.float32)
+    for i, (name, cells) in enumerate(columns.items()):
+        for row, cell in enumerate(cells):
+            if cell is None:
+                continue
+            if (flag := _FLAGS.get(cell.lower())) is None:
+                raise InvalidFileError(
+                    table.path,
+                    f"must have 0 or 1 in the column {name!r}, since several columns are labels. "
+                    f"Got {cell!r} in line {table.line(rows[row])}.",
+                )
+            matrix[row, i] = flag
+    return _without_gaps(matrix), [name.strip() for name in columns]
+
+
+def _check_single(cells: Sequence[str | None], table: CsvTable, rows: Sequence[int]) -> None:
+    """Raise InvalidFileError if parts of a label are labels of other rows, too."""
+    for mark in _SEPARATORS:
+        counts = Counter(part for cell in cells if cell is not None for part in _parts(cell, mark))
+        for row, cell in enumerate(cells):
+            if cell is None or mark not in cell:
+                continue
+            if repeated := [part for part in _parts(cell, mark) if counts[part] > 1]:
+                raise InvalidFileError(
+                    table.path,
+                    f"seems to have several labels in a cell: {cell!r} in line {table.line(rows[row])}, and "
+                    f'{repeated[0]!r} in other rows. Pass label_separator="{mark}" to divide them, or '
+                    "label_separator=None if each cell is one label.",
+                )
+
+
+def _parts(cell: str, separator: str) -> set[str]:
+    return {part.strip() for part in cell.split(separator) if part.strip()}
+
+
+def _without_gaps(matrix: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    return matrix if np.isnan(matrix).any() else matrix.astype(np.uint8)
