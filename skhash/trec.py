@@ -10,12 +10,14 @@ orders. It is inside the range if the run holds all items.
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
+from skhash._ids import as_ids, as_names, first_repeated, is_text, with_mask
 from skhash.affinity import level_indices, resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.persistence._writing import write_atomically
@@ -23,6 +25,8 @@ from skhash.persistence._writing import write_atomically
 __all__ = ["write_qrels", "write_run"]
 
 _MAX_PAIRS = 10_000_000  # levels in memory at a time
+#: absolute distances of places where FAISS finds nothing: of codes, of codes by HNSW, and of vectors
+_OF_NOTHING = (np.inf, 2.0**31 - 1, 2.0**31, float(np.finfo(np.float32).max))
 
 
 def write_run(
@@ -30,6 +34,7 @@ def write_run(
     distances: npt.ArrayLike,
     ids: npt.ArrayLike,
     *,
+    missing: npt.ArrayLike | None = None,
     query_ids: Sequence[object] | None = None,
     item_ids: Sequence[object] | None = None,
     name: str = "skhash",
@@ -42,21 +47,25 @@ def write_run(
         The file, which is replaced.
     distances : array-like of shape (n_queries, k)
         Distances in ascending order.
-    ids : array-like of int of shape (n_queries, k)
-        Items, as :meth:`HammingNeighbors.kneighbors <skhash.neighbors.HammingNeighbors.kneighbors>` returns them. The
-        rank of an item is its place in the line: among equal distances the first item comes first. A negative one is
-        an empty place, as FAISS returns it, and is left out.
-    query_ids : sequence of length n_queries, default=None
-        Identifiers of the queries in the file. None counts them from 0.
-    item_ids : sequence, default=None
-        Identifier of item i in the file. None writes `ids`.
+    ids : array-like of shape (n_queries, k), ints or text
+        Items, as :meth:`HammingNeighbors.kneighbors <skhash.neighbors.HammingNeighbors.kneighbors>` returns them, all
+        different for a query. The rank of an item is its place in the line: among equal distances the first item comes
+        first. Negative numbers are items like others.
+    missing : array-like of bool of shape (n_queries, k), default=None
+        Places where there is no item, which are left out. With None a place is empty where a masked array masks `ids`,
+        or where the id is -1 and the distance is infinite, or one that FAISS gives to empty places, as 2147483647.
+    query_ids : sequence of length n_queries, ints or text, default=None
+        Identifiers of the queries in the file, all different. None counts them from 0.
+    item_ids : sequence of ints or text, default=None
+        Identifier of item i in the file, all different. None writes `ids`.
     name : str, default="skhash"
         Name of the run.
 
     Raises
     ------
     ValueError
-        If the shapes differ, a distance is NaN, or an identifier has a space, which separates the columns.
+        If the shapes differ, or a distance is NaN. If an identifier is neither a whole number nor text, is there twice
+        (trec_eval refuses such a file), or has a space, which separates the columns.
 
     Examples
     --------
@@ -71,27 +80,59 @@ def write_run(
     0 Q0 fox 1 -0.0 skhash
     0 Q0 dog 2 -1.0 skhash
     """
-    distances, ids = np.asarray(distances, dtype=np.float64), np.asarray(ids)
-    if distances.ndim != 2 or distances.shape != ids.shape or ids.dtype.kind not in "iu":
-        raise ValueError(
-            "`distances` and `ids` must have the same shape (n_queries, k), and `ids` must be ints. "
-            f"Got {distances.shape} and {ids.shape} of {ids.dtype} instead."
-        )
-    if np.isnan(distances).any():
+    distances = np.ma.filled(np.ma.asarray(distances, dtype=np.float64), np.nan)
+    rows, items, found = _found(distances, ids, missing)
+    if np.isnan(found).any():
         raise ValueError("`distances` must be numbers. Got NaN.")
     queries = _names(query_ids, len(distances), "query_ids")
-    items = None if item_ids is None else _names(item_ids, len(item_ids), "item_ids")
-    if items is not None and ids.max(initial=-1) >= len(items):
-        raise ValueError(f"`item_ids` must name all items. Got {len(items)} names, and item {ids.max()}.")
+    names = None if item_ids is None else _names(item_ids, None, "item_ids")
+    bounds = list(pairwise(np.searchsorted(rows, np.arange(len(queries) + 1)).tolist()))
+    _check_items(items, bounds, names)
     (name,) = _names([name], 1, "name")
     with write_atomically(path) as file:
-        for query, of_query, found in zip(queries, distances.tolist(), ids.tolist(), strict=True):
-            pairs = [(item, distance) for item, distance in zip(found, of_query, strict=True) if item >= 0]
+        for query, (start, end) in zip(queries, bounds, strict=True):
+            pairs = zip(items[start:end].tolist(), found[start:end].tolist(), strict=True)
             lines = [
-                f"{query} Q0 {items[item] if items else item} {rank} {-distance!r} {name}\n"
+                f"{query} Q0 {names[item] if names else item} {rank} {-distance!r} {name}\n"
                 for rank, (item, distance) in enumerate(pairs, 1)
             ]
             file.write("".join(lines).encode())
+
+
+def _found(
+    distances: npt.NDArray[np.float64], ids: Any, missing: Any
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], npt.NDArray[np.float64]]:
+    """Query, item and distance of each place that is not empty, query by query."""
+    given, is_empty = with_mask(ids, missing)
+    if distances.ndim != 2 or distances.shape != given.shape:
+        raise ValueError(
+            "`distances` and `ids` must have the same shape (n_queries, k). "
+            f"Got {distances.shape} and {given.shape} instead."
+        )
+    rows, columns = np.nonzero(~is_empty)
+    items, found = as_ids(given[rows, columns], "ids"), distances[rows, columns]
+    if missing is None and not is_text(items):
+        kept = (items != -1) | ~np.isin(np.abs(found), _OF_NOTHING)
+        rows, items, found = rows[kept], items[kept], found[kept]
+    return rows, items, found
+
+
+def _check_items(items: npt.NDArray[Any], bounds: list[tuple[int, int]], names: list[str] | None) -> None:
+    """Raise ValueError unless a query has an item once, and the items have names that a run can hold."""
+    for query, (start, end) in enumerate(bounds):
+        of_query = items[start:end].tolist()
+        if len(set(of_query)) < len(of_query):
+            raise ValueError(
+                f"`ids` must have an item once for a query, since trec_eval refuses others. Got "
+                f"{first_repeated(of_query)!r} more than once for query {query}. Keep the first place of each."
+            )
+    if is_text(items):
+        if names is not None:
+            raise ValueError("`item_ids` must be None if `ids` are text, which are written. Got names.")
+        _names(list(set(items.tolist())), None, "ids")
+    elif names is not None and items.size and not (items.min() >= 0 and items.max() < len(names)):
+        item = items.min() if items.min() < 0 else items.max()
+        raise ValueError(f"`item_ids` must name all items. Got {len(names)} names, and item {item}.")
 
 
 def write_qrels(
@@ -119,7 +160,8 @@ def write_qrels(
     Raises
     ------
     ValueError
-        If a level is not a whole number, or an identifier has a space.
+        If a level is not a whole number. If an identifier is neither a whole number nor text, is there twice, or has a
+        space.
 
     Examples
     --------
@@ -155,11 +197,16 @@ def _levels(affinity: Any, query_y: Any, database_y: Any, n: int) -> Iterator[tu
         yield batch, whole[indices]
 
 
-def _names(given: Sequence[object] | None, n: int, parameter: str) -> list[str]:
-    """Identifiers as text without spaces."""
-    names = list(map(str, range(n) if given is None else given))
-    if len(names) != n:
+def _names(given: Any, n: int | None, parameter: str) -> list[str]:
+    """Different identifiers as text without spaces; None for `n` takes any number of them."""
+    names = as_names(range(n or 0) if given is None else given, parameter)
+    if n is not None and len(names) != n:
         raise ValueError(f"`{parameter}` must have {n} identifiers. Got {len(names)} instead.")
-    if wrong := [name for name in names if not name or name.split() != [name]]:
+    if wrong := [name for name in names if name.split() != [name] or "\0" in name]:
         raise ValueError(f"`{parameter}` must have no empty text and no spaces. Got {wrong[0]!r}. Replace them.")
+    if (repeated := first_repeated(names)) is not None:
+        raise ValueError(
+            f"`{parameter}` must differ from each other, since trec_eval refuses others. Got {repeated!r} more than "
+            "once. Of several items with one name, keep the nearest."
+        )
     return names

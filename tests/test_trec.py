@@ -1,7 +1,12 @@
 """TREC runs and qrels: what is written, and that other tools read it and compute an AP inside our tie range."""
 
+import copy
+
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+import torch
 
 from skhash import ITQHasher
 from skhash.cli import main
@@ -84,6 +89,149 @@ def test_ranx_is_inside_the_tie_range(ranked):
 def test_empty_places_of_a_search_are_left_out(tmp_path):
     write_run(tmp_path / "run", [[1, 2, np.inf]], [[4, 0, -1]], query_ids=["q"], name="faiss")
     assert (tmp_path / "run").read_text() == "q Q0 4 1 -1.0 faiss\nq Q0 0 2 -2.0 faiss\n"
+
+
+@pytest.mark.parametrize(
+    ("distances", "ids", "missing", "written"),
+    [
+        ([[1, 2, 3]], [[-7, -1, -(2**63)]], None, ["-7", "-1", str(-(2**63))]),
+        ([[1, 2, 2147483647]], [[-1, 4, -1]], None, ["-1", "4"]),
+        ([[1, np.inf, -np.inf]], [[4, -1, -1]], None, ["4"]),
+        ([[1, 3.4028234663852886e38, -2147483648]], [[4, -1, -1]], None, ["4"]),
+        ([[1, np.inf]], [[4, 5]], None, ["4", "5"]),
+        ([[1, np.inf]], [[4, -1]], [[False, False]], ["4", "-1"]),
+        ([[1, np.nan, 2]], [[4, 9, -1]], [[False, True, False]], ["4", "-1"]),
+        ([[1, np.nan, np.inf]], np.ma.array([[4, 9, -1]], mask=[[0, 1, 0]]), None, ["4"]),
+        ([[1, 2]], np.ma.array([["a", None]], object, mask=[[0, 1]]), None, ["a"]),
+        ([[1, 2]], np.array([[2**64 - 1, 2**63]], np.uint64), None, [str(2**64 - 1), str(2**63)]),
+        ([[1, 2, 3]], np.array([["b", "a", "-1"]], object), None, ["b", "a", "-1"]),
+        ([[1, 2]], [["b", "7"]], None, ["b", "7"]),
+        ([[np.inf]], [[-1]], None, []),
+        (np.empty((1, 0)), np.empty((1, 0)), None, []),
+    ],
+)
+def test_which_places_are_empty(distances, ids, missing, written, tmp_path):
+    write_run(tmp_path / "run", distances, ids, missing=missing)
+    assert [fields[2] for fields in read(tmp_path / "run").get("0", [])] == written
+
+
+def test_empty_places_of_faiss(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    bits, X = np.zeros((2, 8), np.uint8), np.zeros((2, 4), np.float32)
+    for index, rows in ((faiss.IndexBinaryFlat(64), bits), (faiss.IndexBinaryHNSW(64), bits)):
+        index.add(rows)
+        write_run(tmp_path / "run", *index.search(rows, 5))
+        assert [len(lines) for lines in read(tmp_path / "run").values()] == [2, 2]
+    for index in (faiss.IndexFlatL2(4), faiss.IndexFlatIP(4), faiss.IndexHNSWFlat(4, 8)):
+        index.add(X)
+        scores, ids = index.search(X, 5)
+        write_run(tmp_path / "run", -scores if isinstance(index, faiss.IndexFlatIP) else scores, ids)
+        assert [len(lines) for lines in read(tmp_path / "run").values()] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "ü", "名前"],
+        (7, -1, 2**70),
+        [np.str_("a"), np.uint64(2**64 - 1), 3],  # one file holds both
+        np.array(["a", "b", "c"]),
+        np.array([7, 8, 9], np.uint8),
+        pd.Series(["a", "b", "c"], dtype="string"),
+        pd.Index(["a", "b", "c"]),
+        pa.chunked_array([["a", "b"], ["c"]]),
+        range(4, 7),
+    ],
+    ids=lambda names: type(names).__name__,
+)
+def test_names_are_text_or_whole_numbers(names, tmp_path):
+    expected = [str(name) for name in (names.to_pylist() if isinstance(names, pa.ChunkedArray) else names)]
+    write_run(tmp_path / "run", [[0], [1], [2]], [[2], [1], [0]], item_ids=names, query_ids=names)
+    write_qrels(tmp_path / "qrels", [0, 1, 2], [2, 1, 0], item_ids=names, query_ids=names)
+    for lines in (read(tmp_path / "run"), read(tmp_path / "qrels")):
+        assert [(query, *(fields[2] for fields in found)) for query, found in lines.items()] == list(
+            zip(expected, expected[::-1], strict=True)
+        )
+
+
+NO_NAMES = {
+    "tensor": (torch.tensor([1, 2]), r"Got a Tensor instead\. Pass numbers"),
+    "tensors": (list(torch.tensor([1, 2])), r"Got a Tensor instead\. Pass numbers"),
+    "bytes": ([b"ten", b"six"], r"Got b'ten' instead\. Decode them"),
+    "one bytes": (b"ab", r"Got b'ab' instead\. Decode them"),
+    "None": (["a", None], r"Got None instead\. Give each one"),
+    "NaN": ([1, float("nan")], r"Got NaN instead\. Give each one"),
+    "NaN of pandas": (pd.Series(["a", None]), r"Got (NaN|None) instead\. Give each one"),
+    "float": ([1.0, 2.0], r"Got 1\.0 instead\. Pass whole numbers"),
+    "bool": ([True, False], r"Got True instead"),
+    "one text": ("ab", r"Got 'ab' instead\. Pass a list"),
+    "set": ({"a", "b"}, r"must be a list of ints or text\. Got a set instead"),
+    "dict": ({"a": 1, "b": 2}, r"must be a list of ints or text\. Got a dict instead"),
+    "iterator": (iter("ab"), r"Got a str_ascii_iterator instead"),
+    "matrix": ([["a"], ["b"]], r"must be a list of ints or text"),
+    "repeated": (["a", "a"], r"must differ from each other, since trec_eval refuses others\. Got 'a' more than once"),
+    "repeated as text": ([1, "1"], r"must differ from each other, .* Got '1' more than once"),
+    "space": (["a b", "c"], r"must have no empty text and no spaces\. Got 'a b'"),
+    "zero": (["a\0b", "a\0c"], r"must have no empty text and no spaces\. Got 'a\\x00b'"),
+}
+
+
+@pytest.mark.parametrize(("names", "message"), NO_NAMES.values(), ids=NO_NAMES)
+@pytest.mark.parametrize("parameter", ["query_ids", "item_ids"])
+def test_other_names_are_refused(parameter, names, message, tmp_path):
+    calls = (
+        lambda names: write_run(tmp_path / "run", [[0], [1]], [[0], [1]], **{parameter: names}),
+        lambda names: write_qrels(tmp_path / "qrels", [0, 1], [0, 1], **{parameter: names}),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=rf"`{parameter}` .*{message}"):
+            call(copy.copy(names))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "options", "message"),
+    [
+        ([[7, 7]], {}, r"`ids` must have an item once for a query, .* Got 7 more than once for query 0"),
+        ([["a", "a"]], {}, r"`ids` must have an item once for a query, .* Got 'a' more than once"),
+        ([["a b", "c"]], {}, r"`ids` must have no empty text and no spaces\. Got 'a b'"),
+        ([["a", "b"]], {"item_ids": ["a", "b"]}, r"`item_ids` must be None if `ids` are text"),
+        ([[0, -1]], {"item_ids": ["a", "b"]}, r"`item_ids` must name all items\. Got 2 names, and item -1\."),
+        ([[0, None]], {}, r"`ids` must be ints or text\. Got None instead"),
+        ([[0, True]], {}, r"`ids` must be ints or text\. Got True instead"),
+        ([[0, 1]], {"missing": [True, False]}, r"`missing` must be None or a mask of bools of the shape of `ids`"),
+        ([[0, 1]], {"missing": [[0, 1]]}, r"`missing` must be None or a mask of bools .* Got int64 of shape \(1, 2\)"),
+    ],
+)
+def test_wrong_items_are_refused(ids, options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        write_run(tmp_path / "run", [[0, 1]], ids, **options)
+    with pytest.raises(ValueError, match=r"`distances` must be numbers\. Got NaN"):
+        write_run(tmp_path / "run", np.ma.array([[0.0, 1.0]], mask=[[0, 1]]), [[0, 1]])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_tools_read_text_and_negative_identifiers(tmp_path):
+    pytrec_eval, ir_measures = pytest.importorskip("pytrec_eval"), pytest.importorskip("ir_measures")
+    rng = np.random.default_rng(0)
+    bits, y = rng.integers(0, 2, (60, 16), dtype=np.uint8), rng.integers(0, 3, 60)
+    values = []
+    for ids in (np.arange(60), np.arange(60) - 30, [f"dökument-{i:02}" for i in range(60)]):
+        index = HammingNeighbors().fit(bits, ids=ids)
+        write_run(tmp_path / "run", *index.kneighbors(bits[:5], 20), query_ids=["a", "b", "c", "d", "e"])
+        write_qrels(tmp_path / "qrels", y[:5], y, query_ids=["a", "b", "c", "d", "e"], item_ids=ids)
+        with open(tmp_path / "run", encoding="utf-8") as run, open(tmp_path / "qrels", encoding="utf-8") as qrels:
+            evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"P_20"})
+            found = evaluator.evaluate(pytrec_eval.parse_run(run))
+        values.append([found[query]["P_20"] for query in "abcde"])
+        run, qrels = (
+            ir_measures.read_trec_run(str(tmp_path / "run")),
+            ir_measures.read_trec_qrels(str(tmp_path / "qrels")),
+        )
+        by_query = {value.query_id: value.value for value in ir_measures.iter_calc([ir_measures.P @ 20], qrels, run)}
+        values.append([by_query[query] for query in "abcde"])
+    expected = [np.mean(y[HammingNeighbors().fit(bits).kneighbors(bits[i : i + 1], 20)[1]] == y[i]) for i in range(5)]
+    np.testing.assert_allclose(values, [expected] * 6)
 
 
 def test_levels_are_those_of_the_affinity(tmp_path):
