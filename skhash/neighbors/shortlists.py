@@ -1,7 +1,7 @@
 """The items that a store returned for queries, put in order by real queries or by vectors."""
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from skhash._compat import n_samples
 from skhash._estimators import check_has_real_queries, find_hasher, real_queries
-from skhash._ids import MAX_ID
-from skhash._validation import VECTOR_METRICS, VectorMetric, as_array, check_not_1d, check_option, numeric
+from skhash._ids import as_ids, is_text, joined_ids, ranks, with_mask
+from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
 from skhash.codes import as_packed
 from skhash.codes._bits import item_words
 from skhash.neighbors._search import real_distances, vector_distances
-from skhash.neighbors.merging import smallest
 
 _NO_ITEM = -1  # as in FAISS
 
@@ -23,12 +22,13 @@ def order_shortlist(
     queries: Any,
     ids: Any,
     *,
+    missing: Any = None,
     codes: Any = None,
     vectors: Any = None,
     hasher: Any = None,
     factors: Any = None,
     metric: VectorMetric | None = None,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
     """Put the items that a store returned for each query in a better order.
 
     A store ranks codes by Hamming distance. Take more items from it than you need, with their codes or their vectors,
@@ -39,9 +39,13 @@ def order_shortlist(
     ----------
     queries : array-like of shape (n_queries, n_features)
         Queries, as the hasher takes them; for `vectors`, of the same space as these.
-    ids : array-like of shape (n_queries, n_candidates), dtype int
+    ids : array-like of shape (n_queries, n_candidates), ints or text
         Identifiers of the items that the store returned for each query, in any order. Lists of different lengths are
-        taken as well, and -1 is no item, as in FAISS.
+        taken as well.
+    missing : array-like of bool of shape (n_queries, n_candidates), default=None
+        Places where there is no item. With None a place is empty where `ids` is a masked array that masks it. In other
+        `ids`, -1 is an empty place, as in FAISS, if a query has it more than once or has nothing else. It is an item
+        if there are smaller ids. If neither or both hold, `missing` must be given.
     codes : array-like of shape (n_queries, n_candidates, ceil(nbits / 8)) or (n_queries, n_candidates, nbits)
         Packed codes of these items, or their bits. In place of an array of its numbers, a code can be ``bytes``, or a
         string of zeros and ones, as SQL returns it.
@@ -60,8 +64,9 @@ def order_shortlist(
         Distances in ascending order, as ``kneighbors`` returns them: minus the score of the real query, with factors
         the estimated distance, or the distance of the vectors. `n_longest` is the largest number of items of a query;
         queries with fewer items have infinity at the end.
-    ids : ndarray of shape (n_queries, n_longest), int64
-        Identifiers in this order, of equal distances the smallest first; -1 where there is no item.
+    ids : ndarray of shape (n_queries, n_longest), int64, or object for text
+        Identifiers in this order, of equal distances the smallest first; -1 where there is no item. Text, and numbers
+        of uint64 that int64 cannot hold, are in a masked array if there are such places.
 
     Raises
     ------
@@ -98,31 +103,73 @@ def order_shortlist(
     else:
         check_option("metric", metric, VECTOR_METRICS)
     check_not_1d(queries, "queries")
-    found = [_checked_ids(row) for row in _rows(ids, "ids", n_samples(queries))]
-    counts = [len(row) for row in found]
-    all_ids = np.concatenate([np.empty(0, np.int64), *found])
-    is_item = all_ids != _NO_ITEM
-    n_items = np.bincount(np.repeat(np.arange(len(found)), counts)[is_item], minlength=len(found))
+    found, kept = _items(ids, missing, n_samples(queries))
+    n_items = np.array([len(row) for row in found], np.int64)
     has_item = np.arange(n_items.max(initial=0)) < n_items[:, None]
     distances = np.full(has_item.shape, np.inf)
-    if not is_item.any():
+    if not n_items.any():
         return distances, np.empty(has_item.shape, np.int64)
     places = np.zeros(has_item.shape, np.int64)  # of each item among those of all queries
-    places[has_item] = np.flatnonzero(is_item)
+    places[has_item] = np.arange(n_items.sum())
     if codes is not None:
-        packed = _packed(_rows(codes, "codes", counts), int(find_hasher(hasher)._n_features_out))
-        of_items = None if factors is None else _joined(_rows(factors, "factors", counts), "factors", 2)
+        packed = _packed(_of_items(codes, "codes", kept), int(find_hasher(hasher)._n_features_out))
+        of_items = None if factors is None else _joined(_of_items(factors, "factors", kept), "factors", 2)
         activations, estimates = real_queries(hasher, queries, of_items)
         by_codes = real_distances(np.asarray(activations), estimates, item_words(packed), places)
         distances[has_item] = by_codes[has_item]
     else:
         points = numeric(queries, "queries")
-        joined = _joined(_rows(vectors, "vectors", counts), "vectors", points.shape[1])
+        joined = _joined(_of_items(vectors, "vectors", kept), "vectors", points.shape[1])
         for query, (chosen, n) in enumerate(zip(places, n_items, strict=True)):
             distances[query, :n] = vector_distances(points[query], joined[chosen[:n]], str(metric))
         if np.isnan(distances).any():
             raise ValueError("`queries` and `vectors` must be finite. Got NaN as a distance. Replace missing values.")
-    return smallest(distances, np.where(has_item, all_ids[places], _NO_ITEM), has_item.shape[1])
+    return _sorted(distances, joined_ids(found, "ids")[places], has_item)
+
+
+def _sorted(
+    distances: npt.NDArray[np.float64], ids: npt.NDArray[Any], has_item: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
+    """Distances and identifiers by distance and identifier; places without an item stay at the end."""
+    order = np.lexsort((ranks(ids), ~has_item, distances), axis=1)
+    distances, ids = (np.take_along_axis(array, order, axis=1) for array in (distances, ids))
+    if has_item.all():
+        return distances, ids
+    is_empty = np.take_along_axis(~has_item, order, axis=1)
+    if ids.dtype == np.int64:
+        return distances, np.where(is_empty, _NO_ITEM, ids)
+    return distances, np.ma.array(ids, mask=is_empty)
+
+
+def _items(ids: Any, missing: Any, n_queries: int) -> tuple[list[npt.NDArray[Any]], list[npt.NDArray[np.bool_]]]:
+    """Identifiers of the items of each query, and which places have an item."""
+    rows = _rows(ids, "ids", n_queries)
+    masks = [None] * n_queries if missing is None else _rows(missing, "missing", [len(row) for row in rows])
+    pairs = [with_mask(row, mask) for row, mask in zip(rows, masks, strict=True)]
+    if any(row.ndim != 1 for row, _ in pairs):
+        raise ValueError("`ids` must be a list of ints or text for each query. Got lists of lists instead.")
+    kept = [~is_empty for _, is_empty in pairs]
+    found = [as_ids(row[~is_empty], "ids") for row, is_empty in pairs]
+    is_masked = missing is not None or any(isinstance(row, np.ma.MaskedArray) for row in rows)
+    if not is_masked and _has_empty_places(found):
+        kept = [row != _NO_ITEM for row in found]
+        found = [row[has_item] for row, has_item in zip(found, kept, strict=True)]
+    return found, kept
+
+
+def _has_empty_places(found: list[npt.NDArray[Any]]) -> bool:
+    """Whether -1 is an empty place; ValueError if it can be an item as well."""
+    numbers = [row for row in found if not is_text(row)]
+    n_minus = [np.count_nonzero(row == _NO_ITEM) for row in numbers]
+    if not any(n_minus):
+        return False
+    are_repeated = any(n > 1 or n == len(row) for n, row in zip(n_minus, numbers, strict=True) if n)
+    if are_repeated == any((row < _NO_ITEM).any() for row in numbers):
+        raise ValueError(
+            "`missing` must be given for ids with -1, which may be an item or an empty place. Got None instead. Pass "
+            "missing=(ids == -1) if it is empty, as in FAISS, or missing=numpy.zeros(ids.shape, bool) if it is an item."
+        )
+    return are_repeated
 
 
 def _check_hasher(hasher: Any, factors: Any) -> None:
@@ -153,15 +200,15 @@ def _rows(values: Any, name: str, counts: int | Sequence[int]) -> list[Any]:
     return rows
 
 
-def _checked_ids(row: Any) -> npt.NDArray[np.int64]:
-    """Identifiers of the items of one query."""
-    checked = as_array(row, "ids")
-    if checked.size and (checked.ndim != 1 or checked.dtype.kind not in "iu" or checked.max() > MAX_ID):
-        raise ValueError(
-            f"`ids` must be ints of at most {MAX_ID}. Got {checked.dtype} instead. For other identifiers, such as "
-            "strings, pass their positions in a list of them."
-        )
-    return checked.reshape(-1).astype(np.int64)
+def _of_items(values: Any, name: str, kept: list[npt.NDArray[np.bool_]]) -> list[Any]:
+    """What there is of the items of each query, without that of empty places."""
+    rows = _rows(values, name, [len(has_item) for has_item in kept])
+    if all(has_item.all() for has_item in kept):
+        return rows
+    return [
+        row[has_item] if isinstance(row, np.ndarray) else list(compress(row, has_item))
+        for row, has_item in zip(rows, kept, strict=True)
+    ]
 
 
 def _joined(rows: list[Any], name: str, width: int | None = None) -> npt.NDArray[Any]:

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher
 from skhash.codes import unpack
 from skhash.neighbors import HammingNeighbors, order_shortlist
+from skhash.trec import write_run
 
 NBITS = 12
 RNG = np.random.default_rng(0)
@@ -93,6 +94,69 @@ def test_no_item_as_in_faiss():
     assert_ordered_as(HammingNeighbors(FrozenEstimator(LSH), rerank="inner").fit(ITEMS), by_vectors)
 
 
+def named(form):
+    """The lists with each position in another form."""
+    return [form(i) for i in LISTS]
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [
+        (lambda i: i - 60, np.int64),
+        (lambda i: i.astype(np.uint64) + np.uint64(2**63), np.uint64),
+        (lambda i: [f"item {j:03}" for j in i], object),
+        (lambda i: np.array([f"item {j:03}" for j in i], object), object),
+        (lambda i: np.array([f"item {j:03}" for j in i], "U"), object),
+    ],
+    ids=["negative", "uint64", "lists of text", "objects", "text"],
+)
+def test_identifiers_of_any_kind(form, dtype):
+    more = {"codes": [CODES[i] for i in LISTS], "hasher": LSH}
+    expected, positions = order_shortlist(QUERIES, LISTS, **more)
+    distances, ids = order_shortlist(QUERIES, named(form), **more)
+    assert_array_equal(distances, expected)
+    assert ids.dtype == dtype
+    is_empty = np.isinf(distances)
+    assert_array_equal(np.asarray(ids[~is_empty]), np.array(form(positions[~is_empty]), dtype))
+    if dtype == np.int64:
+        assert (ids[is_empty] == -1).all()  # those of items are at finite distances
+    else:
+        assert_array_equal(np.ma.getmaskarray(ids), is_empty)
+
+
+def test_a_mask_says_which_places_are_empty():
+    rng = np.random.default_rng(1)
+    ids = np.array([rng.permutation(len(ITEMS))[:30] for _ in QUERIES]) - 1  # item -1 is one of them
+    is_empty = rng.random(ids.shape) < 0.3
+    lists, positions = [row[~empty] + 1 for row, empty in zip(ids, is_empty, strict=True)], ids + 1
+    expected = order_shortlist(QUERIES, lists, codes=[CODES[i] for i in lists], hasher=LSH)
+    vectors = np.where(is_empty[..., None], np.nan, ITEMS[positions])
+    others = np.array([[None if empty else code.tobytes() for code, empty in zip(CODES[row], mask, strict=True)]
+                       for row, mask in zip(positions, is_empty, strict=True)], object)  # fmt: skip
+    for found in (
+        order_shortlist(QUERIES, ids, missing=is_empty, codes=CODES[positions], hasher=LSH),
+        order_shortlist(QUERIES, ids.tolist(), missing=is_empty.tolist(), codes=others, hasher=LSH),
+        order_shortlist(QUERIES, np.ma.array(ids, mask=is_empty), codes=CODES[positions], hasher=LSH),
+    ):
+        assert_array_equal(found[0], expected[0])
+        assert_array_equal(found[1], np.where(np.isinf(expected[0]), -1, expected[1] - 1))
+    by_vectors = order_shortlist(QUERIES, ids, missing=is_empty, vectors=vectors, metric="euclidean")
+    assert np.isfinite(by_vectors[0]).sum() == (~is_empty).sum()
+
+
+def test_what_is_ordered_is_written(tmp_path):
+    for form in (
+        lambda i: i - 60,
+        lambda i: [f"item-{j}" for j in i],
+        lambda i: i.astype(np.uint64) + np.uint64(2**63),
+    ):
+        found = order_shortlist(QUERIES, named(form), codes=[CODES[i] for i in LISTS], hasher=LSH)
+        write_run(tmp_path / "run", *found)
+        lines = [line.split() for line in (tmp_path / "run").read_text().splitlines()]
+        written = [[fields[2] for fields in lines if fields[0] == str(query)] for query in range(len(QUERIES))]
+        assert [sorted(row) for row in written] == [sorted(map(str, row)) for row in named(form)]
+
+
 @pytest.mark.parametrize("ids", [[[], []], [[-1], []], np.empty((2, 0)), np.full((2, 3), -1)])
 def test_no_items_at_all(ids):
     distances, ordered = order_shortlist(QUERIES[:2], ids, codes=[CODES[: len(i)] for i in ids], hasher=LSH)
@@ -133,8 +197,15 @@ TEXTS = [["0" * 12, "0" * 12], ["0" * 12, "0" * 11]]
         (PAIR, {"vectors": ITEMS[PAIR] * np.nan, "metric": "inner"}, r"`queries` and `vectors` must be finite\."),
         ([3, 4], GOOD, r"`ids` must have a list of items for each of the 2 queries\. .* pass \[ids\]\."),
         (PAIR[:1], GOOD, r"`ids` must have a list of items for each of the 2 queries\. Got 1 rows instead\."),
-        ([["a", "b"], ["c", "d"]], GOOD, r"`ids` must be ints of at most .* Got <U1 instead\. For other identifiers"),
-        (np.array([[2**63] * 2] * 2, np.uint64), GOOD, r"`ids` must be ints of at most 9223372036854775807\."),
+        ([["a", "b"], ["c", 4]], GOOD, r"`ids` must be all ints or all text\. Got both\. Pass text"),
+        ([["a", "b"], [3, 4]], GOOD, r"`ids` must be all ints or all text\. Got both\. Pass text"),
+        ([["a", "b"], ["c", None]], GOOD, r"`ids` must be ints or text\. Got None instead\. Give each one"),
+        ([[3.0, 4.0], [5.0, 6.0]], GOOD, r"`ids` must be ints or text\. Got 3.0 instead\. Pass whole numbers"),
+        ([[[3], [4]], [[5], [6]]], GOOD, r"`ids` must be a list of ints or text for each query"),
+        ([[3, -1], [5, 6]], GOOD, r"`missing` must be given for ids with -1, which may be an item or an empty place"),
+        ([[-1, -1], [5, -6]], GOOD, r"`missing` must be given for ids with -1, which may be an item or an empty place"),
+        (PAIR, GOOD | {"missing": [[0, 1], [0, 0]]}, r"`missing` must be None or a mask of bools .* Got int64"),
+        (PAIR, GOOD | {"missing": [[True], [True]]}, r"`missing` must have as many items as `ids` for each query"),
         (
             PAIR,
             GOOD | {"codes": CODES[:2]},
