@@ -121,7 +121,7 @@ REFUSED = {
     "tensors": (list(torch.tensor([1, 2])), r"Got a Tensor instead\. Pass numbers: \[int\(i\) for i in ids\]\."),
     "UUIDs": ([UUID(int=1), UUID(int=2)], r"Got a UUID instead\. Pass text: \[str\(i\) for i in ids\]\."),
     "both": (["a", 1], r"must be all ints or all text\. Got both\. Pass text: \[str\(i\) for i in ids\]\."),
-    "one text": ("ab", r"must be ints or text of shape \(2,\)\. Got shape \(\) instead"),
+    "one text": ("ab", r"must be ints of shape \(2,\), or text\. Got shape \(\) instead"),
     "set": ({"a", "b"}, r"Got a set instead\. Pass a list"),
     "dict": ({"a": 0, "b": 1}, r"Got a dict instead\. Pass a list"),
     "masked": (np.ma.array([1, 2], mask=[0, 1]), r"must have no missing values\. Got 1 masked ones"),

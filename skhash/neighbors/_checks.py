@@ -49,7 +49,7 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[Any] | None = None) -> npt.
         return start + np.arange(n)
     checked = as_ids(ids, "ids")
     if checked.shape != (n,):
-        raise ValueError(f"`ids` must be ints or text of shape ({n},). Got shape {checked.shape} instead.")
+        raise ValueError(f"`ids` must be ints of shape ({n},), or text. Got shape {checked.shape} instead.")
     if checked.dtype == np.uint64:
         raise ValueError(f"`ids` must be at most {MAX_ID}. Got {checked.max()} instead. Pass text: ids.astype(str).")
     if len(taken) and n and is_text(taken) != is_text(checked):
