@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from string import Template
 from time import localtime, strftime
@@ -50,6 +51,11 @@ class _Items:
     max_distance: float | None = None
     kind: str = "path"  # of the names, in the table
     distance_of: str = "vector"
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """Paths of the pictures."""
+        return [] if self.images is None else self.images.paths
 
 
 @dataclass
@@ -176,7 +182,7 @@ def _of_codes(options: argparse.Namespace) -> _Items:
 
 def _group(items: _Items, members: npt.NDArray[np.int64], keep: str | None) -> _Group:
     """A group, with its first or its largest item as the one to keep."""
-    of_files = [] if items.images is None else [_file_of(items.images.paths[i]) for i in members]
+    of_files = [_file_of(items.paths[i]) for i in members] if items.paths else []
     best = 0
     if of_files and keep != "first":
         sizes = [(file.width * file.height, file.n_bytes) for file in of_files]
@@ -243,6 +249,8 @@ def _write_pairs(path: str, index: HammingNeighbors, items: _Items, groups: Sequ
         near = NearVectors(items.vectors, len(items.codes), items.metric, items.max_distance)
     order = np.concatenate([np.empty(0, np.int64), *(group.members for group in groups)])
     number = np.repeat(np.arange(len(groups)), [len(group.members) for group in groups])
+    names = np.array(items.names, dtype=object)
+    kept = names[[group.kept for group in groups]]
     n_pairs = 0
     with write_atomically(path) as file:
         text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
@@ -250,16 +258,16 @@ def _write_pairs(path: str, index: HammingNeighbors, items: _Items, groups: Sequ
         more = [] if near is None else [f"{items.distance_of}_distance"]
         table.writerow(["group", f"{items.kind}_1", f"{items.kind}_2", "distance", *more, "keep"])
         for left, right, distances in index._near_pairs(items.radius, index.codes_[order]):
-            by_vectors = np.zeros(len(left)) if near is None else near.distances(order[left], order[right])
-            chosen = np.lexsort((right, left))
+            sorting = np.lexsort((right, left))
+            left, right, distances = left[sorting], right[sorting], distances[sorting]
+            columns = [number[left] + 1, names[order[left]], names[order[right]], distances.astype(int)]
             if near is not None:
-                chosen = chosen[by_vectors[chosen] <= near.max_distance]
-            for pair in chosen:
-                i, j, group = order[left[pair]], order[right[pair]], number[left[pair]]
-                values = [] if near is None else [f"{by_vectors[pair]:.6g}"]
-                kept = items.names[groups[group].kept]
-                table.writerow([group + 1, items.names[i], items.names[j], int(distances[pair]), *values, kept])
-            n_pairs += len(chosen)
+                by_vectors = near.distances(order[left], order[right])
+                is_near = by_vectors <= near.max_distance
+                left, columns = left[is_near], [column[is_near] for column in (*columns, by_vectors.round(6))]
+            columns.append(kept[number[left]])
+            table.writerows(zip(*(column.tolist() for column in columns), strict=True))
+            n_pairs += len(columns[0])
         text.detach()
     return n_pairs
 
@@ -304,7 +312,7 @@ def _section(page: str, items: _Items, number: int, group: _Group) -> str:
         picture = f'<img alt="" src="{address_of_pixels(pixels[i])}">'
         cards.append(
             f"<figure{' class=keep' if i == group.kept else ''}>"
-            f'<a href="{address_of_file(items.images.paths[i], page)}">{picture}</a>'
+            f'<a href="{address_of_file(items.paths[i], page)}">{picture}</a>'
             f"<figcaption><small>{html.escape(folder)}</small><strong>{html.escape(name)}</strong>"
             f"<ul>{lines}</ul></figcaption></figure>"
         )
