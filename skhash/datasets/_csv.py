@@ -42,6 +42,8 @@ class CsvTable:
         self.separator = _check_character("separator", "," if separator is None else separator)
         self.decimal = _check_character("decimal", "." if decimal is None else decimal)
         self._check_start()
+        if separator is None:
+            self._check_separator()
         self.names: list[str] = []  # the first row is not read for them again
         self.names = self._read_names()
         if all(_is_number(name) for name in self.names) and not _ascend(self.names):
@@ -50,12 +52,6 @@ class CsvTable:
             )
         if repeated := [name for name, n in Counter(self.names).items() if n > 1]:
             raise InvalidFileError(self.path, f"must have columns of different names. Got {repeated[0]!r} twice.")
-        if len(self.names) == 1 and separator is None:
-            for mark, literal in _SEPARATORS.items():
-                if mark in self.names[0]:
-                    raise InvalidFileError(
-                        self.path, f"has one column, {self.names[0]!r}. Pass what stands between: separator={literal}."
-                    )
 
     def batches(self, types: Mapping[str, Any]) -> Iterator[Any]:
         """Record batches of the named columns, with given Arrow types: a string is text as it is written.
@@ -118,6 +114,19 @@ class CsvTable:
             raise InvalidFileError(
                 self.path, 'has NUL bytes: it is no CSV file, or UTF-16, which encoding="utf-16-le" reads.'
             )
+
+    def _check_separator(self) -> None:
+        """Raise InvalidFileError if the first line has one name, in which another program would find several."""
+        with open(self.path, newline="", encoding=self.encoding or "utf-8-sig", errors="replace") as file:
+            cells: list[str] = []
+            with suppress(csv.Error):  # a cell of more than 128 KB
+                cells = next((cells for cells in csv.reader(file) if cells), cells)
+        if len(cells) == 1:
+            for mark, literal in _SEPARATORS.items():
+                if mark in cells[0]:
+                    raise InvalidFileError(
+                        self.path, f"has one column, {cells[0]!r}. Pass what stands between: separator={literal}."
+                    )
 
     def _read_names(self) -> list[str]:
         """Names of the columns."""

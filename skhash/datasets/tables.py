@@ -1,0 +1,654 @@
+"""Tables of numbers: CSV and Parquet files, and data frames, with columns of features, labels and identifiers."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._validation import as_array, with_nearest
+from skhash.datasets._csv import CsvTable
+from skhash.exceptions import InvalidFileError
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
+
+#: names of columns that hold no features, in lower case; the second ones are identifiers
+_LABELS = frozenset({"y", "label", "labels", "class", "target", "targets"})
+_IDS = frozenset({"id", "ids", "index", "unnamed: 0", "__index_level_0__"})
+_ENDINGS = (".csv", ".tsv", ".parquet")
+_N_NAMED = 5  # columns in a message
+_N_ROWS = 8192  # that are read from a Parquet file at once
+_BUFFER = 1 << 18  # bytes that are read from a column of a Parquet file at once
+_LARGEST = 2**53  # float64 has all whole numbers up to this one
+_NUMBER = r"^\s*([+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?[iI][nN][fF]|[nN][aA][nN])\s*$"
+_WHOLE = r"^\s*[+-]?[0-9]+\s*$"
+_WITH_COMMA = r"^\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*$"
+_PLAIN_INT = r"^(0|-?[1-9][0-9]{0,17})$"  # 007 is text
+_FLAGS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
+
+
+def load_table(
+    source: Any,
+    *,
+    columns: str | Sequence[str] | None = None,
+    labels: str | Sequence[str] | None = None,
+    ids: str | None = None,
+    drop: str | Sequence[str] | None = None,
+    encoding: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+) -> "Bunch":
+    """Features, labels and identifiers of a CSV file, a Parquet file or a data frame.
+
+    The features are all columns that no parameter names. They must be columns of numbers: int, float or bool.
+    A column that is text, has dates, blank cells, NaN, infinity or whole numbers beyond 2**53 is refused, and
+    so is one that is called y, label, class, target, id or index, or that is the first one and has no name.
+    Such a column would leak into the features. Name it in `labels`, `ids` or `drop`; or name the features
+    in `columns`.
+
+    Parameters
+    ----------
+    source : path-like or data frame
+        A ``.csv``, ``.tsv`` or ``.parquet`` file, or a data frame of pandas, polars or pyarrow. A file is read
+        batch by batch into the array that is returned. The index of a frame of pandas is not read.
+    columns : str or list of str, default=None
+        Columns of the features, in the order of the features. All others are left out. For samples of a
+        fitted hasher pass ``hasher.feature_names_in_``. A column of lists or tensors of numbers holds all
+        features: it is named alone, or it is the only such column.
+    labels : str or list of str, default=None
+        Column of the labels, or several columns of 0 and 1, one for each label.
+    ids : str, default=None
+        Column of identifiers: text or whole numbers that differ.
+    drop : str or list of str, default=None
+        Columns to leave out.
+    encoding : str, default=None
+        Encoding of a CSV file, such as "latin-1". None is UTF-8.
+    separator : str, default=None
+        Character between the cells of a CSV file. None is a comma, and a tab in a ``.tsv`` file.
+    decimal : str, default=None
+        Character before the fraction of numbers in a CSV file. None is a point.
+
+    Returns
+    -------
+    Bunch
+        ``data``, an array of shape (n_samples, n_features), float32 if the columns are float32, else float64.
+        ``target``, the labels, as an array of shape (n_samples,), a uint8 matrix of shape
+        (n_samples, n_labels) for several columns, or None. ``ids``, an array of shape (n_samples,) or None.
+        ``feature_names``, a list of str; None for a column of lists. In a CSV file, labels and ids are
+        integers if all cells are, and else text as it is written, such as 007.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If a column is missing, or cannot be a feature, labels or identifiers. The message names all such
+        columns.
+    InvalidFileError
+        If a file cannot be read: it is damaged, in another encoding, or a row has another number of cells.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skhash.datasets import load_table
+    >>> frame = pd.DataFrame(
+    ...     {"id": [7, 8], "height": [1.5, 2.5], "width": [3, 4], "label": ["a", "b"]}
+    ... )
+    >>> table = load_table(frame, labels="label", ids="id")
+    >>> table.data
+    array([[1.5, 3. ],
+           [2.5, 4. ]])
+    >>> table.target.tolist(), table.ids.tolist(), table.feature_names
+    (['a', 'b'], [7, 8], ['height', 'width'])
+    >>> load_table(frame, labels="label")
+    Traceback (most recent call last):
+    ...
+    ValueError: the DataFrame: id would leak into the features. Say what it is: ids="id". If it is a
+    feature, name all features in `columns`.
+    """
+    table = open_table(source, encoding=encoding, separator=separator, decimal=decimal)
+    return read_table(table, choose_columns(table, columns=columns, labels=labels, ids=ids, drop=drop))
+
+
+class Columns(NamedTuple):
+    """Names of the columns of each kind."""
+
+    features: list[str]
+    labels: list[str]
+    ids: str | None
+    are_lists: bool  # whether the only feature column has lists, each of which holds all features
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a file or a frame, with what is needed to read some of them."""
+
+    name: str  # in messages
+    types: dict[str, Any]  # Arrow types of the columns, by name
+    batches: Callable[[Sequence[str], Sequence[str]], Iterator[Any]]  # of columns of numbers, and of others
+    n_rows: int | None = None  # None if it is known at the end
+    csv: CsvTable | None = None
+
+    def place(self, row: int) -> str:
+        """Where a row is, for a message."""
+        return f"row {row}" if self.csv is None else f"line {self.csv.line(row)}"
+
+    def list_columns(self) -> list[str]:
+        """Names of the columns of lists or tensors of numbers."""
+        return [name for name, kind in self.types.items() if _has_numbers(kind)]
+
+
+# --- files and frames
+
+
+def open_table(
+    source: Any, *, encoding: str | None = None, separator: str | None = None, decimal: str | None = None
+) -> Table:
+    """Columns of a file or a frame, whose rows are not read yet."""
+    of_csv = {"encoding": encoding, "separator": separator, "decimal": decimal}
+    is_path = isinstance(source, str | os.PathLike)
+    path = os.path.expanduser(os.fspath(source)) if is_path else ""
+    ending = Path(path).suffix.lower()
+    if ending not in (".csv", ".tsv"):
+        for name, value in of_csv.items():
+            if value is not None:
+                raise ValueError(f"`{name}` must be used with a CSV file. Got {value!r} for another source.")
+    if not is_path:
+        return _open_frame(source)
+    if ending not in _ENDINGS:
+        raise ValueError(f"`source` must be a {' or '.join(_ENDINGS)} file, or a data frame. Got {path} instead.")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no file {path}.")
+    if ending == ".parquet":
+        return _open_parquet(path)
+    if ending == ".tsv" and separator is None:
+        of_csv["separator"] = "\t"
+    return _open_csv(CsvTable(path, **of_csv))
+
+
+def _open_csv(csv: CsvTable) -> Table:
+    """Columns of a CSV file; their types are those of the first 8 MB."""
+    import pyarrow
+
+    first = next(csv.batches(dict.fromkeys(csv.names)), None)
+    if first is None or not len(first):
+        raise InvalidFileError(csv.path, "has no rows below the names of its columns.")
+    types = dict(zip(csv.names, first.schema.types, strict=True))
+
+    def batches(numbers: Sequence[str], others: Sequence[str]) -> Iterator[Any]:
+        kinds = {name: pyarrow.bool_() if types[name] == pyarrow.bool_() else pyarrow.float64() for name in numbers}
+        return csv.batches(kinds | dict.fromkeys(others, pyarrow.string()))
+
+    return Table(csv.path, types, batches, csv=csv)
+
+
+def _open_parquet(path: str) -> Table:
+    import pyarrow
+    from pyarrow import parquet
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        try:
+            with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+                yield file
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
+
+    with opened() as file:
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+
+    def batches(numbers: Sequence[str], others: Sequence[str]) -> Iterator[Any]:
+        with opened() as file:
+            yield from file.iter_batches(_N_ROWS, columns=[*numbers, *others])
+
+    return Table(path, _checked_types(schema, path), batches, n_rows)
+
+
+def _open_frame(frame: Any) -> Table:
+    import pyarrow
+
+    name = f"the {type(frame).__name__}"
+    try:
+        if hasattr(frame, "iloc"):  # of pandas
+            table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        elif hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "chunks"):
+            table = pyarrow.table(frame)
+        elif isinstance(frame, pyarrow.RecordBatch):
+            table = pyarrow.Table.from_batches([frame])
+        else:
+            raise TypeError("`source` must be the path of a file, or a frame of pandas, polars or pyarrow.")
+    except (pyarrow.ArrowException, ValueError) as error:
+        raise ValueError(f"{name} must have columns of one type each. Got: {' '.join(str(error).split())}") from error
+    except TypeError as error:
+        raise TypeError(f"{error} Got a {type(frame).__name__} instead. Hashers take arrays as they are.") from error
+
+    def batches(numbers: Sequence[str], others: Sequence[str]) -> Iterator[Any]:
+        yield from table.select([*numbers, *others]).to_batches(max_chunksize=_N_ROWS)
+
+    return Table(name, _checked_types(table.schema, name), batches, table.num_rows)
+
+
+def _checked_types(schema: Any, name: str) -> dict[str, Any]:
+    """Types of the columns by name."""
+    if repeated := [column for column, n in Counter(schema.names).items() if n > 1]:
+        raise ValueError(f"{name}: columns must have different names. Got {repeated[0]!r} twice.")
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+# --- which columns
+
+
+def choose_columns(
+    table: Table,
+    *,
+    columns: str | Iterable[str] | None = None,
+    labels: str | Iterable[str] | None = None,
+    ids: str | None = None,
+    drop: str | Iterable[str] | None = None,
+) -> Columns:
+    """Columns of features, labels and identifiers; ValueError for missing ones, and for those that would leak."""
+    given = {"columns": columns, "labels": labels, "ids": ids, "drop": drop}
+    found = {option: _find(table, option, names) for option, names in given.items()}
+    owners: dict[str, str] = {}
+    for option, names in found.items():
+        for name in names:
+            if (other := owners.setdefault(name, option)) != option:
+                raise ValueError(f"{table.name}: `{other}` and `{option}` must name different columns. Got {name!r}.")
+    if len(found["ids"]) > 1:
+        raise ValueError(f"{table.name}: `ids` must name one column. Got {_listed(found['ids'])}.")
+    features = [name for name in table.types if name not in owners] if columns is None else found["columns"]
+    lists = [name for name in features if _has_numbers(table.types[name])]
+    if lists:
+        return _choose_list(table, lists, features if columns is not None else [], found)
+    if columns is None:
+        _check_leaks(table, features)
+    if not features:
+        raise ValueError(f"{table.name}: there must be columns of features. Got none beside {_listed(list(owners))}.")
+    return Columns(features, found["labels"], next(iter(found["ids"]), None), False)
+
+
+def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[str, list[str]]) -> Columns:
+    """The column of lists, and labels in y unless others are named: no other column is a feature."""
+    if len(named or lists) > 1:
+        raise ValueError(
+            f"{table.name}: `columns` must name one column, since one of lists holds all features. Got "
+            f"{_listed(named) if named else f'none, and there are {_listed(lists)}'}."
+        )
+    owned = {name for names in found.values() for name in names}
+    is_labeled = not found["labels"] and "y" in table.types and "y" not in {*owned, *lists}
+    labels = ["y"] if is_labeled else found["labels"]
+    return Columns(lists, labels, next(iter(found["ids"]), None), True)
+
+
+def _find(table: Table, option: str, names: Any) -> list[str]:
+    """Columns of the names in an option; case and spaces around them count only if columns differ by them."""
+    names = [] if names is None else [names] if isinstance(names, str) else list(names)
+    found, missing = [], []
+    for name in names:
+        if name in table.types:
+            found.append(name)
+            continue
+        alike = [column for column in table.types if column.strip().casefold() == str(name).strip().casefold()]
+        (found if len(alike) == 1 else missing).append(alike[0] if len(alike) == 1 else str(name))
+    if missing:
+        more = f", and {len(missing) - _N_NAMED:,} more" if len(missing) > _N_NAMED else ""
+        raise ValueError(
+            f"{table.name}: `{option}` must be columns of it, {_listed(list(table.types))}. "
+            f"Got {with_nearest(missing[:_N_NAMED], table.types)}{more} instead."
+        )
+    return list(dict.fromkeys(found))
+
+
+def _check_leaks(table: Table, features: list[str]) -> None:
+    """Raise ValueError for columns that hold labels or identifiers by their names."""
+    first = next(iter(table.types))
+    names = {name: name.strip().casefold() for name in features}
+    if table.csv is not None and "path" in names.values():
+        raise ValueError(
+            f"{table.name}: a CSV file with a column path is a table of pictures, which load_images reads. Name the "
+            "columns of numbers in `columns`."
+        )
+    labels = [name for name, text in names.items() if text in _LABELS]
+    ids = [name for name, text in names.items() if text in _IDS and (name == first or not text.startswith("unnamed"))]
+    if not labels and not ids:
+        return
+    leaks = labels + ids
+    they, them = ("it is", "it is a feature") if len(leaks) == 1 else ("they are", "they are features")
+    remedies = [f"labels={_literal(labels)}"] * bool(labels) + [f"ids={_literal(ids[:1])}"] * bool(ids)
+    if len(leaks) > len(remedies):
+        remedies.append(f"drop={_literal(leaks)}")
+    raise ValueError(
+        f"{table.name}: {_listed(leaks)} would leak into the features. Say what {they}: {', '.join(remedies)}. "
+        f"If {them}, name all features in `columns`."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _N_NAMED:,} more" if len(names) > _N_NAMED else ""
+    return ", ".join(map(str, names[:_N_NAMED])) + more
+
+
+def _cells(n: int, kind: str = "") -> str:
+    return f"{n:,} {kind}cell{'s' * (n > 1)}"
+
+
+def _literal(names: Sequence[str]) -> str:
+    """Names as the value of a parameter in Python."""
+    quoted = [f'"{name}"' for name in names]
+    return quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
+
+
+# --- values
+
+
+def read_table(table: Table, chosen: Columns) -> "Bunch":
+    """Values of the chosen columns."""
+    from sklearn.utils import Bunch
+
+    others = [*chosen.labels, *([] if chosen.ids is None else [chosen.ids])]
+    if chosen.are_lists:
+        data = np.concatenate(list(list_batches(table, chosen.features[0])))
+        kept = list(table.batches([], others)) if others else []
+    else:
+        data, kept = _read_numbers(table, chosen.features, others)
+    cells = {name: _combined([batch.column(name) for batch in kept]) for name in others}
+    target, ids = targets_of(table, chosen, cells), ids_of(table, chosen, cells)
+    return Bunch(data=data, target=target, ids=ids, feature_names=None if chosen.are_lists else chosen.features)
+
+
+def _combined(parts: list[Any]) -> Any:
+    """Chunks of a column as one array."""
+    import pyarrow
+
+    return pyarrow.chunked_array(parts).combine_chunks()
+
+
+def _read_numbers(table: Table, features: list[str], others: list[str]) -> tuple[npt.NDArray[Any], list[Any]]:
+    """Array of the features, filled batch by batch, and the batches of the other columns."""
+    faults = _Faults(table, features)
+    faults.check_types()
+    X = np.empty((table.n_rows or 0, len(features)), _dtype(table, features))
+    kept, n = [], 0
+    try:
+        for batch in table.batches(features, others):
+            end = n + len(batch)
+            if end > len(X):
+                X.resize((end + end // 8, len(features)), refcheck=False)  # no copy is made of many rows
+            _fill(X[n:end], batch, features, faults, n)
+            kept.append(batch.select(others))
+            n = end
+    except InvalidFileError:
+        faults.check_text()  # a cell that is no number is counted
+        raise
+    faults.check()
+    X.resize((n, len(features)), refcheck=False)
+    return X, kept
+
+
+def _dtype(table: Table, features: list[str]) -> type:
+    """The dtype that scikit-learn gives a frame of these columns."""
+    if table.csv is not None:
+        return np.float64
+    kinds = [_numpy_type(table.types[name]) for name in features]
+    return np.float32 if np.result_type(*kinds) == np.float32 else np.float64
+
+
+def _numpy_type(kind: Any) -> Any:
+    from pyarrow import types
+
+    return np.float64 if types.is_decimal(kind) else kind.to_pandas_dtype()
+
+
+def _fill(block: npt.NDArray[Any], batch: Any, features: list[str], faults: "_Faults", start: int) -> None:
+    """Write a batch into rows of an array, and count what cannot be a feature."""
+    import pyarrow
+
+    for place, name in enumerate(features):
+        column = batch.column(name)
+        if not (pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)):
+            column = column.cast(pyarrow.float64())  # bool, decimal or blank
+        values = column.to_numpy(zero_copy_only=False)
+        block[:, place] = values
+        if values.dtype in (np.int64, np.uint64):
+            faults.count("beyond", place, (values > _LARGEST) | (values < -_LARGEST), start)
+    with np.errstate(invalid="ignore"):
+        is_small = bool((np.abs(block) < _LARGEST).all())
+    if not is_small:  # or NaN
+        for place in range(len(features)):
+            values = block[:, place]
+            faults.count("blank", place, np.isnan(values), start)
+            faults.count("infinite", place, np.isinf(values), start)
+            faults.count("large", place, np.abs(values) >= _LARGEST, start)
+
+
+@dataclass
+class _Faults:
+    """What keeps columns from being features: the number of cells by kind and column, and the first row."""
+
+    table: Table
+    features: list[str]
+    found: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def count(self, kind: str, place: int, is_fault: npt.NDArray[np.bool_], start: int) -> None:
+        """Add cells of a batch that begins at the row `start`."""
+        if n := int(is_fault.sum()):
+            before, first = self.found.get((kind, place), (0, start + int(is_fault.argmax())))
+            self.found[kind, place] = before + n, first
+
+    def check_types(self) -> None:
+        """Raise ValueError for columns that are no numbers by their types."""
+        types = {name: self.table.types[name] for name in self.features}
+        if not (wrong := {name: kind for name, kind in types.items() if not _is_number(kind)}):
+            return
+        if self.table.csv is not None:
+            self.check_text()
+        self._refuse([f"{name} ({_described(kind)})" for name, kind in wrong.items()], list(wrong))
+
+    def check_text(self) -> None:
+        """Raise ValueError for columns of a CSV file with cells that are no numbers, after counting these."""
+        import pyarrow
+        from pyarrow import compute
+
+        csv = self.table.csv
+        assert csv is not None  # other tables are checked by their types
+        types = self.table.types
+        texts = {name: "" for name in self.features if types[name] != pyarrow.bool_()}
+        counts, n_rows = Counter[str](), 0
+        for batch in csv.batches(dict.fromkeys(texts, pyarrow.string())):
+            n_rows += len(batch)
+            for name in texts:
+                column = batch.column(name).drop_null()
+                pattern = _NUMBER if csv.decimal == "." else _NUMBER.replace("[.]", f"[{csv.decimal}]")
+                wrong = column.filter(compute.invert(compute.match_substring_regex(column, pattern)))
+                if len(wrong):
+                    counts[name] += len(wrong)
+                    texts[name] = texts[name] or wrong[0].as_py()
+        if not counts:
+            return
+        with_comma = [name for name in counts if compute.match_substring_regex(texts[name], _WITH_COMMA).as_py()]
+        if with_comma and csv.decimal == ".":
+            name = with_comma[0]
+            others = f", as in {len(with_comma)} columns" if len(with_comma) > 1 else ""
+            raise ValueError(
+                f'{self.table.name}: column {name} is text such as {texts[name]!r}{others}. Pass decimal=",".'
+            )
+        self._refuse(
+            [
+                f"{name} ({self._kind_of_text(name)} in {n:,} of {n_rows:,} cells, such as {texts[name]!r})"
+                for name, n in counts.items()
+            ],
+            list(counts),
+        )
+
+    def _kind_of_text(self, name: str) -> str:
+        from pyarrow import types
+
+        return "dates" if types.is_temporal(self.table.types[name]) else "text"
+
+    def check(self) -> None:
+        """Raise ValueError if there are faults."""
+        if self.table.csv is not None:
+            self._count_large_ints(self.table.csv)
+        words = {
+            "blank": "blank or NaN",
+            "infinite": "infinity",
+            "beyond": "whole numbers beyond 2**53, which floats do not keep,",
+        }
+        found = {key: value for key, value in self.found.items() if key[0] in words}
+        if found:
+            self._refuse(
+                [
+                    f"{self.features[place]} ({words[kind]} in {_cells(n)}, see {self.table.place(first)})"
+                    for (kind, place), (n, first) in found.items()
+                ],
+                list(dict.fromkeys(self.features[place] for _, place in found)),
+            )
+
+    def _count_large_ints(self, csv: CsvTable) -> None:
+        """Find whole numbers among the large ones of a CSV file, which were read as floats."""
+        import pyarrow
+        from pyarrow import compute
+
+        places = {self.features[place]: place for kind, place in self.found if kind == "large"}
+        start = 0
+        for batch in csv.batches(dict.fromkeys(places, pyarrow.string())) if places else ():
+            for name, place in places.items():
+                column = batch.column(name)
+                is_whole = compute.match_substring_regex(column, _WHOLE).fill_null(False)
+                is_beyond = np.array(is_whole.to_numpy(zero_copy_only=False))
+                for row in np.flatnonzero(is_beyond):
+                    is_beyond[row] = abs(int(column[row].as_py())) > _LARGEST
+                self.count("beyond", place, is_beyond, start)
+            start += len(batch)
+
+    def _refuse(self, found: list[str], names: list[str]) -> NoReturn:
+        raise ValueError(
+            f"{self.table.name}: features must be columns of numbers without gaps. Got {_listed(found)}. Fill or "
+            f"convert {'it' if len(names) == 1 else 'them'}, name labels in `labels` and identifiers in `ids`, or "
+            f"leave out: {f'drop={_literal(names)}' if len(names) <= _N_NAMED else 'name the others in `columns`'}."
+        )
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether cells of a type are numbers; blank ones are counted when they are read."""
+    from pyarrow import types
+
+    checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(check(kind) for check in checks)
+
+
+def _described(kind: Any) -> str:
+    """Type of a column, in words."""
+    from pyarrow import types
+
+    if types.is_temporal(kind):
+        return "dates" if not types.is_duration(kind) else "durations"
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return "text" if is_text else "categories" if types.is_dictionary(kind) else str(kind)
+
+
+def targets_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
+    """Labels from Arrow arrays, or None."""
+    names = chosen.labels
+    for name in names:
+        _check_complete(table, name, cells[name], "labels")
+    if len(names) < 2:
+        return _values(table, cells[names[0]]) if names else None
+    return np.stack([_flags(table, name, cells[name]) for name in names], axis=1)
+
+
+def _flags(table: Table, name: str, column: Any) -> npt.NDArray[np.uint8]:
+    """Zeros and ones of a column."""
+    encoded = column.dictionary_encode()
+    texts = [str(value).strip().lower() for value in encoded.dictionary.to_pylist()]
+    if wrong := [text for text in texts if text not in _FLAGS]:
+        raise ValueError(
+            f"{table.name}: several columns of `labels` must have 0 or 1, one column for each label. "
+            f"Got {wrong[0]!r} in {name}."
+        )
+    return np.array([_FLAGS[text] for text in texts], np.uint8)[encoded.indices.to_numpy()]
+
+
+def ids_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
+    """Identifiers from Arrow arrays, or None."""
+    name = chosen.ids
+    if name is None:
+        return None
+    _check_complete(table, name, cells[name], "ids")
+    ids = _values(table, cells[name])
+    if ids.dtype.kind not in "iuU":
+        raise ValueError(f"{table.name}: `ids` must be a column of text or whole numbers. Got {name}, {ids.dtype}.")
+    values, counts = np.unique(ids, return_counts=True)
+    if len(values) < len(ids):
+        raise ValueError(
+            f"{table.name}: `ids` must be a column whose values differ. Got {len(ids) - len(values):,} repeated ones "
+            f"in {name}, such as {values[counts > 1][0]}."
+        )
+    return ids
+
+
+def _check_complete(table: Table, name: str, column: Any, option: str) -> None:
+    """Raise ValueError for blank cells."""
+    from pyarrow import compute
+
+    is_blank = compute.is_null(column, nan_is_null=True)
+    if n := compute.sum(is_blank).as_py():
+        raise ValueError(
+            f"{table.name}: `{option}` must be complete. Got {_cells(n, 'blank ')} in {name}, see "
+            f"{table.place(compute.index(is_blank, True).as_py())}. Fill them, or leave their rows out."
+        )
+
+
+def _values(table: Table, column: Any) -> npt.NDArray[Any]:
+    """Labels or identifiers as an array; in a CSV file they are integers if all cells are written so."""
+    import pyarrow
+    from pyarrow import compute
+
+    if table.csv is not None and compute.all(compute.match_substring_regex(column, _PLAIN_INT)).as_py():
+        column = column.cast(pyarrow.int64())
+    is_plain = pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)
+    if is_plain or pyarrow.types.is_boolean(column.type):
+        return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return as_array(column.to_pylist(), "labels")
+
+
+# --- columns of lists
+
+
+def list_batches(table: Table, name: str) -> Iterator[npt.NDArray[Any]]:
+    """Samples of a column of lists or tensors."""
+    from pyarrow import compute
+
+    kind = table.types[name]  # Arrow stores a tensor as a list of its values, with a shape
+    if (axes := getattr(kind, "permutation", None)) is not None and axes != sorted(axes):
+        how = "Write them with FixedShapeTensorArray.from_numpy_ndarray(numpy.ascontiguousarray(X))."
+        raise InvalidFileError(
+            table.name, f"must have tensors in {name} whose axes are in order. Got the order {axes}. {how}"
+        )
+    width = None
+    for batch in table.batches([name], []):
+        column = batch.column(name)
+        values = getattr(column, "storage", column)
+        flat = values.flatten()
+        lengths = compute.list_value_length(values).unique().to_pylist()
+        width = lengths[0] if width is None else width
+        if flat.null_count or lengths != [width] or not width:
+            raise InvalidFileError(table.name, f"must have lists of one length without gaps in {name}.")
+        yield flat.to_numpy(zero_copy_only=False).reshape(len(values), *getattr(kind, "shape", (width,)))
+
+
+def _has_numbers(kind: Any) -> bool:
+    """Whether a column of a type has lists or tensors of numbers."""
+    from pyarrow import types
+
+    value_type = getattr(kind, "value_type", None)
+    if value_type is None or types.is_dictionary(kind):
+        return False
+    return bool(types.is_floating(value_type) or types.is_integer(value_type))
