@@ -25,6 +25,7 @@ from skhash.cli._samples import (
     is_codes,
     is_index,
     read_codes,
+    stored_labels,
 )
 from skhash.codes import check_same_nbits
 from skhash.codes._bits import item_words
@@ -69,7 +70,7 @@ def encode(options: argparse.Namespace) -> int:
         if samples.names is not None:
             arrays["paths"] = np.array(samples.names)
             if (y := samples.targets()) is not None:
-                arrays["labels"] = y
+                arrays["labels"] = stored_labels(y)
         _write_codes(options.out, arrays)
         del content, arrays  # Windows does not remove a mapped file
         records.discard()

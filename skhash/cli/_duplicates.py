@@ -18,11 +18,10 @@ import numpy.typing as npt
 
 from skhash._estimators import packed_codes
 from skhash.cli._browsing import images_of_codes
-from skhash.cli._pictures import are_pictures, open_for
+from skhash.cli._pictures import are_pictures, load_pictures, open_for
 from skhash.cli._samples import errors_of, in_batches, open_samples, read_codes
 from skhash.codes import hamming_distances
 from skhash.comparison.progress import progress
-from skhash.datasets import load_images
 from skhash.displays.image_browser import address_of_file, address_of_pixels
 from skhash.neighbors import HammingNeighbors, duplicate_groups
 from skhash.neighbors.duplicates import NearVectors
@@ -126,7 +125,7 @@ def _of_pictures(options: argparse.Namespace) -> _Items:
         return _of_model(options)
     from skhash.features import perceptual_codes
 
-    images = load_images(options.data, size=32, broken=options.broken)
+    images = load_pictures(options.data, options, size=32, broken=options.broken)
     parts = []
     with progress(f"Reading {options.data}", len(images), "pictures") as show:
         for start in range(0, len(images), _BATCH):
@@ -149,7 +148,7 @@ def _of_model(options: argparse.Namespace) -> _Items:
         codes.append(packed)
         if options.max_distance is not None:
             vectors.append(np.asarray(batch, np.float32).reshape(len(batch), -1))
-    images = load_images(options.data)
+    images = load_pictures(options.data, options)
     place = {name: i for i, name in enumerate(images.names)}
     images = images.part([place[name] for name in samples.names or []])  # without broken ones
     radius = RADIUS if options.radius is None else options.radius

@@ -34,11 +34,12 @@ def fit(options: argparse.Namespace) -> int:
     hasher = make_hasher(options.method, options.bits, options.seed, "auto")
     hasher.set_params(**_parameters(options, hasher))._validate_params()
     check_writable(options.out)
-    first, samples = learn_from(options.data, options)
+    needs_labels = hasher.__sklearn_tags__().target_tags.required
+    first, samples = learn_from(options.data, options, labeled=needs_labels or options.held_out > 0)
     X, y = samples.array(), samples.targets()
     if first is not None and options.scale:
         raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
-    if y is None and hasher.__sklearn_tags__().target_tags.required:
+    if y is None and needs_labels:
         raise ValueError(
             f"--method {options.method} must have labels to learn from. Got none in {options.data}: write X and y into "
             "an .npz file, name a column of a Parquet file by --labels, or put pictures into a folder for each class."

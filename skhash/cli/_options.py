@@ -128,6 +128,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
     _add_folder(job)
     _add_pictures(job, has_model=False)
+    _add_label_separator(job)
 
 
 def _add_folder(job: "_Parser") -> None:
@@ -196,6 +197,7 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _add_column(job)
     job.add_argument("--labels", metavar="NAME", help="column of a Parquet file that holds the labels (default y)")
     _add_pictures(job, has_model=False)
+    _add_label_separator(job)
 
 
 def _add_pictures(job: "_Parser", has_model: bool) -> None:
@@ -234,6 +236,7 @@ def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--out", metavar="CODES", required=True, help="an .npz file with codes and nbits, to write")
     _add_column(job)
     _add_pictures(job, has_model=True)
+    _add_label_separator(job)
 
 
 def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -248,6 +251,7 @@ def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--out", metavar="INDEX", required=True, help="the file to write, usually *.safetensors")
     _add_column(job)
     _add_pictures(job, has_model=True)
+    _add_label_separator(job)
 
 
 def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -381,6 +385,17 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="distance of the vectors (default cosine)",
     )
     _add_pictures(job, has_model=True)
+
+
+def _add_label_separator(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--label-separator",
+        type=lambda text: None if text == "none" else text,
+        default="auto",
+        metavar="TEXT",
+        help='what stands between several labels in a cell of a CSV file, such as ";"; none if each cell is one label '
+        "(default: none, but cells that seem to have several labels are an error)",
+    )
 
 
 def _add_column(job: argparse.ArgumentParser) -> None:

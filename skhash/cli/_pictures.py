@@ -12,7 +12,7 @@ import numpy as np
 
 from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
-from skhash.cli._samples import Samples, open_samples
+from skhash.cli._samples import Samples, errors_of, open_samples
 from skhash.comparison import Result
 from skhash.datasets import load_images
 from skhash.datasets.images import is_picture
@@ -29,17 +29,44 @@ def are_pictures(path: str) -> bool:
     return os.path.isdir(path) or Path(path).suffix.lower() == ".csv" or is_picture(path)
 
 
-def learn_from(path: str, options: argparse.Namespace) -> tuple[Any, Samples]:
-    """Fitted PretrainedFeatures and the features of pictures; None and the samples of another file."""
+def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
+    """Pictures of a folder, a file or a table; a command without --label-separator reads no labels of a table."""
+    if hasattr(options, "label_separator"):
+        more |= {"label_separator": options.label_separator}
+    if Path(path).suffix.lower() == ".csv" and not os.path.isdir(path):
+        more |= {name: getattr(options, name, None) for name in ("encoding", "separator")}
+        columns = (getattr(options, "labels", None) or "").split(",")
+        more |= {"labels": (columns[0] or None) if len(columns) == 1 else columns}
+        more |= {} if "label_separator" in more else {"labels": []}
+    return load_images(path, **more)
+
+
+def learn_from(path: str, options: argparse.Namespace, *, labeled: bool) -> tuple[Any, Samples]:
+    """Fitted PretrainedFeatures and the features of pictures; None and the samples of another file.
+
+    `labeled` says whether the labels of pictures are needed: all of them, then.
+    """
     if not are_pictures(path):
         return None, open_samples(path, options.column, options.labels)
     from skhash.engine import load_network
     from skhash.features import PretrainedFeatures
 
     size = load_network(options.backbone, weights=None).input_size if options.size is None else options.size
-    images = load_images(path, size=size, broken=options.broken)
+    images = _labeled(load_pictures(path, options, size=size, broken=options.broken), path, labeled)
     first = PretrainedFeatures(options.backbone, cache=options.features, verbose=True)
     return first, _samples(images, first.fit_transform(images))
+
+
+def _labeled(images: Any, path: str, labeled: bool) -> Any:
+    """Pictures with all their labels, or without any."""
+    try:
+        with errors_of(path):
+            images.complete_targets()
+    except ValueError:
+        if labeled:
+            raise
+        images.targets = None
+    return images
 
 
 def open_for(
@@ -58,9 +85,9 @@ def open_for(
     if len(shape) != 3:
         raise ValueError(f"MODEL must be one of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
     if names is None:
-        images = load_images(path, size=shape[1], broken=options.broken)
+        images = load_pictures(path, options, size=shape[1], broken=options.broken)
     else:
-        images = _named(load_images(path, size=shape[1]), names, path, options)
+        images = _named(load_pictures(path, options, size=shape[1]), names, path, options)
     if not isinstance(first, PretrainedFeatures):
         from skhash.engine import DatasetArray
 
@@ -96,7 +123,8 @@ def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
 
 
 def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
-    _, samples = learn_from(path, options)
+    is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
+    _, samples = learn_from(path, options, labeled=not is_neighbors)
     y = samples.targets()
     file = Path(folder, f"{Path(path).resolve().stem}.npz")
     np.savez(file, X=samples.array(), **({} if y is None else {"y": y}))
@@ -119,6 +147,6 @@ def write_pages(options: argparse.Namespace, files: list[str], results: Sequence
             key: (load(Path(options.out, str(result.model))).encode(X), result.nbits) for key, result in models.items()
         }
         pages.append(Path(options.out, f"pictures_{name}.html"))
-        images = load_images(path, size=THUMBNAIL, broken=options.broken)
+        images = load_pictures(path, options, size=THUMBNAIL, broken=options.broken)
         write_image_browser(pages[-1], images, codes, title=f"{name}: pictures by Hamming distance")
     return pages

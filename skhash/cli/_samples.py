@@ -53,8 +53,14 @@ class Items(NamedTuple):
 
     def notes(self) -> dict[str, npt.NDArray[Any]]:
         """What files of codes and of indexes hold beside the codes: paths and labels."""
-        notes = {"paths": None if self.names is None else np.array(self.names), "labels": self.labels}
+        paths = None if self.names is None else np.array(self.names)
+        notes = {"paths": paths, "labels": None if self.labels is None else stored_labels(self.labels)}
         return {name: value for name, value in notes.items() if value is not None}
+
+
+def stored_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Labels for a file: those that are missing are empty text, or NaN in a matrix."""
+    return np.array(["" if label is None else label for label in labels]) if labels.dtype == object else labels
 
 
 @contextmanager

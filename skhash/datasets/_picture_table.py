@@ -47,10 +47,10 @@ def read_picture_table(
     rows = [i for i, cell in enumerate(paths) if (cell or b"").strip() or any(text[i] for text in texts.values())]
     texts = {name: [column[i] for i in rows] for name, column in texts.items()}
     names = _names(table, [paths[i] for i in rows], rows, find_files)
-    if labels is not None and not isinstance(labels, str):
-        return PictureTable(names, *flag_labels(texts, table, rows))
     if not chosen:
         return PictureTable(names)
+    if labels is not None and not isinstance(labels, str):
+        return PictureTable(names, *flag_labels(texts, table, rows))
     return PictureTable(names, *text_labels(texts[chosen[0]], label_separator, table, rows))
 
 

@@ -44,9 +44,10 @@ def load_images(
         at its folder. In the names of its columns, case and spaces around them do not count.
     labels : array-like of shape (n_images, ...), str or list of str, default=None
         Labels of the pictures. With a CSV file, a str is the column of the labels, and a list of str are
-        columns of 0 and 1, one for each label; pass the labels themselves as an array. None takes the
-        column ``label`` of the CSV file, or the names of the folders in the folder, if all pictures are
-        in such folders. A blank cell is a missing label, and any other text is a label as it is written.
+        columns of 0 and 1, one for each label; pass the labels themselves as an array. An empty list
+        reads no labels. None takes the column ``label`` of the CSV file, or the names of the folders in the
+        folder, if all pictures are in such folders. A blank cell is a missing label, and any other text is a
+        label as it is written.
     encoding : str, default=None
         Encoding of the CSV file, such as "latin-1". None is UTF-8.
     separator : str, default=None
@@ -144,13 +145,13 @@ def _check_no_table(options: dict[str, Any]) -> None:
     """Raise ValueError for parameters of a table if there is none."""
     for name, value in options.items():
         if value not in (None, "auto"):
-            raise ValueError(f"`{name}`={value!r} must be used with a CSV file. Got another source.")
+            raise ValueError(f"`{name}` must be used with a CSV file. Got {value!r} with another source.")
 
 
 def _are_columns(labels: Any) -> bool:
     """Whether these are names of columns."""
     return isinstance(labels, str) or (
-        isinstance(labels, list | tuple) and len(labels) > 0 and all(isinstance(name, str) for name in labels)
+        isinstance(labels, list | tuple) and all(isinstance(name, str) for name in labels)
     )
 
 

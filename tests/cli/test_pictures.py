@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from skhash import TALRHasher
 from skhash.cli import main
 from skhash.datasets import load_images
+from skhash.features import PretrainedFeatures
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
 
@@ -205,3 +206,80 @@ def test_a_model_of_vectors_refuses_pictures(place, digits, tmp_path, capsys):
     assert "MODEL must be one of pictures for " in capsys.readouterr().err
     assert main([*fit(place), "--scale"]) == 2
     assert "--scale must not be used with pictures" in capsys.readouterr().err
+
+
+@pytest.fixture
+def table(place):
+    """Function that writes labels of the pictures into a table beside them, and returns its path."""
+    names = load_images(place / "pictures", size=32, broken="skip").names
+
+    def write(label, head="path,label", **options):
+        rows = [f"{name},{label(i, name.split('/')[0])}" for i, name in enumerate(names)]
+        path = place / "pictures" / "labels.csv"
+        path.write_text("\n".join([head, *rows]) + "\n", **options)
+        return str(path)
+
+    return write
+
+
+def test_blank_labels_are_refused_before_any_work(place, table, tmp_path, capsys):
+    path = table(lambda i, color: "" if i % 10 == 3 else color)
+    message = f"{path}: All pictures must have labels. Got none for 4 of 40, the first of which is green/07.png."
+    small = ["--size", "32", "--bits", "8"]
+    for words in (
+        ["fit", path, "--method", "talr", *small, "--out", f"{tmp_path}/model"],
+        ["fit", path, "--method", "itq", *small, "--out", f"{tmp_path}/model"],
+        ["compare", path, "--methods", "itq", *small],
+    ):
+        assert main(words) == 2
+        out, err = capsys.readouterr()
+        assert message in err
+        assert "pictures per second" not in err
+        assert not out
+    words = ["fit", path, "--method", "itq", *small, "--held-out", "0", "--out", f"{tmp_path}/model"]
+    assert main([*words, *features(place)]) == 0
+    words = ["compare", path, "--methods", "itq", "--task", "neighbors", "--seeds", "1", *small]
+    assert main([*words, *features(place)]) == 0
+    for command, name in (("encode", "codes.npz"), ("index", "index")):
+        assert main([command, f"{place}/model", path, "--out", f"{tmp_path}/{name}", *features(place)]) == 0
+    with np.load(tmp_path / "codes.npz") as file:
+        assert file["labels"][:5].tolist() == ["green", "green", "green", "", "green"]
+    assert main(["browse", f"{tmp_path}/index", "--images", f"{place}/pictures", "--out", f"{tmp_path}/page.html"]) == 0
+
+
+def test_several_labels_are_a_matrix(place, table, tmp_path, capsys):
+    path = table(lambda i, color: f"{color};{'odd' if i % 2 else 'even'}")
+    words = ["--methods", "itq", "--seeds", "1", "--size", "32", "--bits", "8", *features(place)]
+    assert main(["compare", path, *words]) == 1
+    error = capsys.readouterr().err
+    assert f"{path} seems to have several labels in a cell" in error
+    assert 'Pass --label-separator ";" to divide them, or --label-separator none if' in error
+    images = load_images(path, size=32, label_separator=";")
+    X = PretrainedFeatures(cache=f"{place}/features").fit_transform(images)
+    np.savez(tmp_path / "labels.npz", X=X, y=images.targets)
+    scores = []
+    of_table = [path, *words, "--label-separator"]
+    for given in ([*of_table, ";"], [*of_table, "none"], [f"{tmp_path}/labels.npz", *words]):
+        assert main(["compare", *given]) == 0
+        scores.append([line.split("|")[2:5] for line in capsys.readouterr().out.splitlines() if "itq" in line])
+    assert scores[0] == scores[2] != scores[1]
+    encoded = [f"{place}/model", path, "--label-separator", ";", "--out", f"{tmp_path}/codes.npz", *features(place)]
+    assert main(["encode", *encoded]) == 0
+    with np.load(tmp_path / "codes.npz") as file:
+        assert file["labels"][:2].tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]  # even, green, odd, red
+    assert main(["search", f"{place}/model", f"{place}/pictures", path, *features(place)]) == 0  # reads no labels
+
+
+def test_label_separator_needs_a_table(place, capsys, tmp_path):
+    words = ["fit", f"{place}/pictures", "--method", "itq", "--out", f"{tmp_path}/m", "--label-separator", ";"]
+    assert main(words) == 2
+    assert "--label-separator must be used with a CSV file. Got ';'" in capsys.readouterr().err
+
+
+def test_a_table_in_another_encoding_is_named_with_the_option(place, table, capsys, tmp_path):
+    path = table(lambda i, color: f"{color} é", encoding="latin-1")
+    assert main(["fit", path, "--method", "itq", "--out", f"{tmp_path}/m", "--size", "32"]) == 1
+    assert (
+        f'{path} is not UTF-8, see line 2. Pass the encoding that it was saved with, such as --encoding "latin-1"'
+        in (capsys.readouterr().err)
+    )

@@ -86,6 +86,7 @@ def test_other_columns_are_named_in_one_warning(folder):
         warnings.simplefilter("error")
         assert load(folder, text, labels="class").targets.tolist() == ["x"]
         assert load(folder, "path,label,\n0.png,cat,\n").targets.tolist() == ["cat"]
+        assert load(folder, text, labels=[]).targets is None
 
 
 def test_labels_choose_columns_or_are_an_array(folder):
@@ -254,10 +255,10 @@ def test_a_missing_file_is_missing(folder, broken):
         ("table.csv", {"label_separator": ""}, "`label_separator` must be what stands between labels, .*Got ''"),
         ("table.csv", {"labels": "path"}, "`labels` must name columns of .*Got 'path'"),
         ("table.csv", {"encoding": "no"}, "`encoding` must be one that Python knows"),
-        (".", {"labels": "label"}, "`labels`='label' must be used with a CSV file"),
-        (".", {"encoding": "latin-1"}, "`encoding`='latin-1' must be used with a CSV file"),
-        (".", {"separator": ";"}, "`separator`=';' must be used with a CSV file"),
-        (".", {"label_separator": ";"}, "`label_separator`=';' must be used with a CSV file"),
+        (".", {"labels": "label"}, "`labels` must be used with a CSV file. Got 'label'"),
+        (".", {"encoding": "latin-1"}, "`encoding` must be used with a CSV file. Got 'latin-1'"),
+        (".", {"separator": ";"}, "`separator` must be used with a CSV file. Got ';'"),
+        (".", {"label_separator": ";"}, "`label_separator` must be used with a CSV file. Got ';'"),
     ],
 )
 def test_arguments(folder, source, options, message):
