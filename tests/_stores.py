@@ -10,6 +10,22 @@ from skhash.neighbors import HammingNeighbors, order_shortlist
 
 LENGTHS = (8, 12, 48, 64, 100)
 K = 20
+#: text identifiers, with what tables of text cut or take for something else
+NAMES = ["b", "a", "", "a ", " a", "007", "7", "NA", "None", "\\N", "tab\tand\nline\r\\", "\"'", "ä", "名前", "x" * 99]
+
+
+def assert_same_names(stored, names=NAMES, *, is_sorted=False):
+    """Identifiers are the text that was written, each with its code, which is its place in `names`."""
+    expected = [(name, [i]) for i, name in enumerate(names)]
+    found = list(zip(stored.ids.tolist(), stored.codes.tolist(), strict=True))
+    assert found == (sorted(expected) if is_sorted else expected)
+    index = HammingNeighbors(n_neighbors=1, nbits=8).fit(stored.codes, ids=stored.ids)
+    assert index.kneighbors(stored.codes)[1][:, 0].tolist() == stored.ids.tolist()
+
+
+def codes_of_names(names=NAMES):
+    """Packed codes of 8 bits, different ones."""
+    return np.arange(len(names), dtype=np.uint8)[:, None]
 
 
 class Items:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import is_text
 from skhash._libraries import library
 from skhash.stores._codes import StoredCodes, check_codes
 
@@ -14,7 +15,8 @@ _NBITS = b"skhash.nbits"
 def as_table(stored: StoredCodes, column: Any) -> Any:
     """Table of the identifiers and a column of the codes."""
     arrow = library("pyarrow", "pyarrow", "Arrow tables")
-    return arrow.table({"id": stored.ids, "code": column}).replace_schema_metadata({_NBITS: str(stored.nbits)})
+    ids = arrow.array(stored.ids, arrow.string() if is_text(stored.ids) else arrow.int64())
+    return arrow.table({"id": ids, "code": column}).replace_schema_metadata({_NBITS: str(stored.nbits)})
 
 
 def from_table(table: Any) -> StoredCodes:
@@ -23,7 +25,7 @@ def from_table(table: Any) -> StoredCodes:
         raise ValueError(f"a column `code` is needed. Got {', '.join(table.column_names)} instead.")
     codes = _bytes_of(table.column("code").combine_chunks())
     nbits = int((table.schema.metadata or {}).get(_NBITS, 8 * codes.shape[1]))
-    ids = table.column("id").to_numpy() if "id" in table.column_names else None
+    ids = table.column("id") if "id" in table.column_names else None
     return check_codes(codes, nbits, ids)
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skhash._ids import MAX_ID
+from skhash._ids import MAX_ID, is_text
 from skhash.codes import as_packed, unpack
 from skhash.neighbors._checks import checked_ids
 
@@ -20,7 +20,7 @@ class StoredCodes(NamedTuple):
         Packed codes.
     nbits : int
         Number of bits of a code.
-    ids : int64 ndarray of shape (n,)
+    ids : ndarray of shape (n,), int64, or object for text
         Identifiers of the items; uint64 if an index of usearch has keys that an int64 cannot hold.
 
     Examples
@@ -72,7 +72,23 @@ def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
 def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes") -> StoredCodes:
     """Checked codes with their identifiers; None for `ids` numbers the codes from 0."""
     packed, nbits = as_packed(codes, nbits, name)
-    return StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed)))
+    stored = StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed)))
+    if is_text(stored.ids):
+        try:
+            "".join(stored.ids).encode()
+        except UnicodeEncodeError as error:  # a file name that is not UTF-8
+            wrong = error.object[error.start]
+            raise ValueError(f"`ids` must be text that UTF-8 can hold. Got the character {wrong!r}.") from error
+    return stored
+
+
+def check_whole(ids: npt.NDArray[Any], store: str) -> None:
+    """Raise ValueError if identifiers are text, for a store that holds whole numbers alone."""
+    if is_text(ids):
+        raise ValueError(
+            f"`ids` must be ints in {store}. Got text, such as {ids[0]!r}. Pass None, and keep a list of the text: a "
+            "search then finds positions in it."
+        )
 
 
 def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> StoredCodes:
@@ -85,14 +101,16 @@ def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> StoredCodes:
     return check_codes(bits.reshape(len(rows), -1), None, ids, table)
 
 
-def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple[npt.NDArray[np.int64], Sequence[Any]]:
+def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple[Sequence[Any], Sequence[Any]]:
     """Checked identifiers, and codes of type `kind` and of one length, of rows that any program may have written."""
     if not rows:
         raise ValueError(f"`table` must have codes. Got none in {table!r}.")
     ids, codes = zip(*rows, strict=True)
-    if wrong := {type(i).__name__ for i in ids if type(i) is not int}:
-        raise ValueError(f"`table` must have ints as ids. Got {', '.join(sorted(wrong))} in {table!r}.")
-    if max(ids) > MAX_ID or min(ids) < -MAX_ID - 1:
+    kinds = {type(i) for i in ids}
+    if kinds != {int} and kinds != {str}:
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ValueError(f"`table` must have ints as ids. Got {found} in {table!r}. All of them can be text, too.")
+    if kinds == {int} and (max(ids) > MAX_ID or min(ids) < -MAX_ID - 1):
         extreme = max(ids, key=abs)
         raise ValueError(f"`table` must have ids of at most {MAX_ID}, as int64 holds. Got {extreme} in {table!r}.")
     if wrong := {type(code).__name__ for code in codes if type(code) is not kind}:
@@ -102,7 +120,7 @@ def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple
     lengths = {len(code) for code in codes}
     if len(lengths) > 1 or 0 in lengths:
         raise ValueError(f"`table` must have codes of one length. Got the lengths {sorted(lengths)} in {table!r}.")
-    return np.array(ids, dtype=np.int64), codes
+    return ids, codes
 
 
 def check_table(table: Any) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import is_text
 from skhash._libraries import library
 from skhash.stores._codes import (
     StoredCodes,
@@ -35,7 +36,7 @@ def to_duckdb(
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
 ) -> None:
-    """Create a DuckDB table of codes, with the columns ``id BIGINT`` and ``code BIT``.
+    """Create a DuckDB table of codes, with the columns ``id BIGINT``, or ``id VARCHAR`` for text, and ``code BIT``.
 
     Search it by ``bit_count(xor(code, ?::BIT))``, with queries from :func:`bit_strings`.
 
@@ -50,8 +51,8 @@ def to_duckdb(
         Name of the new table, in the database and schema that ``USE`` names.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
-    ids : array-like of shape (n,), dtype int, default=None
-        Identifiers. None numbers the codes from 0.
+    ids : array-like of shape (n,), ints or text, default=None
+        Identifiers, all different. None numbers the codes from 0.
 
     Raises
     ------
@@ -80,7 +81,8 @@ def to_duckdb(
     connection.register("skhash_codes", {"id": stored.ids, "code": packed})
     try:  # one statement, which writes all rows or none
         bits = f"(code::BLOB::BIT::VARCHAR)[1:{stored.nbits}]::BIT"
-        connection.execute(f"CREATE TABLE {name} AS SELECT id::BIGINT AS id, {bits} AS code FROM skhash_codes")
+        kind = "VARCHAR" if is_text(stored.ids) else "BIGINT"
+        connection.execute(f"CREATE TABLE {name} AS SELECT id::{kind} AS id, {bits} AS code FROM skhash_codes")
     finally:
         connection.unregister("skhash_codes")
 
@@ -106,7 +108,7 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     ImportError
         If duckdb is not installed.
     ValueError
-        If there is no such table, it has no codes, or codes of several lengths, or its ids are not ints.
+        If there is no such table, it has no codes, or codes of several lengths, or its ids are neither ints nor text.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
-from skhash.stores._codes import StoredCodes, check_codes
+from skhash.stores._codes import StoredCodes, check_codes, check_whole
 
 if TYPE_CHECKING:
     import faiss
@@ -29,7 +29,7 @@ def to_faiss(
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
-        Identifiers that searches return. None numbers the codes from 0.
+        Identifiers that searches return, all different. None numbers the codes from 0. FAISS has none that are text.
 
     Returns
     -------
@@ -55,6 +55,7 @@ def to_faiss(
     """
     faiss = library("faiss", "faiss-cpu", "to_faiss")
     stored = check_codes(codes, nbits, ids)
+    check_whole(stored.ids, "FAISS")
     index = faiss.IndexBinaryFlat(8 * stored.codes.shape[1])
     if ids is None:
         index.add(stored.codes)

@@ -34,8 +34,8 @@ def to_lancedb(
         Name of the new table.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
-    ids : array-like of shape (n,), dtype int, default=None
-        Identifiers. None numbers the codes from 0.
+    ids : array-like of shape (n,), ints or text, default=None
+        Identifiers, all different. None numbers the codes from 0.
 
     Returns
     -------

@@ -28,8 +28,8 @@ def to_parquet(
         The file. An existing one is replaced when the new one is complete.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
-    ids : array-like of shape (n,), dtype int, default=None
-        Identifiers. None numbers the codes from 0.
+    ids : array-like of shape (n,), ints or text, default=None
+        Identifiers, all different. None numbers the codes from 0.
 
     Raises
     ------

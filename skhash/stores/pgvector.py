@@ -1,9 +1,10 @@
 """PostgreSQL with pgvector: a column of type bit(n), which takes any number of bits."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from skhash._ids import is_text
 from skhash._libraries import library
 from skhash.stores._codes import (
     StoredCodes,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _BATCH = 10_000  # codes that become strings at a time
+_ESCAPED = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def to_pgvector(
@@ -29,7 +31,7 @@ def to_pgvector(
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
 ) -> None:
-    """Create a PostgreSQL table of codes, with the columns ``id bigint`` and ``code bit(nbits)``.
+    """Create a PostgreSQL table of codes, with the columns ``id bigint``, or ``id text``, and ``code bit(nbits)``.
 
     Search it by ``code <~> %s::bit(nbits)`` of the extension ``vector``, with queries from :func:`bit_strings`.
 
@@ -44,8 +46,8 @@ def to_pgvector(
         Name of the new table, in the schema that is searched first.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
-    ids : array-like of shape (n,), dtype int, default=None
-        Identifiers. None numbers the codes from 0.
+    ids : array-like of shape (n,), ints or text, default=None
+        Identifiers, all different. None numbers the codes from 0.
 
     Raises
     ------
@@ -75,21 +77,30 @@ def to_pgvector(
     from psycopg import rows, sql
 
     stored = check_codes(codes, nbits, ids)
+    lines = _copied(stored.ids)
     name = sql.Identifier(check_table(table))
-    create = sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL)")
+    kind = sql.SQL("text" if is_text(stored.ids) else "bigint")
+    create = sql.SQL("CREATE TABLE {} (id {} PRIMARY KEY, code bit({}) NOT NULL)")
     temporary = sql.Literal(sql.Identifier("pg_temp", table).as_string(connection))
     with connection.transaction(), connection.cursor(row_factory=rows.tuple_row) as cursor:
         if cursor.execute(sql.SQL("SELECT 1 WHERE to_regclass({}) IS NOT NULL").format(temporary)).fetchall():
             raise table_exists(table)  # a temporary table would hide the new one
         try:
-            cursor.execute(create.format(name, sql.Literal(stored.nbits)))
+            cursor.execute(create.format(name, kind, sql.Literal(stored.nbits)))
         except psycopg.errors.DuplicateTable as error:
             raise table_exists(table) from error
         with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(name)) as copy:
             for start in range(0, len(stored.codes), _BATCH):
                 part = slice(start, start + _BATCH)
                 strings = bit_strings(stored.codes[part], nbits=stored.nbits)
-                copy.write("".join(f"{i}\t{code}\n" for i, code in zip(stored.ids[part], strings, strict=True)))
+                copy.write("".join(f"{i}\t{code}\n" for i, code in zip(lines[part], strings, strict=True)))
+
+
+def _copied(ids: npt.NDArray[Any]) -> list[Any]:
+    """Identifiers in the form of COPY, which separates columns and lines by characters that text can have."""
+    if is_text(ids) and (wrong := [text for text in ids if "\0" in text]):
+        raise ValueError(f"`ids` must have no zero characters in PostgreSQL. Got {wrong[0]!r}. Replace them.")
+    return [text.translate(_ESCAPED) for text in ids] if is_text(ids) else ids.tolist()
 
 
 def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> StoredCodes:
@@ -112,7 +123,7 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     ImportError
         If psycopg is not installed.
     ValueError
-        If there is no such table, it has no codes, or codes of several lengths, or its ids are not ints.
+        If there is no such table, it has no codes, or codes of several lengths, or its ids are neither ints nor text.
 
     Examples
     --------
@@ -136,4 +147,6 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
             found = cursor.execute(select).fetchall()
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
         raise no_such_table(table, error) from error
+    if found and isinstance(found[0][0], str):
+        found.sort(key=lambda row: str(row[0]))  # each database orders text by a language of its own
     return from_strings(found, table)

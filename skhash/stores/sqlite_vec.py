@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import is_text
 from skhash._libraries import library
 from skhash.stores._codes import StoredCodes, check_codes, columns_of, no_such_table, quoted, table_exists
 
@@ -37,8 +38,8 @@ def to_sqlite_vec(
         Name of the new table in the main database.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
-    ids : array-like of shape (n,), dtype int, default=None
-        Identifiers. None numbers the codes from 0.
+    ids : array-like of shape (n,), ints or text, default=None
+        Identifiers, all different. None numbers the codes from 0.
 
     Raises
     ------
@@ -70,8 +71,9 @@ def to_sqlite_vec(
     if cursor.execute(hides, (table,)).fetchall():
         raise table_exists(table)
     with connection:  # a transaction
-        cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id INTEGER PRIMARY KEY, code bit[{width}])")
-        rows = ((int(i), code.tobytes()) for i, code in zip(stored.ids, stored.codes, strict=True))
+        kind = "TEXT" if is_text(stored.ids) else "INTEGER"
+        cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id {kind} PRIMARY KEY, code bit[{width}])")
+        rows = ((i, code.tobytes()) for i, code in zip(stored.ids.tolist(), stored.codes, strict=True))
         cursor.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
 
 
@@ -100,7 +102,7 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
         If `connection` is not one of apsw.
     ValueError
         If there is no such table, it has no codes, or codes of several lengths or of another type than bit, its ids
-        are not ints, or `nbits` does not fit it.
+        are neither ints nor text, or `nbits` does not fit it.
 
     Examples
     --------

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._ids import MAX_ID
+from skhash._ids import MAX_ID, as_ids
 from skhash._libraries import library
-from skhash._validation import as_array
-from skhash.stores._codes import StoredCodes, check_codes
+from skhash.stores._codes import StoredCodes, check_codes, check_whole
 
 if TYPE_CHECKING:
     from usearch.index import Index
@@ -28,7 +27,8 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
-        Keys from 0 to 2**64 - 2 that searches return. None numbers the codes from 0.
+        Keys from 0 to 2**64 - 2 that searches return, all different. None numbers the codes from 0. Text cannot
+        be a key.
 
     Returns
     -------
@@ -53,9 +53,10 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
     ([[1.0], [0.0]], [[7], [8]])
     """
     usearch = library("usearch.index", "usearch", "to_usearch")
-    given: Any = None if ids is None else as_array(ids, "ids")
+    given: Any = None if ids is None else as_ids(ids, "ids")
     is_unsigned = getattr(given, "dtype", None) == np.uint64
     stored = check_codes(codes, nbits, given.view(np.int64) if is_unsigned else given)  # ids are checked as int64
+    check_whole(stored.ids, "usearch")
     if not is_unsigned and (stored.ids < 0).any():
         raise ValueError(f"`ids` must be >= 0 in usearch. Got {stored.ids.min()} instead.")
     keys = stored.ids.astype(np.uint64)

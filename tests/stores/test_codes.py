@@ -45,6 +45,17 @@ def test_a_library_that_fails_to_import_is_not_called_missing(tmp_path, monkeypa
         stores.to_usearch([[0, 1]])
 
 
+@pytest.mark.parametrize(
+    ("store", "name", "module"), [("to_faiss", "FAISS", "faiss"), ("to_usearch", "usearch", "usearch")]
+)
+def test_stores_without_text_say_so(store, name, module):
+    pytest.importorskip(module)
+    with pytest.raises(
+        ValueError, match=rf"`ids` must be ints in {name}\. Got text, such as 'a'\. Pass None, and keep"
+    ):
+        getattr(stores, store)([[0, 1], [1, 1]], ids=["a", "b"])
+
+
 def test_the_list_is_complete():
     names = {name.removeprefix("to_") for name in stores.__all__ if name.startswith("to_")}
     assert names == {name.removeprefix("from_") for name in stores.__all__ if name.startswith("from_")}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K, Shortlists
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
 
 from skhash.stores import bit_strings, from_duckdb, to_duckdb
 
@@ -116,7 +116,6 @@ def test_refusals():
     ("row", "match"),
     [
         ("1.5::DOUBLE AS id, '01'::BIT AS code", r"`table` must have ints as ids. Got float in 'codes'."),
-        ("'7' AS id, '01'::BIT AS code", r"`table` must have ints as ids. Got str in 'codes'."),
         ("NULL AS id, '01'::BIT AS code", r"`table` must have ints as ids. Got NoneType in 'codes'."),
         (
             "18446744073709551615::UBIGINT AS id, '01'::BIT AS code",
@@ -142,3 +141,14 @@ def test_a_missing_table_is_named():
         ValueError, match=r"`table` must be the name of a table with .* Got 'nowhere': .*does not exist"
     ):
         from_duckdb(duckdb.connect(), "nowhere")
+
+
+def test_text_identifiers():
+    connection, names = duckdb.connect(), [*NAMES, "a\0", "a\0b"]
+    to_duckdb(codes_of_names(names), connection, nbits=8, ids=names)
+    assert_same_names(from_duckdb(connection), names, is_sorted=True)
+    assert connection.execute("SELECT id FROM codes WHERE code = '00000001'::BIT").fetchall() == [("a",)]
+    with pytest.raises(ValueError, match=r"`ids` must be text that UTF-8 can hold\. Got the character '.udcff'"):
+        to_duckdb([[0, 1]], connection, "others", ids=["\udcff.png"])
+    with pytest.raises(ValueError, match=r"Got 'others': it does not exist"):
+        from_duckdb(connection, "others")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K, Shortlists
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
 
 from skhash.stores import from_lancedb, to_lancedb
 
@@ -70,3 +70,11 @@ def test_the_least_and_the_largest_id(tmp_path):
     connection = lancedb.connect(tmp_path)
     to_lancedb([[0, 1], [1, 1]], connection, ids=np.array([-(2**63), 2**63 - 1]))
     assert from_lancedb(connection).ids.tolist() == [-(2**63), 2**63 - 1]
+
+
+def test_text_identifiers(tmp_path):
+    connection, names = lancedb.connect(tmp_path), [*NAMES, "a\0", "a\0b"]
+    table = to_lancedb(codes_of_names(names), connection, nbits=8, ids=names)
+    assert_same_names(from_lancedb(connection), names)
+    search = table.search(codes_of_names()[1], vector_column_name="code").distance_type("hamming")
+    assert [item["id"] for item in search.limit(1).to_list()] == ["a"]

@@ -1,7 +1,7 @@
 """Parquet files keep codes, their number of bits and identifiers."""
 
 import pytest
-from _stores import LENGTHS, Items, K
+from _stores import LENGTHS, NAMES, Items, K, assert_same_names, codes_of_names
 
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -92,3 +92,16 @@ def test_a_failed_write_keeps_the_file(tmp_path, monkeypatch):
         to_parquet([[1, 1]], path)
     assert from_parquet(path).codes.tolist() == [[64]]
     assert [file.name for file in tmp_path.iterdir()] == ["codes.parquet"]
+
+
+@pytest.mark.parametrize(
+    "kind", [arrow.string(), arrow.large_string(), arrow.string_view(), arrow.dictionary(arrow.int32(), arrow.string())]
+)
+def test_text_identifiers(kind, tmp_path):
+    names, path = [*NAMES, "a\0", "a\0b"], tmp_path / "codes.parquet"
+    to_parquet(codes_of_names(names), path, nbits=8, ids=names)
+    assert_same_names(from_parquet(path), names)
+    table = parquet.read_table(path)
+    assert table.column("id").type == arrow.string()
+    parquet.write_table(table.set_column(0, "id", table.column("id").cast(kind)), path)  # of another program
+    assert_same_names(from_parquet(path), names)

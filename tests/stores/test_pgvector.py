@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K, Shortlists
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
 
 from skhash.stores import bit_strings, from_pgvector, to_pgvector
 
@@ -135,3 +135,11 @@ def test_schemas_and_temporary_tables(uri):
 def test_the_least_and_the_largest_id(connection):
     to_pgvector([[0, 1], [1, 1], [1, 0]], connection, "extreme", ids=[2**63 - 1, -(2**63), -1])
     assert from_pgvector(connection, "extreme").ids.tolist() == [-(2**63), -1, 2**63 - 1]
+
+
+def test_text_identifiers(connection):
+    to_pgvector(codes_of_names(), connection, "names", nbits=8, ids=NAMES)
+    assert_same_names(from_pgvector(connection, "names"), is_sorted=True)
+    assert connection.execute("SELECT id FROM names WHERE code = B'00000001'").fetchall() == [("a",)]
+    with pytest.raises(ValueError, match=r"`ids` must have no zero characters in PostgreSQL\. Got 'a.x00'"):
+        to_pgvector([[0, 1]], connection, "others", ids=["a\0"])

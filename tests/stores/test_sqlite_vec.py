@@ -4,7 +4,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, Items, K, Shortlists
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
 
 from skhash.stores import from_sqlite_vec, to_sqlite_vec
 
@@ -64,7 +64,7 @@ def test_lengths_that_add_up_to_whole_codes_are_refused():
     ("row", "match"),
     [
         ("1.5, x'01'", r"`table` must have ints as ids. Got float in 'codes'."),
-        ("'x', x'01'", r"`table` must have ints as ids. Got str in 'codes'."),
+        ("'x', x'01'), (7, x'01'", r"`table` must have ints as ids. Got int, str in 'codes'."),
         ("1, NULL", r"`table` must have codes of type bytes. Got NoneType in 'codes'."),
         ("1, '01'", r"`table` must have codes of type bytes. Got str in 'codes'."),
     ],
@@ -158,3 +158,11 @@ def test_a_connection_of_sqlite3_is_named():
     for function in (lambda c: to_sqlite_vec([[0, 1]], c), from_sqlite_vec):
         with pytest.raises(TypeError, match=r"`connection` must be an apsw.Connection.* Got sqlite3.Connection"):
             function(sqlite3.connect(":memory:"))
+
+
+def test_text_identifiers():
+    connection, names = apsw.Connection(":memory:"), [*NAMES, "a\0", "a\0b"]
+    to_sqlite_vec(codes_of_names(names), connection, nbits=8, ids=names)
+    assert_same_names(from_sqlite_vec(connection), names, is_sorted=True)
+    select = "SELECT id FROM codes WHERE code MATCH vec_bit(?) AND k = 1"
+    assert connection.execute(select, (b"\1",)).fetchall() == [("a",)]
