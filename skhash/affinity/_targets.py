@@ -78,7 +78,7 @@ def missing_targets(y: Any) -> npt.NDArray[np.bool_]:
         mask = np.zeros(y.shape[0], dtype=bool)
         mask[y.tocoo().row[missing]] = True
         return mask
-    return missing.any(axis=tuple(range(1, missing.ndim)))
+    return np.asarray(missing.any(axis=tuple(range(1, missing.ndim))))
 
 
 def distinct_targets(y: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -123,7 +123,7 @@ def _label_lists(labels: Any, names: Sequence[str] | None) -> list[list[str]]:
     if labels.ndim == 1:
         return [[] if label in ("", None) or label != label else [str(label)] for label in labels.tolist()]
     names = list(map(str, range(labels.shape[1]))) if names is None else names
-    return [[names[column] for column in np.flatnonzero(np.nan_to_num(row))] for row in labels]
+    return [[names[column] for column in np.flatnonzero(np.nan_to_num(row)).tolist()] for row in labels]
 
 
 def _thumbnails(images: ImageFiles, watch: Callable[[int], object] | None) -> list[str]:
