@@ -21,23 +21,25 @@ def browse(options: argparse.Namespace) -> int:
     """Write a page that searches pictures by their codes."""
     check_writable(options.out)
     parts = {path: read_codes(path) for path in options.codes}
-    codes = _menu(parts, options.bits)
+    codes, trained = _menu(parts, options.bits)
     images = _images(options, parts)
+    more = {"trained": trained, "link": options.link, "title": options.title}
     with progress(f"Reading {options.images}", len(images)) as show:
-        write_image_browser(options.out, images, codes, link=options.link, title=options.title, watch=show)
+        write_image_browser(options.out, images, codes, watch=show, **more)
     print(f"{len(images):,} pictures: {options.out}")
     return 0
 
 
-def _menu(parts: dict[str, Items], bits: str | None) -> dict[str, tuple[Any, int]]:
-    """Codes by their names in the menu of the page, cut to each of some numbers of bits if they are given."""
+def _menu(parts: dict[str, Items], bits: str | None) -> tuple[dict[str, tuple[Any, int]], dict[str, Any]]:
+    """Codes, cut to each of some numbers of bits, and training pictures, by the names in the menu of the page."""
     stems = Counter(Path(path).stem for path in parts)
-    codes = {}
-    for path, (stored, *_) in parts.items():
-        name = Path(path).stem if stems[Path(path).stem] == 1 else path
+    codes, trained = {}, {}
+    for path, part in parts.items():
+        stored, name = part.stored, Path(path).stem if stems[Path(path).stem] == 1 else path
         for nbits in [stored.nbits] if bits is None else _numbers(bits, stored.nbits, path):
             codes[f"{name}, {nbits} bits"] = first_bits(stored.codes, nbits), nbits
-    return codes
+            trained[f"{name}, {nbits} bits"] = part.trained
+    return codes, {name: marks for name, marks in trained.items() if marks is not None}
 
 
 def _numbers(bits: str, nbits: int, path: str) -> list[int]:

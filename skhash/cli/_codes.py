@@ -18,21 +18,22 @@ from skhash._estimators import find_hasher, first_step, hasher_input, item_facto
 from skhash._libraries import library
 from skhash.cli._pictures import are_pictures, open_for
 from skhash.cli._samples import (
+    TRAINED_ON,
     Items,
     Samples,
     errors_of,
     in_batches,
     is_codes,
     is_index,
+    notes_of,
     read_codes,
-    stored_labels,
 )
 from skhash.codes import check_same_nbits
 from skhash.codes._bits import item_words
 from skhash.comparison.progress import progress
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
-from skhash.persistence import load, save_with_notes
+from skhash.persistence import load, read_notes, save_with_notes
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._codes import check_codes
@@ -68,14 +69,18 @@ def encode(options: argparse.Namespace) -> int:
         if width > n_bytes:
             arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
         if samples.names is not None:
-            arrays["paths"] = np.array(samples.names)
-            if (y := samples.targets()) is not None:
-                arrays["labels"] = stored_labels(y)
+            arrays |= notes_of(samples.names, samples.targets(), _trained(samples, options.model))
         _write_codes(options.out, arrays)
         del content, arrays  # Windows does not remove a mapped file
         records.discard()
     print(f"{samples.n:,} codes of {nbits} bits: {options.out}")
     return 0
+
+
+def _trained(samples: Samples, model: str) -> npt.NDArray[np.bool_] | None:
+    """Whether the hasher in a file has learned from each picture; None if it is not known."""
+    trained_on = None if samples.keys is None else read_notes(model).get(TRAINED_ON)
+    return None if trained_on is None or samples.keys is None else np.isin(samples.keys(), trained_on)
 
 
 def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any, bool], npt.NDArray[np.uint8]], int]:
@@ -115,11 +120,14 @@ def index(options: argparse.Namespace) -> int:
     """Save an index of a hasher and items, with the paths and labels of pictures."""
     check_writable(options.out)
     model = load_hasher(options.model)
-    items, _ = items_of(model, options)
+    items, samples = items_of(model, options)
+    if samples is not None:
+        items = items._replace(labels=samples.targets(), trained=_trained(samples, options.model))
     if items.factors is None and getattr(find_hasher(model), "factors", False):
         raise ValueError(f"{options.data} must have factors, as {options.model} has. Write it with skhash encode.")
     found = HammingNeighbors(FrozenEstimator(model))
-    save_with_notes(found, options.out, fill(found, items, options).notes())
+    fill(found, items, options)
+    save_with_notes(found, options.out, notes_of(items.names, items.labels, items.trained))
     print(f"{len(items.stored.codes):,} codes of {items.stored.nbits} bits: {options.out}")
     return 0
 
@@ -130,7 +138,7 @@ def hold_codes(options: argparse.Namespace) -> bool:
 
 
 def items_of(model: Any, options: argparse.Namespace) -> tuple[Items, Samples | None]:
-    """Codes, factors, names and labels of DATA; and its samples, unless it holds codes."""
+    """Codes, factors and names of DATA; and its samples, unless it holds codes."""
     if hold_codes(options):
         items = read_codes(options.data)
         if not len(items.stored.codes):
@@ -144,7 +152,7 @@ def items_of(model: Any, options: argparse.Namespace) -> tuple[Items, Samples | 
             factors.append(item_factors(hasher, batch))
     stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), None)
     all_factors = None if factors[0] is None else np.concatenate(factors)
-    return Items(stored, all_factors, samples.names, samples.targets()), samples
+    return Items(stored, all_factors, samples.names), samples
 
 
 def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> Items:

@@ -18,12 +18,12 @@ from skhash.affinity import resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.base import BaseHasher
 from skhash.cli._pictures import learn_from
-from skhash.cli._samples import errors_of
+from skhash.cli._samples import TRAINED_ON, errors_of
 from skhash.comparison import make_hasher
 from skhash.comparison.progress import FitWatcher
 from skhash.comparison.tuning import divide_samples
 from skhash.metrics import RetrievalScorer
-from skhash.persistence import save
+from skhash.persistence import save_with_notes
 from skhash.persistence._writing import check_writable
 
 _N_NEIGHBORS, _MAX_QUERIES = 10, 1000  # of the score without labels
@@ -57,7 +57,8 @@ def fit(options: argparse.Namespace) -> int:
         start = time.perf_counter()
         model = _fit(hasher, X_learned, y_learned, options.scale, name)
         seconds = time.perf_counter() - start
-        save(model if first is None else make_pipeline(first, model), options.out)
+        notes = {} if samples.keys is None else {TRAINED_ON: np.sort(samples.keys()[learned])}
+        save_with_notes(model if first is None else make_pipeline(first, model), options.out, notes)
         print(f"{name}, fitted to {len(learned):,} samples in {seconds:.1f} s: {options.out}")
         if options.held_out:
             print(_score(model, X_learned, y_learned, X[held_out], y_held_out))

@@ -12,11 +12,14 @@ import numpy as np
 
 from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
+from skhash.affinity._targets import as_targets
 from skhash.cli._samples import Samples, errors_of, open_samples
 from skhash.comparison import Result
 from skhash.datasets import load_images
 from skhash.datasets.images import is_picture
 from skhash.datasets.loading import is_dataset
+from skhash.datasets.protocols import check_protocol
+from skhash.datasets.splitting import draw
 from skhash.persistence import load
 
 THUMBNAIL = 64  # pixels, in the pages of pictures
@@ -109,7 +112,8 @@ def _named(images: Any, names: list[str], path: str, options: argparse.Namespace
 
 def _samples(images: Any, X: Any) -> Samples:
     mapped = X if isinstance(X, np.ndarray) else None
-    return Samples(len(images), array_source(X).slices, mapped, lambda: images.targets, images.names)
+    slices, keys = array_source(X).slices, images.content_keys
+    return Samples(len(images), slices, mapped, lambda: images.targets, images.names, keys)
 
 
 @contextmanager
@@ -146,7 +150,17 @@ def write_pages(options: argparse.Namespace, files: list[str], results: Sequence
         codes = {
             key: (load(Path(options.out, str(result.model))).encode(X), result.nbits) for key, result in models.items()
         }
+        trained = _trained_on(file, kept[0].protocol)
         pages.append(Path(options.out, f"pictures_{name}.html"))
         images = load_pictures(path, options, size=THUMBNAIL, broken=options.broken)
-        write_image_browser(pages[-1], images, codes, title=f"{name}: pictures by Hamming distance")
+        title = f"{name}: pictures by Hamming distance"
+        write_image_browser(pages[-1], images, codes, trained=dict.fromkeys(codes, trained), title=title)
     return pages
+
+
+def _trained_on(file: str, protocol: str) -> Any:
+    """Whether each sample of a file is a training sample of the first split."""
+    arrays = np.load(file)
+    n = len(arrays["X"])
+    drawn = draw(n, as_targets(arrays["y"]) if "y" in arrays else None, check_protocol(protocol), 0)
+    return np.isin(np.arange(n), drawn.train)

@@ -25,6 +25,8 @@ from skhash.stores import StoredCodes, from_parquet
 from skhash.stores._codes import check_codes
 
 READ_BATCH = 10_000  # samples that are read at once
+#: note in the file of a hasher: keys of the pictures that it has learned from, and no names, which may be private
+TRAINED_ON = "trained_on"
 _KINDS = ".npy, .npz or .parquet"
 
 
@@ -37,6 +39,7 @@ class Samples:
     mapped: npt.NDArray[Any] | None = None  # all samples, if they are mapped or in memory
     targets: Callable[[], Any] = lambda: None  # returns the labels of all samples, or None
     names: list[str] | None = None  # of pictures: their paths in the folder
+    keys: Callable[[], npt.NDArray[np.uint64]] | None = None  # returns numbers that name the content of pictures
 
     def array(self) -> npt.NDArray[Any]:
         """All samples: those of an .npy file are mapped, others are read."""
@@ -50,12 +53,7 @@ class Items(NamedTuple):
     factors: npt.NDArray[Any] | None = None  # float32 of shape (n, 2)
     names: list[str] | None = None  # of pictures
     labels: npt.NDArray[Any] | None = None
-
-    def notes(self) -> dict[str, npt.NDArray[Any]]:
-        """What files of codes and of indexes hold beside the codes: paths and labels."""
-        paths = None if self.names is None else np.array(self.names)
-        notes = {"paths": paths, "labels": None if self.labels is None else stored_labels(self.labels)}
-        return {name: value for name, value in notes.items() if value is not None}
+    trained: npt.NDArray[np.bool_] | None = None  # whether the hasher has learned from each picture
 
 
 def stored_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -94,7 +92,7 @@ def read_codes(path: str) -> Items:
         how = "Write it with skhash index."
     elif Path(path).suffix == ".npz":
         how = "Write it with skhash encode."
-        known = ("codes", "nbits", "factors", "paths", "labels")
+        known = ("codes", "nbits", "factors", "paths", "labels", "trained")
         notes = read_npz(path, known, "arrays named codes and nbits", how)
         what = "has no codes"
         with _invalid(path, what):
@@ -137,13 +135,22 @@ def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
 
 
 def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]:
-    """Names and labels of n items from the arrays of a file."""
-    names, labels = notes.get("paths"), notes.get("labels")
+    """Names, labels and training pictures among n items from the arrays of a file."""
+    names, labels, trained = (notes.get(name) for name in ("paths", "labels", "trained"))
     if names is not None and (np.shape(names) != (n,) or names.dtype.kind != "U"):
         raise ValueError(f"`paths` must be text of shape ({n},). {how}")
     if labels is not None and np.shape(labels)[:1] != (n,):
         raise ValueError(f"`labels` must have a label for each code. {how}")
-    return {"names": None if names is None else names.tolist(), "labels": labels}
+    if trained is not None and (np.shape(trained) != (n,) or trained.dtype != np.bool_):
+        raise ValueError(f"`trained` must be bools of shape ({n},). {how}")
+    return {"names": None if names is None else names.tolist(), "labels": labels, "trained": trained}
+
+
+def notes_of(names: list[str] | None, labels: Any, trained: Any) -> dict[str, npt.NDArray[Any]]:
+    """What files of codes and of indexes hold beside the codes."""
+    known = None if labels is None else stored_labels(labels)
+    notes = {"paths": None if names is None else np.array(names), "labels": known, "trained": trained}
+    return {name: value for name, value in notes.items() if value is not None}
 
 
 def is_index(path: str) -> bool:

@@ -110,6 +110,14 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
             keys.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest())
         return keys
 
+    def content_keys(self) -> npt.NDArray[np.uint64]:
+        """Numbers that name the bytes of each file, wherever it is: the first 64 bits of their SHA-256."""
+        keys = np.empty(len(self), np.uint64)
+        for i, path in enumerate(self.paths):
+            with open(path, "rb") as file:
+                keys[i] = int.from_bytes(hashlib.file_digest(file, "sha256").digest()[:8], "little")
+        return keys
+
     def failures(self, indices: Iterable[int] | None = None) -> dict[int, Exception]:
         """Errors of the images that cannot be read, by their indices."""
         found: dict[int, Exception] = {}

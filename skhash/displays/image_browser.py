@@ -32,6 +32,7 @@ def write_image_browser(
     codes: Mapping[str, tuple[Any, int]],
     *,
     labels: Any = None,
+    trained: Mapping[str, Any] | None = None,
     link: bool = False,
     title: str = "Pictures by Hamming distance",
     watch: Callable[[int], object] | None = None,
@@ -40,8 +41,10 @@ def write_image_browser(
 
     The page is one file, which needs nothing else: it holds the packed codes and small pictures, and
     its script ranks them by the number of bits that differ. Right and wrong results are marked if
-    there are labels: two pictures are right for each other if they share one. A tile with the
-    distance stands in front of the pictures that have it, since their order says nothing.
+    there are labels: two pictures are right for each other if they share one. Pictures that the
+    hasher has learned from are marked, too, and the number of right results leaves them out, since it
+    knows their labels. A tile with the distance stands in front of the pictures that have it, since
+    their order says nothing.
 
     Parameters
     ----------
@@ -55,6 +58,9 @@ def write_image_browser(
     labels : array-like of shape (n_images,) or (n_images, n_labels), default=None
         Classes, or a 0/1 matrix of labels. An empty class, None, NaN and a row of zeros are unknown,
         and are not marked. None takes the labels of the pictures, if they have any.
+    trained : dict of str to array-like of shape (n_images,), bool, default=None
+        For names of `codes`, which of the pictures the hasher has learned from. Names that are
+        missing have no such marks.
     link : bool, default=False
         Whether the page shows the files of the pictures, which must stay at their places, and not
         thumbnails of at most 64 pixels, which it holds.
@@ -66,7 +72,7 @@ def write_image_browser(
     Raises
     ------
     ValueError
-        If there are no codes, or not one code and one label for each picture.
+        If there are no codes, or not one code, label and mark for each picture.
     InvalidFileError
         If a picture is damaged.
 
@@ -88,13 +94,19 @@ def write_image_browser(
     True
     """
     labels, label_names = (images.targets, images.label_names) if labels is None else (labels, None)
-    _check(images, codes, labels)
+    marks = {name: np.asarray(values) for name, values in (trained or {}).items()}
+    _check(images, codes, labels, marks)
     content = {
         "names": [name.replace(os.sep, "/") for name in images.names],
         "labels": None if labels is None else _label_lists(np.asarray(labels), label_names),
         "images": [address_of_file(file, path) for file in images.paths] if link else _thumbnails(images, watch),
         "methods": [
-            {"name": name, "nbits": nbits, "codes": base64.b64encode(np.asarray(packed).tobytes()).decode()}
+            {
+                "name": name,
+                "nbits": nbits,
+                "codes": base64.b64encode(np.asarray(packed).tobytes()).decode(),
+                "trained": np.flatnonzero(marks[name]).tolist() if name in marks else None,
+            }
             for name, (packed, nbits) in codes.items()
         ],
     }
@@ -104,7 +116,9 @@ def write_image_browser(
         file.write(template.substitute(title=html.escape(title), data=data).encode())
 
 
-def _check(images: ImageFiles, codes: Mapping[str, tuple[Any, int]], labels: Any) -> None:
+def _check(
+    images: ImageFiles, codes: Mapping[str, tuple[Any, int]], labels: Any, marks: Mapping[str, npt.NDArray[Any]]
+) -> None:
     if not codes:
         raise ValueError("`codes` must have packed codes and a number of bits for at least one name. Got none.")
     for name, (packed, nbits) in codes.items():
@@ -116,6 +130,14 @@ def _check(images: ImageFiles, codes: Mapping[str, tuple[Any, int]], labels: Any
             )
     if labels is not None and len(labels) != len(images):
         raise ValueError(f"`labels` must have one label for each of the {len(images):,} pictures. Got {len(labels):,}.")
+    if unknown := marks.keys() - codes.keys():
+        raise ValueError(f"`trained` must have names of `codes`. Got {min(unknown)!r} instead.")
+    for name, values in marks.items():
+        if values.shape != (len(images),) or values.dtype != np.bool_:
+            raise ValueError(
+                f"`trained[{name!r}]` must be bools of shape ({len(images)},), one for each picture. "
+                f"Got {values.dtype} of shape {values.shape} instead."
+            )
 
 
 def _label_lists(labels: Any, names: Sequence[str] | None) -> list[list[str]]:

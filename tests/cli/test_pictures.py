@@ -1,6 +1,9 @@
 """``skhash compare``, ``fit``, ``encode`` and ``search`` on folders of pictures."""
 
 import csv
+import json
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -146,6 +149,29 @@ def test_an_index_keeps_its_model_paths_and_labels(data, place, codes, tmp_path,
     assert_array_equal(np.load(tmp_path / "index.npy"), np.load(tmp_path / "codes.npy"))
 
 
+def trained_in(page):
+    (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', page.read_text(encoding="utf-8"))
+    content = json.loads(data)
+    return [[content["names"][i] for i in method["trained"]] for method in content["methods"]]
+
+
+def test_pages_mark_the_pictures_that_a_model_has_learned_from(place, codes, tmp_path):
+    with np.load(codes) as file:
+        names, trained = file["paths"], file["trained"]
+    assert 0 < (~trained).sum() < 8  # those that were held out
+    assert b"red/0" not in (place / "model").read_bytes()  # no names
+    index = f"{tmp_path}/index"
+    assert main(["index", f"{place}/model", codes, "--out", index]) == 0
+    moved = shutil.copytree(place / "pictures", tmp_path / "moved")  # pictures are known by their content
+    (moved / "green/01.png").rename(moved / "green/99.png")
+    assert main(["encode", f"{place}/model", str(moved), "--out", f"{tmp_path}/moved.npz"]) == 0
+    with np.load(tmp_path / "moved.npz") as file:
+        assert file["trained"].sum() == trained.sum()
+    for given, folder in ((codes, place / "pictures"), (index, place / "pictures")):
+        assert main(["browse", given, "--images", str(folder), "--out", f"{tmp_path}/page.html"]) == 0
+        assert trained_in(tmp_path / "page.html") == [names[trained].tolist()]
+
+
 def test_ties_are_marked_and_counted(place, codes, tmp_path, capsys):
     with np.load(codes) as file:
         arrays = dict(file)
@@ -183,6 +209,7 @@ def test_compare(place, capsys):
     text = page.read_text(encoding="utf-8")
     assert '"name": "itq, 8 bits"' in text
     assert '"red/04.png"' in text
+    assert [len(names) for names in trained_in(page)] == [32, 32]  # of 40, without the 8 queries
     page.unlink()
     assert main([*words, "--features", f"{place}/features", "--keep-models", "--out", f"{place}/report"]) == 0
     assert page.read_text(encoding="utf-8") == text

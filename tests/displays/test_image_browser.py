@@ -100,6 +100,22 @@ def test_errors(place, tmp_path, codes, labels, message):
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.parametrize(
+    ("trained", "message"),
+    [
+        ({"a": np.zeros(N, bool)}, "`trained` must have names of `codes`. Got 'a' instead"),
+        (
+            {"8 bits": np.zeros(3, bool)},
+            r"`trained\['8 bits'\]` must be bools of shape \(200,\).* Got bool of shape \(3,\)",
+        ),
+        ({"8 bits": np.zeros(N)}, r"`trained\['8 bits'\]` must be bools .* Got float64"),
+    ],
+)
+def test_marks_of_training_pictures_are_checked(trained, message, place, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        write_image_browser(tmp_path / "page.html", place[1], place[2], trained=trained)
+
+
 def test_unknown_labels_are_empty(place, tmp_path):
     _, images, codes = place
     for unknown in ("", None, float("nan")):
@@ -313,6 +329,37 @@ def test_one_of_the_codes(place, page):
     page.back()
     page.find_element("css selector", '.grid a[href$="codes=all"]')
     assert Select(page.find_element("css selector", "#method")).first_selected_option.text == "All"
+
+
+def test_training_pictures_are_marked_and_not_counted(place, tmp_path, browser):
+    _, images, codes = place
+    trained = np.arange(N) % 4 < 3
+    write_image_browser(tmp_path / "page.html", images, codes, trained={"8 bits": trained})
+    browser.get((tmp_path / "page.html").as_uri())
+    query = 7
+    go_to(browser, query, "0")
+    order, distances = neighbors(*codes["8 bits"], query)
+    items, _ = items_of(browser)
+    known = [
+        bool(link.find_elements("css selector", ".known")) for link in browser.find_elements("css selector", "li a")
+    ]
+    assert known == trained[items].tolist()
+    new = order[~trained[order]]
+    k = int((~trained[order[:60]]).sum())
+    right, last = images.targets[new] == images.targets[query], distances[new[k - 1]]
+    before, tied = right[distances[new] < last], right[distances[new] == last]
+    worst = before.sum() + max(0, k - len(before) - (~tied).sum())
+    best = before.sum() + min(k - len(before), tied.sum())
+    number = f"{worst} to {best}" if worst < best else str(best)
+    texts = [text.text for text in browser.find_elements("css selector", "section .quiet")]
+    assert texts[0].startswith(f"{number} of the {k} new pictures among the first 60 are right")
+    assert not trained[query]
+    assert len(texts) == 1
+    go_to(browser, 8, "0")
+    texts = [text.text for text in browser.find_elements("css selector", "section .quiet")]
+    assert texts[1].startswith("The hasher has learned from this picture")
+    go_to(browser, query, "1")
+    assert not browser.find_elements("css selector", ".known")
 
 
 def test_search_by_path_and_keys(place, page):
