@@ -15,6 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from skhash import stores
 from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._estimators import find_hasher, first_step, hasher_input, item_factors, packed_codes
+from skhash._ids import is_text
 from skhash._libraries import library
 from skhash.cli._pictures import are_pictures, open_for
 from skhash.cli._samples import (
@@ -40,6 +41,8 @@ from skhash.stores._codes import check_codes
 
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
+#: indexes whose identifiers are whole numbers
+_WITHOUT_TEXT = ("faiss", "usearch")
 
 
 # --- encode
@@ -186,6 +189,11 @@ def export(options: argparse.Namespace) -> int:
         )
     stored, factors, *_ = read_codes(options.codes)
     more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
+    if options.to in _WITHOUT_TEXT and is_text(stored.ids):
+        raise ValueError(
+            f"--to must be a store with a column of text, such as parquet or duckdb, for the ids of {options.codes}. "
+            f"Got {options.to}, which has whole numbers, and {stored.ids[0]!r}."
+        )
     if options.to in _WITH_TABLES:
         _to_table(options.to, stored.codes, options.out, "codes" if options.table is None else options.table, more)
     elif options.to == "parquet":

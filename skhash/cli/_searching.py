@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash._estimators import find_hasher, packed_codes
+from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, items_of
 from skhash.cli._pictures import are_pictures, open_for
 from skhash.cli._samples import READ_BATCH, Samples, errors_of, in_batches, is_index, names_of_index, open_samples
@@ -47,15 +48,17 @@ def search(options: argparse.Namespace) -> int:
         check_writable(options.out)
     index, names, queries = _open(options)
     k = _k(index, options)
+    _check_run(options.out, index, names)
     ranks_all = index.candidates is None and index.rerank is None and index.backend == "exact"
     with errors_of(options.queries):
         batches = in_batches(queries, f"Searching {options.queries}")
         found = [index.kneighbors(batch, k, return_ties=ranks_all) for batch in batches]
     distances, ids, *ties = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    table = _table(distances, ids, ties[0] if ties else None, queries.names, names)
+    paths = None if names is None else _paths(ids, index, names)
+    table = _table(distances, ids if paths is None else paths, ties[0] if ties else None, queries.names)
     print(f"{table}\nIn parentheses: {_meaning(index)}.{_REMARK if '=)' in table else ''}")
     if options.out is not None:
-        _write_neighbors(options.out, distances, ids, names, queries.names)
+        _write_neighbors(options.out, distances, ids, paths, queries.names)
         print(f"\nFile: {options.out}")
     return 0
 
@@ -152,28 +155,43 @@ def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
         raise ValueError(f"--k must be at most {index.candidates}, the number of candidates. Got {options.k} instead.")
 
 
+def _check_run(out: str | None, index: HammingNeighbors, names: list[str] | None) -> None:
+    """Raise ValueError if a run cannot hold the identifiers of the items, before the search."""
+    if out is None or not out.endswith(".run") or names is not None or not is_text(index.ids_):
+        return
+    if wrong := [text for text in index.ids_ if text.split() != [text]]:
+        raise ValueError(
+            f"--out must be a .csv or .npz file for ids with spaces, or an empty one. Got {out}, and {wrong[0]!r}."
+        )
+
+
+def _paths(ids: npt.NDArray[Any], index: HammingNeighbors, names: list[str]) -> npt.NDArray[Any]:
+    """Paths of the items with some identifiers, of their shape."""
+    path = dict(zip(index.ids_.tolist(), names, strict=True))
+    return np.array([[path[item] for item in of_query] for of_query in ids.tolist()], dtype=object)
+
+
 def _table(
     distances: npt.NDArray[np.float64],
-    ids: npt.NDArray[np.int64],
+    items: npt.NDArray[Any],
     n_ties: npt.NDArray[np.int64] | None,
     queries: list[str] | None,
-    items: list[str] | None,
 ) -> str:
     """The first items of the first queries, one line per query; pictures by their names, ties with a mark."""
-    k = min(ids.shape[1], _SHOWN)
-    n_more = np.zeros(len(ids), np.int64) if n_ties is None else n_ties - (distances == distances[:, -1:]).sum(axis=1)
+    k = min(items.shape[1], _SHOWN)
+    n_more = np.zeros(len(items), np.int64) if n_ties is None else n_ties - (distances == distances[:, -1:]).sum(axis=1)
     lines = [["query", *(f"item {rank + 1}" for rank in range(k)), "more tied"]]
-    for query in range(min(len(ids), _SHOWN)):
+    for query in range(min(len(items), _SHOWN)):
         found, line = distances[query], [str(query) if queries is None else queries[query]]
-        for item, distance in zip(ids[query, :k], found, strict=False):
+        for item, distance in zip(items[query, :k], found, strict=False):
             is_tied = (found == distance).sum() > 1 or (distance == found[-1] and n_more[query])
-            line.append(f"{items[item] if items else item} ({distance:.4g}{'=' * bool(is_tied)})")
+            line.append(f"{item} ({distance:.4g}{'=' * bool(is_tied)})")
         lines.append([*line, str(n_more[query])])
     if not n_more[:_SHOWN].any():
         lines = [line[:-1] for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ["  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    n_left = len(ids) - _SHOWN
+    n_left = len(items) - _SHOWN
     return "\n".join([*text, f"... and {n_left:,} more queries"] if n_left > 0 else text)
 
 
@@ -191,26 +209,28 @@ def _meaning(index: HammingNeighbors) -> str:
 def _write_neighbors(
     path: str,
     distances: npt.NDArray[np.float64],
-    ids: npt.NDArray[np.int64],
-    names: list[str] | None,
+    ids: npt.NDArray[Any],
+    paths: npt.NDArray[Any] | None,
     queries: list[str] | None,
 ) -> None:
     """Write all results, with the names of queries and items that are pictures; a run has them as identifiers."""
     if path.endswith(".run"):
-        item_ids, query_ids = (found and [quote(name) for name in found] for found in (names, queries))
-        write_run(path, distances, ids, query_ids=query_ids, item_ids=item_ids)
+        query_ids = queries and [quote(name) for name in queries]
+        items = ids if paths is None else [[quote(name) for name in of_query] for of_query in paths]
+        write_run(path, distances, items, query_ids=query_ids)
         return
     with write_atomically(path) as file:
         if path.endswith(".npz"):
-            arrays = {"distances": distances, "ids": ids}
-            arrays |= {} if names is None else {"paths": np.array(names)[ids]}
+            arrays = {"distances": distances, "ids": ids.astype(str) if is_text(ids) else ids}
+            arrays |= {} if paths is None else {"paths": paths.astype(str)}
             np.savez(file, **arrays | ({} if queries is None else {"queries": np.array(queries)}))
             return
         text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
         table = csv.writer(text, lineterminator="\n")
-        table.writerow(["query", "rank", "id", "distance", *([] if names is None else ["path"])])
+        table.writerow(["query", "rank", "id", "distance", *([] if paths is None else ["path"])])
         for query, (line, items) in enumerate(zip(distances.tolist(), ids.tolist(), strict=True)):
             name = query if queries is None else queries[query]
             for rank, (distance, item) in enumerate(zip(line, items, strict=True)):
-                table.writerow([name, rank + 1, item, repr(distance), *([] if names is None else [names[item]])])
+                more = [] if paths is None else [paths[query, rank]]
+                table.writerow([name, rank + 1, item, repr(distance), *more])
         text.detach()

@@ -16,7 +16,7 @@ from skhash import EmbeddingHasher, ITQHasher, LSHHasher, StructHashHasher, TALR
 from skhash.cli import main
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
-from skhash.stores import from_duckdb, from_faiss, from_lancedb, from_parquet, from_sqlite_vec, from_usearch
+from skhash.stores import from_duckdb, from_faiss, from_lancedb, from_parquet, from_sqlite_vec, from_usearch, to_parquet
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +267,40 @@ def test_weights_of_bits_count(files, digits, tmp_path):
 
 
 # --- export
+
+
+def test_text_identifiers_go_from_a_parquet_file_to_all_results(files, itq, digits, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    codes, index, names = tmp_path / "codes.parquet", tmp_path / "index", [f"bild {i}" for i in range(500)]
+    to_parquet(itq.encode(digits.X), codes, nbits=12, ids=names)
+    expected = HammingNeighbors(FrozenEstimator(itq)).fit(digits.X, ids=names).kneighbors(digits.X_query[:15], 3)
+    assert main(["index", f"{files}/itq", str(codes), "--out", str(index)]) == 0
+    places = [str(index)], [f"{files}/itq", str(codes)]
+    for place, out in itertools.product(places, ("found.csv", "found.npz")):
+        assert main(["search", *place, f"{files}/queries.npy", "--k", "3", "--out", str(tmp_path / out)]) == 0
+        assert f"{expected[1][0, 0]} ({expected[0][0, 0]:g}" in capsys.readouterr().out
+    with open(tmp_path / "found.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == expected[1].ravel().tolist()
+    found = np.load(tmp_path / "found.npz")  # without pickle
+    assert_array_equal(found["ids"], expected[1])
+    assert main(["search", *places[0], f"{files}/queries.npy", "--out", str(tmp_path / "found.run")]) == 2
+    assert "--out must be a .csv or .npz file for ids with spaces, or an empty one. Got " in capsys.readouterr().err
+    assert main(["export", str(codes), "--to", "faiss", "--out", str(tmp_path / "x")]) == 2
+    assert "--to must be a store with a column of text, such as parquet or duckdb" in capsys.readouterr().err
+    assert main(["export", str(index), "--to", "parquet", "--out", str(tmp_path / "again.parquet")]) == 0
+    assert from_parquet(tmp_path / "again.parquet").ids.tolist() == names
+
+
+def test_text_identifiers_in_a_run(files, itq, digits, tmp_path):
+    pytest.importorskip("pyarrow")
+    codes, names = tmp_path / "codes.parquet", [f"bild-ä-{i}" for i in range(500)]
+    to_parquet(itq.encode(digits.X), codes, nbits=12, ids=names)
+    arguments = [f"{files}/itq", str(codes), f"{files}/queries.npy", "--out", str(tmp_path / "found.run")]
+    assert main(["search", *arguments, "--k", "3"]) == 0
+    found = [line.split()[2] for line in (tmp_path / "found.run").read_text("utf-8").splitlines()]
+    index = HammingNeighbors(FrozenEstimator(itq)).fit(digits.X, ids=names)
+    assert found == index.kneighbors(digits.X_query[:15], 3)[1].ravel().tolist()
 
 
 def test_formats_of_sentence_transformers(files, tmp_path):
