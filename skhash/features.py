@@ -3,9 +3,10 @@
 import hashlib
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache, cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
@@ -32,6 +33,7 @@ from skhash.persistence._checking import qualified_name
 from skhash.persistence._identity import digest
 
 Features = npt.NDArray[np.float32]
+AUTO = "auto"  # the folder of the user
 
 _COPY_BITS = 64  # of a code that finds copies
 _FLAT = 0.05  # gray levels of a frequency that is only noise
@@ -42,18 +44,22 @@ _GRAY = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue, b
 class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Features of images: the outputs of a pretrained network, which is not trained.
 
-    It is the first step of a Pipeline whose other steps learn from vectors. With a folder as
-    `cache`, the features of each file are computed once.
+    It is the first step of a Pipeline whose other steps learn from vectors. The features of each file are
+    computed once, because they are kept in a folder.
 
     Parameters
     ----------
     network : str or torch.nn.Module, default="efficientnet-lite0"
         A name for :func:`skhash.engine.load_network`, or a module that maps images to features of
         shape (n, width).
-    cache : path-like, default=None
+    cache : path-like or None, default="auto"
         Folder that keeps the features of images of :func:`skhash.datasets.load_images`, by network,
-        its weights and its code, by the size of images, and by the path, the size and the time of each
-        file. A run that was stopped goes on where it stopped, and a file that has changed is computed again.
+        its weights and its code, by size and channels of images, and by the path, the size and the time of
+        each file. A run that was stopped goes on where it stopped, and a file that has changed is computed
+        again. "auto" is the folder ``features`` in the one that the environment variable ``SKHASH_CACHE``
+        names, by default ``skhash`` in the user's cache folder (on Linux ``~/.cache``); it is not used for
+        images that are not files, and for a network whose source cannot be read. None keeps nothing.
+        Folders of features can be removed at any time.
     batch_size : int, default=32
         Number of images at once.
     device : str, default="auto"
@@ -108,7 +114,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self,
         network: str | nn.Module = "efficientnet-lite0",
         *,
-        cache: str | os.PathLike[str] | None = None,
+        cache: str | os.PathLike[str] | None = "auto",
         batch_size: int = 32,
         device: str | torch.device = "auto",
         verbose: bool = False,
@@ -237,8 +243,10 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         images = _as_images(X)
         if images.shape[1:] != self.input_shape_:
             raise ValueError(f"`X` must have images of shape {self.input_shape_}. Got {images.shape[1:]} instead.")
-        cache = None if self.cache is None else _Cache(self.cache, X, self._identity, self._n_features_out, version)
+        cache = self._open_cache(X, version)
         missing = np.arange(len(images)) if cache is None else cache.missing
+        if hasattr(X, "check_files"):
+            X.check_files(missing)
         if version is not None and len(missing):  # each batch has its own seed, so that it stays whole
             batches = np.unique(missing // self.batch_size)
             missing = np.flatnonzero(np.isin(np.arange(len(images)) // self.batch_size, batches))
@@ -274,16 +282,73 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _n_features_out(self) -> int:
         return self._network[1]
 
+    def unknown(self, X: Any) -> npt.NDArray[np.int64]:
+        """Indices of images whose features are not in the cache; all without a cache.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, channels, height, width), or torch Dataset
+            Images: bytes, or values in [0, 1].
+
+        Returns
+        -------
+        ndarray of int64
+            The indices, in ascending order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from skhash.features import PretrainedFeatures
+        >>> images = np.zeros((4, 3, 8, 8), dtype=np.uint8)
+        >>> PretrainedFeatures(torch.nn.Flatten()).fit(images).unknown(images)
+        array([0, 1, 2, 3])
+        """
+        check_is_fitted(self)
+        cache = self._open_cache(X, None)
+        return np.arange(len(X)) if cache is None else cache.missing
+
+    def _open_cache(self, X: Any, version: tuple[int, int] | None) -> "_Cache | None":
+        """The folder of features, with those of images; None for none."""
+        if self.cache is None:
+            return None
+        is_auto = self.cache == AUTO
+        if not hasattr(X, "file_keys"):
+            if is_auto:
+                return None
+            raise ValueError(
+                "`cache` must be None for images that are not files. "
+                f"Got {os.fspath(self.cache)!r} with a {type(X).__name__}. Read them with skhash.datasets.load_images."
+            )
+        try:
+            identity = self._identity
+        except TypeError:
+            if is_auto:
+                return None
+            raise
+        keys: list[bytes] = X.file_keys()
+        if version is not None:
+            keys = [hashlib.sha256(key + repr(version).encode()).digest() for key in keys]
+        if not is_auto:
+            return _Cache(Path(self.cache), identity, self._n_features_out, keys)
+        try:
+            return _Cache(_cache_home(), identity, self._n_features_out, keys, is_auto=True)
+        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+            _warn_of_cache(str(error))
+            return None
+
     @cached_property
     def _identity(self) -> str:
         """Digest of what decides the features of an image: weights, code, and the statistics of the input."""
+        declared = declared_statistics(self._module, self.input_shape_[0])
         try:
-            return digest([self._module, declared_statistics(self._module, self.input_shape_[0])], "network")
+            code = digest(self._module, "network", weights=False)
         except TypeError as error:
             raise TypeError(
                 "`network` must be of classes whose source can be read, to have a `cache`. Got a "
                 f"{qualified_name(self.network)} instead. Define them in a file, or set cache=None."
             ) from error
+        return hashlib.sha256(f"{code} {self.digest_} {declared}".encode()).hexdigest()
 
     @torch.no_grad()
     def _features(self, images: Any, indices: npt.NDArray[np.int64], version: tuple[int, int] | None) -> Features:
@@ -338,31 +403,40 @@ def _as_images(X: Any) -> Any:
     return images
 
 
+def _cache_home() -> Path:
+    """Folder of features in the user's cache folder, or in the one of SKHASH_CACHE."""
+    if home := os.environ.get("SKHASH_CACHE"):
+        return Path(home, "features").expanduser()
+    system = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
+    return Path(system or "~/.cache", "skhash", "features").expanduser()
+
+
+@cache
+def _warn_of_cache(reason: str) -> None:
+    """Warn once that features are not kept."""
+    warnings.warn(
+        f"Features of pictures are not kept, and will be computed again: {reason}. Set the environment variable "
+        "SKHASH_CACHE to a folder that can be written, or cache=None.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
 class _Cache:
     """Features of image files in a folder. Each process appends to two files of its own: features, then their keys."""
 
-    def __init__(
-        self, folder: str | os.PathLike[str], X: Any, identity: str, width: int, version: tuple[int, int] | None
-    ) -> None:
-        if not hasattr(X, "file_keys"):
-            raise ValueError(
-                "`cache` must be None for images that are not files. "
-                f"Got {os.fspath(folder)!r} with a {type(X).__name__}. Read them with skhash.datasets.load_images."
-            )
-        self.folder = Path(folder) / identity[:16]
-        self.keys: list[bytes] = X.file_keys()
-        if version is not None:
-            self.keys = [hashlib.sha256(key + repr(version).encode()).digest() for key in self.keys]
+    def __init__(self, folder: Path, identity: str, width: int, keys: list[bytes], is_auto: bool = False) -> None:
+        self.folder, self.keys, self.is_auto = folder.expanduser() / identity[:16], keys, is_auto
         beginnings = np.frombuffer(b"".join(self.keys), "<u8").reshape(-1, 4)[:, 0]
         places: dict[bytes, Any] = {}
         for file in sorted(self.folder.glob("*.keys")):
             data, values = file.read_bytes(), file.with_suffix(".features")
             n = min(len(data) // 32, values.stat().st_size // (4 * width))  # the last ones of a killed run may be cut
-            keys = np.frombuffer(data, "<u8", 4 * n).reshape(n, 4)
-            found = np.flatnonzero(np.isin(keys[:, 0], beginnings))  # few of many, for a single query
+            stored = np.frombuffer(data, "<u8", 4 * n).reshape(n, 4)
+            found = np.flatnonzero(np.isin(stored[:, 0], beginnings))  # few of many, for a single query
             if len(found):
                 features = np.memmap(values, "<f4", "r", shape=(n, width))
-                places |= {keys[i].tobytes(): (features, i) for i in found}
+                places |= {stored[i].tobytes(): (features, i) for i in found}
         self.places = [places.get(key) for key in self.keys]
         self.missing = np.array([i for i, place in enumerate(self.places) if place is None], dtype=np.int64)
 
@@ -376,13 +450,24 @@ class _Cache:
 
 @contextmanager
 def _appending(cache: _Cache | None, n: int) -> Iterator[Any]:
-    """Context manager of a function that appends features of images with some indices to a cache, if there is one."""
-    if cache is None or not n:
+    """Context manager of a function that appends features of images with some indices to a cache, if there is one.
+
+    The default folder does not keep the features of one image: a query is searched once, and each run makes two files.
+    """
+    if cache is None or not n or (cache.is_auto and n == 1):
         yield lambda features, indices: None
         return
-    cache.folder.mkdir(parents=True, exist_ok=True)
     path = cache.folder / secrets.token_hex(8)
-    with open(path.with_suffix(".features"), "xb") as values, open(path.with_suffix(".keys"), "xb") as keys:
+    with ExitStack() as files:
+        try:
+            cache.folder.mkdir(parents=True, exist_ok=True)
+            values, keys = (files.enter_context(open(path.with_suffix(end), "xb")) for end in (".features", ".keys"))
+        except OSError as error:
+            if not cache.is_auto:
+                raise
+            _warn_of_cache(str(error))
+            yield lambda features, indices: None
+            return
 
         def append(features: Features, indices: npt.NDArray[np.int64]) -> None:
             values.write(features.astype("<f4").tobytes())

@@ -8,12 +8,14 @@ The garbage collector runs less often: it took a quarter of the time in which py
 
 import gc
 import os
+import tempfile
 from importlib.util import find_spec
 
 os.environ["SCIPY_ARRAY_API"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it torch refuses deterministic products on a GPU
+os.environ["SKHASH_CACHE"] = (CACHE := tempfile.TemporaryDirectory()).name  # not the folder of the user
 
 import numpy as np
 import pytest

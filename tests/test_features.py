@@ -1,8 +1,10 @@
 """Features of images from a network that is not trained, and the folder that keeps them."""
 
+import os
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
-from skhash import CIBHashHasher, ITQHasher, NSHHasher, TALRHasher
+from skhash import CIBHashHasher, ITQHasher, NSHHasher, TALRHasher, features
 from skhash.codes import hamming_distances
 from skhash.comparison import progress
 from skhash.datasets import load_images
@@ -97,8 +100,17 @@ def test_a_pipeline_with_a_hasher(network, images, tmp_path):
             assert_array_equal(index.kneighbors(queries, 1, return_distance=False).ravel(), [4, 5])
     fitted = pickle.loads(pickle.dumps(pipeline.fit(images, images.targets)))
     assert_array_equal(fitted.transform(images), codes)
-    with pytest.raises(ValueError, match="`network` must be the name of a network"):
-        save(pipeline, tmp_path / "file")
+    save(pipeline, tmp_path / "file")  # without the network, which is code
+    assert_array_equal(load(tmp_path / "file", backbone=network).transform(images), codes)
+    with pytest.raises(ValueError, match=r"`backbone` must be given, as load\(path, backbone=...\)"):
+        load(tmp_path / "file")
+    other = Counting()
+    with pytest.raises(ValueError, match=r"`backbone` does not fit .*: `network` must have the weights that it had in"):
+        load(tmp_path / "file", backbone=other)
+    index = HammingNeighbors(FrozenEstimator(pipeline)).fit(images)
+    save(index, tmp_path / "index")
+    again = load(tmp_path / "index", backbone=network)
+    assert_array_equal(again.kneighbors(images, 1)[1], index.kneighbors(images, 1)[1])
 
 
 def test_a_cache_computes_each_file_once(network, images, tmp_path):
@@ -118,6 +130,75 @@ def test_a_cache_computes_each_file_once(network, images, tmp_path):
     other = images.part(slice(0, 3))
     other.size = 13
     assert PretrainedFeatures(network, cache=tmp_path / "cache").fit_transform(other).shape == (3, 16)
+
+
+@pytest.fixture
+def cache_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKHASH_CACHE", str(tmp_path / "home"))
+    features._warn_of_cache.cache_clear()
+    return tmp_path / "home"
+
+
+def test_the_folder_of_the_user_is_the_default_cache(network, images, cache_home, tmp_path, monkeypatch):
+    expected = PretrainedFeatures(network, cache=None).fit_transform(images)
+    Counting.n_images = 0
+    for _ in range(2):
+        assert_array_equal(PretrainedFeatures(network).fit_transform(images), expected)
+    assert Counting.n_images == 30
+    assert len(list(cache_home.rglob("*.keys"))) == 1
+    Image.new("RGB", (16, 16)).save(images.paths[3])  # a query: one picture is computed as fast as it is stored
+    PretrainedFeatures(network).fit_transform(images)
+    assert len(list(cache_home.rglob("*.keys"))) == 1
+    PretrainedFeatures(network).fit_transform(np.stack(list(images)))  # no files: no cache
+    assert len(list(cache_home.rglob("*.keys"))) == 1
+    monkeypatch.delenv("SKHASH_CACHE")
+    monkeypatch.setenv("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", str(tmp_path / "other"))
+    PretrainedFeatures(network).fit_transform(images)
+    assert list((tmp_path / "other/skhash/features").rglob("*.keys"))
+
+
+def test_a_cache_that_cannot_be_written_is_one_warning(network, images, cache_home):
+    expected = PretrainedFeatures(network, cache=None).fit_transform(images)
+    cache_home.write_text("a file in place of the folder")
+    transformer = PretrainedFeatures(network).fit(images)
+    with pytest.warns(UserWarning, match=f"not kept.*{cache_home}.*SKHASH_CACHE") as warned:
+        found = transformer.transform(images)
+    assert len(warned) == 1
+    for again in (found, transformer.transform(images)):  # pytest would raise a second warning
+        assert_array_equal(again, expected)
+    with pytest.raises(OSError, match="home"):
+        PretrainedFeatures(network, cache=cache_home).fit_transform(images)
+
+
+def test_scripted_networks_of_one_structure_have_their_own_features(images, cache_home):
+    class Times(nn.Module):
+        def __init__(self, k: int):
+            super().__init__()
+            self.k = k
+
+        def forward(self, X):
+            return X.flatten(1) * self.k
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather export
+        networks = [torch.jit.trace(Times(k), torch.zeros(2, 3, 16, 16)) for k in (1, 2)]
+    one, two = (PretrainedFeatures(module).fit_transform(images) for module in networks)
+    assert_allclose(two, 2 * one)
+
+
+def test_broken_files_are_an_error_before_the_network_runs(network, images):
+    for i in (7, 20):
+        with open(images.paths[i], "wb") as file:
+            file.write(b"no picture")
+    message = r"21.png must be an image.* 2 of 30 pictures cannot be read: .*21.png, .*02.png. .*broken='skip'"
+    with pytest.raises(InvalidFileError, match=message):
+        PretrainedFeatures(network).fit_transform(images)
+    assert Counting.n_images == 0
+    with pytest.raises(InvalidFileError, match=message):
+        TALRHasher(8, backbone=network, n_epochs=1, random_state=0).fit(images)
+    with pytest.warns(UserWarning, match="2 broken pictures are left out: .*21.png, .*02.png"):
+        rest = load_images(images.folder, size=16, broken="skip")
+    assert PretrainedFeatures(network).fit_transform(rest).shape == (28, 36)
 
 
 def test_another_network_with_the_same_weights_has_other_features(network, images, tmp_path):

@@ -181,13 +181,13 @@ def _report_error(error: Exception) -> int:
 
 def _compare(options: "argparse.Namespace") -> int:
     from skhash.cli._options import check
-    from skhash.cli._pictures import as_files
+    from skhash.cli._pictures import are_pictures, as_files
     from skhash.comparison import compare, read_results
     from skhash.comparison.progress import LiveLine
     from skhash.comparison.report import import_jinja2
 
     check(options)
-    if options.out:
+    if options.out and not any(are_pictures(path) for path in options.datasets):  # as_files names it with the others
         import_jinja2()
     finished: dict[int, Result] = {}
     with as_files(options) as datasets:

@@ -17,7 +17,7 @@ from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._estimators import find_hasher, first_step, hasher_input, item_factors, packed_codes
 from skhash._ids import is_text
 from skhash._libraries import library
-from skhash.cli._pictures import are_pictures, open_for
+from skhash.cli._pictures import are_pictures, load_model, open_for
 from skhash.cli._samples import (
     TRAINED_ON,
     Items,
@@ -34,7 +34,7 @@ from skhash.codes._bits import item_words
 from skhash.comparison.progress import progress
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
-from skhash.persistence import load, read_notes, save_with_notes
+from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._codes import check_codes
@@ -52,7 +52,7 @@ def encode(options: argparse.Namespace) -> int:
     """Encode a file."""
     if not options.out.endswith(".npz"):
         raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
-    model, samples = open_for(load_hasher(options.model), options.data, options)
+    model, samples = open_for(load_hasher(options), options.data, options)
     hasher = find_hasher(model)
 
     def batches(size: int) -> Iterator[Any]:
@@ -108,12 +108,12 @@ def _write_codes(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
                 npy.write_array(member, array, allow_pickle=False)
 
 
-def load_hasher(path: str) -> Any:
+def load_hasher(options: argparse.Namespace) -> Any:
     """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
-    if is_index(path):  # `load` may need vectors for an index
-        kind = read_header(path)["class"]
-        raise ValueError(f"MODEL must be the file of a hasher. Got {path}, a {kind}: save its hasher_.")
-    return load(path)
+    if is_index(options.model):  # `load` may need vectors for an index
+        kind = read_header(options.model)["class"]
+        raise ValueError(f"MODEL must be the file of a hasher. Got {options.model}, a {kind}: save its hasher_.")
+    return load_model(options)
 
 
 # --- index
@@ -122,7 +122,7 @@ def load_hasher(path: str) -> Any:
 def index(options: argparse.Namespace) -> int:
     """Save an index of a hasher and items, with the paths and labels of pictures."""
     check_writable(options.out)
-    model = load_hasher(options.model)
+    model = load_hasher(options)
     items, samples = items_of(model, options)
     if samples is not None:
         items = items._replace(labels=samples.targets(), trained=_trained(samples, options.model))

@@ -18,14 +18,13 @@ import numpy.typing as npt
 
 from skhash._estimators import packed_codes
 from skhash.cli._browsing import images_of_codes
-from skhash.cli._pictures import are_pictures, load_pictures, open_for
+from skhash.cli._pictures import are_pictures, load_model, load_pictures, open_for
 from skhash.cli._samples import errors_of, in_batches, open_samples, read_codes
 from skhash.codes import hamming_distances
 from skhash.comparison.progress import progress
 from skhash.displays.image_browser import address_of_file, address_of_pixels
 from skhash.neighbors import HammingNeighbors, duplicate_groups
 from skhash.neighbors.duplicates import NearVectors
-from skhash.persistence import load
 from skhash.persistence._writing import check_writable, write_atomically
 
 RADIUS = 2  # bits
@@ -141,7 +140,7 @@ def _of_pictures(options: argparse.Namespace) -> _Items:
 
 def _of_model(options: argparse.Namespace) -> _Items:
     """Codes of pictures by MODEL, and what its hasher was given, if this confirms pairs."""
-    hasher, samples = open_for(load(options.model), options.data, options)
+    hasher, samples = open_for(load_model(options), options.data, options)
     codes, vectors = [], []
     for batch in in_batches(samples, f"Encoding {options.data}"):
         packed, nbits = packed_codes(hasher, batch)

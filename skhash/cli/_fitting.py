@@ -17,8 +17,8 @@ from skhash._validation import with_nearest
 from skhash.affinity import resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.base import BaseHasher
-from skhash.cli._pictures import learn_from
-from skhash.cli._samples import TRAINED_ON, errors_of
+from skhash.cli._pictures import are_pictures, learn_from, open_pictures, readable, unread_samples
+from skhash.cli._samples import TRAINED_ON, errors_of, open_samples
 from skhash.comparison import make_hasher
 from skhash.comparison.progress import FitWatcher
 from skhash.comparison.tuning import divide_samples
@@ -34,24 +34,31 @@ def fit(options: argparse.Namespace) -> int:
     hasher = make_hasher(options.method, options.bits, options.seed, "auto")
     hasher.set_params(**_parameters(options, hasher))._validate_params()
     check_writable(options.out)
-    needs_labels = hasher.__sklearn_tags__().target_tags.required
-    first, samples = learn_from(options.data, options, labeled=needs_labels or options.held_out > 0)
-    X, y = samples.array(), samples.targets()
-    if first is not None and options.scale:
-        raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
-    if y is None and needs_labels:
-        raise ValueError(
-            f"--method {options.method} must have labels to learn from. Got none in {options.data}: write X and y into "
-            "an .npz file, name a column of a Parquet file by --labels, or put pictures into a folder for each class."
-        )
+    labeled = hasher.__sklearn_tags__().target_tags.required or options.held_out > 0
+    if options.fine_tune or are_pictures(options.data):
+        if options.scale:
+            raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
+        needed = _prepare_training(hasher, options) if options.fine_tune else ()
+        images, network = open_pictures(options.data, options, labeled=labeled, needed=needed)
+        _check_labels(hasher, images.targets, options)
+        if options.fine_tune:
+            hasher.set_params(backbone=network)
+            first, samples = None, unread_samples(readable(images, options))
+        else:
+            first, samples = learn_from(images, network, options)
+    else:
+        first, samples = None, open_samples(options.data, options.column, options.labels)
+        _check_labels(hasher, samples.targets(), options)
     name = f"{options.method}, {options.bits} bits"
     with errors_of(options.data):
-        learned, held_out = np.arange(len(X)), np.arange(0)
+        targets = samples.targets()
+        y = None if targets is None else as_targets(targets)
+        learned, held_out = np.arange(samples.n), np.arange(0)
         if options.held_out:
             affinity = None if y is None else resolve_affinity("auto", y)
-            learned, held_out = divide_samples(len(X), y, affinity, options.held_out, options.seed)
+            learned, held_out = divide_samples(samples.n, y, affinity, options.held_out, options.seed)
+        X = samples.array()
         X_learned = X[learned] if options.held_out else X  # no copy, because X may be mapped
-        y = None if y is None else as_targets(y)
         y_learned, y_held_out = (None if y is None else y[part] for part in (learned, held_out))
         print(f"{name}: {len(learned):,} samples, {len(held_out):,} held out", file=sys.stderr)
         start = time.perf_counter()
@@ -60,9 +67,36 @@ def fit(options: argparse.Namespace) -> int:
         notes = {} if samples.keys is None else {TRAINED_ON: np.sort(samples.keys()[learned])}
         save_with_notes(model if first is None else make_pipeline(first, model), options.out, notes)
         print(f"{name}, fitted to {len(learned):,} samples in {seconds:.1f} s: {options.out}")
-        if options.held_out:
+        if options.held_out and not (options.fine_tune and y is None):  # without labels, vectors tell what is near
             print(_score(model, X_learned, y_learned, X[held_out], y_held_out))
     return 0
+
+
+def _check_labels(hasher: BaseHasher, targets: Any, options: argparse.Namespace) -> None:
+    """Raise ValueError, before any work, if a method lacks the labels that it learns from."""
+    if targets is None and hasher.__sklearn_tags__().target_tags.required:
+        raise ValueError(
+            f"--method {options.method} must have labels to learn from. Got none in {options.data}: write X and y into "
+            "an .npz file, name a column of a Parquet file by --labels, or put pictures into a folder for each class."
+        )
+
+
+def _prepare_training(hasher: BaseHasher, options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Set the parameters of a hasher that trains a network with pictures; modules that these need, and packages."""
+    known = hasher.get_params(deep=False)
+    if "backbone" not in known:
+        raise ValueError(
+            f"--fine-tune must be used with a deep method, such as talr, which trains a network. Got {options.method}."
+        )
+    if not are_pictures(options.data):
+        raise ValueError(f"--fine-tune must be used with pictures. Got {options.data}.")
+    from torch import cuda
+
+    given = {text.partition("=")[0] for text in options.set}
+    better = {"augment": "auto", "mixed_precision": cuda.is_available()}
+    better = {name: value for name, value in better.items() if name in known and name not in given}
+    hasher.set_params(**better)
+    return [("kornia", "kornia")] if "augment" in better else []
 
 
 def _parameters(options: argparse.Namespace, hasher: BaseHasher) -> dict[str, Any]:

@@ -194,6 +194,12 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--seed", type=lambda text: _count(text, 0), default=0, metavar="N", help="random seed (default 0)"
     )
+    job.add_argument(
+        "--fine-tune",
+        action="store_true",
+        help="train the network of --backbone with the pictures, together with the bits of a deep method; this takes "
+        "more time and finds more",
+    )
     _add_column(job)
     job.add_argument("--labels", metavar="NAME", help="column of a Parquet file that holds the labels (default y)")
     _add_pictures(job, has_model=False)
@@ -203,16 +209,33 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _add_pictures(job: "_Parser", has_model: bool) -> None:
     """Add the options of pictures; those of the network belong to MODEL."""
     group = job.add_argument_group("pictures")
-    if not has_model:
+    if has_model:
+        group.add_argument(
+            "--backbone",
+            metavar="FILE.py:CLASS",
+            help="the network of MODEL, if it is one of your own: that of skhash fit",
+        )
+    else:
         group.add_argument(
             "--backbone",
             default="efficientnet-lite0",
             metavar="NAME",
-            help="pretrained network that turns pictures into features: efficientnet-lite0 (default), timm/NAME or "
-            "torchvision/NAME",
+            help="pretrained network that turns pictures into features: efficientnet-lite0 (default), timm/NAME, "
+            "torchvision/NAME, or FILE.py:CLASS for one of your own, a torch.nn.Module that is made without arguments",
         )
         group.add_argument(
-            "--size", type=_count, metavar="N", help="height and width in pixels (default: those of the pretraining)"
+            "--size",
+            type=_count,
+            metavar="N",
+            help="height and width in pixels (default: those of the pretraining, or the attribute input_size of a "
+            "network of your own, or 224)",
+        )
+        group.add_argument(
+            "--channels",
+            type=int,
+            choices=(1, 3, 4),
+            default=3,
+            help="channels of pictures for a network of your own: gray, RGB (default), or RGBA",
         )
     group.add_argument(
         "--broken",
@@ -221,7 +244,10 @@ def _add_pictures(job: "_Parser", has_model: bool) -> None:
         help="leave out pictures that cannot be read, and name them (default), or stop",
     )
     group.add_argument(
-        "--features", metavar="FOLDER", help="keep the features of the pictures there, so that each is computed once"
+        "--features",
+        metavar="FOLDER",
+        help="keep the features of the pictures there, so that each is computed once (default: in the folder that the "
+        "environment variable SKHASH_CACHE names, or the user's cache folder)",
     )
 
 

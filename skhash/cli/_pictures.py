@@ -2,8 +2,11 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,16 +15,18 @@ import numpy as np
 
 from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
+from skhash._libraries import check_installed
 from skhash.affinity._targets import as_targets
 from skhash.cli._samples import Samples, errors_of, open_samples
 from skhash.comparison import Result
 from skhash.datasets import load_images
-from skhash.datasets.images import is_picture
+from skhash.datasets.images import is_picture, without_broken
 from skhash.datasets.loading import is_dataset
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
 from skhash.persistence import load
 
+SIZE = 224  # pixels of pictures for a network that does not say its size
 THUMBNAIL = 64  # pixels, in the pages of pictures
 
 
@@ -44,20 +49,79 @@ def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     return load_images(path, **more)
 
 
-def learn_from(path: str, options: argparse.Namespace, *, labeled: bool) -> tuple[Any, Samples]:
-    """Fitted PretrainedFeatures and the features of pictures; None and the samples of another file.
+def learn_from(images: Any, network: Any, options: argparse.Namespace) -> tuple[Any, Samples]:
+    """PretrainedFeatures and the features of pictures, not computed yet."""
+    first = _features(network, options).fit(images)
+    return first, _lazily(first, readable(images, options, first))
 
-    `labeled` says whether the labels of pictures are needed: all of them, then.
+
+def open_pictures(
+    path: str, options: argparse.Namespace, *, labeled: bool, needed: Sequence[tuple[str, str]] = ()
+) -> tuple[Any, Any]:
+    """Pictures that are not read yet, and the network of --backbone: a name or a module.
+
+    `labeled` says whether the labels of pictures are needed: all of them, then. `needed` are more modules that the
+    command needs, and their packages.
     """
-    if not are_pictures(path):
-        return None, open_samples(path, options.column, options.labels)
-    from skhash.engine import load_network
-    from skhash.features import PretrainedFeatures
+    from skhash.engine import is_network, load_network
 
-    size = load_network(options.backbone, weights=None).input_size if options.size is None else options.size
-    images = _labeled(load_pictures(path, options, size=size, broken=options.broken), path, labeled)
-    first = PretrainedFeatures(options.backbone, cache=options.features, verbose=True)
-    return first, _samples(images, first.fit_transform(images))
+    text = options.backbone
+    is_own = ".py:" in text
+    if not is_own and not is_network(text):
+        raise ValueError(
+            "--backbone must be efficientnet-lite0, timm/NAME, torchvision/NAME, or FILE.py:CLASS for a network of "
+            f"your own. Got {text!r} instead."
+        )
+    _check_installed(None if is_own else text, needed)
+    network = own_network(text) if is_own else text
+    size = options.size
+    if size is None:
+        size = getattr(network if is_own else load_network(network, weights=None), "input_size", SIZE)
+    images = load_pictures(path, options, size=size, channels=options.channels)
+    return _labeled(images, path, labeled), network
+
+
+def own_network(text: str) -> Any:
+    """Module that a class or a function in a file of Python makes, FILE.py:CLASS; random weights are of seed 0."""
+    import torch
+    from torch import nn
+
+    from skhash.engine import seeded
+
+    path, _, name = text.rpartition(":")
+    file = Path(path).expanduser()
+    if not path.endswith(".py") or not name:
+        raise ValueError(f"--backbone must be FILE.py:CLASS for a network of your own. Got {text!r} instead.")
+    if not file.is_file():
+        raise FileNotFoundError(f"--backbone must name a file of Python. There is no {path}.")
+    module = f"_skhash_backbone_{file.stem}"
+    spec = spec_from_file_location(module, file.resolve())
+    assert spec is not None  # because the name ends with .py
+    assert spec.loader is not None
+    sys.modules[module] = module_from_spec(spec)  # there its source is found
+    sys.path.insert(0, str(file.resolve().parent))  # as for a script, so that it imports what lies beside it
+    spec.loader.exec_module(sys.modules[module])
+    make = vars(sys.modules[module]).get(name)
+    if not callable(make):
+        raise ValueError(f"--backbone must name a class of {path}. Got {name!r}, which it does not have.")
+    with seeded(0, torch.device("cpu")):
+        network = make()
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"--backbone must make a torch.nn.Module. {text} makes a {type(network).__name__}.")
+    return network
+
+
+def load_model(options: argparse.Namespace, **given: Any) -> Any:
+    """Hasher or index of MODEL, with the network of --backbone."""
+    if options.backbone is not None:
+        given["backbone"] = own_network(options.backbone)
+    try:
+        return load(options.model, **given)
+    except ValueError as error:
+        if "`backbone`" not in str(error):
+            raise
+        text = str(error).replace("load(path, backbone=...)", "FILE.py:CLASS").replace("`backbone`", "--backbone")
+        raise ValueError(text) from error
 
 
 def _labeled(images: Any, path: str, labeled: bool) -> Any:
@@ -87,16 +151,42 @@ def open_for(
     shape: tuple[int, ...] = getattr(first, "input_shape_", ())
     if len(shape) != 3:
         raise ValueError(f"MODEL must be one of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
+    has_features = isinstance(first, PretrainedFeatures)
+    _check_installed(first.network if has_features else first.backbone)
+    images = load_pictures(path, options, size=shape[1], channels=shape[0])
+    if names is not None:
+        images = _named(images, names, path, options)
+    if not has_features:
+        return model, unread_samples(readable(images, options))
+    first.set_params(**_features(first.network, options).get_params(deep=False))
     if names is None:
-        images = load_pictures(path, options, size=shape[1], broken=options.broken)
-    else:
-        images = _named(load_pictures(path, options, size=shape[1]), names, path, options)
-    if not isinstance(first, PretrainedFeatures):
-        from skhash.engine import DatasetArray
+        images = readable(images, options, first)
+    return find_hasher(model), _lazily(first, images)
 
-        return model, _samples(images, DatasetArray(images))
-    first.set_params(cache=options.features, verbose=True)
-    return find_hasher(model), _samples(images, first.transform(images))
+
+def _features(network: Any, options: argparse.Namespace) -> Any:
+    """PretrainedFeatures of a network, with the folder of --features or the default one."""
+    from skhash.features import PretrainedFeatures
+
+    folder = {} if options.features is None else {"cache": options.features}
+    return PretrainedFeatures(network, verbose=not options.quiet, **folder)
+
+
+def readable(images: Any, options: argparse.Namespace, first: Any = None) -> Any:
+    """Pictures without broken ones, unless these are an error. Those whose features are known are not read again."""
+    if options.broken == "raise":
+        images.check_files()
+        return images
+    return without_broken(images, None if first is None else first.unknown(images))
+
+
+def _check_installed(network: Any, needed: Sequence[tuple[str, str]] = ()) -> None:
+    """Raise ImportError with one command for all packages of pictures and a network that are missing."""
+    from skhash.engine.networks import is_network, packages_of
+
+    is_named = is_network(network)
+    packages = [("PIL", "pillow"), *(packages_of(network) if is_named else ()), *needed]
+    check_installed(packages, "pictures" + (f" with the network {network}" if is_named else ""))
 
 
 def _named(images: Any, names: list[str], path: str, options: argparse.Namespace) -> Any:
@@ -110,10 +200,24 @@ def _named(images: Any, names: list[str], path: str, options: argparse.Namespace
     return images.part([places[name] for name in names])
 
 
-def _samples(images: Any, X: Any) -> Samples:
-    mapped = X if isinstance(X, np.ndarray) else None
-    slices, keys = array_source(X).slices, images.content_keys
-    return Samples(len(images), slices, mapped, lambda: images.targets, images.names, keys)
+def unread_samples(images: Any) -> Samples:
+    """Pictures themselves, for a hasher that has a network."""
+    from skhash.engine import DatasetArray
+
+    slices = array_source(DatasetArray(images)).slices
+    return Samples(len(images), slices, images, lambda: images.targets, images.names, images.content_keys)
+
+
+def _lazily(first: Any, images: Any) -> Samples:
+    """Features of pictures, which are computed when they are needed."""
+    features = cache(lambda: first.transform(images))
+    return Samples(
+        len(images),
+        lambda size: array_source(features()).slices(size),
+        targets=lambda: images.targets,
+        names=images.names,
+        keys=images.content_keys,
+    )
 
 
 @contextmanager
@@ -128,7 +232,9 @@ def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
 
 def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
-    _, samples = learn_from(path, options, labeled=not is_neighbors)
+    needed = [("jinja2", "jinja2")] if options.out else []
+    images, network = open_pictures(path, options, labeled=not is_neighbors, needed=needed)
+    _, samples = learn_from(images, network, options)
     y = samples.targets()
     file = Path(folder, f"{Path(path).resolve().stem}.npz")
     np.savez(file, X=samples.array(), **({} if y is None else {"y": y}))

@@ -13,12 +13,12 @@ from sklearn.frozen import FrozenEstimator
 from skhash._estimators import find_hasher, packed_codes
 from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, items_of
-from skhash.cli._pictures import are_pictures, open_for
+from skhash.cli._pictures import are_pictures, load_model, open_for
 from skhash.cli._samples import READ_BATCH, Samples, errors_of, in_batches, is_index, names_of_index, open_samples
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
-from skhash.persistence import load, write_atomically
+from skhash.persistence import write_atomically
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable
 from skhash.trec import write_run
@@ -70,7 +70,7 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     reranks = options.rerank is not None or saved_rerank
     _check_inputs(options, is_saved, reranks)
     vectors = _finite(options.vectors, open_samples(options.vectors, options.column)) if saved_rerank else None
-    loaded = load(options.model, vectors=vectors) if is_saved else load(options.model)
+    loaded = load_model(options, vectors=vectors) if is_saved else load_model(options)
     whole = loaded.hasher_ if is_saved else loaded
     model, queries = open_for(whole, options.queries, options)
     index = loaded if is_saved else HammingNeighbors(FrozenEstimator(model))

@@ -25,6 +25,7 @@ _TURNS = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
+_N_NAMED = 5  # files in a message
 #: modes of Pillow, by the number of channels
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
@@ -64,6 +65,7 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
         self.channels = channels
         self.skipped: list[str] = []
         self.label_names: list[str] | None = None  # of the columns of a 0/1 matrix of labels
+        self.are_checked = False  # whether all files can be read
 
     def __len__(self) -> int:
         return len(self.names)
@@ -128,6 +130,22 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
                 found[i] = error.with_traceback(None)  # which holds an image
         return found
 
+    def check_files(self, indices: Iterable[int] | None = None) -> None:
+        """Raise InvalidFileError with the number and the first paths of images that cannot be read, before any work."""
+        if self.are_checked:
+            return
+        failures = self.failures(indices)
+        self.are_checked = indices is None and not failures
+        for first, error in failures.items():
+            if not isinstance(error, InvalidFileError):
+                raise error
+            paths = self.paths
+            reason = (
+                f"{error.reason} In all {len(failures):,} of {len(self):,} pictures cannot be read: "
+                f"{some_of([paths[i] for i in failures])}. Leave them out: load_images(..., broken='skip')."
+            )
+            raise type(error)(paths[first], reason) from error
+
     def __getitem__(self, index: Any) -> Any:
         """Image as uint8 array of shape (channels, size, size), or some of the images."""
         if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:  # of scikit-learn
@@ -154,6 +172,11 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
         except Exception as error:  # each format raises its own errors for a damaged file
             reason = f"must be an image: {' '.join(str(error).split()).removesuffix('.')}. Get the file again."
             raise InvalidFileError(path, reason) from error
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of some names."""
+    return ", ".join(names[:_N_NAMED]) + ", ..." * (len(names) > _N_NAMED)
 
 
 def as_indices(key: Any, n: int) -> npt.NDArray[np.int64]:

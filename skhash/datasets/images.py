@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 #: endings of the names of pictures, which Pillow reads
 ENDINGS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
-_N_NAMED = 5  # broken files in a warning
 
 
 def load_images(
@@ -62,8 +61,9 @@ def load_images(
     channels : 1, 3 or 4, default=3
         Channels of an image: gray, RGB, or RGBA, whose last one is opacity.
     broken : "raise" or "skip", default="raise"
-        What to do with files that cannot be read. "raise" raises an error when such a file is
-        read. "skip" reads all files now, and leaves these out with a warning.
+        What to do with files that cannot be read. "raise" raises an error, at the latest before a
+        hasher or PretrainedFeatures learns or computes anything. "skip" reads all files now, and leaves
+        these out with a warning.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def load_images(
             )
     images = ImageFiles(folder, names, size, targets, channels)
     images.label_names = label_names
-    return _without_broken(images) if broken == "skip" else images
+    return without_broken(images) if broken == "skip" else images
 
 
 def is_picture(path: str | os.PathLike[str]) -> bool:
@@ -197,12 +197,13 @@ def _in_folder(folder: str) -> tuple[list[str], Any]:
     return names, np.array([name.split(os.sep)[0] for name in names]) if has_labels else None
 
 
-def _without_broken(images: "ImageFiles") -> "ImageFiles":
-    """Images without those that cannot be read, after a warning that names them."""
-    from skhash.datasets._image_files import TooLargeError
+def without_broken(images: "ImageFiles", indices: Iterable[int] | None = None) -> "ImageFiles":
+    """Images without those that cannot be read, among all or some of them, after a warning that names them."""
+    from skhash.datasets._image_files import TooLargeError, some_of
 
-    failures = images.failures()
+    failures = images.failures(indices)
     if not failures:
+        images.are_checked = True
         return images
     paths = images.paths
     skipped = [paths[i] for i in failures]
@@ -213,13 +214,8 @@ def _without_broken(images: "ImageFiles") -> "ImageFiles":
     for kind, some in (("broken pictures", broken), ("pictures that are too large", large)):
         if some:
             remedy = " Raise PIL.Image.MAX_IMAGE_PIXELS to read them." if some is large else ""
-            text = f"{len(some):,} {kind} are left out: {named(some)}{'.' * bool(remedy)}{remedy}"
+            text = f"{len(some):,} {kind} are left out: {some_of(some)}{'.' * bool(remedy)}{remedy}"
             warnings.warn(text, UserWarning, stacklevel=3)
     rest = images.part(np.setdiff1d(np.arange(len(images)), list(failures)))
-    rest.skipped = skipped
+    rest.skipped, rest.are_checked = skipped, True
     return rest
-
-
-def named(names: Sequence[str]) -> str:
-    """The first of some names."""
-    return ", ".join(names[:_N_NAMED]) + ", ..." * (len(names) > _N_NAMED)

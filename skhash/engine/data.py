@@ -45,7 +45,9 @@ class DatasetArray:
                 "Dataset, or copy its samples into an array."
             )
         self.dataset: Any = dataset
-        self.shape: tuple[int, ...] = (len(self.dataset), *(self._sample(0).shape if len(self.dataset) else ()))
+        self.shape: tuple[int, ...] = getattr(self.dataset, "shape", ())  # of files, the first of which may be broken
+        if len(self.shape) < 2:
+            self.shape = (len(self.dataset), *(self._sample(0).shape if len(self.dataset) else ()))
         self.ndim = len(self.shape)
 
     def __len__(self) -> int:
@@ -57,6 +59,17 @@ class DatasetArray:
 
     def _sample(self, index: int) -> npt.NDArray[Any]:
         return _sample_of(self.dataset[index])
+
+    def check(self) -> None:
+        """Let the dataset raise an error for samples that cannot be read, by its method ``check_files`` if it has one.
+
+        Raises
+        ------
+        InvalidFileError
+            If a file cannot be read.
+        """
+        if hasattr(self.dataset, "check_files"):
+            self.dataset.check_files()
 
     def targets(self) -> Any:
         """Targets of all samples: the attribute `targets` of the dataset, or those of its pairs.

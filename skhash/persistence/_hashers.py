@@ -31,7 +31,7 @@ FIRST_STEPS = {
     "scaler": "sklearn.preprocessing._data.StandardScaler",
     "features": "skhash.features.PretrainedFeatures",
 }
-_NOT_SAVED = {"cache"}  # a folder of the machine that wrote the file
+AUTO = "auto"  # of `cache`: the folder of the user
 #: fitted attributes of the first steps, and what they may hold
 _HINTS: dict[str, dict[str, Any]] = {
     "features": {"digest_": str, "input_shape_": tuple},
@@ -83,10 +83,16 @@ def _encode_pipeline(pipeline: Any, encoder: Encoder, prefix: str) -> dict[str, 
     key = next(key for key, kind in FIRST_STEPS.items() if kind == qualified_name(type(first)))
     _check_first(key, first, hasher)
     fitted = {name: vars(first)[name] for name in (*_HINTS[key], "feature_names_in_", OUTPUT) if name in vars(first)}
-    params = first.get_params() | dict.fromkeys(_NOT_SAVED & first.get_params().keys())
+    params = first.get_params(deep=False)
+    if params.get("cache", AUTO) != AUTO:  # a folder of the machine that wrote the file
+        params["cache"] = None
     saved = {
         "names": [name, hasher_name],
-        "params": {name: encoder.encode(value, f"{prefix}{key}.{name}") for name, value in params.items()},
+        # the network is the backbone of a Pipeline
+        "params": {
+            name: encoder.encode(value, f"{prefix}{key}.{'backbone' if name == 'network' else name}")
+            for name, value in params.items()
+        },
         "fitted": {name: encoder.encode(value, f"{prefix}{key}.{name}") for name, value in fitted.items()},
     }
     return encode_hasher(hasher, encoder, prefix) | {key: saved}
@@ -176,8 +182,6 @@ def _check_first(key: str, first: Any, hasher: Any) -> None:
     if key == "scaler":
         _check_scaler(first, hasher)
         return
-    if not isinstance(first.network, str):
-        raise ValueError("`network` must be the name of a network in a file. Got a module instead. Use joblib.")
     shape, digest = first.input_shape_, first.digest_
     is_shape = type(shape) is tuple and len(shape) == 3 and all(is_count(n, MAX_FEATURES) for n in shape)
     require(is_shape, "input_shape_", "a tuple of three ints", shape)

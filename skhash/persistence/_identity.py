@@ -9,6 +9,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -92,7 +93,8 @@ def _as_data(value: Any, where: str, weights: bool = True) -> Any:
         kinds = [_as_data(kind, where) for kind in dict.fromkeys(type(module) for module in value.modules())]
         state = value.state_dict() if weights else {}
         trained = [parameter.requires_grad for parameter in value.parameters()]
-        return ["module", kinds, repr(value), list(state), [_as_data(part, where) for part in state.values()], trained]
+        parts = [_as_data(part, where) for part in state.values()]
+        return ["module", kinds, repr(value), list(state), parts, trained, _generated_code(value, where)]
     if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
         return _tensor_as_data(value)
     if isinstance(value, type | FunctionType | MethodType | functools.partial | ModuleType):
@@ -102,6 +104,17 @@ def _as_data(value: Any, where: str, weights: bool = True) -> Any:
 
 def _is_module(value: Any) -> bool:
     return "torch" in sys.modules and isinstance(value, sys.modules["torch"].nn.Module)
+
+
+def _generated_code(module: Any, where: str) -> list[Any]:
+    """Code of what torch has scripted or traced, with its constants; the classes do not have it."""
+    codes: list[Any] = []
+    for part in module.modules():
+        with suppress(AttributeError, RuntimeError):  # others have none
+            codes.append(str(part.code))
+            constants = part.code_with_constants[1].const_mapping
+            codes.append([[name, _as_data(value, where)] for name, value in sorted(constants.items())])
+    return codes
 
 
 def _tensor_as_data(tensor: Any) -> Any:

@@ -82,9 +82,7 @@ def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
 def saved_model(index: "HammingNeighbors") -> Any:
     """Hasher or Pipeline of an index that is saved in the same file, or None."""
     model = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
-    if is_pipeline(model):  # a network that is a module is code
-        return model if isinstance(getattr(model.steps[0][1], "network", ""), str) else None
-    return model if is_hasher(model) else None
+    return model if is_hasher(model) or is_pipeline(model) else None
 
 
 def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "HammingNeighbors":

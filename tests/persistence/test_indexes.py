@@ -84,9 +84,9 @@ def test_a_pipeline_with_a_network_that_is_a_module_is_passed_again(tmp_path):
     features = PretrainedFeatures(torch.nn.Flatten())
     index = HammingNeighbors(make_pipeline(features, LSHHasher(16, random_state=0)), n_neighbors=3).fit(images)
     save(index, tmp_path / "index")
-    with pytest.raises(ValueError, match=r"`hasher` must be given, as load\(path, hasher=.*Pipeline of 16 bits"):
+    with pytest.raises(ValueError, match=r"`backbone` must be given, as load\(path, backbone=...\)"):
         load(tmp_path / "index")
-    assert_same_neighbors(load(tmp_path / "index", hasher=index.hasher_), index, images[:4])
+    assert_same_neighbors(load(tmp_path / "index", backbone=torch.nn.Flatten()), index, images[:4])
 
 
 def test_vectors_and_other_pipelines_are_passed_again(few, tmp_path):

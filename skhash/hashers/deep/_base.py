@@ -322,6 +322,8 @@ class DeepHasher(StoredMixin, BaseHasher):
         if not options.get("reset", True):
             check_same_shape(shape, self.input_shape_, is_dataset)
             return X
+        if is_dataset:
+            X.check()
         self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         if len(shape) == 1:
             self.n_features_in_ = shape[0]
