@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skhash._validation import are_within, as_array, check_activations, is_count
+from skhash._validation import are_within, as_array, as_count_or_none, check_activations
 from skhash.codes import threshold
 from skhash.persistence._encodings import RecordFile, hasher_digest
 from skhash.persistence._writing import check_writable
@@ -57,8 +57,7 @@ def encode_samples(
     progress: Progress | None,
 ) -> Codes:
     """Packed codes of samples; see :meth:`BaseHasher.encode`."""
-    if batch_size is not None and not is_count(batch_size):
-        raise ValueError(f"`batch_size` must be None or an int >= 1. Got {batch_size!r} instead.")
+    batch_size = as_count_or_none(batch_size, "batch_size")
     if progress is not None and not callable(progress):
         raise TypeError(f"`progress` must be None or callable. Got {type(progress).__name__} instead.")
     if out is None and batch_size is None and progress is None and not isinstance(X, Iterator):

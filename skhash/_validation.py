@@ -4,6 +4,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -112,6 +113,56 @@ def sum_of_squares(values: Any) -> float | None:
 def is_count(value: object, largest: float = math.inf) -> bool:
     """Whether a value is an integer from 1 to `largest`; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= largest)
+
+
+def as_count(
+    value: Any, name: str, what: str = "an int >= 1", *, least: int = 1, largest: float = math.inf, got: str = ""
+) -> int:
+    """The Python int of a parameter, since sums of numpy's small integers overflow; ValueError if it is no such count.
+
+    `what` says in the error what the parameter must be, and `got` what follows its value.
+    """
+    if not is_count(value, largest) or value < least:
+        raise ValueError(f"`{name}` must be {what}. Got {value!r}{got} instead.")
+    return int(value)
+
+
+def as_count_or_none(value: Any, name: str, **options: Any) -> int | None:
+    """None, or the Python int of a parameter; see :func:`as_count`."""
+    what = f"None or {options.pop('what', 'an int >= 1')}"
+    return None if value is None else as_count(value, name, what, **options)
+
+
+def with_python_ints(value: Any) -> Any:
+    """A value of a parameter with Python ints in place of numpy's integers, also inside tuples, lists and dicts."""
+    if isinstance(value, np.integer):
+        return int(value)
+    kind = type(value)
+    if kind is dict:
+        return {key: with_python_ints(item) for key, item in value.items()}
+    return kind(map(with_python_ints, value)) if kind in (tuple, list) else value
+
+
+@contextmanager
+def python_ints(estimator: Any) -> Iterator[None]:
+    """Context manager in which the parameters of an estimator are Python ints in place of numpy's integers.
+
+    Then the estimator has the given values again, which `get_params` returns and `clone` compares.
+    """
+    given = {name: value for name, value in vars(estimator).items() if name in estimator.get_params(deep=False)}
+    changed = {name: value for name, value in given.items() if _has_numpy_ints(value)}
+    vars(estimator).update({name: with_python_ints(value) for name, value in changed.items()})
+    try:
+        yield
+    finally:
+        vars(estimator).update(changed)
+
+
+def _has_numpy_ints(value: Any) -> bool:
+    """Whether a value of a parameter is one of numpy's integers, or a tuple, list or dict with some."""
+    if type(value) is dict:
+        value = list(value.values())
+    return isinstance(value, np.integer) or (type(value) in (tuple, list) and any(map(_has_numpy_ints, value)))
 
 
 _ARRAYS = ("__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__", "__dlpack__")

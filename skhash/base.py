@@ -21,12 +21,13 @@ from skhash._validation import (
     N_CHECKED,
     OPTIONAL,
     Array,
+    as_count,
     check_kind,
     check_values,
     evenly_spaced,
-    is_count,
     is_plain,
     missing_targets,
+    python_ints,
     warn_if_degenerate,
 )
 from skhash.affinity import fit_affinity, resolve_affinity
@@ -127,7 +128,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Validate, resolve defaults, learn, and store the database; `options` are passed to `_fit`."""
-        with self._restored_on_failure():
+        with self._restored_on_failure(), python_ints(self):
             X, targets = self._validate_fit_data(X, y)
             self._nbits = int(self.nbits)
             self._fit_affinity(targets)
@@ -385,11 +386,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         [[24], [46]]
         """
         check_is_fitted(self)
-        if not is_count(nbits, self._nbits):
-            raise ValueError(f"`nbits` must be an int from 1 to {self._nbits}. Got {nbits!r} instead.")
-        shorter: Self = clone(self).set_params(**(self.get_params(deep=False) | {"nbits": int(nbits)}))
+        nbits = as_count(nbits, "nbits", f"an int from 1 to {self._nbits}", largest=self._nbits)
+        shorter: Self = clone(self).set_params(**(self.get_params(deep=False) | {"nbits": nbits}))
         shorter.__dict__.update(self._fitted_attributes())
-        shorter._cut(int(nbits))
+        shorter._cut(nbits)
         return shorter
 
     def _cut(self, nbits: int) -> None:

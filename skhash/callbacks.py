@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from skhash._validation import is_count
+from skhash._validation import as_count_or_none
 from skhash.metrics.scorers import RetrievalScorer
 
 
@@ -61,10 +61,8 @@ class RetrievalMonitor:
         self.X = X
         self.y = y
         self.scoring = scoring
-        self.patience = patience
+        self.patience = as_count_or_none(patience, "patience")
         self.log_: list[dict[str, Any]] = []
-        if not (patience is None or is_count(patience)):
-            raise ValueError(f"`patience` must be None or an int >= 1. Got {patience!r} instead.")
         self._scorer = scoring if callable(scoring) else RetrievalScorer(scoring)
         metric = getattr(self._scorer, "metric", "")
         if not isinstance(metric, str):

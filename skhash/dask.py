@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._estimators import find_hasher
-from skhash._validation import is_count
+from skhash._validation import as_count
 from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._shards import (
     SPLIT_EVERY,
@@ -134,7 +134,7 @@ def relevance_histogram(
     >>> H.compute().counts[0].tolist()
     [[0, 1], [0, 1], [1, 0]]
     """
-    _check_split(split_every)
+    split_every = _checked_split(split_every)
     pairs = pairs_of_blocks(database_codes, database_y)
     packed, n_found = as_packed(query_codes, nbits, "query_codes")
     # the queries are packed once here, and each block of bits when it is counted
@@ -189,9 +189,8 @@ def kneighbors(
     """
     from dask import delayed
 
-    _check_split(split_every)
-    if not is_count(n_neighbors):
-        raise ValueError(f"`n_neighbors` must be an int >= 1. Got {n_neighbors!r} instead.")
+    split_every = _checked_split(split_every)
+    n_neighbors = as_count(n_neighbors, "n_neighbors")
     blocks = blocks_of(database_codes, "database_codes")
     packed, n_found = as_packed(query_codes, nbits, "query_codes")
     queries = delayed(packed, pure=False)
@@ -214,6 +213,5 @@ def _search(queries: Any, block: Any, end: int, n_neighbors: int, nbits: int, is
     return distances, indices
 
 
-def _check_split(split_every: int) -> None:
-    if not is_count(split_every) or split_every < 2:
-        raise ValueError(f"`split_every` must be an int >= 2. Got {split_every!r} instead.")
+def _checked_split(split_every: int) -> int:
+    return as_count(split_every, "split_every", "an int >= 2", least=2)

@@ -22,7 +22,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from skhash._compat import Interval, fit_context
-from skhash._validation import is_count
+from skhash._validation import as_count
 from skhash.codes._bits import memory_chunks
 from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
 from skhash.engine.backbones import build_backbone
@@ -228,8 +228,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         >>> hasher.fit(views.samples).transform(views.samples).shape
         (20, 8)
         """
-        if not is_count(n_views):
-            raise ValueError(f"`n_views` must be an int >= 1. Got {n_views!r} instead.")
+        n_views = as_count(n_views, "n_views")
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         samples = self._computed(X)
         versions = np.empty((len(samples), n_views, samples.shape[1]), np.float32)
@@ -240,7 +239,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _computed(self, X: Any, version: tuple[int, int] | None = None) -> Features:
         """Features of images, or of a version of them: a seed and a number. Those in the cache are read."""
         check_is_fitted(self)
-        images = _as_images(X)
+        images, batch_size = _as_images(X), int(self.batch_size)
         if images.shape[1:] != self.input_shape_:
             raise ValueError(f"`X` must have images of shape {self.input_shape_}. Got {images.shape[1:]} instead.")
         cache = self._open_cache(X, version)
@@ -248,14 +247,14 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if hasattr(X, "check_files"):
             X.check_files(missing)
         if version is not None and len(missing):  # each batch has its own seed, so that it stays whole
-            batches = np.unique(missing // self.batch_size)
-            missing = np.flatnonzero(np.isin(np.arange(len(images)) // self.batch_size, batches))
+            batches = np.unique(missing // batch_size)
+            missing = np.flatnonzero(np.isin(np.arange(len(images)) // batch_size, batches))
         features = np.empty((len(images), self._n_features_out), np.float32)
         if cache is not None:
             cache.read(features)
         with own_settings(), self._progress(len(missing)) as show, _appending(cache, len(missing)) as append:
-            for start in range(0, len(missing), self.batch_size):
-                part = missing[start : start + self.batch_size]
+            for start in range(0, len(missing), batch_size):
+                part = missing[start : start + batch_size]
                 features[part] = self._features(images, part, version)
                 append(features[part], part)
                 show(start + len(part))

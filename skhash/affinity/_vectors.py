@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._validation import VECTOR_METRICS, VectorMetric, check_option, is_count, numeric
+from skhash._validation import VECTOR_METRICS, VectorMetric, as_count, as_count_or_none, check_option, numeric
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes._bits import memory_chunks
 
@@ -62,8 +62,8 @@ class DistanceAffinity:
                 "`percentiles` must descend within (0, 100] and `levels` must ascend above 0. "
                 f"Got {self.percentiles} and {self.levels} instead."
             )
-        if not is_count(self.max_samples) or self.max_samples < 2:
-            raise ValueError(f"`max_samples` must be an int >= 2. Got {self.max_samples!r} instead.")
+        max_samples = as_count(self.max_samples, "max_samples", "an int >= 2", least=2)
+        object.__setattr__(self, "max_samples", max_samples)
         if self.thresholds is not None:
             t = numeric(self.thresholds, "thresholds")
             if t.shape != v.shape or not np.isfinite(t).all() or (np.diff(t) > 0).any() or t[-1] < 0:
@@ -142,8 +142,7 @@ class NeighborAffinity:
                 "`n_neighbors` or `fraction` must be given, and not both. "
                 f"Got n_neighbors={self.n_neighbors!r} and fraction={self.fraction!r}."
             )
-        if self.n_neighbors is not None and not is_count(self.n_neighbors):
-            raise ValueError(f"`n_neighbors` must be None or an int >= 1. Got {self.n_neighbors!r} instead.")
+        object.__setattr__(self, "n_neighbors", as_count_or_none(self.n_neighbors, "n_neighbors"))
         is_number = isinstance(self.fraction, Real) and not isinstance(self.fraction, bool)
         if self.fraction is not None and not (is_number and 0 < self.fraction <= 1):
             raise ValueError(f"`fraction` must be None or a number in (0, 1]. Got {self.fraction!r} instead.")

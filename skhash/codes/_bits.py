@@ -9,7 +9,7 @@ import sklearn
 from sklearn.utils import gen_batches
 
 from skhash._threads import run_in_slices
-from skhash._validation import is_count, numeric, sum_of_squares
+from skhash._validation import as_count, numeric, sum_of_squares
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
 MAX_NBITS = 65536
@@ -148,6 +148,7 @@ def unpack(packed: npt.ArrayLike, nbits: int) -> npt.NDArray[np.uint8]:
     >>> unpack(pack([[1, 0, 1]]), nbits=3)
     array([[1, 0, 1]], dtype=uint8)
     """
+    nbits = as_count(nbits, "nbits")
     return np.unpackbits(_check_packed(numeric(packed, "packed"), nbits, "packed"), axis=1, count=nbits)
 
 
@@ -182,6 +183,7 @@ def as_packed(codes: npt.ArrayLike, nbits: int | None = None, name: str = "codes
     (array([[96]], dtype=uint8), 3)
     """
     codes = numeric(codes, name)
+    nbits = None if nbits is None else as_count(nbits, "nbits")
     if nbits is None or (codes.ndim == 2 and codes.shape[1] == nbits and codes.max(initial=0) <= 1):
         return np.packbits(_check_bits(codes, name), axis=1), codes.shape[1]
     return _check_packed(codes, nbits, name), nbits
@@ -256,6 +258,7 @@ def quantize_weights(bit_weights: npt.ArrayLike, nbits: int) -> tuple[npt.NDArra
     >>> weights * unit
     array([0.5 , 0.25])
     """
+    nbits = as_count(nbits, "nbits")
     weights = numeric(bit_weights, "bit_weights").astype(np.float64)
     if weights.shape != (nbits,):
         raise ValueError(f"`bit_weights` must have one weight per bit, shape ({nbits},). Got shape {weights.shape}.")
@@ -449,8 +452,6 @@ def _check_bits(bits: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
 
 
 def _check_packed(packed: npt.NDArray[Any], nbits: int, name: str) -> npt.NDArray[np.uint8]:
-    if not is_count(nbits):
-        raise ValueError(f"`nbits` must be an int >= 1. Got {nbits!r} instead.")
     n_bytes = -(-nbits // 8)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != n_bytes:
         raise ValueError(

@@ -19,7 +19,7 @@ import numpy as np
 
 from skhash import hashers
 from skhash._estimators import named_warnings
-from skhash._validation import is_count
+from skhash._validation import as_count, as_count_or_none, is_count
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
 from skhash.codes import MAX_NBITS
@@ -135,8 +135,8 @@ def compare(
     >>> results[0]["ap_worst"] <= results[0]["ap"] <= results[0]["ap_best"]
     True
     """
-    if not is_count(n_jobs):
-        raise ValueError(f"`n_jobs` must be an int >= 1. Got {n_jobs!r} instead.")
+    n_jobs = as_count(n_jobs, "n_jobs")
+    tune = as_count_or_none(tune, "tune", what="an int >= 2, the default and one more candidate", least=2)
     if keep_models and folder is None:
         raise ValueError("`keep_models` must be False without a folder. Got True: pass `folder`.")
     store = Store(folder)  # fails before the first fit if the folder cannot be written
@@ -308,8 +308,8 @@ def _plan(
     nbits = list(dict.fromkeys(nbits))
     if not nbits or not all(is_count(number, MAX_NBITS) for number in nbits):
         raise ValueError(f"`nbits` must hold ints from 1 to {MAX_NBITS}. Got {nbits} instead.")
-    if not is_count(n_seeds):
-        raise ValueError(f"`n_seeds` must be an int >= 1. Got {n_seeds!r} instead.")
+    nbits = list(map(int, nbits))
+    n_seeds = as_count(n_seeds, "n_seeds")
     _check_options(task, options)
     is_one = isinstance(datasets, str) or not isinstance(datasets, Iterable)
     names = list(dict.fromkeys([datasets] if is_one else datasets))
@@ -355,7 +355,7 @@ def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str,
 
 
 def _check_options(task: str, options: _Options) -> None:
-    """Raise ValueError for metrics or a tuning that the task does not have, or a budget that is out of range."""
+    """Raise ValueError for metrics or a tuning that the task does not have."""
     budget = options.tune
     if task == "neighbors":
         if options.metrics is not None:
@@ -365,10 +365,6 @@ def _check_options(task: str, options: _Options) -> None:
         return
     if budget is not None:
         Metric.parse(options.tune_metric)
-        if not is_count(budget) or budget < 2:
-            raise ValueError(
-                f"`tune` must be None or an int >= 2, the default and one more candidate. Got {budget} instead."
-            )
 
 
 def _identify(source: str, protocol: str | Protocol | None) -> tuple[dict[str, Any], str]:

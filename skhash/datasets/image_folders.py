@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation import is_count
+from skhash._validation import as_count, as_count_or_none
 from skhash.datasets.protocols import Protocol, check_protocol
 from skhash.datasets.splitting import as_bunch, draw
 from skhash.exceptions import InvalidFileError
@@ -84,9 +84,8 @@ def load_nus_wide(
     ...
     FileNotFoundError: `folder` must hold ImageList/Imagelist.txt. There is none ...
     """
-    if n_concepts is not None and not is_count(n_concepts):
-        raise ValueError(f"`n_concepts` must be None or an int >= 1. Got {n_concepts!r} instead.")
-    protocol = _check_options(protocol, size)
+    n_concepts = as_count_or_none(n_concepts, "n_concepts")
+    protocol, size = _checked_options(protocol, size)
     lines = _read_lines(folder, "ImageList/Imagelist.txt")
     names = ["Flickr/" + line.replace("\\", "/") for line in lines]
     concepts = _read_lines(folder, "ConceptsList/Concepts81.txt")
@@ -165,7 +164,7 @@ def load_ms_coco(
     ...
     FileNotFoundError: `folder` must hold annotations/instances_train2014.json. There ...
     """
-    protocol = _check_options(protocol, size)
+    protocol, size = _checked_options(protocol, size)
     names, y, categories = _read_coco(folder, "train2014")
     more_names, more_y, others = _read_coco(folder, "val2014")
     if others != categories:
@@ -256,7 +255,7 @@ def load_imagenet100(
     ...     data.X_query[0].shape, data.y_query, len(data.X_train)
     ((3, 32, 32), array([0, 1]), 3)
     """
-    protocol = _check_options(protocol, size)
+    protocol, size = _checked_options(protocol, size)
     if classes is None:
         entries = _visible_in(folder, "train") + _visible_in(folder, "val")
         classes = sorted({entry.name for entry in entries if entry.is_dir()})
@@ -278,16 +277,15 @@ def load_imagenet100(
     return data
 
 
-def _check_options(protocol: str | Protocol, size: int) -> Protocol:
-    if not is_count(size):
-        raise ValueError(f"`size` must be an int >= 1, the pixels of a side. Got {size!r} instead.")
+def _checked_options(protocol: str | Protocol, size: int) -> tuple[Protocol, int]:
+    size = as_count(size, "size", "an int >= 1, the pixels of a side")
     protocol = check_protocol(protocol)
     if not protocol.requires_y or protocol.unit_length or protocol.normalize:
         raise ValueError(
             "`protocol` must be one with labels, which leaves the samples as they are, for images of a folder. "
             f"Got {protocol.name!r} instead."
         )
-    return protocol
+    return protocol, size
 
 
 def _split_images(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skhash._validation import is_count
+from skhash._validation import as_count
 from skhash.affinity._targets import as_targets
 from skhash.datasets._labels import check_label_separator
 from skhash.datasets._picture_table import PictureTable, read_picture_table
@@ -106,8 +106,7 @@ def load_images(
     ...     images[0].shape, images.names, images.targets.tolist()
     ((3, 32, 32), ['cats/1.png', 'cats/2.png', 'dogs/3.png'], ['cats', 'cats', 'dogs'])
     """
-    if not is_count(size):
-        raise ValueError(f"`size` must be an int >= 1, the pixels of a side. Got {size!r} instead.")
+    size = as_count(size, "size", "an int >= 1, the pixels of a side")
     if channels not in (1, 3, 4):
         raise ValueError(f"`channels` must be 1 (gray), 3 (RGB) or 4 (RGBA). Got {channels!r} instead.")
     if broken not in ("raise", "skip"):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash._validation import is_count
+from skhash._validation import as_count
 from skhash.affinity import level_indices
 from skhash.codes import hamming_distances
 from skhash.displays._base import Display, check_shapes, one_axes, pyplot
@@ -140,8 +140,8 @@ class RetrievedImagesDisplay(Display):
                     f"`images_{name}` must hold one image for each of the {len(np.asarray(X))} samples of X_{name}. "
                     f"Got {len(images)} images instead."
                 )
-        if not is_count(n_neighbors, len(items)):
-            raise ValueError(f"`n_neighbors` must be an int from 1 to {len(items)} items. Got {n_neighbors!r} instead.")
+        what = f"an int from 1 to {len(items)} items"
+        n_neighbors = as_count(n_neighbors, "n_neighbors", what, largest=len(items))
         ranking = RetrievalScorer(database=(X_database, y_database)).ranking(estimator, X_query, y_query)
         codes = ranking.query_codes, ranking.database_codes
         distances = hamming_distances(*codes, bit_weights=ranking.bit_weights, nbits=ranking.nbits)

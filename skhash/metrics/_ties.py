@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace, is_torch_namespace
 
-from skhash._validation import check_option, is_count
+from skhash._validation import as_count_or_none, check_option
 from skhash.metrics.histogram import RelevanceHistogram
 
 TIES = ("average", "best", "worst")
@@ -132,12 +132,6 @@ def relevant_until(n: Any, p: Any, k: Any) -> Any:
     return xp.sum(divide(p, n) * xp.diff(ranks_within(n, k), axis=-1), axis=-1)
 
 
-def check_cutoff(k: object) -> None:
-    """Raise ValueError unless `k` is None or an integer >= 1."""
-    if k is not None and not is_count(k):
-        raise ValueError(f"`k` must be None or an int >= 1. Got {k!r} instead.")
-
-
 def check_histogram(H: object) -> None:
     """Raise TypeError unless this is a RelevanceHistogram, and ValueError unless it has queries."""
     if not isinstance(H, RelevanceHistogram):
@@ -196,15 +190,18 @@ def mean_over_queries(
     return float(mean) if isinstance(values, np.ndarray) and mean.ndim == 0 else mean
 
 
-def check_rank_or_radius(H: RelevanceHistogram, k: int | None, radius: float | None, ties: str) -> None:
-    """Raise ValueError unless exactly one of `k` and `radius` is given, and it is valid."""
+def checked_rank_or_radius(
+    H: RelevanceHistogram, k: int | None, radius: float | None, ties: str
+) -> tuple[int | None, float | None]:
+    """`k` as an int, and `radius`; ValueError unless exactly one of them is given, and it is valid."""
     check_option("ties", ties, TIES)
-    check_cutoff(k)
+    k = as_count_or_none(k, "k")
     if (k is None) == (radius is None):
         raise ValueError(f"Exactly one of `k` and `radius` must be given. Got k={k!r} and radius={radius!r}.")
     if radius is not None and (isinstance(radius, bool) or not isinstance(radius, Real) or math.isnan(radius)):
         raise ValueError(f"`radius` must be None or a number. Got {radius!r} instead.")
     check_histogram(H)
+    return k, None if radius is None else float(radius)
 
 
 def retrieved(

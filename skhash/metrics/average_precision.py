@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from skhash._validation import check_option
+from skhash._validation import as_count_or_none, check_option
 from skhash.metrics._ties import (
     TIES,
-    check_cutoff,
     check_whole,
     digamma,
     divide,
@@ -101,7 +100,7 @@ def average_precision(
     >>> [round(average_precision(H, ties=t), 4) for t in ("worst", "best")]
     [0.5833, 0.8333]
     """
-    check_cutoff(k)
+    k = as_count_or_none(k, "k")
     check_option("normalizer", normalizer, _NORMALIZERS)
     check_option("ties", ties, TIES)
     if normalizer == "retrieved" and k is not None:

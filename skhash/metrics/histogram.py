@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._threads import run_in_slices
-from skhash._validation import is_count, numeric
+from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import level_indices, resolve_affinity
 from skhash.affinity._targets import as_targets, distinct_targets
 from skhash.codes import as_packed, check_same_nbits, quantize_weights
@@ -434,8 +434,7 @@ def iter_histograms(
                 "`query_activations` must be finite, with one value per query and bit, shape "
                 f"{(len(queries), nbits)}. Got shape {activations.shape}, or NaN or infinity."
             )
-        if candidates is not None and not is_count(candidates):
-            raise ValueError(f"`candidates` must be None or an int >= 1. Got {candidates!r} instead.")
+        candidates = as_count_or_none(candidates, "candidates")
         count = _RealCounts(words, items, activations, candidates, estimates, pairs)
     elif bit_weights is not None:
         count = _WeightedCounts(words, items, *quantize_weights(bit_weights, nbits), pairs)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
-from skhash._validation import with_nearest
-from skhash.metrics._ties import NO_PAIR, NO_RELEVANT_ITEM, check_cutoff
+from skhash._validation import as_count_or_none, with_nearest
+from skhash.metrics._ties import NO_PAIR, NO_RELEVANT_ITEM
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
@@ -131,7 +131,7 @@ class Metric:
         >>> Metric.parse("ndcg@10").name
         'ndcg_at_10'
         """
-        check_cutoff(k)
+        k = as_count_or_none(k, "k")
         written = name.replace("@", "_at_", 1) if isinstance(name, str) else ""
         match = _NAME.fullmatch(written)
         if match is None:

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace
 
-from skhash._validation import check_option
+from skhash._validation import as_count_or_none, check_option
 from skhash.metrics._ties import (
     DISCOUNTS,
     TIES,
-    check_cutoff,
     cumulative_discount,
     divide,
     over_queries,
@@ -81,7 +80,7 @@ def ndcg(
     >>> H.levels, round(ndcg(H), 4)
     (array([0, 1, 2]), 0.7967)
     """
-    check_cutoff(k)
+    k = as_count_or_none(k, "k")
     check_option("ties", ties, TIES)
     check_option("discount", discount, DISCOUNTS)
     return over_queries(H, lambda counts, _: _expected_ndcg(counts, H.levels, k, discount, ties), empty, average)

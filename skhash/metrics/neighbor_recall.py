@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skhash._validation import is_count
+from skhash._validation import as_count, as_count_or_none
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.metrics.recall import recall
 
@@ -57,8 +57,6 @@ def neighbor_recall(
     >>> neighbor_recall(H, k=2), neighbor_recall(H, k=2, candidates=3)
     (0.75, 1.0)
     """
-    if k is None or not is_count(k):
-        raise ValueError(f"`k` must be an int >= 1, the number of true neighbors. Got {k!r} instead.")
-    if candidates is not None and (not is_count(candidates) or candidates < k):
-        raise ValueError(f"`candidates` must be None or an int of at least k={k}. Got {candidates!r} instead.")
+    k = as_count(k, "k", "an int >= 1, the number of true neighbors")
+    candidates = as_count_or_none(candidates, "candidates", what=f"an int of at least k={k}", least=k)
     return recall(H, candidates or k, ties=ties, empty=empty, average=average)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skhash.metrics._ties import check_rank_or_radius, divide, over_queries, retrieved
+from skhash.metrics._ties import checked_rank_or_radius, divide, over_queries, retrieved
 from skhash.metrics.histogram import RelevanceHistogram
 
 
@@ -49,7 +49,7 @@ def recall(
     >>> recall(H, k=2), recall(H, radius=0)
     (0.75, 0.5)
     """
-    check_rank_or_radius(H, k, radius, ties)
+    k, radius = checked_rank_or_radius(H, k, radius, ties)
 
     def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
         hits, _, relevant = retrieved(H, counts, distances, k, radius, ties)

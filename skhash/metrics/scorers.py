@@ -1,5 +1,6 @@
 """Scorers: tie-aware metrics of a hasher, for cross-validation and searches."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,12 +16,12 @@ from skhash._estimators import (
     real_queries,
     training_database,
 )
-from skhash._validation import check_option, is_count, is_dataset
+from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.affinity._targets import as_targets
 from skhash.codes import check_same_nbits
 from skhash.metrics._shards import is_dask, sharded_ranking
-from skhash.metrics._ties import EMPTY, check_cutoff
+from skhash.metrics._ties import EMPTY
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
@@ -91,13 +92,19 @@ class RetrievalScorer:
         self.metric = metric
         self.database = database
         self.affinity = affinity
-        self.k = k
+        self.k = k = as_count_or_none(k, "k")
         self.empty = empty
         self.weighted = weighted
-        self.query, self.candidates = query, candidates
+        self.query = query
         check_option("empty", empty, EMPTY)
         check_option("query", query, ("code", "real"))
-        check_cutoff(k)
+        self.candidates = as_count_or_none(
+            candidates,
+            "candidates",
+            what="an int >= 1 with query='real'",
+            largest=math.inf if query == "real" else 0,
+            got=f" with query={query!r}",
+        )
         names: list[Any] = list(metric) if isinstance(metric, list | tuple) else [metric]
         self._metrics = [Metric.parse(name, k) for name in names]
         if isinstance(affinity, type) or not (callable(affinity) or (isinstance(affinity, str) and affinity == "auto")):
@@ -117,11 +124,6 @@ class RetrievalScorer:
 
     def _check_neighbors(self) -> None:
         """Raise ValueError unless the options for neighbors and real queries fit together."""
-        if self.candidates is not None and (self.query != "real" or not is_count(self.candidates)):
-            raise ValueError(
-                "`candidates` must be None, or an int >= 1 with query='real'. "
-                f"Got {self.candidates!r} with query={self.query!r}."
-            )
         if None in self._n_neighbors and any(self._n_neighbors):
             raise ValueError(
                 "`metric` must be neighbor_recall alone, or other metrics alone: their truths differ. "

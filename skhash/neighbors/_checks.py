@@ -13,19 +13,18 @@ from skhash._ids import MAX_ID, as_ids, first_repeated, is_text
 from skhash._validation import (
     VECTOR_METRICS,
     as_array,
+    as_count,
+    as_count_or_none,
     check_not_1d,
     check_not_masked,
     check_option,
-    is_count,
     is_dataset,
 )
 
 
 def checked_count(n_neighbors: Any) -> int:
     """Number of neighbors as an int."""
-    if not is_count(n_neighbors):
-        raise ValueError(f"`n_neighbors` must be None or an int >= 1. Got {n_neighbors!r} instead.")
-    return int(n_neighbors)
+    return as_count(n_neighbors, "n_neighbors", "None or an int >= 1")
 
 
 def checked_radius(radius: Any) -> float:
@@ -135,9 +134,8 @@ def check_parameters(index: Any) -> None:
         )
 
 
-def check_stages(query: Any, rerank: Any, candidates: Any) -> None:
-    """Raise ValueError for wrong parameters of the stages, which can be set after fit."""
+def checked_stages(query: Any, rerank: Any, candidates: Any) -> int | None:
+    """Number of candidates as an int; ValueError for wrong parameters of the stages, which can be set after fit."""
     check_option("query", query, ("code", "real"))
     check_option("rerank", rerank, (None, *VECTOR_METRICS))
-    if candidates is not None and not is_count(candidates):
-        raise ValueError(f"`candidates` must be None or an int >= 1. Got {candidates!r} instead.")
+    return as_count_or_none(candidates, "candidates")

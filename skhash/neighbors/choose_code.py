@@ -24,7 +24,15 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
 from skhash._estimators import find_hasher, item_factors, named_warnings
-from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, is_count
+from skhash._validation import (
+    VECTOR_METRICS,
+    VectorMetric,
+    as_count,
+    check_not_1d,
+    check_not_masked,
+    check_option,
+    is_count,
+)
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
@@ -230,7 +238,8 @@ def choose_code(
     True
     """
     lengths = _checked_lengths(nbits)
-    _check_options(target_recall, confidence, k, query, rerank, metric)
+    k = as_count(k, "k")
+    _check_options(target_recall, confidence, query, rerank, metric)
     name = _name_of_nbits(hasher)
     near = metric or rerank or getattr(find_hasher(hasher), "metric", "euclidean")
     held_out = _hold_out(X, queries, n_queries, k, check_random_state(random_state))
@@ -435,11 +444,8 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
         held_out = _HeldOut(_safe_indexing(queries, order), query_vectors[order], X, vectors, np.arange(len(vectors)))
     else:
         n = min(len(vectors) // 5, _MAX_QUERIES) if n_queries is None else n_queries
-        if not is_count(n, len(vectors) - 1):
-            raise ValueError(
-                f"`n_queries` must be None or an int from 1 to {len(vectors) - 1}, so that items are left. "
-                f"Got {n_queries!r} with {len(vectors)} samples."
-            )
+        what = f"None or an int from 1 to {len(vectors) - 1}, so that items are left"
+        n = as_count(n, "n_queries", what, largest=len(vectors) - 1, got=f" with {len(vectors)} samples")
         order = rng.permutation(len(vectors))
         chosen, rest = order[:n], np.sort(order[n:])
         held_out = _HeldOut(_safe_indexing(X, chosen), vectors[chosen], _safe_indexing(X, rest), vectors[rest], rest)
@@ -451,13 +457,11 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
 # --- validate
 
 
-def _check_options(target_recall: Any, confidence: Any, k: Any, query: Any, rerank: Any, metric: Any) -> None:
+def _check_options(target_recall: Any, confidence: Any, query: Any, rerank: Any, metric: Any) -> None:
     """Raise ValueError for invalid options."""
     for name, share in {"target_recall": target_recall, "confidence": confidence}.items():
         if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
             raise ValueError(f"`{name}` must be a number in (0, 1). Got {share!r} instead.")
-    if not is_count(k):
-        raise ValueError(f"`k` must be an int >= 1. Got {k!r} instead.")
     check_option("query", query, ("code", "real"))
     for name, distance in {"rerank": rerank, "metric": metric}.items():
         if distance is not None:

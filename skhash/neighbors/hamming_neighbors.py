@@ -40,10 +40,10 @@ from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, b
 from skhash.neighbors._checks import (
     check_features,
     check_parameters,
-    check_stages,
     checked_count,
     checked_ids,
     checked_radius,
+    checked_stages,
     checked_vectors,
     n_columns,
     which_have,
@@ -579,7 +579,7 @@ class HammingNeighbors(BaseEstimator):
         if "hasher_" not in vars(self):  # the check of scikit-learn copies all tags
             check_is_fitted(self)
         now = self._copy()
-        check_stages(now.query, now.rerank, now.candidates)
+        now.candidates = checked_stages(now.query, now.rerank, now.candidates)
         known = vars(now).get("_approximate")
         if known is None or known.codes is not now.codes_ or known.backend != now.backend:  # changed, or loaded
             now._approximate = build_approximate(now.backend, now.codes_, now._nbits, now.hasher_)
@@ -769,7 +769,7 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         array([[1., 0.]])
         """
         check_is_fitted(self)
-        return self.kneighbors_graph(X, self.n_neighbors + (self.mode == "distance"), self.mode)
+        return self.kneighbors_graph(X, checked_count(self.n_neighbors) + (self.mode == "distance"), self.mode)
 
     @property
     def _n_features_out(self) -> int:
@@ -831,7 +831,7 @@ def _n_threads(n_jobs: int | None) -> Any:
     """Context manager in which the kernels use `n_jobs` threads; None and -1 change nothing."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
-    return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(n_jobs))
+    return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(int(n_jobs)))
 
 
 def _with_threads(blocks: Iterator[Pairs], n_jobs: int | None) -> Iterator[Pairs]:

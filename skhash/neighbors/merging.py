@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._ids import MAX_ID, as_ids, is_text, ranks
-from skhash._validation import is_count, numeric
+from skhash._validation import as_count, numeric
 from skhash.persistence._format import arrays_from_bytes, arrays_of_text, arrays_to_bytes, text_of_arrays
 
 _KIND = "list of neighbors"
@@ -56,8 +56,7 @@ def merge_neighbors(
     >>> merge_neighbors([first, second], n_neighbors=3)
     (array([[0, 0, 2]]), array([[4, 9, 7]]))
     """
-    if not is_count(n_neighbors):
-        raise ValueError(f"`n_neighbors` must be an int >= 1. Got {n_neighbors!r} instead.")
+    n_neighbors = as_count(n_neighbors, "n_neighbors")
     pairs = [(numeric(distances, "distances"), _checked_indices(indices)) for distances, indices in shards]
     if not pairs or any(d.ndim != 2 or d.shape != i.shape or len(d) != len(pairs[0][0]) for d, i in pairs):
         raise ValueError(

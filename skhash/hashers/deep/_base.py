@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
 from skhash._threads import is_forked, one_thread
-from skhash._validation import check_kind
+from skhash._validation import check_kind, python_ints
 from skhash.affinity import SharedLabelsAffinity
 from skhash.affinity._levels import check_pairs
 from skhash.base import BaseHasher, InterruptedFit
@@ -230,7 +230,7 @@ class DeepHasher(StoredMixin, BaseHasher):
         >>> [entry["epoch"] for entry in hasher.history_]
         [1, 2, 3]
         """
-        with self._restored_on_failure():
+        with self._restored_on_failure(), python_ints(self):
             is_first = not hasattr(self, "weights_")
             if not is_first:
                 fixed = dict.fromkeys(FIXED) | self._fixed | getattr(self, "_stream", {"fixed": {}})["fixed"]
