@@ -3,6 +3,7 @@
     export SKHASH_DATA=FOLDER      # with cifar10_jpeg_bytes.npz
     python experiments/duplicates.py                     # 1,500 pictures, twelve of which are copies
     python experiments/duplicates.py --copies 300 --pictures 1800
+    python experiments/duplicates.py --codes perceptual  # without a network
     python experiments/duplicates.py table               # table of the stored results
 
 Random pictures of CIFAR-10 are written to a folder. A third of the copies are resized, from 32 to 24 or 64 pixels, a
@@ -28,8 +29,9 @@ from skhash.neighbors.duplicates import NearVectors
 
 PATH = RESULTS / "duplicates.json"
 RADII = range(9)
+HASHERS = {"itq": ITQHasher(64, random_state=0), "lsh": LSHHasher(64, random_state=0)}
 KEYS = ("codes", "n_pictures", "n_copies", "radius")
-COLOR_DISTANCE = 32
+COLOR_DISTANCE = 48
 
 
 def write_pictures(folder, n_pictures, n_copies):
@@ -57,18 +59,18 @@ def write_pictures(folder, n_pictures, n_copies):
     return pairs
 
 
-def measure(n_pictures, n_copies):
-    """Found copies and other pairs of all codes at all radii."""
+def measure(n_pictures, n_copies, kinds):
+    """Found copies and other pairs of some codes at all radii."""
     with tempfile.TemporaryDirectory() as folder:
         copies = write_pictures(folder, n_pictures, n_copies)
         images = load_images(folder, size=32)
         perceptual, colors = perceptual_codes(images)
-        features = PretrainedFeatures(verbose=True).fit_transform(images.resized(224))
-    codes = {"perceptual": perceptual}
-    for name, hasher in {"itq": ITQHasher(64, random_state=0), "lsh": LSHHasher(64, random_state=0)}.items():
-        codes[name] = hasher.fit(features).encode(features)
+        if set(kinds) & set(HASHERS):
+            features = PretrainedFeatures(verbose=True).fit_transform(images.resized(224))
     results = []
-    for name, packed in codes.items():
+    for name in kinds:
+        hasher = HASHERS.get(name)
+        packed = perceptual if hasher is None else hasher.fit(features).encode(features)
         near = NearVectors(colors, len(colors), "euclidean", COLOR_DISTANCE) if name == "perceptual" else None
         found = {}
         for left, right, distances in HammingNeighbors(nbits=64).fit(packed).radius_pairs(max(RADII)):
@@ -101,9 +103,10 @@ def main():
     parser.add_argument("command", nargs="?", choices=["measure", "table"], default="measure")
     parser.add_argument("--pictures", type=int, default=1500)
     parser.add_argument("--copies", type=int, default=12)
+    parser.add_argument("--codes", nargs="+", default=["perceptual", *HASHERS], choices=["perceptual", *HASHERS])
     options = parser.parse_args()
     if options.command == "measure":
-        store(PATH, measure(options.pictures, options.copies), KEYS)
+        store(PATH, measure(options.pictures, options.copies, options.codes), KEYS)
     table = make_table(read(PATH))
     (RESULTS / "duplicates.md").write_text(table, encoding="utf-8")
     print(table)

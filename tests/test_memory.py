@@ -9,6 +9,7 @@ from sklearn import config_context
 
 from skhash.hashers.shallow import _gaussian_kernel
 from skhash.metrics import Ranking, evaluate_ranking, relevance_histogram
+from skhash.neighbors import HammingNeighbors, duplicate_groups
 
 MB = 1e6
 KINDS = ("ITQCCA", "KSH", "SDH", "BRE", "AGH", "Spherical", "PCA", "CGHash")
@@ -64,3 +65,14 @@ def test_a_weighted_histogram_takes_little_more_than_its_result(weighted):
         peak, H = peak_of(lambda: relevance_histogram(query, database, query_y, database_y, **arguments))
     assert H.counts.sum() == 50 * 20_000
     assert peak < H.counts.nbytes + H.distances.nbytes + 8 * MB
+
+
+def test_pairs_of_equal_codes_are_never_in_memory_together():
+    index = HammingNeighbors(nbits=64).fit(np.zeros((10_000, 8), np.uint8))
+
+    def count():
+        return sum(len(i) for i, _, _ in index.radius_pairs(2)), len(duplicate_groups(index, 2))
+
+    peak, counts = peak_of(count)
+    assert counts == (10_000 * 9_999 // 2, 1)
+    assert peak < 200 * MB  # all pairs take 1.2 GB

@@ -29,7 +29,7 @@ from skhash.persistence._writing import check_writable, write_atomically
 
 RADIUS = 2  # bits
 #: of pictures without a model: bits of their perceptual codes, and root mean square difference of their colors
-PICTURE_RADIUS, COLOR_DISTANCE = 6, 32.0
+PICTURE_RADIUS, COLOR_DISTANCE = 6, 48.0
 _BATCH = 256  # pictures between two lines of progress
 _SHOWN = 10  # groups that are printed, and other items of each
 _MAX_GROUPS, _MAX_PICTURES, _THUMBNAIL = 500, 24, 192  # of a page: groups, pictures of a group, pixels

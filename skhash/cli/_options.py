@@ -399,7 +399,7 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
         type=float,
         metavar="D",
         help="keep a pair only if its vectors are at most this far from each other: the features of --model, those of "
-        "--vectors, or without them the colors of pictures, from 0 to 255 (default 32)",
+        "--vectors, or without them the colors of pictures, from 0 to 255 (default 48)",
     )
     job.add_argument(
         "--vectors", metavar="FILE", help="original vectors of the items of an index or of codes, for --max-distance"

@@ -91,6 +91,17 @@ def test_keep_chooses_the_first_or_the_largest(keep, kept, photos, tmp_path):
     assert (rows[2]["keep"] == rows[2]["path_1"]) or keep == "largest"
 
 
+def test_labels_of_a_table_of_pictures_are_not_read(photos, tmp_path):
+    names = [f"trip/{i:02}.png" for i in range(4)] + ["large.png"]
+    labels = ["sea;sky", "sea", "", "sky", "sea;sky"]
+    table = photos.parent / "photos.csv"
+    lines = ["path,label", *(f"photos/{name},{label}" for name, label in zip(names, labels, strict=True))]
+    table.write_text("\n".join(lines))
+    assert main(["duplicates", str(table), "--out", f"{tmp_path}/pairs.csv"]) == 0
+    (row,) = rows_of(tmp_path / "pairs.csv")
+    assert {row["path_1"], row["path_2"]} == {"photos/trip/03.png", "photos/large.png"}
+
+
 @pytest.mark.filterwarnings("default:.*broken pictures")
 def test_colors_tell_plain_pictures_apart_unless_it_is_said_otherwise(photos, tmp_path):
     command = ["duplicates", str(photos), "--max-distance", "255", "--out", f"{tmp_path}/pairs.csv"]
