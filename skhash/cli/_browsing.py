@@ -62,7 +62,7 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
                 f"codes in {path}. Encode the pictures again: skhash encode."
             )
     if options.labels is not None:
-        table = read_picture_table(options.labels, find_files=False)
+        table = read_picture_table(options.labels, label_separator=options.label_separator, find_files=False)
         if table.targets is None:
             raise ValueError(f"--labels must be a table with a column label. Got {options.labels} without one.")
         rows = {name: row for row, name in enumerate(table.names)}

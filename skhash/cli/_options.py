@@ -358,6 +358,7 @@ def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--labels", metavar="FILE", help="CSV file with columns path and label (default: those of the codes)"
     )
+    _add_label_separator(job)
     job.add_argument("--link", action="store_true", help="show the files of FOLDER, and not thumbnails in the page")
     job.add_argument("--title", default="Pictures by Hamming distance", metavar="TEXT", help="title of the page")
 

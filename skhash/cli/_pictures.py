@@ -20,7 +20,7 @@ from skhash.affinity._targets import as_targets
 from skhash.cli._samples import Samples, errors_of, open_samples
 from skhash.comparison import Result
 from skhash.datasets import load_images
-from skhash.datasets.images import is_picture, without_broken
+from skhash.datasets.images import is_picture, is_table, without_broken
 from skhash.datasets.loading import is_dataset
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
@@ -41,10 +41,11 @@ def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     """Pictures of a folder, a file or a table; a command without --label-separator reads no labels of a table."""
     if hasattr(options, "label_separator"):
         more |= {"label_separator": options.label_separator}
-    if Path(path).suffix.lower() == ".csv" and not os.path.isdir(path):
+    if is_table(path):
         more |= {name: getattr(options, name, None) for name in ("encoding", "separator")}
-        columns = (getattr(options, "labels", None) or "").split(",")
-        more |= {"labels": (columns[0] or None) if len(columns) == 1 else columns}
+        columns = getattr(options, "labels", None)
+        columns = columns.split(",") if isinstance(columns, str) else columns
+        more |= {"labels": columns[0] if columns and len(columns) == 1 else columns}
         more |= {} if "label_separator" in more else {"labels": []}
     return load_images(path, **more)
 

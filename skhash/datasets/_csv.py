@@ -39,7 +39,8 @@ class CsvTable:
         decimal: str | None = None,
     ) -> None:
         self.path, self.encoding = os.fspath(path), encoding
-        self.separator = _check_character("separator", "," if separator is None else separator)
+        default = "\t" if self.path.lower().endswith(".tsv") else ","
+        self.separator = _check_character("separator", default if separator is None else separator)
         self.decimal = _check_character("decimal", "." if decimal is None else decimal)
         self._check_start()
         if separator is None:
@@ -120,7 +121,7 @@ class CsvTable:
         with open(self.path, newline="", encoding=self.encoding or "utf-8-sig", errors="replace") as file:
             cells: list[str] = []
             with suppress(csv.Error):  # a cell of more than 128 KB
-                cells = next((cells for cells in csv.reader(file) if cells), cells)
+                cells = next((cells for cells in csv.reader(file, delimiter=self.separator) if cells), cells)
         if len(cells) == 1:
             for mark, literal in _SEPARATORS.items():
                 if mark in cells[0]:

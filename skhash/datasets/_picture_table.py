@@ -37,6 +37,11 @@ def read_picture_table(
             table.path, f"must have a column named path. Got {', '.join(table.names)}. Rename the column of the paths."
         )
     chosen = _label_columns(table, labels)
+    if label_separator not in (None, "auto") and len(chosen) != 1:
+        raise ValueError(
+            f"`label_separator` must be used with one column of labels. Got {label_separator!r} and {len(chosen)} "
+            f"columns of {table.path}."
+        )
     _warn_of_others(table, column, chosen, labels)
     types = {**dict.fromkeys(chosen, pyarrow.string()), column: pyarrow.binary()}
     batches = [batch.to_pydict() for batch in table.batches(types)]
@@ -102,7 +107,7 @@ def _names(table: CsvTable, cells: Sequence[bytes | None], rows: Sequence[int], 
         found = [name for name in spellings if os.path.isfile(_place(table, name))] if find_files else spellings[-1:]
         names.append((found or spellings)[0].removeprefix("./"))
         missing += [] if found else [row]
-        key = os.path.normcase(os.path.normpath(names[-1]))
+        key = os.path.normcase(os.path.abspath(_place(table, names[-1])))
         if first.setdefault(key, row) != row:
             raise InvalidFileError(
                 table.path,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: endings of the names of pictures, which Pillow reads
 ENDINGS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+#: endings of the names of tables
+TABLES = frozenset({".csv", ".tsv"})
 
 
 def load_images(
@@ -50,7 +52,7 @@ def load_images(
     encoding : str, default=None
         Encoding of the CSV file, such as "latin-1". None is UTF-8.
     separator : str, default=None
-        Character between the cells of the CSV file. None is a comma.
+        Character between the cells of the CSV file. None is a comma, and a tab in a ``.tsv`` file.
     label_separator : str or None, default="auto"
         What stands between several labels in a cell of the CSV file, such as ";". None takes each cell as
         one label. "auto" does so, too, but raises an error if parts of a cell at ";" or "|" occur in
@@ -115,9 +117,9 @@ def load_images(
 
     check_label_separator(label_separator)
     options = {"encoding": encoding, "separator": separator, "label_separator": label_separator}
-    if not _is_table(source):
+    if not is_table(source):
         _check_no_table(options | {"labels": labels if isinstance(labels, str) else None})
-    columns = labels if _is_table(source) and _are_columns(labels) else None
+    columns = labels if is_table(source) and _are_columns(labels) else None
     folder, (names, targets, label_names) = _find(source, columns, options)
     if labels is not None and columns is None:
         targets, label_names = as_targets(labels, "labels"), None
@@ -135,9 +137,10 @@ def is_picture(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in ENDINGS
 
 
-def _is_table(source: Any) -> bool:
+def is_table(source: Any) -> bool:
     """Whether this is a CSV file."""
-    return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".csv" and not os.path.isdir(source)
+    is_path = isinstance(source, str | os.PathLike)
+    return is_path and Path(source).suffix.lower() in TABLES and not os.path.isdir(source)
 
 
 def _check_no_table(options: dict[str, Any]) -> None:
@@ -162,7 +165,7 @@ def _find(source: Any, columns: Any, options: dict[str, Any]) -> tuple[str, Pict
         folder, found = os.fspath(source), PictureTable(*_in_folder(os.fspath(source)))
     elif not os.path.exists(source):
         raise FileNotFoundError(f"`source` must be a folder, a CSV file or a picture. There is no {os.fspath(source)}.")
-    elif _is_table(source):
+    elif is_table(source):
         folder, found = os.path.dirname(source), read_picture_table(source, labels=columns, **options)
     else:
         folder, found = "", PictureTable([os.fspath(source)])

@@ -167,8 +167,6 @@ def open_table(
         raise FileNotFoundError(f"There is no file {path}.")
     if ending == ".parquet":
         return _open_parquet(path)
-    if ending == ".tsv" and separator is None:
-        of_csv["separator"] = "\t"
     return _open_csv(CsvTable(path, **of_csv))
 
 

@@ -199,6 +199,22 @@ def test_separator(folder):
         load(folder, "path;label\n0.png;cat\n")
 
 
+def test_a_tsv_file(folder):
+    (folder / "table.tsv").write_text("path\tlabel\n0.png\ta,b\n")
+    assert load_images(folder / "table.tsv", size=8).targets.tolist() == ["a,b"]
+
+
+def test_a_label_separator_needs_one_column(folder):
+    for text, labels in (("path,a,b\n0.png,1,0\n", ["a", "b"]), ("path\n0.png\n", None)):
+        with pytest.raises(ValueError, match="`label_separator` must be used with one column of labels"):
+            load(folder, text, labels=labels, label_separator=";")
+
+
+def test_a_path_in_two_spellings(folder):
+    with pytest.raises(InvalidFileError, match="must name each picture once"):
+        load(folder, f"path\n0.png\n{folder / '0.png'}\n")
+
+
 def test_spellings_of_paths(folder):
     written = ["./0.png", " 1.png ", "more\\0.png" if os.sep == "/" else "more/0.png", str(folder / "2.png")]
     images = load(folder, "path\n" + "\n".join(written) + "\n")

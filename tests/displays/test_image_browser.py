@@ -165,6 +165,13 @@ def test_browse(place, tmp_path, capsys):
     (tmp_path / "labels.csv").write_text("".join(["path,label\n", *(f'"{name}",x\n' for name in images.names)]))
     assert main([*words, "--labels", f"{tmp_path}/labels.csv", "--link"]) == 0
     assert content_of(tmp_path / "page.html")[1]["labels"] == [["x"]] * N
+    rows = [f'"{name}",{"a;b" if i % 2 else "b"}\n' for i, name in enumerate(images.names)]
+    (tmp_path / "labels.csv").write_text("".join(["path,label\n", *rows]))
+    assert main([*words, "--labels", f"{tmp_path}/labels.csv", "--label-separator", ";"]) == 0
+    assert content_of(tmp_path / "page.html")[1]["labels"][:2] == [["b"], ["a", "b"]]
+    (tmp_path / "labels.csv").write_text(f'path,label\n"{images.names[0]}",\n{"".join(rows[1:])}')
+    assert main([*words, "--labels", f"{tmp_path}/labels.csv", "--label-separator", ";"]) == 0
+    assert content_of(tmp_path / "page.html")[1]["labels"][:2] == [[], ["a", "b"]]
     (tmp_path / "labels.csv").write_text("path,label\nother,x\n")
     assert main([*words, "--labels", f"{tmp_path}/labels.csv"]) == 2
     assert "--labels must have" in capsys.readouterr().err
