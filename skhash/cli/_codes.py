@@ -19,6 +19,7 @@ from skhash._ids import is_text
 from skhash._libraries import library
 from skhash.cli._pictures import are_pictures, load_model, open_for
 from skhash.cli._samples import (
+    IDS_ARE_PATHS,
     TRAINED_ON,
     Items,
     Samples,
@@ -34,6 +35,7 @@ from skhash.codes._bits import item_words
 from skhash.comparison.progress import progress
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._checks import checked_ids
 from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable, write_atomically
@@ -72,7 +74,8 @@ def encode(options: argparse.Namespace) -> int:
         if width > n_bytes:
             arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
         if samples.names is not None:
-            arrays |= notes_of(samples.names, samples.targets(), _trained(samples, options.model))
+            arrays["paths"] = np.array(samples.names)
+            arrays |= notes_of(samples.targets(), samples.label_names, _trained(samples, options.model))
         _write_codes(options.out, arrays)
         del content, arrays  # Windows does not remove a mapped file
         records.discard()
@@ -124,13 +127,19 @@ def index(options: argparse.Namespace) -> int:
     check_writable(options.out)
     model = load_hasher(options)
     items, samples = items_of(model, options)
-    if samples is not None:
-        items = items._replace(labels=samples.targets(), trained=_trained(samples, options.model))
     if items.factors is None and getattr(find_hasher(model), "factors", False):
         raise ValueError(f"{options.data} must have factors, as {options.model} has. Write it with skhash encode.")
     found = HammingNeighbors(FrozenEstimator(model))
     fill(found, items, options)
-    save_with_notes(found, options.out, notes_of(items.names, items.labels, items.trained))
+    if samples is None:
+        notes: dict[str, Any] = notes_of(items.labels, items.label_names, items.trained)
+    else:
+        notes = notes_of(samples.targets(), samples.label_names, _trained(samples, options.model))
+    if items.names is not None:
+        with errors_of(options.data):
+            found.ids_ = checked_ids(items.names, len(items.names))
+        notes[IDS_ARE_PATHS] = True
+    save_with_notes(found, options.out, notes)
     print(f"{len(items.stored.codes):,} codes of {items.stored.nbits} bits: {options.out}")
     return 0
 
@@ -187,8 +196,9 @@ def export(options: argparse.Namespace) -> int:
             "--out must be the address of a database with --to pgvector, such as postgresql://user@host/name. "
             f"Got {options.out} instead."
         )
-    stored, factors, *_ = read_codes(options.codes)
-    more: dict[str, Any] = {"nbits": stored.nbits, "ids": stored.ids}
+    stored, factors, names, *_ = read_codes(options.codes)
+    has_paths = names is not None and options.to not in _WITHOUT_TEXT
+    more: dict[str, Any] = {"nbits": stored.nbits, "ids": names if has_paths else stored.ids}
     if options.to in _WITHOUT_TEXT and is_text(stored.ids):
         raise ValueError(
             f"--to must be a store with a column of text, such as parquet or duckdb, for the ids of {options.codes}. "
@@ -208,6 +218,8 @@ def export(options: argparse.Namespace) -> int:
                 file.write(content)
     left_out = "" if factors is None else ", without their factors"
     print(f"{len(stored.codes):,} codes of {stored.nbits} bits{left_out}: {options.out}")
+    if names is not None and options.to in _WITHOUT_TEXT:
+        print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} has none that are text.")
     return 0
 
 

@@ -206,7 +206,8 @@ def unread_samples(images: Any) -> Samples:
     from skhash.engine import DatasetArray
 
     slices = array_source(DatasetArray(images)).slices
-    return Samples(len(images), slices, images, lambda: images.targets, images.names, images.content_keys)
+    keys, label_names = images.content_keys, images.label_names
+    return Samples(len(images), slices, images, lambda: images.targets, images.names, label_names, keys)
 
 
 def _lazily(first: Any, images: Any) -> Samples:
@@ -217,6 +218,7 @@ def _lazily(first: Any, images: Any) -> Samples:
         lambda size: array_source(features()).slices(size),
         targets=lambda: images.targets,
         names=images.names,
+        label_names=images.label_names,
         keys=images.content_keys,
     )
 

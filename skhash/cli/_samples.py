@@ -27,6 +27,8 @@ from skhash.stores._codes import check_codes
 READ_BATCH = 10_000  # samples that are read at once
 #: note in the file of a hasher: keys of the pictures that it has learned from, and no names, which may be private
 TRAINED_ON = "trained_on"
+#: note in the file of an index: whether the identifiers are the paths of pictures
+IDS_ARE_PATHS = "ids_are_paths"
 _KINDS = ".npy, .npz or .parquet"
 
 
@@ -39,6 +41,7 @@ class Samples:
     mapped: npt.NDArray[Any] | None = None  # all samples, if they are mapped or in memory
     targets: Callable[[], Any] = lambda: None  # returns the labels of all samples, or None
     names: list[str] | None = None  # of pictures: their paths in the folder
+    label_names: list[str] | None = None  # of the columns of a 0/1 matrix of labels
     keys: Callable[[], npt.NDArray[np.uint64]] | None = None  # returns numbers that name the content of pictures
 
     def array(self) -> npt.NDArray[Any]:
@@ -53,6 +56,7 @@ class Items(NamedTuple):
     factors: npt.NDArray[Any] | None = None  # float32 of shape (n, 2)
     names: list[str] | None = None  # of pictures
     labels: npt.NDArray[Any] | None = None
+    label_names: list[str] | None = None  # of the columns of a 0/1 matrix of labels
     trained: npt.NDArray[np.bool_] | None = None  # whether the hasher has learned from each picture
 
 
@@ -88,11 +92,14 @@ def read_codes(path: str) -> Items:
     if is_index(path):
         codes, nbits, ids = codes_of_index(path)
         items, notes = Items(StoredCodes(np.ascontiguousarray(codes), nbits, ids)), read_notes(path)
+        if notes.get(IDS_ARE_PATHS):
+            items = Items(items.stored._replace(ids=np.arange(len(ids))))
+            notes["paths"] = np.array(ids.tolist())
         what = "has codes with wrong notes"
         how = "Write it with skhash index."
     elif Path(path).suffix == ".npz":
         how = "Write it with skhash encode."
-        known = ("codes", "nbits", "factors", "paths", "labels", "trained")
+        known = ("codes", "nbits", "factors", "paths", "labels", "label_names", "trained")
         notes = read_npz(path, known, "arrays named codes and nbits", how)
         what = "has no codes"
         with _invalid(path, what):
@@ -103,12 +110,6 @@ def read_codes(path: str) -> Items:
         )
     with _invalid(path, what):
         return items._replace(**_checked_notes(notes, len(items.stored.codes), how))
-
-
-def names_of_index(path: str) -> list[str] | None:
-    """Paths of the pictures of a saved index; its codes are not read."""
-    paths = read_notes(path).get("paths")
-    return None if paths is None else list(paths)
 
 
 @contextmanager
@@ -136,20 +137,25 @@ def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
 
 def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]:
     """Names, labels and training pictures among n items from the arrays of a file."""
-    names, labels, trained = (notes.get(name) for name in ("paths", "labels", "trained"))
+    names, labels, label_names, trained = map(notes.get, ("paths", "labels", "label_names", "trained"))
     if names is not None and (np.shape(names) != (n,) or names.dtype.kind != "U"):
         raise ValueError(f"`paths` must be text of shape ({n},). {how}")
     if labels is not None and np.shape(labels)[:1] != (n,):
         raise ValueError(f"`labels` must have a label for each code. {how}")
     if trained is not None and (np.shape(trained) != (n,) or trained.dtype != np.bool_):
         raise ValueError(f"`trained` must be bools of shape ({n},). {how}")
-    return {"names": None if names is None else names.tolist(), "labels": labels, "trained": trained}
+    if label_names is not None and np.shape(label_names) != np.shape(labels)[1:]:
+        raise ValueError(f"`label_names` must have a name for each column of `labels`. {how}")
+    texts = {"names": names, "label_names": label_names}
+    return {"labels": labels, "trained": trained} | {
+        name: None if text is None else text.tolist() for name, text in texts.items()
+    }
 
 
-def notes_of(names: list[str] | None, labels: Any, trained: Any) -> dict[str, npt.NDArray[Any]]:
-    """What files of codes and of indexes hold beside the codes."""
-    known = None if labels is None else stored_labels(labels)
-    notes = {"paths": None if names is None else np.array(names), "labels": known, "trained": trained}
+def notes_of(labels: Any, label_names: list[str] | None, trained: Any) -> dict[str, Any]:
+    """What files of codes and of indexes hold beside the codes and paths."""
+    notes = {"labels": None if labels is None else stored_labels(labels), "trained": trained}
+    notes["label_names"] = None if label_names is None else np.array(label_names)
     return {name: value for name, value in notes.items() if value is not None}
 
 

