@@ -86,5 +86,5 @@ def images_of_codes(folder: str, named: dict[str, Items]) -> Any:
             f"{len(missing):,} in all."
         )
     images = load_images([Path(folder, name) for name in names], size=THUMBNAIL, labels=items.labels)
-    images.folder, images.names, images.label_names = folder, names, items.label_names
+    images.folder, images.names, images.label_names = folder, type(images.names)(names), items.label_names
     return images

@@ -144,7 +144,7 @@ def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]
         raise ValueError(f"`labels` must have a label for each code. {how}")
     if trained is not None and (np.shape(trained) != (n,) or trained.dtype != np.bool_):
         raise ValueError(f"`trained` must be bools of shape ({n},). {how}")
-    if label_names is not None and np.shape(label_names) != np.shape(labels)[1:]:
+    if label_names is not None and (labels is None or np.shape(label_names) != np.shape(labels)[1:]):
         raise ValueError(f"`label_names` must have a name for each column of `labels`. {how}")
     texts = {"names": names, "label_names": label_names}
     return {"labels": labels, "trained": trained} | {

@@ -223,9 +223,10 @@ def _write_neighbors(
         return
     with write_atomically(path) as file:
         if path.endswith(".npz"):
-            arrays = {"distances": distances, "ids": ids.astype(str) if is_text(ids) else ids}
+            arrays: dict[str, Any] = {"distances": distances, "ids": ids.astype(str) if is_text(ids) else ids}
             arrays |= {} if paths is None else {"paths": paths.astype(str)}
-            np.savez(file, **arrays | ({} if queries is None else {"queries": np.array(queries)}))
+            arrays |= {} if queries is None else {"queries": np.array(queries)}
+            np.savez(file, **arrays)
             return
         text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
         table = csv.writer(text, lineterminator="\n")
