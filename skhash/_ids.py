@@ -37,14 +37,12 @@ def as_ids(values: Any, name: str) -> npt.NDArray[Any]:
     return array if kinds == {str} else _object_array([str.__str__(text) for text in flat], array.shape)
 
 
-def joined_ids(parts: Iterable[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
-    """One array of shape (n,) of identifiers from :func:`as_ids`; ValueError for ints and text together."""
+def joined_elements(parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Identifiers that nothing has checked, in one array of shape (n,) that rounds and converts none of them."""
     filled = [part for part in parts if part.size]
-    if not filled:
-        return np.empty(0, np.int64)
-    if len({part.dtype for part in filled}) == 1:
-        return np.concatenate(filled)
-    return as_ids([value for part in filled for value in part.tolist()], name)  # numpy would round int64 with uint64
+    if len({part.dtype for part in filled}) > 1:  # numpy would round int64 with uint64, and make text of numbers
+        filled = [part.astype(object) for part in filled]
+    return np.concatenate(filled) if filled else np.empty(0, np.int64)
 
 
 def as_names(values: Any, name: str) -> list[str]:
@@ -79,10 +77,11 @@ def ranks(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def with_mask(ids: Any, missing: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Identifiers that nothing has checked, and which places are empty: by `missing`, and by a masked array."""
-    is_empty = np.ma.getmaskarray(ids) if isinstance(ids, np.ma.MaskedArray) else False
-    array = _elements(np.ma.getdata(ids) if isinstance(ids, np.ma.MaskedArray) else ids, "ids")
+    is_masked = isinstance(ids, np.ma.MaskedArray)
+    array = _elements(np.ma.getdata(ids) if is_masked else ids, "ids")
+    is_empty = np.ma.getmaskarray(ids) if is_masked else np.zeros(array.shape, bool)
     if missing is None:
-        return array, np.broadcast_to(is_empty, array.shape)
+        return array, is_empty
     given = as_array(missing, "missing")
     if given.shape != array.shape or (given.dtype != bool and given.size):
         raise ValueError(

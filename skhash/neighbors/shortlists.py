@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from skhash._compat import n_samples
 from skhash._estimators import check_has_real_queries, find_hasher, real_queries
-from skhash._ids import as_ids, is_text, joined_ids, ranks, with_mask
+from skhash._ids import as_ids, is_text, joined_elements, ranks, with_mask
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
 from skhash.codes import as_packed
 from skhash.codes._bits import item_words
@@ -103,28 +103,28 @@ def order_shortlist(
     else:
         check_option("metric", metric, VECTOR_METRICS)
     check_not_1d(queries, "queries")
-    found, kept = _items(ids, missing, n_samples(queries))
-    n_items = np.array([len(row) for row in found], np.int64)
+    found, counts, is_item = _items(ids, missing, n_samples(queries))
+    n_items = np.bincount(np.repeat(np.arange(len(counts)), counts)[is_item], minlength=len(counts))
     has_item = np.arange(n_items.max(initial=0)) < n_items[:, None]
     distances = np.full(has_item.shape, np.inf)
-    if not n_items.any():
+    if not is_item.any():
         return distances, np.empty(has_item.shape, np.int64)
     places = np.zeros(has_item.shape, np.int64)  # of each item among those of all queries
-    places[has_item] = np.arange(n_items.sum())
+    places[has_item] = np.arange(len(found))
     if codes is not None:
-        packed = _packed(_of_items(codes, "codes", kept), int(find_hasher(hasher)._n_features_out))
-        of_items = None if factors is None else _joined(_of_items(factors, "factors", kept), "factors", 2)
+        packed = _packed(_of_items(codes, "codes", counts, is_item), int(find_hasher(hasher)._n_features_out))
+        of_items = None if factors is None else _joined(_of_items(factors, "factors", counts, is_item), "factors", 2)
         activations, estimates = real_queries(hasher, queries, of_items)
         by_codes = real_distances(np.asarray(activations), estimates, item_words(packed), places)
         distances[has_item] = by_codes[has_item]
     else:
         points = numeric(queries, "queries")
-        joined = _joined(_of_items(vectors, "vectors", kept), "vectors", points.shape[1])
+        joined = _joined(_of_items(vectors, "vectors", counts, is_item), "vectors", points.shape[1])
         for query, (chosen, n) in enumerate(zip(places, n_items, strict=True)):
             distances[query, :n] = vector_distances(points[query], joined[chosen[:n]], str(metric))
         if np.isnan(distances).any():
             raise ValueError("`queries` and `vectors` must be finite. Got NaN as a distance. Replace missing values.")
-    return _sorted(distances, joined_ids(found, "ids")[places], has_item)
+    return _sorted(distances, found[places], has_item)
 
 
 def _sorted(
@@ -141,30 +141,31 @@ def _sorted(
     return distances, np.ma.array(ids, mask=is_empty)
 
 
-def _items(ids: Any, missing: Any, n_queries: int) -> tuple[list[npt.NDArray[Any]], list[npt.NDArray[np.bool_]]]:
-    """Identifiers of the items of each query, and which places have an item."""
+def _items(ids: Any, missing: Any, n_queries: int) -> tuple[npt.NDArray[Any], list[int], npt.NDArray[np.bool_]]:
+    """Identifiers of the items of all queries, the number of places of each, and which of all places have an item."""
     rows = _rows(ids, "ids", n_queries)
-    masks = [None] * n_queries if missing is None else _rows(missing, "missing", [len(row) for row in rows])
+    counts = [len(row) for row in rows]
+    masks = [None] * n_queries if missing is None else _rows(missing, "missing", counts)
     pairs = [with_mask(row, mask) for row, mask in zip(rows, masks, strict=True)]
-    if any(row.ndim != 1 for row, _ in pairs):
+    if any(given.ndim != 1 for given, _ in pairs):
         raise ValueError("`ids` must be a list of ints or text for each query. Got lists of lists instead.")
-    kept = [~is_empty for _, is_empty in pairs]
-    found = [as_ids(row[~is_empty], "ids") for row, is_empty in pairs]
+    is_item = ~np.concatenate([np.empty(0, bool), *(is_empty for _, is_empty in pairs)])
+    found = as_ids(joined_elements(given for given, _ in pairs)[is_item], "ids")
     is_masked = missing is not None or any(isinstance(row, np.ma.MaskedArray) for row in rows)
-    if not is_masked and _has_empty_places(found):
-        kept = [row != _NO_ITEM for row in found]
-        found = [row[has_item] for row, has_item in zip(found, kept, strict=True)]
-    return found, kept
+    if is_masked or is_text(found) or not _has_empty_places(found, counts):
+        return found, counts, is_item
+    is_item = found != _NO_ITEM
+    return found[is_item], counts, is_item
 
 
-def _has_empty_places(found: list[npt.NDArray[Any]]) -> bool:
+def _has_empty_places(ids: npt.NDArray[Any], counts: list[int]) -> bool:
     """Whether -1 is an empty place; ValueError if it can be an item as well."""
-    numbers = [row for row in found if not is_text(row)]
-    n_minus = [np.count_nonzero(row == _NO_ITEM) for row in numbers]
-    if not any(n_minus):
+    is_minus = ids == _NO_ITEM
+    if not is_minus.any():
         return False
-    are_repeated = any(n > 1 or n == len(row) for n, row in zip(n_minus, numbers, strict=True) if n)
-    if are_repeated == any((row < _NO_ITEM).any() for row in numbers):
+    n_minus = np.bincount(np.repeat(np.arange(len(counts)), counts)[is_minus], minlength=len(counts))
+    are_repeated = bool(((n_minus > 1) | ((n_minus == 1) & (np.array(counts) == 1))).any())
+    if are_repeated == bool((ids < _NO_ITEM).any()):
         raise ValueError(
             "`missing` must be given for ids with -1, which may be an item or an empty place. Got None instead. Pass "
             "missing=(ids == -1) if it is empty, as in FAISS, or missing=numpy.zeros(ids.shape, bool) if it is an item."
@@ -200,14 +201,15 @@ def _rows(values: Any, name: str, counts: int | Sequence[int]) -> list[Any]:
     return rows
 
 
-def _of_items(values: Any, name: str, kept: list[npt.NDArray[np.bool_]]) -> list[Any]:
+def _of_items(values: Any, name: str, counts: list[int], is_item: npt.NDArray[np.bool_]) -> list[Any]:
     """What there is of the items of each query, without that of empty places."""
-    rows = _rows(values, name, [len(has_item) for has_item in kept])
-    if all(has_item.all() for has_item in kept):
+    rows = _rows(values, name, counts)
+    if is_item.all():
         return rows
+    kept = np.split(is_item, np.cumsum(counts)[:-1])
     return [
-        row[has_item] if isinstance(row, np.ndarray) else list(compress(row, has_item))
-        for row, has_item in zip(rows, kept, strict=True)
+        row[chosen] if isinstance(row, np.ndarray) else list(compress(row, chosen))
+        for row, chosen in zip(rows, kept, strict=True)
     ]
 
 
