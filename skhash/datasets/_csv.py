@@ -120,7 +120,7 @@ class CsvTable:
         """Raise InvalidFileError if the first line has one name, in which another program would find several."""
         with open(self.path, newline="", encoding=self.encoding or "utf-8-sig", errors="replace") as file:
             cells: list[str] = []
-            with suppress(csv.Error):  # a cell of more than 128 KB
+            with suppress(csv.Error, UnicodeError):  # a cell of more than 128 KB; the reader says what is wrong
                 cells = next((cells for cells in csv.reader(file, delimiter=self.separator) if cells), cells)
         if len(cells) == 1:
             for mark, literal in _SEPARATORS.items():

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from skhash.datasets._csv import CsvTable
@@ -99,20 +99,21 @@ def _text(cell: str | None) -> str | None:
 
 def _names(table: CsvTable, cells: Sequence[bytes | None], rows: Sequence[int], find_files: bool) -> list[str]:
     """Paths of the pictures; an error if one is blank, missing or stands there twice."""
+    folder = os.path.abspath(os.path.dirname(table.path))
     names, missing, first = [], [], dict[str, int]()
     for row, cell in zip(rows, cells, strict=True):
-        spellings = list(_spellings(table, cell))
+        spellings = _spellings(table, cell, folder)
         if not spellings:
             raise InvalidFileError(table.path, f"has no path in line {table.line(row)}.")
-        found = [name for name in spellings if os.path.isfile(_place(table, name))] if find_files else spellings[-1:]
-        names.append((found or spellings)[0].removeprefix("./"))
+        found = [name for name in spellings if os.path.isfile(os.path.join(folder, name))] if find_files else spellings
         missing += [] if found else [row]
-        key = os.path.normcase(os.path.abspath(_place(table, names[-1])))
+        names.append((found or spellings)[0].removeprefix("./"))
+        key = os.path.normcase(os.path.normpath(os.path.join(folder, names[-1])))
         if first.setdefault(key, row) != row:
             raise InvalidFileError(
                 table.path,
                 f"must name each picture once. Got {names[-1]} in line {table.line(first[key])} and in line "
-                f"{table.line(row)}. Several labels of a picture stand in one cell, see label_separator.",
+                f"{table.line(row)}. Several labels of a picture stand in one cell: see `label_separator`.",
             )
     if missing:
         name = names[rows.index(missing[0])]
@@ -123,19 +124,13 @@ def _names(table: CsvTable, cells: Sequence[bytes | None], rows: Sequence[int], 
     return names
 
 
-def _place(table: CsvTable, name: str) -> str:
-    return os.path.join(os.path.dirname(table.path), name)
-
-
-def _spellings(table: CsvTable, cell: bytes | None) -> Iterator[str]:
-    """How a path may be meant: as it is written, without spaces around it, and with the slashes of this system."""
-    if cell is None:
-        return
+def _spellings(table: CsvTable, cell: bytes | None, folder: str) -> list[str]:
+    """How a path may be meant: without spaces around it, with the slashes of this system, or as it is written."""
     try:
-        name = cell.decode()
+        name = (cell or b"").decode()
     except UnicodeDecodeError:  # Linux allows it in the name of a file
-        name = cell.decode("utf-8", "surrogateescape")
-        if not os.path.isfile(_place(table, name)):
+        name = (cell or b"").decode("utf-8", "surrogateescape")
+        if not os.path.isfile(os.path.join(folder, name)):
             raise table.encoding_error() from None
-    if (text := _text(name)) is not None:
-        yield from dict.fromkeys((name, text, text.replace("\\", "/")))
+    text = _text(name)
+    return [] if text is None else list(dict.fromkeys((text, text.replace("\\", "/"), name)))

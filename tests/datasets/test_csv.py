@@ -80,6 +80,7 @@ def test_separator_decimal_and_types(path):
         ("a,b\n1,é\n".encode("utf-16"), {}, 'is UTF-16 and not UTF-8. Pass encoding="utf-16"'),
         ("a,b\n1,é\n".encode("utf-16-le"), {}, "has NUL bytes: it is no CSV file, or UTF-16"),
         (b"a,b\n1,\xe9\n", {"encoding": "ascii"}, "is not ascii. Pass the encoding"),
+        ("a,b\n1,é\n".encode("utf-16-be"), {"encoding": "utf-16"}, "is not utf-16. Pass the encoding"),
         (b"a,b\n" + b"1,2\n" * 20_000 + b"1,\0\n", {}, "has a NUL character in line 20002"),
         (b'a,b\n1,2\n3,"4\n5,6\n7,8\n', {}, "has a quote in line 3 that is never closed"),
         (b'a\n"' + b"1\n" * 10_000_000, {}, "has a row of more than 8 MB. Look for a quote that is never closed"),
