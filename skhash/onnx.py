@@ -17,15 +17,17 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.sparse import issparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skhash._libraries import library
-from skhash._validation import FAR
 from skhash.engine import Encoder, own_settings
 from skhash.engine.networks import declared_statistics
 from skhash.features import PretrainedFeatures
@@ -36,8 +38,15 @@ from skhash.persistence._writing import check_writable, write_atomically
 
 __all__ = ["to_onnx"]
 
+N_ROWS = 1000  # samples of the check
+N_VALUES = 2**23  # at most, of these samples
+MAX_OTHER = 0.001  # share of the bits that may be others
+ROUNDING = 100  # units of the last place of the largest activation, within which a bit is not counted
 
-def to_onnx(model: Any, path: str | os.PathLike[str], *, queries: bool = False, dtype: str = "float32") -> None:
+
+def to_onnx(
+    model: Any, path: str | os.PathLike[str], *, queries: bool = False, dtype: str = "float32", X: Any = None
+) -> None:
     """Write a fitted hasher as an ONNX file.
 
     Parameters
@@ -51,14 +60,19 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, queries: bool = False, 
         Whether the file computes real queries, as ``project_queries``, and not codes.
     dtype : "float32" or "float64", default="float32"
         Type of the input, and of all that is computed before a network. Features that are far from 0 for their
-        scale, such as time stamps, need float64; LSH, PCA, ITQ and ITQ-CCA do not know, and give wrong bits without.
+        scale, such as time stamps, need float64.
+    X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width), default=None
+        Samples for the check of the bits, as the model takes them; a thousand are enough. None draws normal values
+        with the mean and the scale of the training samples, which the hasher keeps. Before PretrainedFeatures, it
+        draws images of noise, which say little: give a few images.
 
     Raises
     ------
     TypeError
         If the hasher, or a step before it, cannot be exported.
     ValueError
-        If `dtype` is unknown, the hasher needs float64 input, or the codes of an EmbeddingHasher come from a search.
+        If `dtype` is unknown, more than 0.1 % of the bits of `X` are others than those of the hasher, or the codes
+        of an EmbeddingHasher come from a search.
     ImportError
         If onnx or onnxscript is not installed.
 
@@ -68,8 +82,10 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, queries: bool = False, 
 
     Notes
     -----
-    The codes are those of ``encode`` except for bits whose activations are 0 but for rounding. Bytes of images
-    must be divided by 255.
+    The codes are those of ``encode`` except for bits whose activations are 0 but for rounding. Before the file is
+    written, its computation runs in torch on `X`, and its bits are compared with those of the hasher; of real queries
+    the signs. Bytes of images must be divided by 255. The file does not check its input: NaN and infinity, which a
+    hasher refuses, give activations and bits without a meaning.
 
     Examples
     --------
@@ -98,9 +114,13 @@ def to_onnx(model: Any, path: str | os.PathLike[str], *, queries: bool = False, 
         modules.append(_Bits())
     names = ["queries"] if queries else ["activations", "bits", "codes"]
     first = before[0] if before else hasher
-    shape = getattr(first, "input_shape_", None) or (first.n_features_in_,)
     check_writable(path)
-    content = _export(nn.Sequential(*modules), torch.zeros((2, *shape), dtype=floats), names)
+    network = nn.Sequential(*modules).eval()
+    samples = _drawn_samples(before, hasher, modules[len(before)]) if X is None else X
+    share = _share_of_other_bits(network, before, hasher, samples, floats, queries)
+    if share > MAX_OTHER:
+        raise ValueError(_message(share, dtype, is_drawn=X is None))
+    content = _export(network, torch.zeros((2, *_input_shape(first)), dtype=floats), names)
     with write_atomically(path) as file:
         file.write(content)
 
@@ -123,7 +143,7 @@ def _export(network: nn.Module, example: torch.Tensor, names: list[str]) -> byte
     with own_settings(), warnings.catch_warnings(), redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")  # of torch, about its own parts
         program: Any = torch.onnx.export(
-            network.eval(),
+            network,
             (example,),
             input_names=["X"],
             output_names=names,
@@ -227,8 +247,6 @@ class _Bits(nn.Module):
 def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
     """Module of a step before the hasher."""
     if isinstance(step, StandardScaler):
-        if step.mean_ is not None and step.scale_ is not None:
-            _check_precision((np.abs(step.mean_) > FAR * step.scale_).any(), dtype)
         shift = 0.0 if step.mean_ is None or not step.with_mean else step.mean_
         return _Affine(shift, 1.0 if step.scale_ is None else step.scale_, dtype)
     if isinstance(step, MinMaxScaler):
@@ -249,14 +267,6 @@ def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
     )
 
 
-def _check_precision(is_far: bool, dtype: torch.dtype) -> None:
-    """Raise ValueError if float32 loses digits of features that are far from 0."""
-    if is_far and dtype == torch.float32:
-        raise ValueError(
-            "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32' instead."
-        )
-
-
 def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
     """Module of the activations or real queries of a hasher."""
     if isinstance(hasher, LinearHasher):
@@ -268,10 +278,87 @@ def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
         )
     with hasher._environment():
         encoder = hasher._rebuild_encoder(torch.device("cpu")).fold().eval()
-    _check_precision(encoder.offset is not None, dtype)
     if isinstance(encoder, QueryEncoder) and encoder.reconstructs and not queries:
         raise ValueError(
             f"`queries` must be True for a {type(hasher).__name__} whose codes reconstruct the vectors, which a search "
             "finds. Got False: encode the items with skhash, and only the queries with ONNX."
         )
     return _Encode(encoder, queries)
+
+
+def _input_shape(step: Any) -> tuple[int, ...]:
+    """Shape of a sample of a step or a hasher."""
+    return getattr(step, "input_shape_", None) or (step.n_features_in_,)
+
+
+def _drawn_samples(before: list[Any], hasher: Any, module: nn.Module) -> npt.NDArray[Any]:
+    """Normal samples with the mean and the scale that the hasher keeps, as they are before the steps of a Pipeline."""
+    rng = np.random.default_rng(0)
+    if any(isinstance(step, PretrainedFeatures) for step in before):
+        shape = _input_shape(before[0])
+        return rng.random((_n_rows(shape), *shape))
+    if isinstance(module, _Encode):
+        mean, scale = module.mean.double().numpy(), module.scale.double().numpy()
+        if module.offset is not None:
+            mean = mean + module.offset.numpy()
+    elif hasattr(hasher, "scale_"):
+        mean, scale = hasher.mean_, hasher.scale_
+    else:
+        raise ValueError(
+            f"`X` must be a thousand samples for a {type(hasher).__name__} that does not keep their scale. Got None "
+            "instead."
+        )
+    shape = _input_shape(hasher)
+    samples = mean + scale * rng.standard_normal((_n_rows(shape), *shape))
+    for step in reversed(before):
+        if hasattr(step, "inverse_transform"):
+            samples = step.inverse_transform(samples)
+    return samples
+
+
+def _n_rows(shape: tuple[int, ...]) -> int:
+    """Number of samples of a shape that are compared at once."""
+    return max(1, min(N_ROWS, N_VALUES // int(np.prod(shape))))
+
+
+def _share_of_other_bits(
+    network: nn.Module, before: list[Any], hasher: Any, X: Any, dtype: torch.dtype, queries: bool
+) -> float:
+    """Share of the bits, or signs of real queries, of a network that are not those of the hasher."""
+    X = X if issparse(X) else np.asarray(X)
+    steps = [
+        copy.copy(step).set_params(cache=None) if isinstance(step, PretrainedFeatures) else step for step in before
+    ]
+    eps = np.finfo(hasher.projection_.dtype if isinstance(hasher, LinearHasher) else np.float32).eps
+    n_other = n_bits = 0
+    with own_settings(), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scikit-learn, about the names of features
+        for part in gen_batches(X.shape[0], _n_rows(X.shape[1:])):
+            samples = inner = _as_input(X[part])
+            for step in steps:
+                inner = step.transform(inner)
+            expected = hasher.project_queries(inner) if queries else hasher.project(inner)
+            outputs = network(torch.as_tensor(samples).to(dtype))
+            found = (outputs if queries else outputs[0]).numpy()
+            is_sure = np.abs(expected) > ROUNDING * eps * np.abs(expected).max()
+            n_other += np.count_nonzero(is_sure & ((found >= 0) != (expected >= 0)))
+            n_bits += expected.size
+    return n_other / n_bits
+
+
+def _as_input(X: Any) -> npt.NDArray[Any]:
+    """Dense samples with images in [0, 1], as an ONNX file takes them."""
+    samples: npt.NDArray[Any] = X.toarray() if issparse(X) else X
+    return samples / 255 if samples.dtype == np.uint8 and samples.ndim > 2 else samples
+
+
+def _message(share: float, dtype: str, is_drawn: bool) -> str:
+    """Error of a file that would give other bits."""
+    what = "of normal samples with the mean and the scale of the training samples" if is_drawn else "of `X`"
+    if dtype == "float64":
+        return f"`model` must have the same bits as a file. Got {share:.1%} other bits {what}: encode with skhash."
+    message = (
+        "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32', with which "
+        f"{share:.1%} of the bits {what} are others."
+    )
+    return f"{message} If these samples are not like yours, give a thousand of yours as `X`." if is_drawn else message

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky, orthogonal_procrustes
 from scipy.sparse import issparse
 
-from skhash._validation import Array, far_offset
+from skhash._validation import OPTIONAL, Array, evenly_spaced, far_offset
 from skhash.base import BaseHasher
 from skhash.codes import binarize, signs
 
@@ -53,6 +53,7 @@ class LinearHasher(BaseHasher):
 
     mean_: Annotated[npt.NDArray[Any], Array("n_features")]
     projection_: Annotated[npt.NDArray[Any], Array("n_features nbits")]
+    scale_: Annotated[npt.NDArray[Any], Array("n_features", minimum=0), OPTIONAL]
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class LinearHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         centered, self.mean_ = center(X)
+        self.scale_ = spread(centered)
         self.projection_ = self._learn(centered, targets).astype(X.dtype, copy=False)
 
     @abstractmethod
@@ -102,6 +104,15 @@ def center(X: npt.NDArray[Any], dtype: Any = None) -> tuple[npt.NDArray[Any], np
         centered -= rest.astype(dtype)
         mean = offset + rest
     return centered, mean
+
+
+def spread(X: Any) -> npt.NDArray[np.float64]:
+    """Standard deviation of each feature in 1,000 samples, for a check of :func:`skhash.onnx.to_onnx`."""
+    samples = X[evenly_spaced(X.shape[0], 1000)].astype(np.float64)
+    if not issparse(samples):
+        return np.asarray(samples.std(axis=0))
+    means, squares = (np.asarray(values.mean(axis=0)).ravel() for values in (samples, samples.multiply(samples)))
+    return np.sqrt(np.maximum(squares - means**2, 0.0))
 
 
 def orthonormal_map(n_inputs: int, n_outputs: int, rng: np.random.RandomState) -> npt.NDArray[np.float64]:

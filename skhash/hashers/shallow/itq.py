@@ -43,6 +43,8 @@ class ITQHasher(LinearHasher):
     ----------
     mean_ : ndarray of shape (n_features,)
         Mean of the training samples.
+    scale_ : ndarray of shape (n_features,)
+        Standard deviation of each feature in a thousand training samples.
     projection_ : ndarray of shape (n_features, nbits)
         Principal directions times the rotation.
     affinity_ : callable or None

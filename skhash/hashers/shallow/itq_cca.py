@@ -65,6 +65,8 @@ class ITQCCAHasher(LinearHasher):
     ----------
     mean_ : ndarray of shape (n_features,)
         Mean of the training samples.
+    scale_ : ndarray of shape (n_features,)
+        Standard deviation of each feature in a thousand training samples.
     projection_ : ndarray of shape (n_features, nbits)
         Canonical directions times correlations times the rotation.
     correlations_ : ndarray of shape (min(n_features, n_labels),), float64

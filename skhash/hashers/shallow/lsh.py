@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skhash.hashers.shallow._linear import LinearHasher
+from skhash.hashers.shallow._linear import LinearHasher, spread
 
 
 class LSHHasher(LinearHasher):
@@ -35,6 +35,8 @@ class LSHHasher(LinearHasher):
     ----------
     mean_ : ndarray of shape (n_features,)
         Mean of the training samples.
+    scale_ : ndarray of shape (n_features,)
+        Standard deviation of each feature in a thousand training samples.
     projection_ : ndarray of shape (n_features, nbits)
         The random directions.
     affinity_ : callable or None
@@ -63,6 +65,7 @@ class LSHHasher(LinearHasher):
 
     def _fit(self, X: Any, targets: Any) -> None:
         self.mean_ = _sparse_means(X) if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        self.scale_ = spread(X)
         self.projection_ = self._learn(X, targets).astype(X.dtype, copy=False)
 
     def _learn(self, X: Any, targets: Any) -> npt.NDArray[Any]:

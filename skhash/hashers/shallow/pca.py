@@ -29,6 +29,8 @@ class PCAHasher(LinearHasher):
     ----------
     mean_ : ndarray of shape (n_features,)
         Mean of the training samples.
+    scale_ : ndarray of shape (n_features,)
+        Standard deviation of each feature in a thousand training samples.
     projection_ : ndarray of shape (n_features, nbits)
         The principal directions.
     affinity_ : callable or None
