@@ -311,8 +311,12 @@ def _drawn_samples(before: list[Any], hasher: Any, module: nn.Module) -> npt.NDA
     shape = _input_shape(hasher)
     samples = mean + scale * rng.standard_normal((_n_rows(shape), *shape))
     for step in reversed(before):
-        if hasattr(step, "inverse_transform"):
+        if isinstance(step, StandardScaler) and step.var_ is not None:  # knows the scale of each feature
+            samples = step.mean_ + np.sqrt(step.var_) * rng.standard_normal(samples.shape)
+        elif hasattr(step, "inverse_transform"):
             samples = step.inverse_transform(samples)
+        if isinstance(step, MinMaxScaler):
+            samples = samples.clip(step.data_min_, step.data_max_)
     return samples
 
 
@@ -334,7 +338,7 @@ def _share_of_other_bits(
     with own_settings(), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of scikit-learn, about the names of features
         for part in gen_batches(X.shape[0], _n_rows(X.shape[1:])):
-            samples = inner = _as_input(X[part])
+            samples = inner = _as_input(X[part], dtype)
             for step in steps:
                 inner = step.transform(inner)
             expected = hasher.project_queries(inner) if queries else hasher.project(inner)
@@ -346,10 +350,12 @@ def _share_of_other_bits(
     return n_other / n_bits
 
 
-def _as_input(X: Any) -> npt.NDArray[Any]:
-    """Dense samples with images in [0, 1], as an ONNX file takes them."""
+def _as_input(X: Any, dtype: torch.dtype) -> npt.NDArray[Any]:
+    """Dense samples, as an ONNX file takes them: images in [0, 1]; scalers then do not round to less than `dtype`."""
     samples: npt.NDArray[Any] = X.toarray() if issparse(X) else X
-    return samples / 255 if samples.dtype == np.uint8 and samples.ndim > 2 else samples
+    if samples.dtype == np.uint8 and samples.ndim > 2:
+        samples = samples / 255
+    return samples.astype(np.float64) if dtype == torch.float64 else samples
 
 
 def _message(share: float, dtype: str, is_drawn: bool) -> str:

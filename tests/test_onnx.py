@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
+from _helpers import global_states
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -112,10 +114,102 @@ def test_features_far_from_zero_need_float64(tmp_path):
     hasher = TALRHasher(16, **FEW).fit(far, y)
     with pytest.raises(ValueError, match="`dtype` must be 'float64' for features that are far from 0"):
         to_onnx(hasher, tmp_path / "m.onnx")
-    with pytest.raises(ValueError, match="`dtype` must be 'float64'"):
-        to_onnx(make_pipeline(StandardScaler(), ITQHasher(16, random_state=0)).fit(far), tmp_path / "m.onnx")
     assert check_codes(hasher, tmp_path / "m.onnx", far[:1000], dtype="float64") <= 2
     assert check_codes(ITQHasher(16, random_state=0).fit(far), tmp_path / "m.onnx", far[:500], dtype="float64") == 0
+
+
+STAMPS = np.random.default_rng(0).normal(size=(300, 12)) * 60 + 1.7e9  # seconds, within minutes of each other
+
+
+@pytest.fixture
+def exported(monkeypatch):
+    """Whether :func:`to_onnx` would write a file for a model; writing takes seconds."""
+    monkeypatch.setattr("skhash.onnx._export", lambda *_: b"")
+
+    def exported(model, path, **options):
+        try:
+            to_onnx(model, path, **options)
+        except ValueError as error:
+            if str(error).startswith("`dtype` must be 'float64' for features that are far from 0 for their scale."):
+                return False
+            raise
+        return True
+
+    return exported
+
+
+@pytest.mark.parametrize(
+    "scaler", [None, StandardScaler(), StandardScaler(with_std=False), MinMaxScaler(), MaxAbsScaler()]
+)
+@pytest.mark.parametrize("name", ["LSH", "PCA", "ITQ", "ITQCCA", "TALR"])
+def test_time_stamps_need_float64_behind_any_scaler(name, scaler, exported, tmp_path):
+    hasher = getattr(skhash, f"{name}Hasher")(8, random_state=0)
+    model = make_pipeline(scaler, hasher.set_params(n_epochs=1) if name == "TALR" else hasher).fit(STAMPS, y[:300])
+    before = global_states()
+    assert not exported(model, tmp_path / "m.onnx")
+    assert not exported(model, tmp_path / "m.onnx", X=STAMPS)
+    assert exported(model, tmp_path / "m.onnx", dtype="float64")
+    assert exported(model, tmp_path / "m.onnx", dtype="float64", X=STAMPS.astype(np.float32))
+    assert global_states() == before
+
+
+def test_one_far_feature_of_many_needs_float64(exported, tmp_path):
+    one = X[:300].astype(np.float64)
+    one[:, 20] = STAMPS[:, 0]
+    assert exported(ITQHasher(16, random_state=0).fit(X), tmp_path / "m.onnx")
+    assert not exported(ITQHasher(16, random_state=0).fit(one), tmp_path / "m.onnx")
+    assert not exported(make_pipeline(MinMaxScaler(), ITQHasher(16, random_state=0)).fit(one), tmp_path / "m.onnx")
+
+
+def test_real_queries_far_from_zero_need_float64(exported, tmp_path):
+    hasher = EmbeddingHasher(16, metric="euclidean", n_epochs=1, random_state=0).fit(STAMPS)
+    assert not exported(hasher, tmp_path / "m.onnx", queries=True)
+    assert exported(hasher, tmp_path / "m.onnx", queries=True, dtype="float64")
+
+
+def test_given_samples_are_checked(exported, tmp_path):
+    constant = np.hstack([X[:300, 20:40], np.full((300, 1), 5e8)])
+    hasher = TALRHasher(16, **FEW).fit(constant, y[:300])  # keeps one scale for all features
+    with pytest.raises(ValueError, match="If these samples are not like yours, give a thousand of yours as `X`"):
+        to_onnx(hasher, tmp_path / "m.onnx")
+    assert exported(hasher, tmp_path / "m.onnx", X=constant)
+    assert exported(make_pipeline(StandardScaler(), hasher).fit(constant, y[:300]), tmp_path / "m.onnx")
+    near = ITQHasher(16, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="has 63 features"):
+        to_onnx(near, tmp_path / "m.onnx", X=X[:, 1:])
+
+
+def test_images_and_sparse_samples_are_checked(exported, tmp_path):
+    hasher = TALRHasher(16, backbone="conv", **FEW).fit(IMAGES, y)
+    assert exported(hasher, tmp_path / "m.onnx")
+    assert exported(hasher, tmp_path / "m.onnx", X=(IMAGES * 255).astype(np.uint8))
+    assert not exported(
+        TALRHasher(16, backbone="conv", **FEW).fit(IMAGES.astype(np.float64) + 1e9, y), tmp_path / "m.onnx"
+    )
+    sparse = scipy.sparse.csr_array(X)
+    assert exported(LSHHasher(16, random_state=0).fit(sparse), tmp_path / "m.onnx")
+    assert exported(LSHHasher(16, random_state=0).fit(sparse), tmp_path / "m.onnx", X=sparse)
+    assert not exported(LSHHasher(16, random_state=0).fit(scipy.sparse.csr_array(STAMPS)), tmp_path / "m.onnx")
+
+
+def test_a_hasher_without_a_scale_needs_samples(exported, tmp_path):
+    hasher = ITQHasher(16, random_state=0).fit(X)
+    del hasher.scale_  # as of a subclass with a fit of its own
+    with pytest.raises(
+        ValueError, match="`X` must be a thousand samples for a ITQHasher that does not keep their scale"
+    ):
+        to_onnx(hasher, tmp_path / "m.onnx")
+    assert exported(hasher, tmp_path / "m.onnx", X=X)
+
+
+def test_networks_before_the_hasher_are_checked(exported, tmp_path):
+    images = np.random.default_rng(0).random((40, 3, 8, 8), dtype=np.float32)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 16))
+    pipeline = make_pipeline(PretrainedFeatures(network), StandardScaler(), ITQHasher(16, random_state=0)).fit(images)
+    pipeline.set_params(pretrainedfeatures__cache=tmp_path / "cache")
+    assert exported(pipeline, tmp_path / "m.onnx")
+    assert exported(pipeline, tmp_path / "m.onnx", X=images)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_pretrained_networks_are_exported(tmp_path):
