@@ -41,7 +41,7 @@ __all__ = ["to_onnx"]
 N_ROWS = 1000  # samples of the check
 N_VALUES = 2**23  # at most, of these samples
 MAX_OTHER = 0.001  # share of the bits that may be others
-ROUNDING = 100  # units of the last place of the largest activation, within which a bit is not counted
+ROUNDING = 1000  # units of the last place of the largest activation, within which a bit is not counted
 
 
 def to_onnx(
@@ -329,7 +329,7 @@ def _share_of_other_bits(
     network: nn.Module, before: list[Any], hasher: Any, X: Any, dtype: torch.dtype, queries: bool
 ) -> float:
     """Share of the bits, or signs of real queries, of a network that are not those of the hasher."""
-    X = X if issparse(X) else np.asarray(X)
+    X = X.tocsr() if issparse(X) else np.asarray(X)
     steps = [
         copy.copy(step).set_params(cache=None) if isinstance(step, PretrainedFeatures) else step for step in before
     ]
@@ -337,12 +337,12 @@ def _share_of_other_bits(
     n_other = n_bits = 0
     with own_settings(), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of scikit-learn, about the names of features
-        for part in gen_batches(X.shape[0], _n_rows(X.shape[1:])):
+        for part in gen_batches(max(1, X.shape[0]), _n_rows(X.shape[1:])):
             samples = inner = _as_input(X[part], dtype)
             for step in steps:
                 inner = step.transform(inner)
             expected = hasher.project_queries(inner) if queries else hasher.project(inner)
-            outputs = network(torch.as_tensor(samples).to(dtype))
+            outputs = network(torch.tensor(samples, dtype=dtype))
             found = (outputs if queries else outputs[0]).numpy()
             is_sure = np.abs(expected) > ROUNDING * eps * np.abs(expected).max()
             n_other += np.count_nonzero(is_sure & ((found >= 0) != (expected >= 0)))
@@ -351,18 +351,19 @@ def _share_of_other_bits(
 
 
 def _as_input(X: Any, dtype: torch.dtype) -> npt.NDArray[Any]:
-    """Dense samples, as an ONNX file takes them: images in [0, 1]; scalers then do not round to less than `dtype`."""
+    """Dense floats, with images in [0, 1], as an ONNX file takes them; steps of a Pipeline then compute in float64."""
     samples: npt.NDArray[Any] = X.toarray() if issparse(X) else X
     if samples.dtype == np.uint8 and samples.ndim > 2:
         samples = samples / 255
-    return samples.astype(np.float64) if dtype == torch.float64 else samples
+    stays = samples.dtype == np.float32 and dtype == torch.float32
+    return np.ascontiguousarray(samples, np.float32 if stays else np.float64)
 
 
 def _message(share: float, dtype: str, is_drawn: bool) -> str:
     """Error of a file that would give other bits."""
     what = "of normal samples with the mean and the scale of the training samples" if is_drawn else "of `X`"
     if dtype == "float64":
-        return f"`model` must have the same bits as a file. Got {share:.1%} other bits {what}: encode with skhash."
+        return f"`model` must give the same bits in a file. Got {share:.1%} other bits {what}: encode with skhash."
     message = (
         "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32', with which "
         f"{share:.1%} of the bits {what} are others."

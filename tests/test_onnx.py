@@ -1,6 +1,7 @@
 """Hashers as ONNX files, run by onnxruntime: the same codes but for activations near 0, for any number of samples."""
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse
 import torch
@@ -175,8 +176,10 @@ def test_given_samples_are_checked(exported, tmp_path):
     assert exported(hasher, tmp_path / "m.onnx", X=constant)
     assert exported(make_pipeline(StandardScaler(), hasher).fit(constant, y[:300]), tmp_path / "m.onnx")
     near = ITQHasher(16, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="has 63 features"):
-        to_onnx(near, tmp_path / "m.onnx", X=X[:, 1:])
+    assert exported(near, tmp_path / "m.onnx", X=pandas.DataFrame(X[::-1].astype(object)))
+    for wrong, message in ((X[:, 1:], "has 63 features"), (X[:0], "0 sample"), (X + np.inf, "inf")):
+        with pytest.raises(ValueError, match=message):
+            to_onnx(near, tmp_path / "m.onnx", X=wrong)
 
 
 def test_images_and_sparse_samples_are_checked(exported, tmp_path):

@@ -70,8 +70,9 @@ class LinearHasher(BaseHasher):
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         centered, self.mean_ = center(X)
-        self.scale_ = spread(centered)
+        scale = spread(centered)  # before a subclass may change the samples
         self.projection_ = self._learn(centered, targets).astype(X.dtype, copy=False)
+        self.scale_ = scale
 
     @abstractmethod
     def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:

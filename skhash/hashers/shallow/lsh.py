@@ -65,8 +65,8 @@ class LSHHasher(LinearHasher):
 
     def _fit(self, X: Any, targets: Any) -> None:
         self.mean_ = _sparse_means(X) if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        self.scale_ = spread(X)
         self.projection_ = self._learn(X, targets).astype(X.dtype, copy=False)
+        self.scale_ = spread(X)
 
     def _learn(self, X: Any, targets: Any) -> npt.NDArray[Any]:
         rng: np.random.RandomState = check_random_state(self.random_state)
