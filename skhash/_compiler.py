@@ -17,6 +17,7 @@ from typing import Any
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 
+_SETTINGS: Any = numba.config  # mypy does not see what numba sets there
 _has_warned = False
 
 
@@ -25,13 +26,13 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     It releases the GIL, for `run_in_slices`, and does not check divisions by 0.
     """
-    if numba.config.DISABLE_JIT:
+    if _SETTINGS.DISABLE_JIT:
         raise ValueError(
             "The environment variable NUMBA_DISABLE_JIT must be 0 or not set, because searches, metrics and most fits "
-            f"of skhash need compiled code. Got {numba.config.DISABLE_JIT} instead: to debug a function of your own, "
+            f"of skhash need compiled code. Got {_SETTINGS.DISABLE_JIT} instead: to debug a function of your own, "
             "call its `py_func`."
         )
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, error_model="numpy")(function)
     compiled._cache = _KernelCache(function)
     return compiled
 
@@ -44,7 +45,7 @@ class _KernelCache(NullCache):
         for cache_class in _CACHE_CLASSES:
             with suppress(RuntimeError):  # numba's error where a kind of folder does not apply
                 cache = cache_class(function)
-                if os.path.isabs(cache.cache_path) or numba.config.CACHE_DIR:  # not "~" of a user without a home
+                if os.path.isabs(cache.cache_path) or _SETTINGS.CACHE_DIR:  # not "~" of a user without a home
                     self._caches.append(cache)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

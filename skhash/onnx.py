@@ -345,7 +345,7 @@ def _share_of_other_bits(
             outputs = network(torch.tensor(samples, dtype=dtype))
             found = (outputs if queries else outputs[0]).numpy()
             is_sure = np.abs(expected) > ROUNDING * eps * np.abs(expected).max()
-            n_other += np.count_nonzero(is_sure & ((found >= 0) != (expected >= 0)))
+            n_other += int(np.count_nonzero(is_sure & ((found >= 0) != (expected >= 0))))
             n_bits += expected.size
     return n_other / n_bits
 
