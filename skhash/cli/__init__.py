@@ -64,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from importlib import import_module
 
             warnings.showwarning = partial(_show_warning, sys.stderr)
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # columns are read by name
 
             from skhash.cli import _options
 
@@ -137,7 +138,7 @@ def _quiet() -> Iterator[None]:
 
 def _check_out(options: "argparse.Namespace") -> None:
     """Raise ValueError if the file to write is also a file to read, which would be lost."""
-    paths = [getattr(options, name, None) for name in ("model", "data", "queries", "vectors", "labels")]
+    paths = [getattr(options, name, None) for name in ("model", "data", "queries", "vectors", "labels_from")]
     codes = getattr(options, "codes", None)
     paths += codes if isinstance(codes, list) else [codes]
     for name in ("page", "out"):

@@ -61,13 +61,17 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
                 f"INDEX must have a code for each of the {len(images):,} pictures. Got {len(part.stored.codes):,} "
                 f"codes in {path}. Encode the pictures again: skhash encode."
             )
-    if options.labels is not None:
-        table = read_picture_table(options.labels, label_separator=options.label_separator, find_files=False)
+    if options.labels_from is not None:
+        table = read_picture_table(options.labels_from, label_separator=options.label_separator, find_files=False)
         if table.targets is None:
-            raise ValueError(f"--labels must be a table with a column label. Got {options.labels} without one.")
+            raise ValueError(
+                f"--labels-from must be a table with a column label. Got {options.labels_from} without one."
+            )
         rows = {name: row for row, name in enumerate(table.names)}
         if missing := [name for name in images.names if name not in rows]:
-            raise ValueError(f"--labels must have labels for all pictures. {options.labels} has none for {missing[0]}.")
+            raise ValueError(
+                f"--labels-from must have labels for all pictures. {options.labels_from} has none for {missing[0]}."
+            )
         images.targets = table.targets[[rows[name] for name in images.names]]
         images.label_names = table.label_names
     return images

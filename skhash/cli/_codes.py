@@ -73,14 +73,22 @@ def encode(options: argparse.Namespace) -> int:
         arrays = {"codes": content[:, :n_bytes], "nbits": np.array(nbits)}
         if width > n_bytes:
             arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
+        if samples.ids is not None:
+            arrays["ids"] = samples.ids
         if samples.names is not None:
             arrays["paths"] = np.array(samples.names)
-            arrays |= notes_of(samples.targets(), samples.label_names, _trained(samples, options.model))
+        arrays |= _notes(samples, options)
         _write_codes(options.out, arrays)
         del content, arrays  # Windows does not remove a mapped file
         records.discard()
     print(f"{samples.n:,} codes of {nbits} bits: {options.out}")
     return 0
+
+
+def _notes(samples: Samples, options: argparse.Namespace) -> dict[str, Any]:
+    """Labels of pictures, and of other samples if they are asked for; and what the hasher has learned from."""
+    y = None if samples.names is None and options.labels is None else samples.targets()
+    return notes_of(y, None if y is None else samples.label_names, _trained(samples, options.model))
 
 
 def _trained(samples: Samples, model: str) -> npt.NDArray[np.bool_] | None:
@@ -134,7 +142,7 @@ def index(options: argparse.Namespace) -> int:
     if samples is None:
         notes: dict[str, Any] = notes_of(items.labels, items.label_names, items.trained)
     else:
-        notes = notes_of(samples.targets(), samples.label_names, _trained(samples, options.model))
+        notes = _notes(samples, options)
     if items.names is not None:
         with errors_of(options.data):
             found.ids_ = checked_ids(items.names, len(items.names))
@@ -146,7 +154,7 @@ def index(options: argparse.Namespace) -> int:
 
 def hold_codes(options: argparse.Namespace) -> bool:
     """Whether DATA holds codes and not samples."""
-    return options.column is None and not are_pictures(options.data) and is_codes(options.data)
+    return options.columns is None and not are_pictures(options.data) and is_codes(options.data)
 
 
 def items_of(model: Any, options: argparse.Namespace) -> tuple[Items, Samples | None]:
@@ -162,7 +170,7 @@ def items_of(model: Any, options: argparse.Namespace) -> tuple[Items, Samples | 
         with errors_of(options.data):
             codes.append(packed_codes(hasher, batch)[0])
             factors.append(item_factors(hasher, batch))
-    stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), None)
+    stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), samples.ids)
     all_factors = None if factors[0] is None else np.concatenate(factors)
     return Items(stored, all_factors, samples.names), samples
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skhash._estimators import hasher_input, named_warnings
+from skhash._estimators import first_step, hasher_input, named_warnings
 from skhash._validation import with_nearest
 from skhash.affinity import resolve_affinity
 from skhash.affinity._targets import as_targets
@@ -47,7 +47,7 @@ def fit(options: argparse.Namespace) -> int:
         else:
             first, samples = learn_from(images, network, options)
     else:
-        first, samples = None, open_samples(options.data, options.column, options.labels)
+        first, samples = None, open_samples(options.data, options)
         _check_labels(hasher, samples.targets(), options)
     name = f"{options.method}, {options.bits} bits"
     with errors_of(options.data):
@@ -64,6 +64,8 @@ def fit(options: argparse.Namespace) -> int:
         start = time.perf_counter()
         model = _fit(hasher, X_learned, y_learned, options.scale, name)
         seconds = time.perf_counter() - start
+        if samples.features is not None:  # later tables are read by these names
+            first_step(model).feature_names_in_ = np.array(samples.features, dtype=object)
         notes = {} if samples.keys is None else {TRAINED_ON: np.sort(samples.keys()[learned])}
         save_with_notes(model if first is None else make_pipeline(first, model), options.out, notes)
         print(f"{name}, fitted to {len(learned):,} samples in {seconds:.1f} s: {options.out}")
@@ -77,7 +79,7 @@ def _check_labels(hasher: BaseHasher, targets: Any, options: argparse.Namespace)
     if targets is None and hasher.__sklearn_tags__().target_tags.required:
         raise ValueError(
             f"--method {options.method} must have labels to learn from. Got none in {options.data}: write X and y into "
-            "an .npz file, name a column of a Parquet file by --labels, or put pictures into a folder for each class."
+            "an .npz file, name a column of a table by --labels, or put pictures into a folder for each class."
         )
 
 

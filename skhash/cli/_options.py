@@ -1,6 +1,7 @@
 """The options of the command line, their checks, and the lists in the help."""
 
 import argparse
+import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -13,8 +14,8 @@ _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
 EXPORTS = ("faiss", "usearch", "lancedb", "pgvector", "sqlite-vec", "duckdb", "parquet", "ubinary", "binary")
 _DATA = (
-    "name of a data set, or samples in an .npy file, an .npz file with X, or a Parquet file with a column of lists or "
-    "tensors; or pictures: a folder, a CSV file with columns path and label, or one picture"
+    "name of a data set, or samples in an .npy file, an .npz file with X, or a CSV or Parquet file with columns of "
+    "numbers; or pictures: a folder, a CSV file with columns path and label, or one picture"
 )
 _COMPARE = """Fit several methods on one or more data sets and print a table for each.
 Commas or spaces separate the items of a list."""
@@ -91,7 +92,8 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "datasets",
         nargs="*",
         metavar="DATASET",
-        help="data sets (default digits), your own .npz files with X and y, .npy files with X, folders of pictures",
+        help="data sets (default digits), your own .npz files with X and y, .npy files with X, CSV and Parquet files, "
+        "folders of pictures",
     )
     job.add_argument(
         "--task",
@@ -127,6 +129,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--tune-metric", metavar="NAME", help="metric that compares candidates: ap (default), ndcg, ...")
     job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
     _add_folder(job)
+    _add_table(job)
     _add_pictures(job, has_model=False)
     _add_label_separator(job)
 
@@ -170,7 +173,7 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
         description="Fit a hasher to a data set or a file, score it on held-out samples, and save it for skhash encode "
         "and skhash search.",
     )
-    job.add_argument("data", metavar="DATA", help=f"{_DATA}; labels are y of the .npz file, or a column: --labels")
+    job.add_argument("data", metavar="DATA", help=f"{_DATA}; labels are y of the .npz file, or columns: --labels")
     job.add_argument("--method", metavar="NAME", required=True, help="one of those that skhash methods lists")
     job.add_argument("--bits", type=_count, default=32, metavar="N", help="number of bits (default 32)")
     job.add_argument("--out", metavar="MODEL", required=True, help="the file to write, usually *.safetensors")
@@ -200,8 +203,7 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="train the network of --backbone with the pictures, together with the bits of a deep method; this takes "
         "more time and finds more",
     )
-    _add_column(job)
-    job.add_argument("--labels", metavar="NAME", help="column of a Parquet file that holds the labels (default y)")
+    _add_table(job)
     _add_pictures(job, has_model=False)
     _add_label_separator(job)
 
@@ -260,7 +262,7 @@ def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save")
     job.add_argument("data", metavar="DATA", help=_DATA)
     job.add_argument("--out", metavar="CODES", required=True, help="an .npz file with codes and nbits, to write")
-    _add_column(job)
+    _add_table(job)
     _add_pictures(job, has_model=True)
     _add_label_separator(job)
 
@@ -275,7 +277,7 @@ def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save")
     job.add_argument("data", metavar="DATA", help=f"items: {_DATA}; or codes from skhash encode")
     job.add_argument("--out", metavar="INDEX", required=True, help="the file to write, usually *.safetensors")
-    _add_column(job)
+    _add_table(job)
     _add_pictures(job, has_model=True)
     _add_label_separator(job)
 
@@ -322,7 +324,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "their paths (default DATA, unless it holds codes)",
     )
     job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, or a .run for TREC, to write")
-    _add_column(job)
+    _add_table(job)
     _add_pictures(job, has_model=True)
 
 
@@ -356,7 +358,7 @@ def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--bits", metavar="N", help="numbers of bits, such as 16,32: the first bits of the codes (default all of them)"
     )
     job.add_argument(
-        "--labels", metavar="FILE", help="CSV file with columns path and label (default: those of the codes)"
+        "--labels-from", metavar="FILE", help="CSV file with columns path and label (default: those of the codes)"
     )
     _add_label_separator(job)
     job.add_argument("--link", action="store_true", help="show the files of FOLDER, and not thumbnails in the page")
@@ -425,8 +427,34 @@ def _add_label_separator(job: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_column(job: argparse.ArgumentParser) -> None:
-    job.add_argument("--column", metavar="NAME", help="column of a Parquet file that holds the samples")
+def _add_table(job: "_Parser") -> None:
+    """Add the options of CSV and Parquet files."""
+    group = job.add_argument_group("tables")
+    group.add_argument(
+        "--labels", type=_column_names, metavar="NAME", help="column of the labels, or several columns of 0 and 1: a,b"
+    )
+    group.add_argument("--ids", metavar="NAME", help="column of identifiers, which are written beside results")
+    group.add_argument(
+        "--columns",
+        type=_column_names,
+        metavar="NAME",
+        help="columns of the features, or the column of lists or tensors (default: those of MODEL, or all that no "
+        "other option names)",
+    )
+    group.add_argument("--drop", type=_column_names, metavar="NAME", help="columns to leave out")
+    group.add_argument("--encoding", metavar="NAME", help="encoding of a CSV file, such as latin-1 (default utf-8)")
+    group.add_argument(
+        "--separator",
+        type=lambda text: text.replace("\\t", "\t"),
+        metavar="C",
+        help="what stands between the cells of a CSV file, such as ';' or '\\t' (default ,)",
+    )
+    group.add_argument("--decimal", metavar="C", help="decimal point of a CSV file, such as , (default .)")
+
+
+def _column_names(text: str) -> list[str]:
+    """Names between commas; one that holds a comma stands in quotes."""
+    return next(csv.reader([text], skipinitialspace=True), [])
 
 
 def check(options: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
 from skhash._libraries import check_installed
 from skhash.affinity._targets import as_targets
-from skhash.cli._samples import Samples, errors_of, open_samples
+from skhash.cli._samples import OF_TABLES, Samples, check_no_table, errors_of, open_samples
 from skhash.comparison import Result
 from skhash.datasets import load_images
 from skhash.datasets.images import is_picture, is_table, without_broken
@@ -28,23 +29,34 @@ from skhash.persistence import load
 
 SIZE = 224  # pixels of pictures for a network that does not say its size
 THUMBNAIL = 64  # pixels, in the pages of pictures
+_HEADER = 1 << 16  # bytes of the first line of a table that are searched for a column
 
 
 def are_pictures(path: str) -> bool:
     """Whether this is a folder, a table of pictures or a picture."""
     if is_dataset(path):
         return False
-    return os.path.isdir(path) or Path(path).suffix.lower() == ".csv" or is_picture(path)
+    return os.path.isdir(path) or is_picture(path) or is_picture_table(path)
+
+
+def is_picture_table(path: str) -> bool:
+    """Whether this is a CSV file with a column path, in whatever encoding and with whatever separator."""
+    if not is_table(path) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        line = file.readline(_HEADER).replace(b"\0", b"").decode("latin-1").lstrip("\xef\xbb\xbf\xff\xfe")
+    names = re.split(r"[,;\t|]", re.split(r"[\r\n]", line)[0])
+    return "path" in [name.strip(' "').casefold() for name in names]
 
 
 def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     """Pictures of a folder, a file or a table; a command without --label-separator reads no labels of a table."""
+    check_no_table(path, options, ("columns", "ids", "drop", "decimal") if is_table(path) else OF_TABLES)
     if hasattr(options, "label_separator"):
         more |= {"label_separator": options.label_separator}
     if is_table(path):
         more |= {name: getattr(options, name, None) for name in ("encoding", "separator")}
         columns = getattr(options, "labels", None)
-        columns = columns.split(",") if isinstance(columns, str) else columns
         more |= {"labels": columns[0] if columns and len(columns) == 1 else columns}
         more |= {} if "label_separator" in more else {"labels": []}
     return load_images(path, **more)
@@ -138,14 +150,15 @@ def _labeled(images: Any, path: str, labeled: bool) -> Any:
 
 
 def open_for(
-    model: Any, path: str, options: argparse.Namespace, *, names: list[str] | None = None
+    model: Any, path: str, options: argparse.Namespace, *, names: list[str] | None = None, lenient: bool = False
 ) -> tuple[Any, Samples]:
     """A model and the samples of a file.
 
-    Of pictures these are features, and the model is what follows the network. `names` chooses some of them.
+    Of pictures these are features, and the model is what follows the network. `names` chooses some of them. `lenient`
+    is for tables, see `open_samples`.
     """
     if not are_pictures(path):
-        return model, open_samples(path, options.column)
+        return model, open_samples(path, options, feature_names(model), lenient=lenient)
     from skhash.features import PretrainedFeatures
 
     first = first_step(model)
@@ -188,6 +201,12 @@ def _check_installed(network: Any, needed: Sequence[tuple[str, str]] = ()) -> No
     is_named = is_network(network)
     packages = [("PIL", "pillow"), *(packages_of(network) if is_named else ()), *needed]
     check_installed(packages, "pictures" + (f" with the network {network}" if is_named else ""))
+
+
+def feature_names(model: Any) -> list[str] | None:
+    """Names of the columns that a model was fitted to, or None."""
+    names = getattr(first_step(model), "feature_names_in_", None)
+    return None if names is None else list(names)
 
 
 def _named(images: Any, names: list[str], path: str, options: argparse.Namespace) -> Any:

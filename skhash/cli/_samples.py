@@ -1,5 +1,10 @@
 """Samples and codes of files, for the command line, and progress of work on them."""
 
+import argparse
+import ast
+import re
+import shlex
+import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -11,12 +16,23 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
-from skhash._libraries import library
-from skhash._validation import as_array
 from skhash.comparison.progress import progress
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets.splitting import check_arrays
+from skhash.datasets.tables import (
+    Columns,
+    Table,
+    choose_columns,
+    ids_of,
+    is_number,
+    list_batches,
+    listed,
+    open_table,
+    read_columns,
+    read_table,
+    targets_of,
+)
 from skhash.exceptions import InvalidFileError
 from skhash.persistence import read_notes
 from skhash.persistence._format import read_header
@@ -24,12 +40,15 @@ from skhash.persistence._indexes import INDEXES, codes_of_index
 from skhash.stores import StoredCodes, from_parquet
 from skhash.stores._codes import check_codes
 
+_N_PRINTED = 30  # names of features
 READ_BATCH = 10_000  # samples that are read at once
 #: note in the file of a hasher: keys of the pictures that it has learned from, and no names, which may be private
 TRAINED_ON = "trained_on"
 #: note in the file of an index: whether the identifiers are the paths of pictures
 IDS_ARE_PATHS = "ids_are_paths"
-_KINDS = ".npy, .npz or .parquet"
+_TABLES = (".csv", ".tsv", ".parquet")
+_OF_COLUMNS, _OF_CSV = ("columns", "labels", "ids", "drop"), ("encoding", "separator", "decimal")
+OF_TABLES = (*_OF_COLUMNS, *_OF_CSV)  # options, which are also parameters of load_table
 
 
 @dataclass(frozen=True)
@@ -43,6 +62,13 @@ class Samples:
     names: list[str] | None = None  # of pictures: their paths in the folder
     label_names: list[str] | None = None  # of the columns of a 0/1 matrix of labels
     keys: Callable[[], npt.NDArray[np.uint64]] | None = None  # returns numbers that name the content of pictures
+    ids: npt.NDArray[Any] | None = None  # of tables: the column that --ids names
+    features: list[str] | None = None  # of tables of numbers: the names of their columns
+
+    @property
+    def rows(self) -> list[Any] | None:
+        """Paths or identifiers of all samples, or None."""
+        return self.names if self.ids is None else self.ids.tolist()
 
     def array(self) -> npt.NDArray[Any]:
         """All samples: those of an .npy file are mapped, others are read."""
@@ -76,9 +102,19 @@ def errors_of(path: str) -> Iterator[None]:
         raise ValueError(f"{path}: {error}") from error
 
 
-def open_samples(path: str, column: str | None = None, labels: str | None = None) -> Samples:
-    """Samples of a data set or a file, and of a column of Parquet: by default the only one of lists, with labels y."""
-    samples = _open(path, column, labels)
+def open_samples(
+    path: str,
+    options: argparse.Namespace | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    lenient: bool = False,
+) -> Samples:
+    """Samples of a data set or a file.
+
+    The columns of a table are those that options name, or the features of a model. With `lenient` options may name
+    columns that this table lacks, because another one of the command has them.
+    """
+    samples = _open(path, options, features, lenient)
     if not samples.n:
         raise InvalidFileError(path, "has no samples.")
     return samples
@@ -99,7 +135,7 @@ def read_codes(path: str) -> Items:
         how = "Write it with skhash index."
     elif Path(path).suffix == ".npz":
         how = "Write it with skhash encode."
-        known = ("codes", "nbits", "factors", "paths", "labels", "label_names", "trained")
+        known = ("codes", "nbits", "ids", "factors", "paths", "labels", "label_names", "trained")
         notes = read_npz(path, known, "arrays named codes and nbits", how)
         what = "has no codes"
         with _invalid(path, what):
@@ -126,7 +162,7 @@ def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
     nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")
     if nbits.shape != ():
         raise ValueError(f"`nbits` must be an int. {how}")
-    stored = check_codes(arrays["codes"], nbits.item(), None)
+    stored = check_codes(arrays["codes"], nbits.item(), arrays.get("ids"))
     if factors is not None:
         if factors.shape != (len(stored.codes), 2) or factors.dtype != np.float32:
             raise ValueError(f"`factors` must be float32 of shape ({len(stored.codes)}, 2). {how}")
@@ -173,7 +209,8 @@ def is_codes(path: str) -> bool:
         return False
     _check_exists(path)
     if Path(path).suffix == ".parquet":
-        return "code" in _arrow("pyarrow.parquet").read_schema(path).names
+        kind = open_table(path).types.get("code")  # bytes or lists; numbers are a feature
+        return kind is not None and not is_number(kind)
     names: list[str] = []
     if Path(path).suffix == ".npz":
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:  # the reader reports what is wrong
@@ -181,20 +218,23 @@ def is_codes(path: str) -> bool:
     return "codes.npy" in names
 
 
-def _open(path: str, column: str | None, labels: str | None) -> Samples:
-    for option, given in (("--column", column), ("--labels", labels)):
-        if given is not None and Path(path).suffix != ".parquet":
-            raise ValueError(f"{option} must be used with a Parquet file. Got {path}.")
+def _open(
+    path: str, options: argparse.Namespace | None, features: Sequence[str] | None, lenient: bool = False
+) -> Samples:
     if _is_name(path):
+        check_no_table(path, options)
         return _open_name(path)
     _check_exists(path)
+    if is_table(path):
+        return _open_table(path, options, features, lenient)
+    check_no_table(path, options)
     kind = Path(path).suffix
-    if kind == ".parquet":
-        return _open_parquet(path, column, labels)
+    if features is not None:
+        print(f"{path}: its columns have no names and are taken in the order of MODEL's features.", file=sys.stderr)
     if kind == ".npz":
         return _open_npz(path)
     if kind != ".npy":
-        raise ValueError(f"Files of samples must be {_KINDS}. Got {path} instead.")
+        raise ValueError(f"Files of samples must be .npy, .npz, {', '.join(_TABLES)}. Got {path} instead.")
     X = read_npy(path)["X"]
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
@@ -240,74 +280,89 @@ def _open_npz(path: str) -> Samples:
     return Samples(shape[0], lambda size: (batch * scale for batch in slices(size)), targets=targets)
 
 
-def _open_parquet(path: str, column: str | None, labels: str | None) -> Samples:
-    arrow, parquet, compute = _arrow("pyarrow"), _arrow("pyarrow.parquet"), _arrow("pyarrow.compute")
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Context manager in whose errors parameters of load_table are named as options."""
+
+    def as_option(found: re.Match[str]) -> str:
+        value = ast.literal_eval(found[2])
+        text = value if isinstance(value, str) else ",".join(value)
+        return f"--{found[1]} {shlex.quote(text)}".replace("\t", "\\t")
+
+    names = "|".join(OF_TABLES)
     try:
-        schema = parquet.read_schema(path)
-        n = parquet.read_metadata(path).num_rows
-    except arrow.ArrowException as error:
-        raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
-    if labels is not None and labels not in schema.names:
-        raise ValueError(f"--labels must be a column of {path}, {_some(schema.names)}. Got {labels!r} instead.")
-    lists = [field.name for field in schema if _has_numbers(field.type)]
-    label = labels or ("y" if "y" in schema.names and "y" not in lists else None)
-    lists = [name for name in lists if name != label]
-    if not lists:
-        raise InvalidFileError(
-            path, f"must have a column of lists of numbers. Got the columns {_some(schema.names)} instead."
+        yield
+    except ValueError as error:
+        text = re.sub(rf"`({names})`", r"--\1", str(error))
+        error.args = (re.sub(rf'\b({names})=(\[[^]]*\]|"(?:[^"\\]|\\.)*")', as_option, text),)
+        raise
+
+
+@_options_named()
+def _open_table(
+    path: str, options: argparse.Namespace | None, features: Sequence[str] | None, lenient: bool
+) -> Samples:
+    table = open_table(path, **{name: getattr(options, name, None) for name in _OF_CSV})
+    given = {name: getattr(options, name, None) for name in _OF_COLUMNS}
+    if lenient:
+        given |= {name: table.known(given[name]) for name in ("labels", "ids", "drop")}
+    if features is not None:
+        if given["columns"] is not None and sorted(given["columns"]) != sorted(features):
+            raise ValueError(
+                f"--columns must be the features of MODEL, {listed(features)}. Got {listed(given['columns'])} instead."
+            )
+        given["columns"] = features
+    chosen = choose_columns(table, **given)
+    if not chosen.are_lists:
+        bunch = read_table(table, chosen)
+        X, label_names = bunch.data, chosen.labels if len(chosen.labels) > 1 else None
+        print(_description(table, chosen), file=sys.stderr)
+        return Samples(
+            len(X),
+            array_source(X).slices,
+            X,
+            lambda: bunch.target,
+            None,
+            label_names,
+            ids=bunch.ids,
+            features=bunch.feature_names,
         )
-    if column is None and len(lists) != 1:
-        raise ValueError(f"--column must name the column of {path}. Got none, and it has {', '.join(lists)}.")
-    if column is not None and column not in lists:
-        raise ValueError(f"--column must be a column of lists of numbers, {', '.join(lists)}. Got {column!r} instead.")
-    name = lists[0] if column is None else column
-    kind = schema.field(name).type  # Arrow stores a tensor as a list of its values, with a shape
-    if (axes := getattr(kind, "permutation", None)) is not None and axes != sorted(axes):
-        how = "Write them with FixedShapeTensorArray.from_numpy_ndarray(numpy.ascontiguousarray(X))."
-        raise InvalidFileError(
-            path, f"must have tensors in {name} whose axes are in order. Got the order {axes}. {how}"
-        )
-
-    def targets() -> Any:
-        if label is None:
-            return None
-        values = parquet.read_table(path, columns=[label]).column(label)
-        if values.null_count:
-            raise InvalidFileError(path, f"must have labels without gaps in {label}.")
-        return as_array(values.to_pylist(), label)
-
-    def batches(size: int) -> Iterator[npt.NDArray[Any]]:
-        width = None
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(size, columns=[name]):
-                column = batch.column(0)
-                values = getattr(column, "storage", column)
-                flat = values.flatten()
-                lengths = compute.list_value_length(values).unique().to_pylist()
-                width = lengths[0] if width is None else width
-                if flat.null_count or lengths != [width] or not width:
-                    raise InvalidFileError(path, f"must have lists of one length without gaps in {name}.")
-                yield flat.to_numpy(zero_copy_only=False).reshape(len(values), *getattr(kind, "shape", (width,)))
-
+    print(_description(table, chosen), file=sys.stderr)
     # batches of Arrow end with their row group; the source makes slices of one size from them
-    return Samples(n, lambda size: iterator_source(batches(size)).slices(size), targets=targets)
+    return Samples(
+        table.n_rows or 0,
+        lambda size: iterator_source(list_batches(table, chosen.features[0])).slices(size),
+        targets=lambda: targets_of(table, chosen, read_columns(table, chosen.labels)),
+        ids=ids_of(table, chosen, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
+    )
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first names."""
-    return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+def is_table(path: str | None) -> bool:
+    """Whether the name of a file ends as that of a table."""
+    return path is not None and Path(path).suffix.lower() in _TABLES
 
 
-def _has_numbers(kind: Any) -> bool:
-    """Whether a column of a type has lists or tensors of numbers."""
-    types, value_type = _arrow("pyarrow").types, getattr(kind, "value_type", None)
-    if value_type is None or types.is_dictionary(kind):
-        return False
-    return bool(types.is_floating(value_type) or types.is_integer(value_type))
+def check_no_table(path: str, options: argparse.Namespace | None, names: Sequence[str] = OF_TABLES) -> None:
+    """Raise ValueError for options of tables if no file of a command is one."""
+    paths = [getattr(options, name, None) for name in ("data", "queries", "vectors")] + getattr(options, "datasets", [])
+    for name in names:
+        if getattr(options, name, None) is not None and not any(is_table(other) for other in paths if other != path):
+            raise ValueError(f"--{name} must be used with a CSV or Parquet file of numbers. Got {path}.")
 
 
-def _arrow(module: str) -> Any:
-    return library(module, "pyarrow", "Parquet files")
+def _description(table: Table, chosen: Columns) -> str:
+    """Line that says which columns are read, and which are not."""
+    used = {*chosen.features, *chosen.labels, chosen.ids}
+    kind = "column of lists" if chosen.are_lists else f"feature{'s' * (len(chosen.features) != 1)}"
+    parts = [f"{len(chosen.features):,} {kind}: {listed(chosen.features, _N_PRINTED)}"]
+    others = {
+        "labels": chosen.labels,
+        "ids": [] if chosen.ids is None else [chosen.ids],
+        "left out": [name for name in table.types if name not in used],
+    }
+    return f"{table.name}: " + "; ".join(
+        [*parts, *(f"{name}: {listed(found)}" for name, found in others.items() if found)]
+    )
 
 
 def _check_exists(path: str) -> None:

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from skhash._estimators import find_hasher, packed_codes
 from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, items_of
-from skhash.cli._pictures import are_pictures, load_model, open_for
+from skhash.cli._pictures import are_pictures, feature_names, load_model, open_for
 from skhash.cli._samples import IDS_ARE_PATHS, READ_BATCH, Samples, errors_of, in_batches, is_index, open_samples
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -55,10 +55,10 @@ def search(options: argparse.Namespace) -> int:
         found = [index.kneighbors(batch, k, return_ties=ranks_all) for batch in batches]
     distances, ids, *ties = (np.concatenate(parts) for parts in zip(*found, strict=True))
     paths = None if names is None else _paths(ids, index, names)
-    table = _table(distances, ids if paths is None else paths, ties[0] if ties else None, queries.names)
+    table = _table(distances, ids if paths is None else paths, ties[0] if ties else None, queries.rows)
     print(f"{table}\nIn parentheses: {_meaning(index)}.{_REMARK if '=)' in table else ''}")
     if options.out is not None:
-        _write_neighbors(options.out, distances, ids, paths, queries.names)
+        _write_neighbors(options.out, distances, ids, paths, queries.rows)
         print(f"\nFile: {options.out}")
     return 0
 
@@ -69,10 +69,10 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     saved_rerank = is_saved and read_header(options.model)["params"].get("rerank") is not None
     reranks = options.rerank is not None or saved_rerank
     _check_inputs(options, is_saved, reranks)
-    vectors = _finite(options.vectors, open_samples(options.vectors, options.column)) if saved_rerank else None
+    vectors = _finite(options.vectors, open_samples(options.vectors, options)) if saved_rerank else None
     loaded = load_model(options, vectors=vectors) if is_saved else load_model(options)
     whole = loaded.hasher_ if is_saved else loaded
-    model, queries = open_for(whole, options.queries, options)
+    model, queries = open_for(whole, options.queries, options, lenient=True)
     index = loaded if is_saved else HammingNeighbors(FrozenEstimator(model))
     given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
     index.set_params(**{name: value for name, value in given.items() if value is not None})
@@ -124,7 +124,7 @@ def _vectors(model: Any, samples: Samples | None, names: list[str] | None, optio
         return _finite(options.data, samples)
     if are_pictures(path):
         return open_for(model, path, options, names=names)[1].array()
-    return _finite(path, open_samples(path, options.column))
+    return _finite(path, open_samples(path, options, feature_names(model), lenient=True))
 
 
 def _finite(path: str, samples: Samples) -> npt.NDArray[Any]:
@@ -177,14 +177,14 @@ def _table(
     distances: npt.NDArray[np.float64],
     items: npt.NDArray[Any],
     n_ties: npt.NDArray[np.int64] | None,
-    queries: list[str] | None,
+    queries: list[Any] | None,
 ) -> str:
     """The first items of the first queries, one line per query; pictures by their names, ties with a mark."""
     k = min(items.shape[1], _SHOWN)
     n_more = np.zeros(len(items), np.int64) if n_ties is None else n_ties - (distances == distances[:, -1:]).sum(axis=1)
     lines = [["query", *(f"item {rank + 1}" for rank in range(k)), "more tied"]]
     for query in range(min(len(items), _SHOWN)):
-        found, line = distances[query], [str(query) if queries is None else queries[query]]
+        found, line = distances[query], [str(query if queries is None else queries[query])]
         for item, distance in zip(items[query, :k], found, strict=False):
             is_tied = (found == distance).sum() > 1 or (distance == found[-1] and n_more[query])
             line.append(f"{item} ({distance:.4g}{'=' * bool(is_tied)})")
@@ -213,11 +213,11 @@ def _write_neighbors(
     distances: npt.NDArray[np.float64],
     ids: npt.NDArray[Any],
     paths: npt.NDArray[Any] | None,
-    queries: list[str] | None,
+    queries: list[Any] | None,
 ) -> None:
     """Write all results, with the names of queries and items that are pictures; a run has them as identifiers."""
     if path.endswith(".run"):
-        query_ids = queries and [quote(name) for name in queries]
+        query_ids = queries and [quote(str(name)) for name in queries]
         items = ids if paths is None else [[quote(name) for name in of_query] for of_query in paths]
         write_run(path, distances, items, query_ids=query_ids)
         return

@@ -1,5 +1,6 @@
 """Tables of numbers: CSV and Parquet files, and data frames, with columns of features, labels and identifiers."""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -139,9 +140,17 @@ class Table:
         """Where a row is, for a message."""
         return f"row {row}" if self.csv is None else f"line {self.csv.line(row)}"
 
-    def list_columns(self) -> list[str]:
-        """Names of the columns of lists or tensors of numbers."""
-        return [name for name, kind in self.types.items() if _has_numbers(kind)]
+    def find(self, name: str) -> str | None:
+        """Column of a name; case and spaces around it count only if columns differ by them."""
+        if name in self.types:
+            return name
+        alike = [column for column in self.types if column.strip().casefold() == name.strip().casefold()]
+        return alike[0] if len(alike) == 1 else None
+
+    def known(self, names: str | Iterable[str] | None) -> list[str] | None:
+        """Those of some names that are columns."""
+        names = [names] if isinstance(names, str) else names
+        return None if names is None else [name for name in names if self.find(name) is not None]
 
 
 # --- files and frames
@@ -259,7 +268,7 @@ def choose_columns(
             if (other := owners.setdefault(name, option)) != option:
                 raise ValueError(f"{table.name}: `{other}` and `{option}` must name different columns. Got {name!r}.")
     if len(found["ids"]) > 1:
-        raise ValueError(f"{table.name}: `ids` must name one column. Got {_listed(found['ids'])}.")
+        raise ValueError(f"{table.name}: `ids` must name one column. Got {listed(found['ids'])}.")
     features = [name for name in table.types if name not in owners] if columns is None else found["columns"]
     lists = [name for name in features if _has_numbers(table.types[name])]
     if lists:
@@ -267,7 +276,7 @@ def choose_columns(
     if columns is None:
         _check_leaks(table, features)
     if not features:
-        raise ValueError(f"{table.name}: there must be columns of features. Got none beside {_listed(list(owners))}.")
+        raise ValueError(f"{table.name}: there must be columns of features. Got none beside {listed(list(owners))}.")
     return Columns(features, found["labels"], next(iter(found["ids"]), None), False)
 
 
@@ -276,7 +285,7 @@ def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[s
     if len(named or lists) > 1:
         raise ValueError(
             f"{table.name}: `columns` must name one column, since one of lists holds all features. Got "
-            f"{_listed(named) if named else f'none, and there are {_listed(lists)}'}."
+            f"{listed(named) if named else f'none, and there are {listed(lists)}'}."
         )
     owned = {name for names in found.values() for name in names}
     is_labeled = not found["labels"] and "y" in table.types and "y" not in {*owned, *lists}
@@ -285,22 +294,16 @@ def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[s
 
 
 def _find(table: Table, option: str, names: Any) -> list[str]:
-    """Columns of the names in an option; case and spaces around them count only if columns differ by them."""
-    names = [] if names is None else [names] if isinstance(names, str) else list(names)
-    found, missing = [], []
-    for name in names:
-        if name in table.types:
-            found.append(name)
-            continue
-        alike = [column for column in table.types if column.strip().casefold() == str(name).strip().casefold()]
-        (found if len(alike) == 1 else missing).append(alike[0] if len(alike) == 1 else str(name))
-    if missing:
+    """Columns of the names in an option."""
+    names = [] if names is None else [names] if isinstance(names, str) else [str(name) for name in names]
+    found = {name: table.find(name) for name in names}
+    if missing := [name for name, column in found.items() if column is None]:
         more = f", and {len(missing) - _N_NAMED:,} more" if len(missing) > _N_NAMED else ""
         raise ValueError(
-            f"{table.name}: `{option}` must be columns of it, {_listed(list(table.types))}. "
+            f"{table.name}: `{option}` must be columns of it, {listed(list(table.types))}. "
             f"Got {with_nearest(missing[:_N_NAMED], table.types)}{more} instead."
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(column for column in found.values() if column is not None))
 
 
 def _check_leaks(table: Table, features: list[str]) -> None:
@@ -318,19 +321,17 @@ def _check_leaks(table: Table, features: list[str]) -> None:
         return
     leaks = labels + ids
     they, them = ("it is", "it is a feature") if len(leaks) == 1 else ("they are", "they are features")
-    remedies = [f"labels={_literal(labels)}"] * bool(labels) + [f"ids={_literal(ids[:1])}"] * bool(ids)
-    if len(leaks) > len(remedies):
-        remedies.append(f"drop={_literal(leaks)}")
+    roles = {"labels": labels[:1], "ids": ids[:1], "drop": labels[1:] + ids[1:]}
+    remedies = [f"{option}={_literal(columns)}" for option, columns in roles.items() if columns]
     raise ValueError(
-        f"{table.name}: {_listed(leaks)} would leak into the features. Say what {they}: {', '.join(remedies)}. "
+        f"{table.name}: {listed(leaks)} would leak into the features. Say what {they}: {', '.join(remedies)}. "
         f"If {them}, name all features in `columns`."
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], n: int = _N_NAMED) -> str:
     """The first names, and how many more there are."""
-    more = f" and {len(names) - _N_NAMED:,} more" if len(names) > _N_NAMED else ""
-    return ", ".join(map(str, names[:_N_NAMED])) + more
+    return ", ".join(map(str, names[:n])) + (f" and {len(names) - n:,} more" if len(names) > n else "")
 
 
 def _cells(n: int, kind: str = "") -> str:
@@ -339,7 +340,7 @@ def _cells(n: int, kind: str = "") -> str:
 
 def _literal(names: Sequence[str]) -> str:
     """Names as the value of a parameter in Python."""
-    quoted = [f'"{name}"' for name in names]
+    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
     return quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
 
 
@@ -352,20 +353,24 @@ def read_table(table: Table, chosen: Columns) -> "Bunch":
 
     others = [*chosen.labels, *([] if chosen.ids is None else [chosen.ids])]
     if chosen.are_lists:
-        data = np.concatenate(list(list_batches(table, chosen.features[0])))
-        kept = list(table.batches([], others)) if others else []
+        data, cells = np.concatenate(list(list_batches(table, chosen.features[0]))), read_columns(table, others)
     else:
         data, kept = _read_numbers(table, chosen.features, others)
-    cells = {name: _combined([batch.column(name) for batch in kept]) for name in others}
+        cells = _columns(kept, others)
     target, ids = targets_of(table, chosen, cells), ids_of(table, chosen, cells)
     return Bunch(data=data, target=target, ids=ids, feature_names=None if chosen.are_lists else chosen.features)
 
 
-def _combined(parts: list[Any]) -> Any:
-    """Chunks of a column as one array."""
+def read_columns(table: Table, names: Sequence[str]) -> dict[str, Any]:
+    """Columns of labels or identifiers as Arrow arrays."""
+    return _columns(list(table.batches([], names)), names) if names else {}
+
+
+def _columns(batches: list[Any], names: Sequence[str]) -> dict[str, Any]:
+    """Columns of batches, each as one Arrow array."""
     import pyarrow
 
-    return pyarrow.chunked_array(parts).combine_chunks()
+    return {name: pyarrow.chunked_array([batch.column(name) for batch in batches]).combine_chunks() for name in names}
 
 
 def _read_numbers(table: Table, features: list[str], others: list[str]) -> tuple[npt.NDArray[Any], list[Any]]:
@@ -443,7 +448,7 @@ class _Faults:
     def check_types(self) -> None:
         """Raise ValueError for columns that are no numbers by their types."""
         types = {name: self.table.types[name] for name in self.features}
-        if not (wrong := {name: kind for name, kind in types.items() if not _is_number(kind)}):
+        if not (wrong := {name: kind for name, kind in types.items() if not is_number(kind)}):
             return
         if self.table.csv is not None:
             self.check_text()
@@ -528,13 +533,13 @@ class _Faults:
 
     def _refuse(self, found: list[str], names: list[str]) -> NoReturn:
         raise ValueError(
-            f"{self.table.name}: features must be columns of numbers without gaps. Got {_listed(found)}. Fill or "
+            f"{self.table.name}: features must be columns of numbers without gaps. Got {listed(found)}. Fill or "
             f"convert {'it' if len(names) == 1 else 'them'}, name labels in `labels` and identifiers in `ids`, or "
             f"leave out: {f'drop={_literal(names)}' if len(names) <= _N_NAMED else 'name the others in `columns`'}."
         )
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
     """Whether cells of a type are numbers; blank ones are counted when they are read."""
     from pyarrow import types
 
