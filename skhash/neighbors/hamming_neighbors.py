@@ -472,8 +472,9 @@ class HammingNeighbors(BaseEstimator):
         Yields
         ------
         i, j : ndarrays of shape (n_pairs,)
-            Identifiers of the two items, as ``kneighbors`` returns them. Each pair is there once, with i < j, in no
-            special order. A block has at least one pair, and at most 2**20.
+            Identifiers of the two items, as ``kneighbors`` returns them. Each pair is there once, with i < j, which is
+            the order of text for identifiers that are text. Pairs are in no special order. A block has at least one,
+            and at most 2**20.
         distances : float64 ndarray of shape (n_pairs,)
             Distances.
 

@@ -80,6 +80,12 @@ def test_pairs_have_the_ids_of_the_index_after_changes():
     assert [group.tolist() for group in groups] == [[i for i in ids[kept] if i in set(group)] for group in groups]
 
 
+def test_pairs_and_groups_of_items_with_text_as_ids():
+    index = HammingNeighbors().fit([[0, 0, 0], [1, 1, 1], [0, 0, 1]], ids=["pear", "fig", "apple"])
+    assert pairs_of(index, 1) == [("apple", "pear", 1.0)]
+    assert [group.tolist() for group in duplicate_groups(index, 1)] == [["pear", "apple"]]
+
+
 def test_packed_codes_a_memmap_and_a_saved_index(tmp_path):
     bits = random_bits(300, 20)
     expected = near_by(hamming_distances(bits, bits), 2)
