@@ -93,8 +93,8 @@ def _as_data(value: Any, where: str, weights: bool = True) -> Any:
         kinds = [_as_data(kind, where) for kind in dict.fromkeys(type(module) for module in value.modules())]
         state = value.state_dict() if weights else {}
         trained = [parameter.requires_grad for parameter in value.parameters()]
-        parts = [_as_data(part, where) for part in state.values()]
-        return ["module", kinds, repr(value), list(state), parts, trained, _generated_code(value, where)]
+        values = [_as_data(part, where) for part in state.values()]
+        return ["module", kinds, repr(value), list(state), values, trained, _generated_code(value, where)]
     if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
         return _tensor_as_data(value)
     if isinstance(value, type | FunctionType | MethodType | functools.partial | ModuleType):
