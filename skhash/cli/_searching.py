@@ -78,6 +78,10 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     index.set_params(**{name: value for name, value in given.items() if value is not None})
     _check_stages(index, options)
     query = next(queries.batches(1))
+    if reranks and query.ndim > 2:
+        raise ValueError(
+            f"--rerank must be used with vectors. Got images, which {options.model} hashes without features."
+        )
     if is_saved:
         names, samples = None, None
         if read_notes(options.model).get(IDS_ARE_PATHS):
@@ -92,14 +96,8 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
             raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
         names = fill(index, items, options).names
     if reranks:
-        if vectors is None:
-            vectors = _vectors(whole, samples, names, options)
-        shape = (index.n_samples_fit_, *query.shape[1:])
-        if vectors.shape != shape:
-            raise ValueError(
-                f"--vectors must have shape {shape}, of the items and the queries. "
-                f"Got {vectors.shape} in {options.vectors or options.data} instead."
-            )
+        vectors = _vectors(whole, samples, names, options) if vectors is None else vectors
+        _check_shape(vectors, (index.n_samples_fit_, query.shape[1]), options)
         index.vectors_ = checked_vectors(vectors, len(vectors))
     return index, names, queries
 
@@ -125,6 +123,15 @@ def _vectors(model: Any, samples: Samples | None, names: list[str] | None, optio
     if are_pictures(path):
         return open_for(model, path, options, names=names)[1].array()
     return _finite(path, open_samples(path, options, feature_names(model), lenient=True))
+
+
+def _check_shape(vectors: npt.NDArray[Any], shape: tuple[int, ...], options: argparse.Namespace) -> None:
+    """Raise ValueError unless there is a vector for each item, of the space of the queries."""
+    if vectors.shape != shape:
+        raise ValueError(
+            f"--vectors must have shape {shape}, of the items and the queries. "
+            f"Got {vectors.shape} in {options.vectors or options.data} instead."
+        )
 
 
 def _finite(path: str, samples: Samples) -> npt.NDArray[Any]:

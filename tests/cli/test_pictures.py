@@ -246,7 +246,7 @@ def test_compare(place, capsys):
     assert page.read_text(encoding="utf-8") == text
 
 
-def test_a_model_of_images_encodes_pictures(place, tmp_path):
+def test_a_model_of_images_encodes_pictures(place, tmp_path, capsys):
     images = load_images(
         [*(place / "pictures/red").glob("0*.png"), *(place / "pictures/green").glob("0*.png")], size=16
     )
@@ -256,6 +256,9 @@ def test_a_model_of_images_encodes_pictures(place, tmp_path):
     assert main(["encode", f"{tmp_path}/model", f"{place}/pictures/red/00.png", "--out", f"{tmp_path}/c.npz"]) == 0
     with np.load(tmp_path / "c.npz") as file:
         assert file["codes"].shape == (1, 1)
+    words = [f"{place}/pictures/red", f"{place}/pictures/red/00.png", "--rerank", "cosine"]
+    assert main(["search", f"{tmp_path}/model", *words]) == 2
+    assert "--rerank must be used with vectors. Got images, which " in capsys.readouterr().err
 
 
 def test_a_model_of_vectors_refuses_pictures(place, digits, tmp_path, capsys):
