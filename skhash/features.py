@@ -548,8 +548,8 @@ def perceptual_codes(X: Any) -> tuple[npt.NDArray[np.uint8], Features]:
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, 3, height, width), or torch Dataset
-        Images of at least 16 x 16 pixels: bytes, or values in [0, 1].
+    X : array-like of shape (n_samples, channels, height, width), or torch Dataset
+        Images of 1 or 3 channels and of at least 16 x 16 pixels: bytes, or values in [0, 1].
         ``load_images(folder, size=32)`` has all that the codes see.
 
     Returns
@@ -563,7 +563,7 @@ def perceptual_codes(X: Any) -> tuple[npt.NDArray[np.uint8], Features]:
     Raises
     ------
     ValueError
-        If `X` has no images, or they are too small.
+        If `X` has no images, or they are too small, or have other channels or values.
 
     See Also
     --------
@@ -590,9 +590,12 @@ def perceptual_codes(X: Any) -> tuple[npt.NDArray[np.uint8], Features]:
     [0, 30, 0]
     """
     images = _as_images(X)
-    n, _, height, width = images.shape
-    if min(height, width) < 16:
-        raise ValueError(f"`X` must have images of at least 16 x 16 pixels. Got {height} x {width} instead.")
+    n, n_channels, height, width = images.shape
+    if not n or n_channels not in (1, 3) or min(height, width) < 16:
+        raise ValueError(
+            "`X` must have at least one image, of 1 or 3 channels and of at least 16 x 16 pixels. "
+            f"Got shape {tuple(images.shape)} instead."
+        )
     codes = np.empty((n, _COPY_BITS // 8), np.uint8)
     colors = np.empty((n, 3 * _PARTS**2), np.float32)
     sums = np.add.outer(np.arange(16), np.arange(16))
@@ -602,6 +605,12 @@ def perceptual_codes(X: Any) -> tuple[npt.NDArray[np.uint8], Features]:
     for part in memory_chunks(n, 64 * height * width):
         batch = np.asarray(images[part])
         levels = batch.astype(np.float32) * np.float32(1 if batch.dtype == np.uint8 else 255)
+        low, high = levels.min() / 255, levels.max() / 255
+        if not (low >= -0.01 and high <= 1.01):  # NaN is neither
+            raise ValueError(
+                f"`X` must have bytes, or values in [0, 1]. Got values from {low:.3g} to {high:.3g} instead."
+            )
+        levels = np.broadcast_to(levels, (len(levels), 3, height, width))
         gray = np.tensordot(_GRAY, levels, axes=(0, 1))
         waves = dctn(gray, axes=(1, 2), norm="forward")[:, :16, :16].reshape(len(gray), -1)
         codes[part] = np.packbits(waves[:, lowest] >= -_FLAT, axis=1)

@@ -436,8 +436,23 @@ def test_codes_of_copies_take_bytes_floats_and_any_size():
     assert np.linalg.norm(colors[0] - colors[1]) == pytest.approx(180)
 
 
-def test_codes_of_copies_need_images_of_16_pixels():
-    with pytest.raises(ValueError, match="at least 16 x 16 pixels"):
-        perceptual_codes(np.zeros((2, 3, 15, 20), np.uint8))
-    with pytest.raises(ValueError, match="must have images of shape"):
-        perceptual_codes(np.zeros((2, 20, 20), np.uint8))
+def test_codes_of_gray_copies_are_those_of_three_equal_channels():
+    gray = np.asarray(photo(0, 40).convert("L"))[None, None]
+    for found, same in zip(perceptual_codes(gray), perceptual_codes(gray.repeat(3, axis=1)), strict=True):
+        assert_array_equal(found, same)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (np.zeros((2, 3, 15, 20), np.uint8), "at least 16 x 16 pixels"),
+        (np.zeros((2, 4, 20, 20), np.uint8), "1 or 3 channels"),
+        (np.zeros((0, 3, 20, 20), np.uint8), "at least one image"),
+        (np.zeros((2, 20, 20), np.uint8), "must have images of shape"),
+        (np.full((2, 3, 20, 20), 200), "Got values from 200 to 200 instead"),
+        (np.full((2, 3, 20, 20), np.nan), "Got values from nan to nan instead"),
+    ],
+)
+def test_images_without_codes_of_copies_are_refused(images, message):
+    with pytest.raises(ValueError, match=message):
+        perceptual_codes(images)
