@@ -45,7 +45,8 @@ class _KernelCache(NullCache):
         for cache_class in _CACHE_CLASSES:
             with suppress(RuntimeError):  # numba's error where a kind of folder does not apply
                 cache = cache_class(function)
-                if os.path.isabs(cache.cache_path) or _SETTINGS.CACHE_DIR:  # not "~" of a user without a home
+                is_given = _SETTINGS.CACHE_DIR and cache.cache_path.startswith(_SETTINGS.CACHE_DIR)
+                if is_given or os.path.isabs(cache.cache_path):  # not the folder "~" of a user without a home
                     self._caches.append(cache)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -75,10 +76,10 @@ class _KernelCache(NullCache):
         if not _has_warned:
             _has_warned = True
             warnings.warn(
-                "Compiled kernels cannot be kept: each process compiles them at their first use, which takes seconds. "
+                "Compiled kernels of skhash cannot be kept: each process compiles them at first use, which takes seconds. "
                 "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written, or that was filled when "
                 f"the image of the container was built. Tried: {'; '.join(reasons) or 'no folder'}.",
-                stacklevel=2,
+                stacklevel=1,
             )
 
 

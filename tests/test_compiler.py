@@ -12,7 +12,7 @@ from _helpers import run_python
 import skhash
 
 PACKAGE = Path(skhash.__file__).parent
-MESSAGE = "Compiled kernels cannot be kept"
+MESSAGE = "Compiled kernels of skhash cannot be kept"
 
 #: a module that makes the file system read-only for a process; permissions of folders do not bind root
 READ_ONLY = """
