@@ -110,6 +110,11 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"--model must be used with pictures. Got {options.data}, which has codes.")
     if (options.vectors is None) != (options.max_distance is None):
         raise ValueError("--vectors and --max-distance must be given together. Pairs of near vectors are then kept.")
+    if options.vectors is not None and are_pictures(options.vectors):
+        raise ValueError(
+            f"--vectors must be a file of vectors. Got {options.vectors}. For the features of pictures: "
+            "skhash duplicates PHOTOS --model MODEL --max-distance D."
+        )
     for option, is_given in (("--page", options.page is not None), ("--keep largest", options.keep == "largest")):
         if is_given and options.images is None:
             raise ValueError(f"--images must be given with {option}: the folder of the pictures of {options.data}.")

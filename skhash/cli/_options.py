@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -380,7 +381,7 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument(
         "--radius",
-        type=_distance,
+        type=lambda text: _number(text, 0),
         metavar="R",
         help="largest number of bits that differ in a pair (default 2; of pictures without --model 6 of 64)",
     )
@@ -399,7 +400,7 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument("--model", metavar="MODEL", help="a hasher of pictures, whose codes are compared")
     job.add_argument(
         "--max-distance",
-        type=float,
+        type=_number,
         metavar="D",
         help="keep a pair only if its vectors are at most this far from each other: the features of --model, those of "
         "--vectors, or without them the colors of pictures, from 0 to 255 (default 48)",
@@ -562,14 +563,15 @@ def _share(text: str) -> float:
     return share
 
 
-def _distance(text: str) -> float:
+def _number(text: str, least: float = float("-inf")) -> float:
     try:
-        distance = float(text)
+        number = float(text)
     except ValueError:
-        distance = -1.0
-    if not 0 <= distance < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a number >= 0. Got {text!r} instead.")
-    return distance
+        number = float("nan")
+    if not (math.isfinite(number) and number >= least):
+        what = "a finite number" if least == float("-inf") else f"a finite number >= {least:g}"
+        raise argparse.ArgumentTypeError(f"must be {what}. Got {text!r} instead.")
+    return number
 
 
 def _count(text: str, least: int = 1) -> int:

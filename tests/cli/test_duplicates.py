@@ -228,6 +228,7 @@ def test_names_that_are_not_utf_8(tmp_path):
         (["{codes}", "--images", "{photos}"], "must have the paths of pictures for --images"),
         (["{codes}", "--max-distance", "1"], "--vectors and --max-distance must be given together"),
         (["{codes}", "--vectors", "{codes}"], "--vectors and --max-distance must be given together"),
+        (["{codes}", "--vectors", "{photos}", "--max-distance", "1"], "--vectors must be a file of vectors"),
         (["{codes}", "--page", "{codes}", "--images", "{photos}"], "--page must be another file"),
         (["{photos}", "--page", "a.csv", "--out", "a.csv"], "--out must be another file"),
         (["{hasher}"], "must be .npz or .parquet, or an index"),
@@ -250,4 +251,11 @@ def test_wrong_options_are_refused_before_any_work(words, message, photos, tmp_p
 def test_a_wrong_radius(radius, capsys):
     with pytest.raises(SystemExit):
         main(["duplicates", "codes.npz", f"--radius={radius}"])
-    assert "--radius: must be a number >= 0" in capsys.readouterr().err
+    assert "--radius: must be a finite number >= 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("distance", ["nan", "inf", "two"])
+def test_a_wrong_largest_distance(distance, capsys):
+    with pytest.raises(SystemExit):
+        main(["duplicates", "photos", f"--max-distance={distance}"])
+    assert "--max-distance: must be a finite number. Got" in capsys.readouterr().err
