@@ -110,8 +110,8 @@ def load_table(
     >>> load_table(frame, labels="label")
     Traceback (most recent call last):
     ...
-    ValueError: the DataFrame: id would leak into the features. Say what it is: ids="id". If it is a
-    feature, name all features in `columns`.
+    ValueError: the DataFrame: id would leak into the features. Say what it is: ids="id".
+    If it is a feature, name all features in `columns`.
     """
     table = open_table(source, encoding=encoding, separator=separator, decimal=decimal)
     return read_table(table, choose_columns(table, columns=columns, labels=labels, ids=ids, drop=drop))
