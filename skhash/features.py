@@ -5,7 +5,7 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, cached_property
 from numbers import Integral
 from pathlib import Path
@@ -425,7 +425,8 @@ class _Cache:
     """Features of image files in a folder. Each process appends to two files of its own: features, then their keys."""
 
     def __init__(self, folder: Path, identity: str, width: int, keys: list[bytes], is_auto: bool = False) -> None:
-        self.folder, self.keys, self.is_auto = folder.expanduser() / identity[:16], keys, is_auto
+        self.folder, self.keys = folder.expanduser() / identity[:16], keys
+        self.is_auto, self.is_full = is_auto, False  # an error of the default folder is a warning
         beginnings = np.frombuffer(b"".join(self.keys), "<u8").reshape(-1, 4)[:, 0]
         places: dict[bytes, Any] = {}
         for file in sorted(self.folder.glob("*.keys")):
@@ -469,10 +470,21 @@ def _appending(cache: _Cache | None, n: int) -> Iterator[Any]:
             return
 
         def append(features: Features, indices: npt.NDArray[np.int64]) -> None:
-            values.write(features.astype("<f4").tobytes())
-            values.flush()  # before the keys, so that each key has its features
-            keys.write(b"".join(cache.keys[i] for i in indices))
-            keys.flush()
+            if cache.is_full:
+                return
+            try:
+                values.write(features.astype("<f4").tobytes())
+                values.flush()  # before the keys, so that each key has its features
+                keys.write(b"".join(cache.keys[i] for i in indices))
+                keys.flush()
+            except OSError as error:
+                if not cache.is_auto:
+                    raise
+                cache.is_full = True
+                for file in (values, keys):
+                    with suppress(OSError):  # it would try to write again
+                        file.close()
+                _warn_of_cache(str(error))
 
         yield append
 

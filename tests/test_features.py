@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,6 +169,16 @@ def test_a_cache_that_cannot_be_written_is_one_warning(network, images, cache_ho
         assert_array_equal(again, expected)
     with pytest.raises(OSError, match="home"):
         PretrainedFeatures(network, cache=cache_home).fit_transform(images)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
+def test_a_full_disk_is_one_warning(network, images, cache_home, monkeypatch):
+    expected = PretrainedFeatures(network, cache=None).fit_transform(images)
+    transformer = PretrainedFeatures(network, batch_size=10).fit(images)
+    monkeypatch.setattr(features, "open", lambda path, mode: Path("/dev/full").open("wb"), raising=False)
+    with pytest.warns(UserWarning, match="not kept.*No space left") as warned:
+        assert_array_equal(transformer.transform(images), expected)
+    assert len(warned) == 1
 
 
 def test_scripted_networks_of_one_structure_have_their_own_features(images, cache_home):

@@ -112,6 +112,7 @@ def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     saved = decoder.decode(header[key])
     first = getattr(import_module(module), name)(**saved["params"])
     first._validate_params()
+    require(getattr(first, "cache", None) in (None, AUTO), "cache", "None or 'auto', no folder", first)
     if unknown := set(saved["fitted"]) - {*_HINTS[key], "feature_names_in_", OUTPUT}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {name}.")
     vars(first).update(saved["fitted"])
