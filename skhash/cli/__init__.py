@@ -215,6 +215,7 @@ def _compare(options: "argparse.Namespace") -> int:
                 fresh=options.fresh,
                 keep_models=options.keep_models,
                 command=options.command,
+                scale=options.scale,
             )
         together = read_results(options.out) if options.out else results  # those of earlier runs, too
         _print_tables(together, options.baseline)
@@ -256,7 +257,7 @@ def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
 
 def _write_files(options: "argparse.Namespace", datasets: list[str], results: "Sequence[Result]") -> None:
     """Write the report and the pages of pictures, and print what is in the folder."""
-    from skhash.cli._pictures import write_pages
+    from skhash.cli._pictures import name_models, write_pages
     from skhash.comparison import write_report
     from skhash.comparison.formats import FORMATS
 
@@ -264,6 +265,7 @@ def _write_files(options: "argparse.Namespace", datasets: list[str], results: "S
     endings = [FORMATS[name][1] for name in options.format]
     names = ("results.json", "results.md", "report.html", *(f"results.{ending}" for ending in endings))
     print("\nFiles:", ", ".join(str(folder / name) for name in names))
+    name_models(options, results)
     for result in results:
         if result.model:
             print(f"Model: {folder / result.model}")

@@ -128,6 +128,9 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "training samples; without it, all methods use their defaults",
     )
     job.add_argument("--tune-metric", metavar="NAME", help="metric that compares candidates: ap (default), ndcg, ...")
+    job.add_argument(
+        "--scale", action="store_true", help="scale features to variance 1 by the training samples of each split"
+    )
     job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
     _add_folder(job)
     _add_table(job)
@@ -461,6 +464,7 @@ def _column_names(text: str) -> list[str]:
 def check(options: argparse.Namespace) -> None:
     """Split the lists of ``skhash compare`` and set defaults; ValueError for options that do not fit."""
     from skhash.datasets.loading import is_dataset
+    from skhash.datasets.tables import is_table
 
     datasets = list(options.datasets)  # and those in the lists, which take all words up to the next option
     if options.bits and options.bytes:
@@ -473,8 +477,9 @@ def check(options: argparse.Namespace) -> None:
         defaults |= {"bits": "", "bytes": ""}
     for name, default in defaults.items():
         words = getattr(options, name) or [default]
-        datasets += [word for word in words if is_dataset(word)]
-        setattr(options, name, split([word for word in words if not is_dataset(word)]))
+        found = [word for word in words if is_dataset(word) or is_table(word)]
+        datasets += found
+        setattr(options, name, split([word for word in words if word not in found]))
     options.datasets = [name for word in datasets or ["digits"] for name in _split_paths(word)]
     for name, example in (("bits", "16,32,64"), ("bytes", "8,16,32")):
         if wrong := [text for text in getattr(options, name) if not _is_count(text)]:
@@ -545,8 +550,14 @@ def _split_paths(word: str) -> list[str]:
     """Names and paths between commas; spaces separate names, and the name of an existing file may hold both."""
     if Path(word).is_file():
         return [word]
+    from skhash.datasets.tables import is_table
+
     parts = [part.strip() for part in word.split(",") if part.strip()]
-    return [name for part in parts for name in ([part] if part.endswith((".npz", ".npy")) else part.split())]
+    return [
+        name
+        for part in parts
+        for name in ([part] if part.endswith((".npz", ".npy")) or is_table(part) else part.split())
+    ]
 
 
 def _is_count(text: str, least: int = 1) -> bool:

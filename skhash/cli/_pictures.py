@@ -18,14 +18,14 @@ from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
 from skhash._libraries import check_installed
 from skhash.affinity._targets import as_targets
-from skhash.cli._samples import OF_TABLES, Samples, check_no_table, errors_of, open_samples
+from skhash.cli._samples import OF_TABLES, Samples, check_no_table, errors_of, open_samples, table_features
 from skhash.comparison import Result
-from skhash.datasets import load_images
+from skhash.datasets import load_images, tables
 from skhash.datasets.images import is_picture, is_table, without_broken
 from skhash.datasets.loading import is_dataset
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
-from skhash.persistence import load
+from skhash.persistence import load, save
 
 SIZE = 224  # pixels of pictures for a network that does not say its size
 THUMBNAIL = 64  # pixels, in the pages of pictures
@@ -245,22 +245,48 @@ def _lazily(first: Any, images: Any) -> Samples:
 @contextmanager
 def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
     """Context manager of the data sets of a comparison, with files of features in place of pictures."""
-    stems = [Path(path).resolve().stem for path in options.datasets if are_pictures(path)]
+    converted = [path for path in options.datasets if are_pictures(path) or tables.is_table(path)]
+    stems = [Path(path).resolve().stem for path in converted]
     if len(set(stems)) < len(stems):
-        raise ValueError(f"DATASET must be folders of different names. Got {', '.join(stems)}.")
+        raise ValueError(f"DATASET must be folders and files of different names. Got {', '.join(stems)}.")
+    if options.scale and any(map(are_pictures, converted)):
+        raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
+    if not any(map(tables.is_table, converted)):
+        check_no_table(", ".join(options.datasets), options)
     with TemporaryDirectory() as folder:
-        yield [_as_file(path, options, folder) if are_pictures(path) else path for path in options.datasets]
+        yield [_as_file(path, options, folder) if path in converted else path for path in options.datasets]
 
 
 def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
-    is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
-    needed = [("jinja2", "jinja2")] if options.out else []
-    images, network = open_pictures(path, options, labeled=not is_neighbors, needed=needed)
-    _, samples = learn_from(images, network, options)
+    samples = _learned_from(path, options) if are_pictures(path) else open_samples(path, options)
     y = samples.targets()
     file = Path(folder, f"{Path(path).resolve().stem}.npz")
     np.savez(file, X=samples.array(), **({} if y is None else {"y": y}))
     return str(file)
+
+
+def name_models(options: argparse.Namespace, results: Sequence[Result]) -> None:
+    """Let kept models of tables know the names of their columns, by which later tables are read."""
+    for path in options.datasets:
+        if not tables.is_table(path) or are_pictures(path):
+            continue
+        names = table_features(path, options)
+        stem = Path(path).resolve().stem
+        for result in results:
+            if names and result.model and result.dataset in (stem, f"{stem}, scaled"):
+                file = Path(options.out, result.model)
+                model = load(file)
+                if feature_names(model) != names:
+                    first_step(model).feature_names_in_ = np.array(names, dtype=object)
+                    save(model, file)
+
+
+def _learned_from(path: str, options: argparse.Namespace) -> Samples:
+    """Features of pictures for a comparison."""
+    is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
+    needed = [("jinja2", "jinja2")] if options.out else []
+    images, network = open_pictures(path, options, labeled=not is_neighbors, needed=needed)
+    return learn_from(images, network, options)[1]
 
 
 def write_pages(options: argparse.Namespace, files: list[str], results: Sequence[Result]) -> list[Path]:
@@ -269,7 +295,7 @@ def write_pages(options: argparse.Namespace, files: list[str], results: Sequence
     for path, file in zip(options.datasets, files, strict=True):
         name = Path(file).stem
         kept = [result for result in results if result.dataset == name and result.seed == 0 and result.model]
-        if path == file or not kept:
+        if path == file or not kept or not are_pictures(path):
             continue
         from skhash.displays import write_image_browser
 

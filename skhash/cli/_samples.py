@@ -21,11 +21,13 @@ from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets.splitting import check_arrays
 from skhash.datasets.tables import (
+    ENDINGS,
     Columns,
     Table,
     choose_columns,
     ids_of,
     is_number,
+    is_table,
     list_batches,
     listed,
     open_table,
@@ -46,7 +48,6 @@ READ_BATCH = 10_000  # samples that are read at once
 TRAINED_ON = "trained_on"
 #: note in the file of an index: whether the identifiers are the paths of pictures
 IDS_ARE_PATHS = "ids_are_paths"
-_TABLES = (".csv", ".tsv", ".parquet")
 _OF_COLUMNS, _OF_CSV = ("columns", "labels", "ids", "drop"), ("encoding", "separator", "decimal")
 OF_TABLES = (*_OF_COLUMNS, *_OF_CSV)  # options, which are also parameters of load_table
 
@@ -234,7 +235,7 @@ def _open(
     if kind == ".npz":
         return _open_npz(path)
     if kind != ".npy":
-        raise ValueError(f"Files of samples must be .npy, .npz, {', '.join(_TABLES)}. Got {path} instead.")
+        raise ValueError(f"Files of samples must be .npy, .npz, {', '.join(ENDINGS)}. Got {path} instead.")
     X = read_npy(path)["X"]
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
@@ -302,8 +303,8 @@ def _options_named() -> Iterator[None]:
 def _open_table(
     path: str, options: argparse.Namespace | None, features: Sequence[str] | None, lenient: bool
 ) -> Samples:
-    table = open_table(path, **{name: getattr(options, name, None) for name in _OF_CSV})
-    given = {name: getattr(options, name, None) for name in _OF_COLUMNS}
+    table = open_table(path, **_given(options, _OF_CSV))
+    given = _given(options, _OF_COLUMNS)
     if lenient:
         given |= {name: table.known(given[name]) for name in ("labels", "ids", "drop")}
     if features is not None:
@@ -337,16 +338,23 @@ def _open_table(
     )
 
 
-def is_table(path: str | None) -> bool:
-    """Whether the name of a file ends as that of a table."""
-    return path is not None and Path(path).suffix.lower() in _TABLES
+def _given(options: argparse.Namespace | None, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(options, name, None) for name in names}
+
+
+def table_features(path: str, options: argparse.Namespace) -> list[str] | None:
+    """Names of the features of a table, or None for a column of lists."""
+    chosen = choose_columns(open_table(path, **_given(options, _OF_CSV)), **_given(options, _OF_COLUMNS))
+    return None if chosen.are_lists else chosen.features
 
 
 def check_no_table(path: str, options: argparse.Namespace | None, names: Sequence[str] = OF_TABLES) -> None:
     """Raise ValueError for options of tables if no file of a command is one."""
     paths = [getattr(options, name, None) for name in ("data", "queries", "vectors")] + getattr(options, "datasets", [])
     for name in names:
-        if getattr(options, name, None) is not None and not any(is_table(other) for other in paths if other != path):
+        if getattr(options, name, None) is not None and not any(
+            other and is_table(other) for other in paths if other != path
+        ):
             raise ValueError(f"--{name} must be used with a CSV or Parquet file of numbers. Got {path}.")
 
 

@@ -62,6 +62,7 @@ def compare(
     fresh: bool = False,
     keep_models: bool = False,
     command: str | None = None,
+    scale: bool = False,
 ) -> tuple[list[Result], str]:
     """Results of every method on every split of one or several data sets.
 
@@ -112,6 +113,10 @@ def compare(
         its result names the file. Stored results without one are computed again.
     command : str, default=None
         The command line, which is stored with the results.
+    scale : bool, default=False
+        Scale features to variance 1 by a StandardScaler, fitted to the training samples of each split. Kept models are
+        a Pipeline with it, and the name of the data set in results ends in ", scaled". Distances that decide what
+        is relevant are those of the samples as given, so the task "neighbors" has no scale.
 
     Returns
     -------
@@ -143,7 +148,7 @@ def compare(
     if folder is not None and fresh:
         _check_own_results(folder)
     chosen = None if metrics is None else as_metrics(metrics)
-    options = _Options(store, chosen, per_query, tune, tune_metric, fresh, keep_models, command)
+    options = _Options(store, chosen, per_query, tune, tune_metric, fresh, keep_models, command, scale)
     tasks = _plan(dataset, task, protocol, methods, nbits, n_seeds, options)
     names = [each.blank.method for each in tasks]
     descriptions = list(dict.fromkeys(each.blank.description for each in tasks))
@@ -179,6 +184,7 @@ class _Options:
     fresh: bool
     keep_models: bool
     command: str | None
+    scale: bool
 
 
 @dataclass(frozen=True)
@@ -316,7 +322,7 @@ def _plan(
     if not names:
         raise ValueError("`dataset` must name at least one data set. Got none.")
     check_names(names)
-    sources = [_identify(os.fspath(name), protocol) for name in names]
+    sources = [_identify(os.fspath(name), protocol, options.scale) for name in names]
     if len({source["dataset"] for source, _ in sources}) < len(sources):
         raise ValueError(f"`dataset` must have data sets with different names. Got {names} instead.")
     metrics = [*REAL_METRICS, *CODE_METRICS] if task == "neighbors" else list(options.metrics or METRICS)
@@ -358,6 +364,8 @@ def _check_options(task: str, options: _Options) -> None:
     """Raise ValueError for metrics or a tuning that the task does not have."""
     budget = options.tune
     if task == "neighbors":
+        if options.scale:
+            raise ValueError("`scale` must be False for the task 'neighbors', whose truth are the vectors as given.")
         if options.metrics is not None:
             raise ValueError("`metrics` must be None for the task 'neighbors', which has its own.")
         if budget is not None:
@@ -367,11 +375,11 @@ def _check_options(task: str, options: _Options) -> None:
         Metric.parse(options.tune_metric)
 
 
-def _identify(source: str, protocol: str | Protocol | None) -> tuple[dict[str, Any], str]:
+def _identify(source: str, protocol: str | Protocol | None, scale: bool) -> tuple[dict[str, Any], str]:
     """What results say of a data set, and the hash of the split of seed 0; ValueError if it has a single class."""
     import joblib
 
-    data = _load(source, protocol, 0)
+    data = _load(source, protocol, 0, scale)
     if isinstance(data.affinity, ClassAffinity) and len(np.unique(data.y_database)) == 1:
         raise ValueError(f"`dataset` must have at least two classes. Got a single class in {source!r}.")
     parts = [data.X_query, data.y_query, data.X_database, data.y_database, data.train_index]
@@ -388,12 +396,25 @@ def _task_of(affinity: Any) -> str:
 
 
 @lru_cache(maxsize=1)
-def _load(source: str, protocol: str | Protocol | None, seed: int) -> Any:
+def _load(source: str, protocol: str | Protocol | None, seed: int, scale: bool) -> Any:
     """Split of a data set, for the task "neighbors" with its vectors; each process caches the last one."""
     data = load_dataset(source, protocol=protocol, random_state=seed)
+    if scale:
+        _scale(data)
     if _task_of(data.affinity) == "neighbors":
         data.vectors = Vectors(data.X_database, data.X_query, data.affinity.metric)
     return data
+
+
+def _scale(data: Any) -> None:
+    """Scale the samples of a split by its training samples, and keep the scaler."""
+    from sklearn.preprocessing import StandardScaler
+
+    data.scaler = StandardScaler().fit(data.X_train.astype(np.float64))
+    scaled = {id(X): data.scaler.transform(X) for X in (data.X_train, data.X_database, data.X_query)}
+    data.X_train, data.X_database, data.X_query = (scaled[id(X)] for X in (data.X_train, data.X_database, data.X_query))
+    data.name += ", scaled"
+    data.DESCR = data.DESCR.rstrip(".") + "; features scaled to variance 1."
 
 
 def _run_tasks(
@@ -494,7 +515,7 @@ def _measure(task: _Task, watcher: Any) -> Result:
     blank, options = task.blank, task.options
     with warnings.catch_warnings():  # `_identify` has shown those of the file
         warnings.simplefilter("ignore")
-        data = _load(str(blank.source), task.protocol, blank.seed)
+        data = _load(str(blank.source), task.protocol, blank.seed, options.scale)
     reason = _why_not(blank.method, blank.nbits, data)
     if reason is not None:
         return replace(blank, not_applicable=reason)
@@ -514,7 +535,7 @@ def _measure(task: _Task, watcher: Any) -> Result:
     if options.per_query is False or (options.per_query is None and len(data.X_query) > MAX_QUERIES):
         values.pop("per_query", None)
     metrics = {name: values.pop(name, None) for name in blank.metrics}
-    return replace(blank, metrics=metrics, **values, model=_keep_model(task, hasher))
+    return replace(blank, metrics=metrics, **values, model=_keep_model(task, data, hasher))
 
 
 def _why_not(method: str, nbits: int, data: Any) -> str | None:
@@ -549,7 +570,7 @@ def _make_watched(blank: Result, data: Any, watcher: Any, **parameters: Any) -> 
     return hasher if watcher is None else hasher.set_callbacks(watcher)
 
 
-def _keep_model(task: _Task, hasher: Any) -> str | None:
+def _keep_model(task: _Task, data: Any, hasher: Any) -> str | None:
     """Save the fitted hasher if asked, and return its path in the folder, with slashes."""
     path = task.model
     if path is None:
@@ -557,8 +578,10 @@ def _keep_model(task: _Task, hasher: Any) -> str | None:
     if not task.keeps_model:
         path.unlink(missing_ok=True)  # that of an earlier fit
         return None
+    from sklearn.pipeline import make_pipeline
+
     from skhash.persistence import save  # imports safetensors
 
     path.parent.mkdir(exist_ok=True)
-    save(hasher, path)
+    save(make_pipeline(data.scaler, hasher) if task.options.scale else hasher, path)
     return f"models/{path.name}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: names of columns that hold no features, in lower case; the second ones are identifiers
 _LABELS = frozenset({"y", "label", "labels", "class", "target", "targets"})
 _IDS = frozenset({"id", "ids", "index", "unnamed: 0", "__index_level_0__"})
-_ENDINGS = (".csv", ".tsv", ".parquet")
+ENDINGS = (".csv", ".tsv", ".parquet")
 _N_NAMED = 5  # columns in a message
 _N_ROWS = 8192  # that are read from a Parquet file at once
 _BUFFER = 1 << 18  # bytes that are read from a column of a Parquet file at once
@@ -156,6 +156,11 @@ class Table:
 # --- files and frames
 
 
+def is_table(path: str) -> bool:
+    """Whether the name of a file ends as that of a table."""
+    return Path(path).suffix.lower() in ENDINGS
+
+
 def open_table(
     source: Any, *, encoding: str | None = None, separator: str | None = None, decimal: str | None = None
 ) -> Table:
@@ -170,8 +175,8 @@ def open_table(
                 raise ValueError(f"`{name}` must be used with a CSV file. Got {value!r} for another source.")
     if not is_path:
         return _open_frame(source)
-    if ending not in _ENDINGS:
-        raise ValueError(f"`source` must be a {' or '.join(_ENDINGS)} file, or a data frame. Got {path} instead.")
+    if ending not in ENDINGS:
+        raise ValueError(f"`source` must be a {' or '.join(ENDINGS)} file, or a data frame. Got {path} instead.")
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no file {path}.")
     if ending == ".parquet":
