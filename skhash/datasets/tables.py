@@ -25,6 +25,7 @@ _IDS = frozenset({"id", "ids", "index", "unnamed: 0", "__index_level_0__"})
 ENDINGS = (".csv", ".tsv", ".parquet")
 _N_NAMED = 5  # columns in a message
 _N_ROWS = 8192  # that are read from a Parquet file at once
+_N_COLUMNS = 16  # that are read from a Parquet file at once, since each takes 2 MB
 _BUFFER = 1 << 18  # bytes that are read from a column of a Parquet file at once
 _LARGEST = 2**53  # float64 has all whole numbers up to this one
 _NUMBER = r"^\s*([+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?[iI][nN][fF]|[nN][aA][nN])\s*$"
@@ -207,7 +208,7 @@ def _open_parquet(path: str) -> Table:
     @contextmanager
     def opened() -> Iterator[Any]:
         try:
-            with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+            with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
                 yield file
         except (pyarrow.ArrowException, OSError) as error:
             raise InvalidFileError(path, f"cannot be read: {' '.join(str(error).split())}") from error
@@ -383,20 +384,22 @@ def _read_numbers(table: Table, features: list[str], others: list[str]) -> tuple
     faults = _Faults(table, features)
     faults.check_types()
     X = np.empty((table.n_rows or 0, len(features)), _dtype(table, features))
-    kept, n = [], 0
+    kept, n_rows = [], 0
+    n_at_once = len(features) if table.csv is not None else _N_COLUMNS
     try:
-        for batch in table.batches(features, others):
-            end = n + len(batch)
-            if end > len(X):
-                X.resize((end + end // 8, len(features)), refcheck=False)  # no copy is made of many rows
-            _fill(X[n:end], batch, features, faults, n)
-            kept.append(batch.select(others))
-            n = end
+        for first in range(0, len(features), n_at_once):
+            names, n_rows = features[first : first + n_at_once], 0
+            for batch in table.batches(names, [] if first else others):
+                start, n_rows = n_rows, n_rows + len(batch)
+                if n_rows > len(X):
+                    X.resize((n_rows + n_rows // 8, len(features)), refcheck=False)  # no copy is made of many rows
+                _fill(X[start:n_rows, first : first + len(names)], batch, names, faults, start, first)
+                kept += [] if first else [batch.select(others)]
     except InvalidFileError:
         faults.check_text()  # a cell that is no number is counted
         raise
     faults.check()
-    X.resize((n, len(features)), refcheck=False)
+    X.resize((n_rows, len(features)), refcheck=False)
     return X, kept
 
 
@@ -414,26 +417,26 @@ def _numpy_type(kind: Any) -> Any:
     return np.float64 if types.is_decimal(kind) else kind.to_pandas_dtype()
 
 
-def _fill(block: npt.NDArray[Any], batch: Any, features: list[str], faults: "_Faults", start: int) -> None:
-    """Write a batch into rows of an array, and count what cannot be a feature."""
+def _fill(block: Any, batch: Any, names: list[str], faults: "_Faults", start: int, first: int) -> None:
+    """Write columns of a batch into a part of an array from a row and a column on, and count what is no feature."""
     import pyarrow
 
-    for place, name in enumerate(features):
+    for place, name in enumerate(names):
         column = batch.column(name)
         if not (pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)):
             column = column.cast(pyarrow.float64())  # bool, decimal or blank
         values = column.to_numpy(zero_copy_only=False)
         block[:, place] = values
         if values.dtype in (np.int64, np.uint64):
-            faults.count("beyond", place, (values > _LARGEST) | (values < -_LARGEST), start)
+            faults.count("beyond", first + place, (values > _LARGEST) | (values < -_LARGEST), start)
     with np.errstate(invalid="ignore"):
         is_small = bool((np.abs(block) < _LARGEST).all())
     if not is_small:  # or NaN
-        for place in range(len(features)):
+        for place in range(len(names)):
             values = block[:, place]
-            faults.count("blank", place, np.isnan(values), start)
-            faults.count("infinite", place, np.isinf(values), start)
-            faults.count("large", place, np.abs(values) >= _LARGEST, start)
+            faults.count("blank", first + place, np.isnan(values), start)
+            faults.count("infinite", first + place, np.isinf(values), start)
+            faults.count("large", first + place, np.abs(values) >= _LARGEST, start)
 
 
 @dataclass

@@ -1,0 +1,173 @@
+"""CSV and Parquet files of numbers in each command, through `main`."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from skhash import ITQHasher
+from skhash.cli import main
+from skhash.datasets import load_table
+from skhash.persistence import load
+
+NAMED = ["--labels", "label", "--ids", "id"]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """2,000 rows of 20 features, a text label and an integer id."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 2000)
+    frame = pd.DataFrame(rng.normal(size=(2000, 20)) + y[:, None], columns=[f"x{i}" for i in range(20)])
+    frame.insert(3, "label", np.array(["ant", "bee", "cat", "dog"])[y])
+    frame.insert(0, "id", rng.permutation(2000) + 10**9)
+    return frame
+
+
+@pytest.fixture
+def folder(frame, tmp_path, monkeypatch):
+    """The table in files of every kind, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    frame.to_csv("t.csv", index=False)
+    frame.to_parquet("t.parquet")
+    mixed = frame[list(np.random.default_rng(1).permutation(frame.columns))].assign(note="text")
+    mixed.to_csv("mixed.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig", lineterminator="\r\n")
+    np.savez("t.npz", X=features(frame).to_numpy(), y=frame["label"].to_numpy(str))
+    return tmp_path
+
+
+def features(frame):
+    return frame.drop(columns=["id", "label"])
+
+
+def fit(data, *more, out="model", method="itq"):
+    return main(["fit", data, "--method", method, "--bits", "16", "--held-out", "0", *more, "--out", out])
+
+
+def codes(data, *more, model="model"):
+    assert main(["encode", model, data, *more, "--out", "codes.npz"]) == 0
+    return np.load("codes.npz")
+
+
+def test_the_same_codes_from_every_kind_of_file_and_in_python(frame, folder, capsys):
+    expected = ITQHasher(16, random_state=0).fit(features(frame), frame["label"]).encode(features(frame))
+    of_csv = ["--separator", ";", "--decimal", ","]
+    for data, more in (("t.csv", NAMED), ("t.parquet", NAMED), ("t.npz", [])):
+        assert fit(data, *more) == 0
+        if more:
+            assert f"{data}: 20 features: x0, x1, x2, " in capsys.readouterr().err
+            assert load("model").feature_names_in_.tolist() == list(features(frame).columns)
+            assert_array_equal(codes("mixed.csv", *of_csv)["codes"], expected)
+            assert "; left out: " in capsys.readouterr().err
+        for other, options in (("t.csv", NAMED), ("t.parquet", NAMED), ("t.npz", [])):
+            assert_array_equal(codes(other, *options)["codes"], expected)
+    table = load_table("t.csv", columns=list(features(frame).columns))
+    assert_array_equal(load("model").encode(table.data), expected)
+
+
+def test_a_scaler_in_front_keeps_the_names(frame, folder):
+    assert fit("t.csv", *NAMED, "--scale", method="talr", out="scaled") == 0
+    assert load("scaled").feature_names_in_.tolist() == list(features(frame).columns)
+    of_mixed = codes("mixed.csv", "--separator", ";", "--decimal", ",", model="scaled")["codes"]
+    assert_array_equal(of_mixed, codes("t.parquet", model="scaled")["codes"])
+    model = load("scaled")
+    assert_array_equal(of_mixed, model[-1].encode(model[:-1].transform(features(frame))))
+
+
+def test_ids_and_labels_travel_to_codes_indexes_and_results(frame, folder):
+    assert fit("t.csv", *NAMED) == 0
+    found = codes("t.parquet", *NAMED)
+    assert_array_equal(found["ids"], frame["id"])
+    assert_array_equal(found["labels"], frame["label"].astype(str))
+    assert "labels" not in codes("t.parquet")  # it is left out
+    assert main(["index", "model", "t.csv", "--ids", "id", "--out", "index"]) == 0
+    assert_array_equal(load("index").ids_, frame["id"])
+    codes("t.csv", "--ids", "id")
+    frame.assign(id="row " + frame["id"].astype(str))[:50].to_csv("queries.csv", index=False)
+    for items in (["index"], ["model", "codes.npz"], ["model", "t.parquet"]):
+        assert main(["search", *items, "queries.csv", "--ids", "id", "--k", "3", "--out", "found.csv"]) == 0
+        with open("found.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == 150
+        assert {row["query"] for row in rows} == {f"row {number}" for number in frame["id"][:50]}
+        assert {int(row["id"]) for row in rows} <= set(frame["id"])
+        first = [row for row in rows if row["rank"] == "1"]
+        assert all(float(row["distance"]) == 0 for row in first)
+
+
+def test_several_columns_of_labels(frame, folder):
+    tags = pd.get_dummies(frame["label"])
+    pd.concat([features(frame), tags], axis=1).to_csv("tags.csv", index=False)
+    assert fit("tags.csv", "--labels", "ant,bee, cat,dog", method="itq-cca") == 0
+    assert fit("t.csv", *NAMED, method="itq-cca", out="other") == 0
+    assert_array_equal(codes("tags.csv")["codes"], codes("t.csv", model="other")["codes"])
+    assert_array_equal(codes("tags.csv", "--labels", "ant,bee,cat,dog")["labels"], tags)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["t.csv"], "t.csv: label, id would leak into the features. Say what they are: --labels label, --ids id."),
+        (["t.csv", "--labels", "label"], "t.csv: id would leak into the features. Say what it is: --ids id."),
+        (["t.csv", "--ids", "id"], "label would leak into the features. Say what it is: --labels label."),
+        (["t.csv", "--labels", "lable"], "must be columns of it, id, x0, x1, x2, label and 17 more. Got 'lable'"),
+        (["text.csv"], "Got city (text in 2 of 2 cells, such as 'Bern'). Fill or convert it"),
+        (["text.csv", "--drop", "city"], "Got x (blank or NaN in 1 cell, see line 3). Fill or convert it"),
+        (["decimal.csv"], "decimal.csv: column a is text such as '1,5'. Pass --decimal ,."),
+        (["semicolon.csv"], "semicolon.csv has one column, 'a;b'. Pass what stands between: --separator ';'."),
+        (["tab.csv"], r"tab.csv has one column, 'a\tb'. Pass what stands between: --separator '\t'."),
+        (["latin.csv"], "latin.csv is not UTF-8, see line 1. Pass the encoding"),
+        (["utf16.csv"], "utf16.csv is UTF-16 and not UTF-8. Pass --encoding utf-16."),
+        (["t.npz", "--ids", "id"], "--ids must be used with a CSV or Parquet file of numbers. Got t.npz."),
+        (["t.parquet", "--decimal", ","], "--decimal must be used with a CSV file. Got ','"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_names_the_option(arguments, message, frame, folder, capsys):
+    folder.joinpath("text.csv").write_text("city,x\nBern,1\nRom,\n")
+    folder.joinpath("decimal.csv").write_text('a,b\n"1,5",2\n')
+    folder.joinpath("semicolon.csv").write_text("a;b\n1,5;2\n")
+    folder.joinpath("tab.csv").write_text("a\tb\n1\t2\n")
+    folder.joinpath("latin.csv").write_text("größe,b\n1,2\n", encoding="latin-1")
+    folder.joinpath("utf16.csv").write_text("a,b\n1,2\n", encoding="utf-16")
+    assert fit(*arguments) in (1, 2)
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.err.count("\n") == 1
+    assert not folder.joinpath("model").exists()
+
+
+def test_missing_columns_are_refused_and_others_are_named(frame, folder, capsys):
+    assert fit("t.csv", *NAMED) == 0
+    frame.drop(columns=["x3", "x7"]).to_csv("less.csv", index=False)
+    assert main(["encode", "model", "less.csv", "--out", "codes.npz"]) == 2
+    assert "--columns must be columns of it, id, x0, x1, x2, label and 15 more. Got 'x3'" in capsys.readouterr().err
+    assert main(["encode", "model", "t.csv", "--columns", "x1,x2", "--out", "codes.npz"]) == 2
+    assert "--columns must be the features of MODEL" in capsys.readouterr().err
+    codes("t.csv")
+    assert "; left out: id, label\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scale", [[], ["--scale"]])
+@pytest.mark.parametrize("data", ["t.csv", "t.parquet"])
+def test_compare_takes_tables(data, scale, frame, folder, capsys):
+    command = ["compare", data, *NAMED, "--methods", "lsh", "--bits", "8", "--seeds", "1", *scale, "--out", "report"]
+    assert main([*command, "--keep-models"]) == 0
+    output = capsys.readouterr()
+    name = "t, scaled" if scale else "t"
+    assert f"lsh, 8 bits, seed 0 of {name}: AP_T" in output.err
+    assert f"{data}: 20 features: x0, x1" in output.err
+    (kept,) = folder.glob("report/models/*")
+    model = load(kept)
+    assert model.feature_names_in_.tolist() == list(features(frame).columns)
+    assert hasattr(model, "steps") == bool(scale)
+    of_mixed = codes("mixed.csv", "--separator", ";", "--decimal", ",", model=str(kept))["codes"]
+    assert_array_equal(of_mixed, codes("t.npz", model=str(kept))["codes"])
+
+
+def test_compare_has_no_scale_for_neighbors_and_pictures(folder, capsys):
+    assert main(["compare", "t.npz", "--task", "neighbors", "--scale"]) == 2
+    assert "must be False for the task 'neighbors'" in capsys.readouterr().err
+    assert main(["compare", "t.npz", "--labels", "y"]) == 2
+    assert "--labels must be used with a CSV or Parquet file of numbers. Got t.npz." in capsys.readouterr().err
