@@ -313,10 +313,10 @@ def _open_table(
                 f"--columns must be the features of MODEL, {listed(features)}. Got {listed(given['columns'])} instead."
             )
         given["columns"] = features
-    chosen = choose_columns(table, **given)
+    chosen = choose_columns(table, **given)._replace(label_separator=getattr(options, "label_separator", None))
     if not chosen.are_lists:
         bunch = read_table(table, chosen)
-        X, label_names = bunch.data, chosen.labels if len(chosen.labels) > 1 else None
+        X = bunch.data
         print(_description(table, chosen), file=sys.stderr)
         return Samples(
             len(X),
@@ -324,7 +324,7 @@ def _open_table(
             X,
             lambda: bunch.target,
             None,
-            label_names,
+            bunch.label_names,
             ids=bunch.ids,
             features=bunch.feature_names,
         )
@@ -333,7 +333,7 @@ def _open_table(
     return Samples(
         table.n_rows or 0,
         lambda size: iterator_source(list_batches(table, chosen.features[0])).slices(size),
-        targets=lambda: targets_of(table, chosen, read_columns(table, chosen.labels)),
+        targets=lambda: targets_of(table, chosen, read_columns(table, chosen.labels))[0],
         ids=ids_of(table, chosen, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
     )
 

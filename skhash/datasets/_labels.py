@@ -1,7 +1,7 @@
 """Labels from the cells of a table: one class per row, or a 0/1 matrix of several labels."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,19 @@ def check_label_separator(separator: Any) -> None:
 
 
 def text_labels(
-    cells: Sequence[str | None], separator: str | None, table: CsvTable, rows: Sequence[int]
+    cells: Sequence[str | None],
+    separator: str | None,
+    refuse: Callable[[str], Exception],
+    place: Callable[[int], str],
 ) -> tuple[npt.NDArray[Any], list[str] | None]:
     """Targets of a column of text, and the names of the columns of a matrix.
 
     Without a separator each text is a class, and None is missing. With one the targets are a uint8 matrix, or if labels
-    are missing a float32 matrix with rows of NaN. The separator "auto" refuses text that looks like several labels.
+    are missing a float32 matrix with rows of NaN. The separator "auto" refuses text that looks like several labels:
+    `refuse` makes an error of a reason, and `place` says where a row is.
     """
     if separator == "auto":
-        _check_single(cells, table, rows)
+        _check_single(cells, refuse, place)
         separator = None
     if separator is None:
         is_complete = all(cell is not None for cell in cells)
@@ -67,17 +71,18 @@ def flag_labels(
     return _without_gaps(matrix), [name.strip() for name in columns]
 
 
-def _check_single(cells: Sequence[str | None], table: CsvTable, rows: Sequence[int]) -> None:
-    """Raise InvalidFileError if parts of a label are labels of other rows, too."""
+def _check_single(cells: Sequence[str | None], refuse: Callable[[str], Exception], place: Callable[[int], str]) -> None:
+    """Raise an error if parts of a label are labels of other rows, too."""
     for mark in _SEPARATORS:
+        if not any(mark in cell for cell in cells if cell is not None):
+            continue
         counts = Counter(part for cell in cells if cell is not None for part in _parts(cell, mark))
         for row, cell in enumerate(cells):
             if cell is None or mark not in cell:
                 continue
             if repeated := [part for part in _parts(cell, mark) if counts[part] > 1]:
-                raise InvalidFileError(
-                    table.path,
-                    f"seems to have several labels in a cell: {cell!r} in line {table.line(rows[row])}, and "
+                raise refuse(
+                    f"seems to have several labels in a cell: {cell!r} in {place(row)}, and "
                     f'{repeated[0]!r} in other rows. Pass label_separator="{mark}" to divide them, or '
                     "label_separator=None if each cell is one label.",
                 )

@@ -39,8 +39,8 @@ def read_picture_table(
     chosen = _label_columns(table, labels)
     if label_separator not in (None, "auto") and len(chosen) != 1:
         raise ValueError(
-            f"`label_separator` must be used with one column of labels. Got {label_separator!r} and {len(chosen)} "
-            f"columns of {table.path}."
+            f"`label_separator` must be used with one column of labels. Got {label_separator!r} for {table.path}, of "
+            f'the columns {", ".join(table.names)}. Name the column, such as labels="{table.names[-1]}".'
         )
     _warn_of_others(table, column, chosen, labels)
     types = {**dict.fromkeys(chosen, pyarrow.string()), column: pyarrow.binary()}
@@ -56,7 +56,15 @@ def read_picture_table(
         return PictureTable(names)
     if labels is not None and not isinstance(labels, str):
         return PictureTable(names, *flag_labels(texts, table, rows))
-    return PictureTable(names, *text_labels(texts[chosen[0]], label_separator, table, rows))
+    return PictureTable(
+        names,
+        *text_labels(
+            texts[chosen[0]],
+            label_separator,
+            lambda reason: InvalidFileError(table.path, reason),
+            lambda row: f"line {table.line(rows[row])}",
+        ),
+    )
 
 
 def _label_columns(table: CsvTable, labels: str | Sequence[str] | None) -> list[str]:

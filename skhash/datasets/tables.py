@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from skhash._validation import as_array, with_nearest
 from skhash.datasets._csv import CsvTable
+from skhash.datasets._labels import check_label_separator, text_labels
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def load_table(
     encoding: str | None = None,
     separator: str | None = None,
     decimal: str | None = None,
+    label_separator: str | None = "auto",
 ) -> "Bunch":
     """Features, labels and identifiers of a CSV file, a Parquet file or a data frame.
 
@@ -75,15 +77,18 @@ def load_table(
         Character between the cells of a CSV file. None is a comma, and a tab in a ``.tsv`` file.
     decimal : str, default=None
         Character before the fraction of numbers in a CSV file. None is a point.
+    label_separator : str or None, default="auto"
+        What stands between several labels in a cell, such as ";". None takes each cell as one label. "auto"
+        does so, too, but raises an error if parts of a cell at ";" or "|" occur in other rows.
 
     Returns
     -------
     Bunch
         ``data``, an array of shape (n_samples, n_features), float32 if the columns are float32, else float64.
         ``target``, the labels, as an array of shape (n_samples,), a uint8 matrix of shape
-        (n_samples, n_labels) for several columns, or None. ``ids``, an array of shape (n_samples,) or None.
-        ``feature_names``, a list of str; None for a column of lists. In a CSV file, labels and ids are
-        integers if all cells are, and else text as it is written, such as 007.
+        (n_samples, n_labels) for several labels, whose names are ``label_names``, or None. ``ids``, an array
+        of shape (n_samples,) or None. ``feature_names``, a list of str; None for a column of lists. In a CSV file,
+        labels and ids are integers if all cells are, and else text as it is written, such as 007.
 
     Raises
     ------
@@ -115,7 +120,9 @@ def load_table(
     If it is a feature, name all features in `columns`.
     """
     table = open_table(source, encoding=encoding, separator=separator, decimal=decimal)
-    return read_table(table, choose_columns(table, columns=columns, labels=labels, ids=ids, drop=drop))
+    check_label_separator(label_separator)
+    chosen = choose_columns(table, columns=columns, labels=labels, ids=ids, drop=drop)
+    return read_table(table, chosen._replace(label_separator=label_separator))
 
 
 class Columns(NamedTuple):
@@ -125,6 +132,7 @@ class Columns(NamedTuple):
     labels: list[str]
     ids: str | None
     are_lists: bool  # whether the only feature column has lists, each of which holds all features
+    label_separator: str | None = "auto"
 
 
 @dataclass(frozen=True)
@@ -363,8 +371,9 @@ def read_table(table: Table, chosen: Columns) -> "Bunch":
     else:
         data, kept = _read_numbers(table, chosen.features, others)
         cells = _columns(kept, others)
-    target, ids = targets_of(table, chosen, cells), ids_of(table, chosen, cells)
-    return Bunch(data=data, target=target, ids=ids, feature_names=None if chosen.are_lists else chosen.features)
+    (target, label_names), ids = targets_of(table, chosen, cells), ids_of(table, chosen, cells)
+    feature_names = None if chosen.are_lists else chosen.features
+    return Bunch(data=data, target=target, ids=ids, feature_names=feature_names, label_names=label_names)
 
 
 def read_columns(table: Table, names: Sequence[str]) -> dict[str, Any]:
@@ -565,14 +574,23 @@ def _described(kind: Any) -> str:
     return "text" if is_text else "categories" if types.is_dictionary(kind) else str(kind)
 
 
-def targets_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
-    """Labels from Arrow arrays, or None."""
+def targets_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> tuple[Any, list[str] | None]:
+    """Labels from Arrow arrays, or None; and the names of several labels."""
     names = chosen.labels
     for name in names:
         _check_complete(table, name, cells[name], "labels")
-    if len(names) < 2:
-        return _values(table, cells[names[0]]) if names else None
-    return np.stack([_flags(table, name, cells[name]) for name in names], axis=1)
+    separator = chosen.label_separator
+    if separator not in (None, "auto") and len(names) != 1:
+        raise ValueError(
+            f"{table.name}: `label_separator` must be used with one column of labels. Got {separator!r} and "
+            f"{len(names)} columns in `labels`."
+        )
+    if len(names) > 1:
+        return np.stack([_flags(table, name, cells[name]) for name in names], axis=1), names
+    values = _values(table, cells[names[0]]) if names else None
+    if values is None or not all(isinstance(value, str) for value in values.tolist()):
+        return values, None
+    return text_labels(values.tolist(), separator, lambda reason: ValueError(f"{table.name} {reason}"), table.place)
 
 
 def _flags(table: Table, name: str, column: Any) -> npt.NDArray[np.uint8]:

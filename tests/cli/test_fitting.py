@@ -240,3 +240,15 @@ def test_a_comparison_keeps_its_hashers(task, files, digits, tmp_path, monkeypat
 def test_hashers_are_kept_in_a_folder(capsys):
     assert main(["compare", "--keep-models"]) == 2
     assert "--keep-models needs --out FOLDER" in capsys.readouterr().err
+
+
+def test_several_labels_of_a_table(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = [f"{i % 5 + rng.normal():.3f},{rng.normal():.3f},{('a;b', 'b', 'a', 'c;b', 'c')[i % 5]}" for i in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y2,label", *rows]) + "\n")
+    words = ["fit", f"{tmp_path}/t.csv", "--method", "talr", "--bits", "4", "--set", "n_epochs=1", "--labels", "label"]
+    words += ["--out", f"{tmp_path}/model"]
+    assert main(words) == 2
+    assert 'Pass --label-separator ";" to divide them' in capsys.readouterr().err
+    assert main([*words, "--label-separator", ";", "--set", "store_database=True"]) == 0
+    assert load(tmp_path / "model").database_y_.shape == (90, 3)

@@ -277,3 +277,19 @@ def test_a_column_of_lists_holds_all_features(tmp_path):
             load_table(source)
         with pytest.raises(ValueError, match=r"`columns` must name one column, .* Got v, y"):
             load_table(source, columns=["v", "y"])
+
+
+@pytest.mark.parametrize("kind", ["csv", "frame"])
+def test_several_labels_of_a_cell(tmp_path, kind):
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "label": ["sky;sea", "sea", "sky; tree", "tree"]})
+    source = tmp_path / "t.csv"
+    frame.to_csv(source, index=False)
+    source = source if kind == "csv" else frame
+    with pytest.raises(ValueError, match=r"seems to have several labels .*'sky;sea' in .*label_separator=\";\""):
+        load_table(source, labels="label")
+    table = load_table(source, labels="label", label_separator=";")
+    assert table.target.tolist() == [[1, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 1]]
+    assert table.label_names == ["sea", "sky", "tree"]
+    assert load_table(source, labels="label", label_separator=None).target[0] == "sky;sea"
+    with pytest.raises(ValueError, match="`label_separator` must be used with one column of labels"):
+        load_table(source, drop="label", label_separator=";")
