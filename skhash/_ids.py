@@ -139,17 +139,18 @@ def _is_tensor(value: Any) -> bool:
 
 def _not_an_id(value: Any, name: str) -> ValueError:
     """ValueError about a value that is neither a whole number nor text, with what to do about it."""
+    value = value.item() if isinstance(value, np.generic) else value
     kind, each = type(value).__name__, f"for i in {name}]"
     found, remedy = f"{value!r}" if np.isscalar(value) else f"a {kind}", f"Pass text: [str(i) {each}."
     if value is None or kind in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
         found, remedy = "NaN" if isinstance(value, float) else str(value), "Give each one an identifier of its own."
     elif isinstance(value, bytes):
         remedy = f"Decode them: [i.decode() {each}."
-    elif isinstance(value, float | np.floating):
+    elif isinstance(value, float):
         remedy = f"Pass whole numbers: [int(i) {each}."
     elif _is_tensor(value):
         remedy = f"Pass numbers: [int(i) {each}."
-    elif isinstance(value, bool | np.bool):
+    elif isinstance(value, bool):
         remedy = "Pass numbers or names."
     elif isinstance(value, list | tuple | np.ndarray):
         return ValueError(f"`{name}` must have the same number of values in each row. Got lists of several lengths.")

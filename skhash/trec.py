@@ -96,7 +96,7 @@ def write_run(
                 f"{query} Q0 {names[item] if names else item} {rank} {-distance!r} {name}\n"
                 for rank, (item, distance) in enumerate(pairs, 1)
             ]
-            file.write("".join(lines).encode())
+            file.write("".join(lines).encode(errors="surrogateescape"))
 
 
 def _found(
@@ -182,7 +182,7 @@ def write_qrels(
         for batch, levels in _levels(affinity, query_y, database_y, max(1, _MAX_PAIRS // max(1, n_items))):
             for query, of_query in zip(queries[batch], levels, strict=True):
                 lines = [f"{query} 0 {items[item]} {of_query[item]}\n" for item in np.flatnonzero(of_query)]
-                file.write("".join(lines).encode())
+                file.write("".join(lines).encode(errors="surrogateescape"))
 
 
 def _levels(affinity: Any, query_y: Any, database_y: Any, n: int) -> Iterator[tuple[slice, npt.NDArray[np.int64]]]:

@@ -1,6 +1,7 @@
 """TREC runs and qrels: what is written, and that other tools read it and compute an AP inside our tie range."""
 
 import copy
+import os
 
 import numpy as np
 import pandas as pd
@@ -152,6 +153,15 @@ def test_names_are_text_or_whole_numbers(names, tmp_path):
         assert [(query, *(fields[2] for fields in found)) for query, found in lines.items()] == list(
             zip(expected, expected[::-1], strict=True)
         )
+
+
+def test_a_file_name_that_is_not_utf_8_is_written_as_it_is(tmp_path):
+    name = os.fsdecode(b"caf\xe9.png")
+    write_run(tmp_path / "run", [[1]], [[0]], item_ids=[name], query_ids=[name])
+    write_qrels(tmp_path / "qrels", [0], [0], item_ids=[name], query_ids=[name])
+    for file in ("run", "qrels"):
+        fields = (tmp_path / file).read_bytes().split()
+        assert fields[0] == fields[2] == b"caf\xe9.png"
 
 
 NO_NAMES = {

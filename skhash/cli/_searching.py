@@ -215,6 +215,11 @@ def _meaning(index: HammingNeighbors) -> str:
     return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
 
 
+def _quoted(path: str) -> str:
+    """A path as the name of a run, which has no spaces; the name of a file need not be UTF-8."""
+    return quote(path, errors="surrogateescape")
+
+
 def _write_neighbors(
     path: str,
     distances: npt.NDArray[np.float64],
@@ -224,8 +229,8 @@ def _write_neighbors(
 ) -> None:
     """Write all results, with the names of queries and items that are pictures; a run has them as identifiers."""
     if path.endswith(".run"):
-        query_ids = queries and [quote(str(name)) for name in queries]
-        items = ids if paths is None else [[quote(name) for name in of_query] for of_query in paths]
+        query_ids = queries and [_quoted(str(name)) for name in queries]
+        items = ids if paths is None else [[_quoted(name) for name in of_query] for of_query in paths]
         write_run(path, distances, items, query_ids=query_ids)
         return
     with write_atomically(path) as file:
