@@ -77,8 +77,8 @@ def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "
         try:
             "".join(stored.ids).encode()
         except UnicodeEncodeError as error:  # a file name that is not UTF-8
-            wrong = error.object[error.start]
-            raise ValueError(f"`ids` must be text that UTF-8 can hold. Got the character {wrong!r}.") from error
+            wrong = next(text for text in stored.ids if text.encode(errors="replace").decode() != text)
+            raise ValueError(f"`ids` must be text that UTF-8 can hold. Got {wrong!r}. Replace it.") from error
     return stored
 
 

@@ -3,9 +3,11 @@
 import csv
 import io
 import itertools
+import os
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -300,6 +302,15 @@ def test_text_identifiers_in_a_run(files, itq, digits, tmp_path):
     found = [line.split()[2] for line in (tmp_path / "found.run").read_text("utf-8").splitlines()]
     index = HammingNeighbors(FrozenEstimator(itq)).fit(digits.X, ids=names)
     assert found == index.kneighbors(digits.X_query[:15], 3)[1].ravel().tolist()
+
+
+def test_paths_come_back_from_a_run(files, itq, digits, tmp_path):
+    paths = [f"a b/{i}%20.png" for i in range(499)] + [os.fsdecode(b"caf\xe9.png")]
+    np.savez(tmp_path / "codes.npz", codes=itq.encode(digits.X), nbits=12, paths=np.array(paths))
+    command = ["search", f"{files}/itq", f"{tmp_path}/codes.npz", f"{files}/queries.npy", "--k", "500"]
+    assert main([*command, "--out", f"{tmp_path}/found.run"]) == 0
+    lines = (tmp_path / "found.run").read_text(encoding="utf-8").splitlines()
+    assert {unquote(line.split()[2], errors="surrogateescape") for line in lines} == set(paths)
 
 
 def test_formats_of_sentence_transformers(files, tmp_path):

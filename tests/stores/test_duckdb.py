@@ -148,7 +148,7 @@ def test_text_identifiers():
     to_duckdb(codes_of_names(names), connection, nbits=8, ids=names)
     assert_same_names(from_duckdb(connection), names, is_sorted=True)
     assert connection.execute("SELECT id FROM codes WHERE code = '00000001'::BIT").fetchall() == [("a",)]
-    with pytest.raises(ValueError, match=r"`ids` must be text that UTF-8 can hold\. Got the character '.udcff'"):
+    with pytest.raises(ValueError, match=r"`ids` must be text that UTF-8 can hold\. Got '.udcff\.png'\. Replace it"):
         to_duckdb([[0, 1]], connection, "others", ids=["\udcff.png"])
     with pytest.raises(ValueError, match=r"Got 'others': it does not exist"):
         from_duckdb(connection, "others")
