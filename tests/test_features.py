@@ -5,7 +5,7 @@ import pickle
 import subprocess
 import sys
 import warnings
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
@@ -175,7 +175,8 @@ def test_a_cache_that_cannot_be_written_is_one_warning(network, images, cache_ho
 def test_a_full_disk_is_one_warning(network, images, cache_home, monkeypatch):
     expected = PretrainedFeatures(network, cache=None).fit_transform(images)
     transformer = PretrainedFeatures(network, batch_size=10).fit(images)
-    monkeypatch.setattr(features, "open", lambda path, mode: Path("/dev/full").open("wb"), raising=False)
+    full = partial(open, "/dev/full", "wb")
+    monkeypatch.setattr(features, "open", lambda path, mode: full(), raising=False)
     with pytest.warns(UserWarning, match="not kept.*No space left") as warned:
         assert_array_equal(transformer.transform(images), expected)
     assert len(warned) == 1
