@@ -48,7 +48,8 @@ def search(options: argparse.Namespace) -> int:
         check_writable(options.out)
     index, names, queries = _open(options)
     k = _k(index, options)
-    _check_run(options.out, index, names)
+    _check_run(options.out, index.ids_ if names is None else None)  # paths are quoted
+    _check_run(options.out, queries.ids)
     ranks_all = index.candidates is None and index.rerank is None and index.backend == "exact"
     with errors_of(options.queries):
         batches = in_batches(queries, f"Searching {options.queries}")
@@ -58,7 +59,7 @@ def search(options: argparse.Namespace) -> int:
     table = _table(distances, ids if paths is None else paths, ties[0] if ties else None, queries.rows)
     print(f"{table}\nIn parentheses: {_meaning(index)}.{_REMARK if '=)' in table else ''}")
     if options.out is not None:
-        _write_neighbors(options.out, distances, ids, paths, queries.rows)
+        _write_neighbors(options.out, distances, ids, paths, queries)
         print(f"\nFile: {options.out}")
     return 0
 
@@ -164,11 +165,11 @@ def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
         raise ValueError(f"--k must be at most {index.candidates}, the number of candidates. Got {options.k} instead.")
 
 
-def _check_run(out: str | None, index: HammingNeighbors, names: list[str] | None) -> None:
-    """Raise ValueError if a run cannot hold the identifiers of the items, before the search."""
-    if out is None or not out.endswith(".run") or names is not None or not is_text(index.ids_):
+def _check_run(out: str | None, ids: npt.NDArray[Any] | None) -> None:
+    """Raise ValueError before the search if a run cannot hold identifiers of items or queries."""
+    if out is None or not out.endswith(".run") or ids is None or ids.dtype.kind not in "OU":
         return
-    if wrong := [text for text in index.ids_ if text.split() != [text]]:
+    if wrong := [text for text in ids.tolist() if text.split() != [text]]:
         raise ValueError(
             f"--out must be a .csv or .npz file for ids with spaces, or an empty one. Got {out}, and {wrong[0]!r}."
         )
@@ -225,11 +226,12 @@ def _write_neighbors(
     distances: npt.NDArray[np.float64],
     ids: npt.NDArray[Any],
     paths: npt.NDArray[Any] | None,
-    queries: list[Any] | None,
+    queries: Samples,
 ) -> None:
     """Write all results, with the names of queries and items that are pictures; a run has them as identifiers."""
+    rows = queries.rows
     if path.endswith(".run"):
-        query_ids = queries and [_quoted(str(name)) for name in queries]
+        query_ids = rows if queries.names is None else [_quoted(name) for name in queries.names]
         items = ids if paths is None else [[_quoted(name) for name in of_query] for of_query in paths]
         write_run(path, distances, items, query_ids=query_ids)
         return
@@ -237,14 +239,14 @@ def _write_neighbors(
         if path.endswith(".npz"):
             arrays: dict[str, Any] = {"distances": distances, "ids": ids.astype(str) if is_text(ids) else ids}
             arrays |= {} if paths is None else {"paths": paths.astype(str)}
-            arrays |= {} if queries is None else {"queries": np.array(queries)}
+            arrays |= {} if rows is None else {"queries": np.array(rows)}
             np.savez(file, **arrays)
             return
         text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["query", "rank", "id", "distance", *([] if paths is None else ["path"])])
         for query, (line, items) in enumerate(zip(distances.tolist(), ids.tolist(), strict=True)):
-            name = query if queries is None else queries[query]
+            name = query if rows is None else rows[query]
             for rank, (distance, item) in enumerate(zip(line, items, strict=True)):
                 more = [] if paths is None else [paths[query, rank]]
                 table.writerow([name, rank + 1, item, repr(distance), *more])

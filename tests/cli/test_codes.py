@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.frozen import FrozenEstimator
@@ -302,6 +303,19 @@ def test_text_identifiers_in_a_run(files, itq, digits, tmp_path):
     found = [line.split()[2] for line in (tmp_path / "found.run").read_text("utf-8").splitlines()]
     index = HammingNeighbors(FrozenEstimator(itq)).fit(digits.X, ids=names)
     assert found == index.kneighbors(digits.X_query[:15], 3)[1].ravel().tolist()
+
+
+def test_text_identifiers_of_queries_in_a_run(files, digits, tmp_path, capsys):
+    columns = {f"x{i}": column for i, column in enumerate(digits.X_query[:3].T.astype(float))}
+    command = ["search", f"{files}/itq", f"{files}/items.npy", f"{tmp_path}/queries.csv", "--ids", "name", "--k", "2"]
+    for names in (["ä-1", "a%20b", "7"], ["a b", "c", "d"]):
+        pd.DataFrame({"name": names} | columns).to_csv(tmp_path / "queries.csv", index=False)
+        status = main([*command, "--out", f"{tmp_path}/found.run"])
+        if status == 0:
+            lines = (tmp_path / "found.run").read_text(encoding="utf-8").splitlines()
+            assert [line.split()[0] for line in lines[::2]] == names
+    assert status == 2
+    assert "--out must be a .csv or .npz file for ids with spaces" in capsys.readouterr().err
 
 
 def test_paths_come_back_from_a_run(files, itq, digits, tmp_path):
