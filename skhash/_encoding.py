@@ -63,8 +63,8 @@ def encode_samples(
     if out is None and batch_size is None and progress is None and not isinstance(X, Iterator):
         return map_samples(hasher, X, binarize_and_pack)
     check_is_fitted(hasher)
-    path = out if isinstance(out, str | os.PathLike) else None
-    if path is not None and not os.fspath(path).endswith(".npy"):
+    path = os.path.expanduser(out) if isinstance(out, str | os.PathLike) else None
+    if path is not None and not path.endswith(".npy"):
         raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
     mapped = X.filename if isinstance(X, np.memmap) else None
     if path is not None and mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):

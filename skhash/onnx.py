@@ -107,6 +107,7 @@ def to_onnx(
         raise ValueError(f"`dtype` must be 'float32' or 'float64'. Got {dtype!r} instead.")
     *before, hasher = _steps(model)
     check_is_fitted(hasher)
+    check_writable(path)
     floats = torch.float64 if dtype == "float64" else torch.float32
     modules = [_step_module(step, floats) for step in before]
     modules.append(_hasher_module(hasher, queries, floats))
@@ -114,7 +115,6 @@ def to_onnx(
         modules.append(_Bits())
     names = ["queries"] if queries else ["activations", "bits", "codes"]
     first = before[0] if before else hasher
-    check_writable(path)
     network = nn.Sequential(*modules).eval()
     samples = _drawn_samples(before, hasher, modules[len(before)]) if X is None else X
     share = _share_of_other_bits(network, before, hasher, samples, floats, queries)

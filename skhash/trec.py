@@ -20,7 +20,7 @@ from sklearn.utils import gen_batches
 from skhash._ids import as_ids, as_names, first_repeated, is_text, with_mask
 from skhash.affinity import level_indices, resolve_affinity
 from skhash.affinity._targets import as_targets
-from skhash.persistence._writing import write_atomically
+from skhash.persistence._writing import check_writable, write_atomically
 
 __all__ = ["write_qrels", "write_run"]
 
@@ -80,6 +80,7 @@ def write_run(
     0 Q0 fox 1 -0.0 skhash
     0 Q0 dog 2 -1.0 skhash
     """
+    check_writable(path)
     distances = np.ma.filled(np.ma.asarray(distances, dtype=np.float64), np.nan)
     rows, items, found = _found(distances, ids, missing)
     if np.isnan(found).any():
@@ -174,6 +175,7 @@ def write_qrels(
     0 0 cat 1
     0 0 fox 1
     """
+    check_writable(path)
     query_y, database_y = as_targets(query_y, "query_y"), as_targets(database_y, "database_y")
     affinity = resolve_affinity(affinity, database_y)
     n_queries, n_items = query_y.shape[0], database_y.shape[0]

@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from skhash.cli import _options
 
             options = _options.parser().parse_args(arguments)
+            _options.expand_homes(options)
             options.command = shlex.join(["skhash", *arguments])
             out = options.out if options.job == "compare" else None
             unfinished = f"{options.out}.part" if options.job == "encode" else None

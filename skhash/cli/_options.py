@@ -3,6 +3,7 @@
 import argparse
 import csv
 import math
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -461,6 +462,18 @@ def _column_names(text: str) -> list[str]:
     return next(csv.reader([text], skipinitialspace=True), [])
 
 
+def expand_homes(options: argparse.Namespace) -> None:
+    """Put the home in place of a first ~ of all paths: a shell leaves it in --out=~/codes.npz, and a script has none.
+
+    Names and numbers do not begin with ~, so that all texts count as paths but a title.
+    """
+    for name, value in vars(options).items():
+        if isinstance(value, str) and name != "title":
+            setattr(options, name, os.path.expanduser(value))
+        elif isinstance(value, list):
+            setattr(options, name, [os.path.expanduser(text) for text in value])
+
+
 def check(options: argparse.Namespace) -> None:
     """Split the lists of ``skhash compare`` and set defaults; ValueError for options that do not fit."""
     from skhash.datasets.loading import is_dataset
@@ -554,7 +567,7 @@ def _split_paths(word: str) -> list[str]:
 
     parts = [part.strip() for part in word.split(",") if part.strip()]
     return [
-        name
+        os.path.expanduser(name)
         for part in parts
         for name in ([part] if part.endswith((".npz", ".npy")) or is_table(part) else part.split())
     ]

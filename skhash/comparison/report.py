@@ -110,6 +110,7 @@ def write_report(
         raise ValueError("`results` must hold at least one result. Got none.")
     formats = check_formats(formats)
     groups, tests = grouped_tests(completed, baseline)
+    folder = Path(folder).expanduser()
     stored = read_records(folder)
     records = [stored[key] for key in map(key_of, completed) if key in stored]
     differences = {name: list(tests(name, layout_of(part).headline).values()) for name, part in groups.items()}
@@ -120,7 +121,6 @@ def write_report(
     for name in formats:
         write, ending = FORMATS[name]
         texts[f"results.{ending}"] = write(groups, tests, baseline)
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_list(folder, completed)
     for name, text in texts.items():

@@ -205,7 +205,7 @@ class Store:
     """Files of finished results, tuned candidates and fitted hashers in a folder; with None nothing is stored."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else Path(folder).expanduser()
         if self.folder is not None:
             if self.folder.is_file():
                 raise NotADirectoryError(f"The folder of results must be a folder. Got the file {folder} instead.")
@@ -304,14 +304,16 @@ def read_results(folder: str | os.PathLike[str]) -> list[Result]:
 
 def read_list(folder: str | os.PathLike[str]) -> list[Result]:
     """Results in the ``results.json`` of a folder, without curves and values of queries; empty if there is none."""
-    path = Path(folder) / "results.json"
+    path = Path(folder).expanduser() / "results.json"
     with _damage(path):
         return as_results(json.loads(path.read_bytes())) if path.exists() else []
 
 
 def read_records(folder: str | os.PathLike[str], but: Container[Path | None] = ()) -> dict[str, Record]:
     """Records of all finished fits in a folder but those of some files, by the `key_of` their results."""
-    records = [_read_record(path) for path in sorted((Path(folder) / "rows").glob("*.json")) if path not in but]
+    records = [
+        _read_record(path) for path in sorted((Path(folder).expanduser() / "rows").glob("*.json")) if path not in but
+    ]
     return {key_of(record.result): record for record in records}
 
 

@@ -85,7 +85,7 @@ def load_nus_wide(
     FileNotFoundError: `folder` must hold ImageList/Imagelist.txt. There is none ...
     """
     n_concepts = as_count_or_none(n_concepts, "n_concepts")
-    protocol, size = _checked_options(protocol, size)
+    folder, protocol, size = _checked_options(folder, protocol, size)
     lines = _read_lines(folder, "ImageList/Imagelist.txt")
     names = ["Flickr/" + line.replace("\\", "/") for line in lines]
     concepts = _read_lines(folder, "ConceptsList/Concepts81.txt")
@@ -164,7 +164,7 @@ def load_ms_coco(
     ...
     FileNotFoundError: `folder` must hold annotations/instances_train2014.json. There ...
     """
-    protocol, size = _checked_options(protocol, size)
+    folder, protocol, size = _checked_options(folder, protocol, size)
     names, y, categories = _read_coco(folder, "train2014")
     more_names, more_y, others = _read_coco(folder, "val2014")
     if others != categories:
@@ -255,7 +255,7 @@ def load_imagenet100(
     ...     data.X_query[0].shape, data.y_query, len(data.X_train)
     ((3, 32, 32), array([0, 1]), 3)
     """
-    protocol, size = _checked_options(protocol, size)
+    folder, protocol, size = _checked_options(folder, protocol, size)
     if classes is None:
         entries = _visible_in(folder, "train") + _visible_in(folder, "val")
         classes = sorted({entry.name for entry in entries if entry.is_dir()})
@@ -277,7 +277,7 @@ def load_imagenet100(
     return data
 
 
-def _checked_options(protocol: str | Protocol, size: int) -> tuple[Protocol, int]:
+def _checked_options(folder: str | os.PathLike[str], protocol: str | Protocol, size: int) -> tuple[str, Protocol, int]:
     size = as_count(size, "size", "an int >= 1, the pixels of a side")
     protocol = check_protocol(protocol)
     if not protocol.requires_y or protocol.unit_length or protocol.normalize:
@@ -285,7 +285,7 @@ def _checked_options(protocol: str | Protocol, size: int) -> tuple[Protocol, int
             "`protocol` must be one with labels, which leaves the samples as they are, for images of a folder. "
             f"Got {protocol.name!r} instead."
         )
-    return protocol, size
+    return os.path.expanduser(folder), protocol, size
 
 
 def _split_images(

@@ -117,6 +117,7 @@ def load_images(
 
     check_label_separator(label_separator)
     options = {"encoding": encoding, "separator": separator, "label_separator": label_separator}
+    source = os.path.expanduser(source) if isinstance(source, str | os.PathLike) else source
     if not is_table(source):
         _check_no_table(options | {"labels": labels if isinstance(labels, str) else None})
     columns = labels if is_table(source) and _are_columns(labels) else None
@@ -160,7 +161,7 @@ def _are_columns(labels: Any) -> bool:
 def _find(source: Any, columns: Any, options: dict[str, Any]) -> tuple[str, PictureTable]:
     """Folder of the pictures, and their names in it with their labels."""
     if not isinstance(source, str | os.PathLike):
-        folder, found = "", PictureTable(_existing([os.fspath(path) for path in source]))
+        folder, found = "", PictureTable(_existing([os.path.expanduser(path) for path in source]))
     elif os.path.isdir(source):
         folder, found = os.fspath(source), PictureTable(*_in_folder(os.fspath(source)))
     elif not os.path.exists(source):

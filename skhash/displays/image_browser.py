@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import is_count
-from skhash.persistence import write_atomically
+from skhash.persistence import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from skhash.datasets._image_files import ImageFiles
@@ -93,6 +93,8 @@ def write_image_browser(
     ...     Path(folder, "page.html").stat().st_size < 20_000
     True
     """
+    path = os.path.expanduser(path)
+    check_writable(path)
     labels, label_names = (images.targets, images.label_names) if labels is None else (labels, None)
     marks = {name: np.asarray(values) for name, values in (trained or {}).items()}
     _check(images, codes, labels, marks)

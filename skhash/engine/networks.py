@@ -115,6 +115,7 @@ def load_network(name: str, *, weights: str | os.PathLike[str] | None = "pretrai
             f"`backbone` must be None, 'mlp', 'conv', '{LITE0}', 'timm/NAME', 'torchvision/NAME' or a torch.nn.Module. "
             f"Got {name!r} instead."
         )
+    weights = None if weights is None else os.path.expanduser(weights)
     return {LITE0: _lite0, "timm": _timm, "torchvision": _torchvision}[family](network, weights)
 
 

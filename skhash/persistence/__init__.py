@@ -55,6 +55,7 @@ from skhash.persistence._indexes import (
     mapped_arrays,
     saved_model,
 )
+from skhash.persistence._writing import check_writable
 from skhash.persistence._writing import write_atomically as write_atomically
 from skhash.registry import HASHERS
 
@@ -137,6 +138,7 @@ def save_with_notes(hasher: Any, path: str | os.PathLike[str], notes: Mapping[st
             f"{qualified_name(estimator)} instead; {remedy}."
         )
     check_is_fitted(estimator)
+    check_writable(path)
     encode = encode_index if is_index(estimator) else encode_hasher
     encoder = Encoder(path)
     header = {"class": type(inner).__name__, "nbits": inner._nbits, "bit_order": "big", **encode(estimator, encoder)}

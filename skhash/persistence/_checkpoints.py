@@ -24,17 +24,15 @@ class Checkpoint:
     """One file in a folder. Several trainings can share a folder, as the clones of a grid search do."""
 
     def __init__(self, folder: str | os.PathLike[str], identity: Identity) -> None:
-        self.identity = identity
+        self.identity, folder = identity, os.path.expanduser(folder)
         digests = [(name, value) for name, (_, value) in identity.items()]
         self.path = Path(folder) / f"{hashlib.sha256(repr(digests).encode()).hexdigest()[:16]}.ckpt"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OSError(error.errno, f"`checkpoint` must be a folder. {error.strerror}", str(folder)) from error
+            raise OSError(error.errno, f"`checkpoint` must be a folder. {error.strerror}", folder) from error
         if not os.access(folder, os.W_OK):
-            raise PermissionError(
-                errno.EACCES, "The folder of checkpoints is read-only. Choose another folder", str(folder)
-            )
+            raise PermissionError(errno.EACCES, "The folder of checkpoints is read-only. Choose another folder", folder)
 
     def write(self, state: dict[str, Any]) -> None:
         """Write a state of tensors, numbers, strings, None, and dicts, lists and tuples of these, atomically."""

@@ -38,7 +38,7 @@ class RecordFile:
     def __init__(self, path: str | os.PathLike[str], width: int, batch_size: int, identity: Mapping[str, str]) -> None:
         check_writable(path)
         self.width, self.n_records = width, 0
-        self._target = Path(os.path.realpath(path))
+        self._target = Path(os.path.realpath(os.path.expanduser(path)))
         self._part = self._target.with_name(f"{self._target.name}.part")
         try:
             self._file = _open_alone(self._part)

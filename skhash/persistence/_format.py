@@ -250,6 +250,7 @@ def read_file(path: FilePath, mapped: Collection[str] = ()) -> tuple[dict[str, A
 def _opened(path: FilePath) -> Iterator[Any]:
     from safetensors import safe_open
 
+    path = os.path.expanduser(path)
     if Path(path).exists() and not Path(path).is_file():
         raise InvalidFileError(path, "is not a file.")
     with errors_name(path, "cannot be read as a file of skhash"), safe_open(path, framework="numpy") as file:
@@ -276,7 +277,7 @@ def _header(path: FilePath, file: Any) -> dict[str, Any]:
 def map_tensors(path: FilePath, header: Mapping[str, Any], names: Iterable[str]) -> Tensors:
     """Mapped arrays of 64-bit integers by name; writing to them does not change the file."""
     arrays: Tensors = {}
-    with open(path, "rb") as file:
+    with open(os.path.expanduser(path), "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         entries = json.loads(file.read(length))
         if json.loads(entries["__metadata__"][TEXT]) != header:

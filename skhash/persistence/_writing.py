@@ -23,7 +23,7 @@ _DAY = 24 * 3600.0
 def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that replaces `path`, or the target of this link, once the body has succeeded."""
     check_writable(path)
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(os.path.expanduser(path)))
     partial = target.with_name(f".skhash-{secrets.token_hex(8)}.part")
     _remove_abandoned(target.parent)
     try:
@@ -50,6 +50,7 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise OSError, before any work, if a file cannot be written: its folder is missing, or it is a folder itself."""
+    path = os.path.expanduser(path)
     if os.path.isdir(path):
         error = OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     elif os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe must not be replaced by a file

@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from skhash._libraries import library
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._writing import write_atomically
+from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._arrow import as_table, from_table
 from skhash.stores._codes import StoredCodes, check_codes
 
@@ -52,6 +52,7 @@ def to_parquet(
     """
     arrow = library("pyarrow", "pyarrow", "to_parquet")
     parquet = library("pyarrow.parquet", "pyarrow", "to_parquet")
+    check_writable(path)
     stored = check_codes(codes, nbits, ids)
     n, n_bytes = stored.codes.shape
     column = arrow.Array.from_buffers(arrow.binary(n_bytes), n, [None, arrow.py_buffer(stored.codes)])
@@ -95,7 +96,7 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
     """
     arrow = library("pyarrow", "pyarrow", "from_parquet")
     parquet = library("pyarrow.parquet", "pyarrow", "from_parquet")
-    with open(path, "rb") as file:
+    with open(os.path.expanduser(path), "rb") as file:
         try:
             return from_table(parquet.read_table(file))
         except (arrow.ArrowException, ValueError, OSError) as error:
