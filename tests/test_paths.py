@@ -84,7 +84,7 @@ def X_of(home):
 def read_network(home):
     pytest.importorskip("efficientnet_lite_pytorch")
     torch.save({}, home / "weights.pt")
-    with pytest.raises(ValueError, match="weights.pt"):  # another network: the file is found
+    with pytest.raises(ValueError, match=r"weights\.pt"):  # another network: the file is found
         load_network("efficientnet-lite0", weights="~/weights.pt")
     return True
 
