@@ -59,7 +59,7 @@ def evenly_spaced(n_samples: int, n_max: int) -> npt.NDArray[np.int64]:
     >>> evenly_spaced(10, 3), evenly_spaced(2, 3)
     (array([0, 4, 9]), array([0, 1]))
     """
-    return np.unique(np.linspace(0, n_samples - 1, n_max).astype(np.int64))
+    return np.unique(np.linspace(0, int(n_samples) - 1, int(n_max)).astype(np.int64))
 
 
 _WORDS = {"c": "complex numbers", "U": "text", "S": "bytes", "O": "other objects", "M": "dates", "m": "durations"}
@@ -141,6 +141,11 @@ def with_python_ints(value: Any) -> Any:
     if kind is dict:
         return {key: with_python_ints(item) for key, item in value.items()}
     return kind(map(with_python_ints, value)) if kind in (tuple, list) else value
+
+
+def set_python_ints(instance: Any, *names: str) -> None:
+    """Put Python ints in place of numpy's integers in some fields of a dataclass, also of a frozen one."""
+    vars(instance).update({name: with_python_ints(vars(instance)[name]) for name in names})
 
 
 @contextmanager

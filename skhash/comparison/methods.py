@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from skhash import hashers
-from skhash._validation import with_nearest
+from skhash._validation import with_nearest, with_python_ints
 from skhash.base import BaseHasher
 from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, VARIANTS, Variant
 
@@ -112,7 +112,9 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
         )
     variant = variant_of(method)
     options = {"store_database": False} | dict(variant.parameters) | parameters
-    hasher: BaseHasher = getattr(hashers, variant.method.class_name)(nbits, affinity=affinity, **options)
+    hasher: BaseHasher = getattr(hashers, variant.method.class_name)(
+        with_python_ints(nbits), affinity=affinity, **options
+    )
     if variant.method.learns_from == "samples" and hasher._supervised:  # with an affinity it learns from labels
         hasher.set_params(affinity=None)
-    return hasher.set_params(random_state=seed) if hasattr(hasher, "random_state") else hasher
+    return hasher.set_params(random_state=with_python_ints(seed)) if hasattr(hasher, "random_state") else hasher

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation import is_count
+from skhash._validation import is_count, with_python_ints
 from skhash.persistence import check_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def write_image_browser(
     """
     path = os.path.expanduser(path)
     check_writable(path)
+    codes = {name: (packed, with_python_ints(nbits)) for name, (packed, nbits) in codes.items()}
     labels, label_names = (images.targets, images.label_names) if labels is None else (labels, None)
     marks = {name: np.asarray(values) for name, values in (trained or {}).items()}
     _check(images, codes, labels, marks)

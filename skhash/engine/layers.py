@@ -81,6 +81,7 @@ class Smoothing(nn.Module):
 
     def __init__(self, n_features: int, n_directions: int) -> None:
         super().__init__()
+        n_features, n_directions = int(n_features), int(n_directions)
         self.directions = nn.Buffer(torch.zeros(n_directions, n_features))
         self.gains = nn.Buffer(torch.zeros(n_directions))
         self.factor = nn.Buffer(torch.ones(()))

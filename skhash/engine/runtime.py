@@ -86,6 +86,7 @@ def seeded(seed: int, device: torch.device, deterministic: bool = False) -> Iter
     >>> draw() == draw()
     True
     """
+    seed = int(seed)
     with _GENERATORS:
         before, mode = generator_states(device), torch.get_deterministic_debug_mode()
         # torch.manual_seed would also seed every GPU of the process

@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from skhash._validation import set_python_ints
 from skhash.engine.augment import augmented
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
@@ -64,6 +65,9 @@ class Schedule:
     weight_decay: float = 0.0
     n_stages: int = 1
 
+    def __post_init__(self) -> None:
+        set_python_ints(self, "n_epochs", "batch_size", "n_stages")
+
     def factor(self, name: str) -> float:
         """Factor of the learning rate of a parameter of the backbone.
 
@@ -95,7 +99,7 @@ class Schedule:
         int
             Index of the stage.
         """
-        return self.n_stages - 1 - (self.n_epochs - 1 - epoch) * self.n_stages // self.n_epochs
+        return self.n_stages - 1 - (self.n_epochs - 1 - int(epoch)) * self.n_stages // self.n_epochs
 
 
 class Trainer:
@@ -311,6 +315,7 @@ def count_batches(n_samples: int, batch_size: int) -> int:
     >>> [count_batches(n, batch_size=100) for n in (30, 400, 412, 450)]
     [1, 4, 4, 5]
     """
+    n_samples, batch_size = int(n_samples), int(batch_size)
     return max(1, (2 * n_samples + batch_size) // (2 * batch_size))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._validation import set_python_ints
 from skhash.codes._search import Estimates
 from skhash.metrics._ties import check_histogram, mean_over_queries
 from skhash.metrics.histogram import RelevanceHistogram, iter_histograms
@@ -66,6 +67,9 @@ class Ranking:
     query_activations: npt.NDArray[np.floating] | None = None
     candidates: int | None = None
     estimates: Estimates | None = None
+
+    def __post_init__(self) -> None:
+        set_python_ints(self, "nbits", "candidates")
 
     @property
     def has_weights(self) -> bool:

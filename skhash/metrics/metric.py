@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
-from skhash._validation import as_count_or_none, with_nearest
+from skhash._validation import as_count_or_none, set_python_ints, with_nearest
 from skhash.metrics._ties import NO_PAIR, NO_RELEVANT_ITEM
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
@@ -94,6 +94,9 @@ class Metric:
     discount: str = "log2"
     normalizer: str = "relevant"
     candidates: int | None = None
+
+    def __post_init__(self) -> None:
+        set_python_ints(self, "k", "candidates")
 
     @classmethod
     def parse(cls, name: str, k: int | None = None) -> "Metric":

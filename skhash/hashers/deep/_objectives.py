@@ -29,7 +29,7 @@ import torch
 from torch.nn.functional import cross_entropy, normalize, softplus
 
 from skhash._compat import Interval
-from skhash._validation import Array
+from skhash._validation import Array, as_count_or_none
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, label_matrix, level_indices
 from skhash.affinity._labels import class_codes
 from skhash.affinity._levels import small_level_indices
@@ -267,7 +267,8 @@ class HistogramObjective(Objective):
 
     def __init__(self, affinity: Any, alpha: float = 1.0, n_bins: int | None = None, graded: bool = False) -> None:
         super().__init__()
-        self.affinity, self.alpha, self.n_bins, self.graded = affinity, alpha, n_bins, graded
+        self.affinity, self.alpha, self.graded = affinity, alpha, graded
+        self.n_bins = as_count_or_none(n_bins, "n_bins")
 
     def prepare_targets(self, targets: Any) -> Any:
         """Targets; classes as small integers, see :class:`skhash.engine.Objective`."""
