@@ -233,7 +233,7 @@ class AGHHasher(BaseHasher):
         return anchors
 
     def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        Z, _ = _anchor_weights(X, self.anchors_, self.n_neighbors, self.bandwidth_, self.mean_)
+        Z, _ = _anchor_weights(X, self.anchors_, int(self.n_neighbors), self.bandwidth_, self.mean_)
         Y = Z @ self.projection_
         halved = Y[:, : self.thresholds_.shape[1]]
         below, above = self.thresholds_
