@@ -392,7 +392,7 @@ def _read_numbers(table: Table, features: list[str], others: list[str]) -> tuple
     """Array of the features, filled batch by batch, and the batches of the other columns."""
     faults = _Faults(table, features)
     faults.check_types()
-    X = np.empty((table.n_rows or 0, len(features)), _dtype(table, features))
+    X: npt.NDArray[Any] = np.empty((table.n_rows or 0, len(features)), _dtype(table, features))
     kept, n_rows = [], 0
     n_at_once = len(features) if table.csv is not None else _N_COLUMNS
     try:
@@ -602,7 +602,8 @@ def _flags(table: Table, name: str, column: Any) -> npt.NDArray[np.uint8]:
             f"{table.name}: several columns of `labels` must have 0 or 1, one column for each label. "
             f"Got {wrong[0]!r} in {name}."
         )
-    return np.array([_FLAGS[text] for text in texts], np.uint8)[encoded.indices.to_numpy()]
+    flags = np.array([_FLAGS[text] for text in texts], np.uint8)
+    return flags[np.asarray(encoded.indices)]
 
 
 def ids_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
