@@ -602,8 +602,8 @@ def _flags(table: Table, name: str, column: Any) -> npt.NDArray[np.uint8]:
             f"{table.name}: several columns of `labels` must have 0 or 1, one column for each label. "
             f"Got {wrong[0]!r} in {name}."
         )
-    flags = np.array([_FLAGS[text] for text in texts], np.uint8)
-    return flags[np.asarray(encoded.indices)]
+    flags: npt.NDArray[np.uint8] = np.array([_FLAGS[text] for text in texts], np.uint8)[np.asarray(encoded.indices)]
+    return flags
 
 
 def ids_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
