@@ -76,7 +76,7 @@ class _KernelCache(NullCache):
         if not _has_warned:
             _has_warned = True
             warnings.warn(
-                "Compiled kernels of skhash cannot be kept: each process compiles them at first use, which takes seconds. "
+                "Compiled kernels of skhash cannot be kept: each process compiles them again, which takes seconds. "
                 "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written, or that was filled when "
                 f"the image of the container was built. Tried: {'; '.join(reasons) or 'no folder'}.",
                 stacklevel=1,
