@@ -147,7 +147,7 @@ def test_a_tilde_is_the_home_of_what_is_written(name, home):
     assert [path for path in home.iterdir() if path.name.startswith("written")]
 
 
-@pytest.mark.parametrize("name", WRITTEN.keys() - set(FOLDERS))
+@pytest.mark.parametrize("name", sorted(WRITTEN.keys() - set(FOLDERS)))
 def test_a_missing_folder_is_said_before_any_work(name, home, monkeypatch):
     with pytest.raises(OSError, match=r"Nothing was changed\. Create the folder first"):
         WRITTEN[name](home, home / "missing" / "written")
