@@ -154,8 +154,7 @@ def python_ints(estimator: Any) -> Iterator[None]:
 
     Then the estimator has the given values again, which `get_params` returns and `clone` compares.
     """
-    given = {name: value for name, value in vars(estimator).items() if name in estimator.get_params(deep=False)}
-    changed = {name: value for name, value in given.items() if _has_numpy_ints(value)}
+    changed = {name: value for name, value in estimator.get_params(deep=False).items() if _has_numpy_ints(value)}
     vars(estimator).update({name: with_python_ints(value) for name, value in changed.items()})
     try:
         yield

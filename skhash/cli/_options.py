@@ -29,6 +29,9 @@ class _Parser(argparse.ArgumentParser):
 
     make_epilog: Callable[[], str] | None = None
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)  # an abbreviation would change its meaning with a new option
+
     def format_help(self) -> str:
         """Help with the epilog."""
         if self.make_epilog is not None:

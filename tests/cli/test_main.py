@@ -396,3 +396,9 @@ def test_the_command_starts_without_heavy_imports():
     modules = set(run.stdout.splitlines()[-1].split())
     assert not modules & {"torch", "numba", "sklearn", "scipy", "numpy", "multiprocessing"}
     assert "argparse" in modules
+
+
+def test_options_are_written_out(capsys):
+    with pytest.raises(SystemExit):
+        main(["encode", "model", "data", "--out", "codes.npz", "--column", "x"])
+    assert "unrecognized arguments: --column" in capsys.readouterr().err
