@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import is_count, with_python_ints
-from skhash.persistence import check_writable, write_atomically
+from skhash.persistence._writing import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from skhash.datasets._image_files import ImageFiles
