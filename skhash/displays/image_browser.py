@@ -90,7 +90,7 @@ def write_image_browser(
     ...     codes = np.array([[0b0000], [0b0001], [0b0011], [0b0111]], dtype=np.uint8) << 4
     ...     images = load_images(folder)
     ...     write_image_browser(Path(folder, "page.html"), images, {"4 bits": (codes, 4)})
-    ...     Path(folder, "page.html").stat().st_size < 20_000
+    ...     Path(folder, "page.html").stat().st_size < 25_000
     True
     """
     path = os.path.expanduser(path)

@@ -469,14 +469,12 @@ class HammingNeighbors(BaseEstimator):
         radius : float, default=2
             Largest distance, in bits or in the weights of the hasher.
 
-        Yields
-        ------
-        i, j : ndarrays of shape (n_pairs,)
-            Identifiers of the two items, as ``kneighbors`` returns them. Each pair is there once, with i < j, which is
-            the order of text for identifiers that are text. Pairs are in no special order. A block has at least one,
-            and at most 2**20.
-        distances : float64 ndarray of shape (n_pairs,)
-            Distances.
+        Returns
+        -------
+        iterator of (i, j, distances), each of shape (n_pairs,)
+            ``i`` and ``j`` are identifiers of the two items, as ``kneighbors`` returns them, and ``distances`` are
+            float64. Each pair is there once, with i < j, which is the order of text for identifiers that are text.
+            Pairs are in no special order. A block has at least one, and at most 2**20.
 
         Raises
         ------

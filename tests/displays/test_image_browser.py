@@ -163,18 +163,18 @@ def test_browse(place, tmp_path, capsys):
     assert content["labels"][0] == ["blue"]
     assert base64.b64decode(content["methods"][2]["codes"]) == pack(index.hasher_.transform(X)).tobytes()
     (tmp_path / "labels.csv").write_text("".join(["path,label\n", *(f'"{name}",x\n' for name in images.names)]))
-    assert main([*words, "--labels", f"{tmp_path}/labels.csv", "--link"]) == 0
+    assert main([*words, "--labels-from", f"{tmp_path}/labels.csv", "--link"]) == 0
     assert content_of(tmp_path / "page.html")[1]["labels"] == [["x"]] * N
     rows = [f'"{name}",{"a;b" if i % 2 else "b"}\n' for i, name in enumerate(images.names)]
     (tmp_path / "labels.csv").write_text("".join(["path,label\n", *rows]))
-    assert main([*words, "--labels", f"{tmp_path}/labels.csv", "--label-separator", ";"]) == 0
+    assert main([*words, "--labels-from", f"{tmp_path}/labels.csv", "--label-separator", ";"]) == 0
     assert content_of(tmp_path / "page.html")[1]["labels"][:2] == [["b"], ["a", "b"]]
     (tmp_path / "labels.csv").write_text(f'path,label\n"{images.names[0]}",\n{"".join(rows[1:])}')
-    assert main([*words, "--labels", f"{tmp_path}/labels.csv", "--label-separator", ";"]) == 0
+    assert main([*words, "--labels-from", f"{tmp_path}/labels.csv", "--label-separator", ";"]) == 0
     assert content_of(tmp_path / "page.html")[1]["labels"][:2] == [[], ["a", "b"]]
     (tmp_path / "labels.csv").write_text("path,label\nother,x\n")
-    assert main([*words, "--labels", f"{tmp_path}/labels.csv"]) == 2
-    assert "--labels must have" in capsys.readouterr().err
+    assert main([*words, "--labels-from", f"{tmp_path}/labels.csv"]) == 2
+    assert "--labels-from must have" in capsys.readouterr().err
     assert main([*words[:-1], files[0]]) == 2  # --out would replace the codes
     assert "--out must be another file" in capsys.readouterr().err
 

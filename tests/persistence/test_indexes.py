@@ -284,7 +284,7 @@ def test_a_file_that_is_replaced_while_it_is_read(tmp_path, few, monkeypatch):
 
     def replace_and_open(file, *mode, **options):
         """After its header is read, the file is opened again for the codes."""
-        if file == path and others:
+        if os.fspath(file) == str(path) and others:
             save(others.pop(), path)
         return open_file(file, *mode, **options)
 
