@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import as_ids, first_repeated
 from skhash._validation import as_array, with_nearest
 from skhash.datasets._csv import CsvTable
 from skhash.datasets._labels import check_label_separator, text_labels
@@ -613,13 +614,16 @@ def ids_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
         return None
     _check_complete(table, name, cells[name], "ids")
     ids = _values(table, cells[name])
-    if ids.dtype.kind not in "iuU":
-        raise ValueError(f"{table.name}: `ids` must be a column of text or whole numbers. Got {name}, {ids.dtype}.")
-    values, counts = np.unique(ids, return_counts=True)
-    if len(values) < len(ids):
+    try:
+        found = as_ids(ids, "ids").tolist()
+    except ValueError as error:
         raise ValueError(
-            f"{table.name}: `ids` must be a column whose values differ. Got {len(ids) - len(values):,} repeated ones "
-            f"in {name}, such as {values[counts > 1][0]}."
+            f"{table.name}: `ids` must be a column of text or whole numbers. Got {name}, {ids.dtype}."
+        ) from error
+    if n_repeated := len(found) - len(set(found)):
+        raise ValueError(
+            f"{table.name}: `ids` must be a column whose values differ. Got {n_repeated:,} repeated ones in {name}, "
+            f"such as {first_repeated(found)}."
         )
     return ids
 
