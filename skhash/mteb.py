@@ -5,6 +5,7 @@ mteb must be installed (``pip install mteb``).
 """
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import joblib
@@ -108,13 +109,11 @@ class _CodeIndex:
 
     def __init__(self, index: HammingNeighbors) -> None:
         self.index = index
-        self.documents: dict[str, int] = {}
         self.fitted: HammingNeighbors | None = None
 
     def add_documents(self, embeddings: Any, idxs: list[str]) -> None:
         """Fit to the documents of a task, all of which mteb adds at once."""
-        self.documents = {name: i for i, name in enumerate(idxs)}
-        self.fitted = clone(self.index).fit(_as_array(embeddings))
+        self.fitted = clone(self.index).fit(_as_array(embeddings), ids=list(idxs))
 
     def search(
         self,
@@ -128,20 +127,18 @@ class _CodeIndex:
         assert self.fitted is not None
         queries = _as_array(embeddings)
         if top_ranked is None:
-            return _scores(self.fitted, queries, top_k)
+            return _scores(self.fitted, queries, top_k, self.fitted.ids_)
         scores, positions = [], []
         for i, name in (query_idx_to_id or {}).items():
-            ranked = np.array([self.documents[document] for document in top_ranked[name]], dtype=np.int64)
-            part = copy.copy(self.fitted).remove(np.setdiff1d(self.fitted.ids_, ranked))
-            (score,), (found,) = _scores(part, queries[i : i + 1], top_k)
-            place = {document: place for place, document in enumerate(ranked.tolist())}
+            part = copy.copy(self.fitted).remove(np.setdiff1d(self.fitted.ids_, top_ranked[name]))
+            (score,), (found,) = _scores(part, queries[i : i + 1], top_k, top_ranked[name])
             scores.append(score)
-            positions.append([place[document] for document in found])
+            positions.append(found)
         return scores, positions
 
     def clear(self) -> None:
         """Forget the documents."""
-        self.documents, self.fitted = {}, None
+        self.fitted = None
 
 
 def _identity(index: HammingNeighbors) -> dict[str, str]:
@@ -157,9 +154,10 @@ def _as_array(embeddings: Any) -> npt.NDArray[np.float32]:
 
 
 def _scores(
-    index: HammingNeighbors, queries: npt.NDArray[np.float32], top_k: int
+    index: HammingNeighbors, queries: npt.NDArray[np.float32], top_k: int, documents: Iterable[str]
 ) -> tuple[list[list[float]], list[list[int]]]:
-    """Scores, the largest first, and identifiers of the nearest items."""
+    """Scores, the largest first, and positions of the nearest items among some documents."""
     k = min(top_k, index.n_samples_fit_, index.candidates or top_k)
     distances, found = index.kneighbors(queries, k)
-    return (-distances).tolist(), found.tolist()
+    position = {document: i for i, document in enumerate(documents)}
+    return (-distances).tolist(), [[position[document] for document in items] for items in found.tolist()]
