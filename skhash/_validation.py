@@ -110,19 +110,19 @@ def sum_of_squares(values: Any) -> float | None:
         return float(np.dot(flat, flat))
 
 
-def is_count(value: object, largest: float = math.inf) -> bool:
-    """Whether a value is an integer from 1 to `largest`; True and False are not."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= largest)
+def is_count(value: object, largest: float = math.inf, least: int = 1) -> bool:
+    """Whether a value is an integer from `least` to `largest`; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(least <= value <= largest)
 
 
-def as_count(
-    value: Any, name: str, what: str = "an int >= 1", *, least: int = 1, largest: float = math.inf, got: str = ""
-) -> int:
+def as_count(value: Any, name: str, what: str = "", *, least: int = 1, largest: float = math.inf, got: str = "") -> int:
     """The Python int of a parameter, since sums of numpy's small integers overflow; ValueError if it is no such count.
 
-    `what` says in the error what the parameter must be, and `got` what follows its value.
+    `what` says in the error what the parameter must be, if that is more than its range, and `got` what follows its
+    value.
     """
-    if not is_count(value, largest) or value < least:
+    if not is_count(value, largest, least):
+        what = what or (f"an int >= {least}" if largest == math.inf else f"an int from {least} to {largest}")
         raise ValueError(f"`{name}` must be {what}. Got {value!r}{got} instead.")
     return int(value)
 

@@ -386,7 +386,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         [[24], [46]]
         """
         check_is_fitted(self)
-        nbits = as_count(nbits, "nbits", f"an int from 1 to {self._nbits}", largest=self._nbits)
+        nbits = as_count(nbits, "nbits", largest=self._nbits)
         shorter: Self = clone(self).set_params(**(self.get_params(deep=False) | {"nbits": nbits}))
         shorter.__dict__.update(self._fitted_attributes())
         shorter._cut(nbits)

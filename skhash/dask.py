@@ -214,4 +214,4 @@ def _search(queries: Any, block: Any, end: int, n_neighbors: int, nbits: int, is
 
 
 def _checked_split(split_every: int) -> int:
-    return as_count(split_every, "split_every", "an int >= 2", least=2)
+    return as_count(split_every, "split_every", least=2)

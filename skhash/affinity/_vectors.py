@@ -62,7 +62,7 @@ class DistanceAffinity:
                 "`percentiles` must descend within (0, 100] and `levels` must ascend above 0. "
                 f"Got {self.percentiles} and {self.levels} instead."
             )
-        max_samples = as_count(self.max_samples, "max_samples", "an int >= 2", least=2)
+        max_samples = as_count(self.max_samples, "max_samples", least=2)
         object.__setattr__(self, "max_samples", max_samples)
         if self.thresholds is not None:
             t = numeric(self.thresholds, "thresholds")

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation import is_count, with_python_ints
+from skhash._validation import as_count
 from skhash.persistence._writing import check_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def write_image_browser(
     """
     path = os.path.expanduser(path)
     check_writable(path)
-    codes = {name: (packed, with_python_ints(nbits)) for name, (packed, nbits) in codes.items()}
+    what = "packed codes and their number of bits, an int >= 1"
+    codes = {name: (packed, as_count(nbits, f"codes[{name!r}]", what)) for name, (packed, nbits) in codes.items()}
     labels, label_names = (images.targets, images.label_names) if labels is None else (labels, None)
     marks = {name: np.asarray(values) for name, values in (trained or {}).items()}
     _check(images, codes, labels, marks)
@@ -125,7 +126,7 @@ def _check(
     if not codes:
         raise ValueError("`codes` must have packed codes and a number of bits for at least one name. Got none.")
     for name, (packed, nbits) in codes.items():
-        n_bytes = -(-nbits // 8) if is_count(nbits) else 0
+        n_bytes = -(-nbits // 8)
         if np.shape(packed) != (len(images), n_bytes) or np.asarray(packed).dtype != np.uint8:
             raise ValueError(
                 f"`codes[{name!r}]` must be uint8 of shape ({len(images)}, {n_bytes}), a code of {nbits} bits for each "

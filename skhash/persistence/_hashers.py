@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 from scipy import sparse
 
-from skhash._validation import OPTIONAL, Array, is_count
+from skhash._validation import OPTIONAL, Array, as_count, is_count
 from skhash.codes import MAX_NBITS
 from skhash.persistence._checking import (
     MAX_FEATURES,
@@ -144,13 +144,10 @@ def check_hasher(hasher: Any) -> None:
         raise ValueError(f"`{missing[0]}` is missing.")
     if unknown := sorted(stored.keys() - hints.keys()):
         raise ValueError(f"`{unknown[0]}` is not an attribute of a fitted {type(hasher).__name__}.")
-    nbits = hasher._nbits
-    require(is_count(nbits, MAX_NBITS), "_nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
+    nbits = as_count(hasher._nbits, "_nbits", largest=MAX_NBITS)
     lengths = {"nbits": nbits, "n_bytes": -(-nbits // 8)}
     if "n_features_in_" in stored:
-        n_features = hasher.n_features_in_
-        require(is_count(n_features, MAX_FEATURES), "n_features_in_", f"an int from 1 to {MAX_FEATURES:,}", n_features)
-        lengths["n_features"] = n_features
+        lengths["n_features"] = as_count(hasher.n_features_in_, "n_features_in_", largest=MAX_FEATURES)
     for name, value in stored.items():
         check_value(name, value, hints[name], lengths)
     hasher._check_stored(lengths)

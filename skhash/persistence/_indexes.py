@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash._estimators import find_hasher
 from skhash._ids import first_repeated, is_text
-from skhash._validation import Array, is_count
+from skhash._validation import Array, as_count
 from skhash.codes import MAX_NBITS
 from skhash.persistence._checking import (
     MAX_FEATURES,
@@ -118,8 +118,7 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
     """Packed codes of a saved index, their number of bits, and the identifiers, without its hasher and its vectors."""
     header, tensors = read_file(path, MAPPED)
     with errors_name(path, "is not the file of an index with codes"):
-        nbits = header["nbits"]
-        require(is_count(nbits, MAX_NBITS), "nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
+        nbits = as_count(header["nbits"], "nbits", largest=MAX_NBITS)
         arrays = map_tensors(path, header, header["mapped"])
         words = arrays["codes_"]
         if words.dtype != np.uint64 or words.shape != (max(1, len(words)), -(-nbits // 64)):
@@ -136,9 +135,8 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
 
 def check_index(index: "HammingNeighbors") -> None:
     """Raise ValueError unless the fitted attributes of an index agree; the values of the codes are not read."""
-    nbits, n_features = index._nbits, index.n_features_in_
-    require(is_count(nbits, MAX_NBITS), "nbits", f"an int from 1 to {MAX_NBITS:,}", nbits)
-    require(is_count(n_features, MAX_FEATURES), "n_features_in_", f"an int from 1 to {MAX_FEATURES:,}", n_features)
+    nbits = as_count(index._nbits, "nbits", largest=MAX_NBITS)
+    n_features = as_count(index.n_features_in_, "n_features_in_", largest=MAX_FEATURES)
     inner = saved_model(index)
     if inner is not None:
         check_hasher(find_hasher(inner))

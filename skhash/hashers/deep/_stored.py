@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash._validation import OPTIONAL, Array, is_count
+from skhash._validation import OPTIONAL, Array, as_count, is_count
 from skhash.codes import MAX_NBITS
 from skhash.engine import Encoder, is_network, seeded, without_weights
 from skhash.engine.backbones import HIDDEN
@@ -45,18 +45,14 @@ class StoredMixin:
         """Raise ValueError for an architecture or weights of another hasher."""
         architecture = self._architecture
         backbone, n_directions, has_offset = (architecture.get(n) for n in ("backbone", "n_directions", "has_offset"))
-        nbits: Any = architecture.get("nbits")
-        if not is_count(nbits, MAX_NBITS) or nbits < self._nbits:  # a prefix may need all bits
-            raise ValueError(f"`nbits` of `_architecture` must be at least {self._nbits}. Got {nbits!r} instead.")
+        # a prefix may need all bits
+        nbits = as_count(architecture.get("nbits"), "_architecture.nbits", least=self._nbits, largest=MAX_NBITS)
         expected = {"shape": self.input_shape_, "nbits": nbits, "batch_norm": self._batch_norm}
         chosen = {"backbone": backbone, "n_directions": n_directions, "has_offset": has_offset is True}
         lengths = (*architecture["shape"], architecture["nbits"])
         if architecture != expected | chosen or not all(type(length) is int for length in lengths):
             raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")
-        if n_directions != 0 and not is_count(n_directions, N_MAX_DIRECTIONS):
-            raise ValueError(
-                f"`n_directions` must be an int from 0 to {N_MAX_DIRECTIONS}. Got {n_directions!r} instead."
-            )
+        as_count(n_directions, "n_directions", least=0, largest=N_MAX_DIRECTIONS)
         if isinstance(backbone, nn.Module):  # given by the caller; loading the weights compares them
             return
         if backbone not in (None, "mlp", "conv") and not is_network(backbone):
