@@ -13,7 +13,8 @@ from scipy.sparse.csgraph import connected_components
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_option
 from skhash.codes._bits import memory_chunks
 from skhash.neighbors._checks import checked_vectors
-from skhash.neighbors._search import MAX_PAIRS, Pairs, vector_distances
+from skhash.neighbors._pairs import MAX_PAIRS, Pairs
+from skhash.neighbors._search import vector_distances
 
 if TYPE_CHECKING:
     from skhash.neighbors.hamming_neighbors import HammingNeighbors

@@ -48,7 +48,8 @@ from skhash.neighbors._checks import (
     n_columns,
     which_have,
 )
-from skhash.neighbors._search import Pairs, Stages, near_pairs
+from skhash.neighbors._pairs import Pairs, near_pairs
+from skhash.neighbors._search import Stages
 
 MODES = ("connectivity", "distance")  # values of a graph
 
