@@ -12,7 +12,7 @@ from skhash.cli._samples import Items, read_codes
 from skhash.codes._bits import first_bits
 from skhash.comparison.progress import progress
 from skhash.datasets import load_images
-from skhash.datasets._picture_table import read_picture_table
+from skhash.datasets.images import read_picture_table
 from skhash.displays import write_image_browser
 from skhash.persistence._writing import check_writable
 

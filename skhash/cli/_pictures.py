@@ -20,11 +20,13 @@ from skhash._libraries import check_installed
 from skhash.affinity._targets import as_targets
 from skhash.cli._samples import OF_TABLES, Samples, check_no_table, errors_of, open_samples, table_features
 from skhash.comparison import Result
-from skhash.datasets import load_images, tables
-from skhash.datasets.images import is_picture, is_table, without_broken
+from skhash.datasets import load_images
+from skhash.datasets._csv import is_csv
+from skhash.datasets.images import is_picture, without_broken
 from skhash.datasets.loading import is_dataset
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
+from skhash.datasets.tables import is_table
 from skhash.persistence import load, save
 
 SIZE = 224  # pixels of pictures for a network that does not say its size
@@ -41,7 +43,7 @@ def are_pictures(path: str) -> bool:
 
 def is_picture_table(path: str) -> bool:
     """Whether this is a CSV file with a column path, in whatever encoding and with whatever separator."""
-    if not is_table(path) or not os.path.isfile(path):
+    if not is_csv(path) or not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
         line = file.readline(_HEADER).replace(b"\0", b"").decode("latin-1").lstrip("\xef\xbb\xbf\xff\xfe")
@@ -51,10 +53,10 @@ def is_picture_table(path: str) -> bool:
 
 def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     """Pictures of a folder, a file or a table; a command without --label-separator reads no labels of a table."""
-    check_no_table(path, options, ("columns", "ids", "drop", "decimal") if is_table(path) else OF_TABLES)
+    check_no_table(path, options, ("columns", "ids", "drop", "decimal") if is_csv(path) else OF_TABLES)
     if hasattr(options, "label_separator"):
         more |= {"label_separator": options.label_separator}
-    if is_table(path):
+    if is_csv(path):
         more |= {name: getattr(options, name, None) for name in ("encoding", "separator")}
         columns = getattr(options, "labels", None)
         more |= {"labels": columns[0] if columns and len(columns) == 1 else columns}
@@ -245,13 +247,13 @@ def _lazily(first: Any, images: Any) -> Samples:
 @contextmanager
 def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
     """Context manager of the data sets of a comparison, with files of features in place of pictures."""
-    converted = [path for path in options.datasets if are_pictures(path) or tables.is_table(path)]
+    converted = [path for path in options.datasets if are_pictures(path) or is_table(path)]
     stems = [Path(path).resolve().stem for path in converted]
     if len(set(stems)) < len(stems):
         raise ValueError(f"DATASET must be folders and files of different names. Got {', '.join(stems)}.")
     if options.scale and any(map(are_pictures, converted)):
         raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
-    if not any(map(tables.is_table, converted)):
+    if not any(map(is_table, converted)):
         check_no_table(", ".join(options.datasets), options)
     with TemporaryDirectory() as folder:
         yield [_as_file(path, options, folder) if path in converted else path for path in options.datasets]
@@ -268,7 +270,7 @@ def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
 def name_models(options: argparse.Namespace, results: Sequence[Result]) -> None:
     """Let kept models of tables know the names of their columns, by which later tables are read."""
     for path in options.datasets:
-        if not tables.is_table(path) or are_pictures(path):
+        if not is_table(path) or are_pictures(path):
             continue
         names = table_features(path, options)
         stem = Path(path).resolve().stem

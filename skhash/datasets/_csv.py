@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,6 +20,18 @@ _MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
 _SEPARATORS = {";": '";"', "\t": r'"\t"', "|": '"|"'}  # those of other programs, as Python writes them
 _OTHER = 'Pass the encoding that it was saved with, such as encoding="latin-1" or encoding="cp1252".'
 _OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): invalid value '(.*)'")
+
+
+def is_csv(source: Any) -> bool:
+    """Whether this is the path of a CSV file, by its name."""
+    is_path = isinstance(source, str | os.PathLike)
+    return is_path and os.fspath(source).lower().endswith((".csv", ".tsv")) and not os.path.isdir(source)
+
+
+def columns_named(names: Iterable[str], name: str) -> list[str]:
+    """Columns of a name; case and spaces around it count only if columns differ by them."""
+    alike = [column for column in names if column.strip().casefold() == name.strip().casefold()]
+    return [name] if name in alike else alike
 
 
 class CsvTable:
@@ -73,10 +85,8 @@ class CsvTable:
             raise InvalidFileError(self.path, f"has a quote in line {self.line(n_rows - 1)} that is never closed.")
 
     def find(self, name: str) -> str | None:
-        """Column of a name, if need be by another case or with spaces around it; None if there is none."""
-        if name in self.names:
-            return name
-        alike = [column for column in self.names if column.strip().casefold() == name.strip().casefold()]
+        """Column of a name; None if there is none."""
+        alike = columns_named(self.names, name)
         if len(alike) > 1:
             raise InvalidFileError(
                 self.path, f"must have one column named {name}. Got {' and '.join(map(repr, alike))}."

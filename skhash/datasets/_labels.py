@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.datasets._csv import CsvTable
-from skhash.exceptions import InvalidFileError
-
 _SEPARATORS = (";", "|")  # between several labels of a cell
 _FLAGS = {"0": 0.0, "0.0": 0.0, "false": 0.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
 
@@ -53,22 +50,22 @@ def text_labels(
 
 
 def flag_labels(
-    columns: Mapping[str, Sequence[str | None]], table: CsvTable, rows: Sequence[int]
-) -> tuple[npt.NDArray[Any], list[str]]:
-    """Targets of columns of 0 and 1, each of which is a label, and the names of these columns; NaN is missing."""
-    matrix = np.full((len(rows), len(columns)), np.nan, np.float32)
-    for i, (name, cells) in enumerate(columns.items()):
-        for row, cell in enumerate(cells):
-            if cell is None:
-                continue
-            if (flag := _FLAGS.get(cell.lower())) is None:
-                raise InvalidFileError(
-                    table.path,
-                    f"must have 0 or 1 in the column {name!r}, since several columns are labels. "
-                    f"Got {cell!r} in line {table.line(rows[row])}.",
-                )
-            matrix[row, i] = flag
-    return _without_gaps(matrix), [name.strip() for name in columns]
+    columns: Mapping[str, Any], refuse: Callable[[str], Exception], place: Callable[[int], str]
+) -> npt.NDArray[Any]:
+    """Targets of Arrow arrays of 0 and 1, each of which is a label: a uint8 matrix, or float32 with NaN for missing."""
+    flags = []
+    for name, column in columns.items():
+        encoded = column.dictionary_encode()
+        cells = encoded.dictionary.to_pylist()
+        values = [_FLAGS.get(str(cell).strip().lower()) for cell in cells]
+        if None in values:
+            wrong = values.index(None)
+            raise refuse(
+                f"must have 0 or 1 in the column {name!r}, since several columns are labels. "
+                f"Got {cells[wrong]!r} in {place(encoded.indices.index(wrong).as_py())}."
+            )
+        flags.append(np.array([*values, np.nan], np.float32)[encoded.indices.fill_null(len(values))])
+    return _without_gaps(np.stack(flags, axis=1))
 
 
 def _check_single(cells: Sequence[str | None], refuse: Callable[[str], Exception], place: Callable[[int], str]) -> None:

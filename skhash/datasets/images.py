@@ -1,17 +1,18 @@
-"""Pictures of a folder, a table or a list, read when they are needed."""
+"""Pictures of a folder, a list or a table, a CSV file with a column of their paths, read when they are needed."""
 
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from skhash._validation import as_count
 from skhash.affinity._targets import as_targets
-from skhash.datasets._labels import check_label_separator
-from skhash.datasets._picture_table import PictureTable, read_picture_table
+from skhash.datasets._csv import CsvTable, is_csv
+from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 #: endings of the names of pictures, which Pillow reads
 ENDINGS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
-#: endings of the names of tables
-TABLES = frozenset({".csv", ".tsv"})
 
 
 def load_images(
@@ -118,9 +117,9 @@ def load_images(
     check_label_separator(label_separator)
     options = {"encoding": encoding, "separator": separator, "label_separator": label_separator}
     source = os.path.expanduser(source) if isinstance(source, str | os.PathLike) else source
-    if not is_table(source):
+    if not is_csv(source):
         _check_no_table(options | {"labels": labels if isinstance(labels, str) else None})
-    columns = labels if is_table(source) and _are_columns(labels) else None
+    columns = labels if is_csv(source) and _are_columns(labels) else None
     folder, (names, targets, label_names) = _find(source, columns, options)
     if labels is not None and columns is None:
         targets, label_names = as_targets(labels, "labels"), None
@@ -138,12 +137,6 @@ def is_picture(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in ENDINGS
 
 
-def is_table(source: Any) -> bool:
-    """Whether this is a CSV file."""
-    is_path = isinstance(source, str | os.PathLike)
-    return is_path and Path(source).suffix.lower() in TABLES and not os.path.isdir(source)
-
-
 def _check_no_table(options: dict[str, Any]) -> None:
     """Raise ValueError for parameters of a table if there is none."""
     for name, value in options.items():
@@ -158,6 +151,14 @@ def _are_columns(labels: Any) -> bool:
     )
 
 
+class PictureTable(NamedTuple):
+    """What a table says of pictures."""
+
+    names: list[str]  # paths, which begin at the folder of the table
+    targets: Any = None
+    label_names: list[str] | None = None  # of the columns of a 0/1 matrix
+
+
 def _find(source: Any, columns: Any, options: dict[str, Any]) -> tuple[str, PictureTable]:
     """Folder of the pictures, and their names in it with their labels."""
     if not isinstance(source, str | os.PathLike):
@@ -166,7 +167,7 @@ def _find(source: Any, columns: Any, options: dict[str, Any]) -> tuple[str, Pict
         folder, found = os.fspath(source), PictureTable(*_in_folder(os.fspath(source)))
     elif not os.path.exists(source):
         raise FileNotFoundError(f"`source` must be a folder, a CSV file or a picture. There is no {os.fspath(source)}.")
-    elif is_table(source):
+    elif is_csv(source):
         folder, found = os.path.dirname(source), read_picture_table(source, labels=columns, **options)
     else:
         folder, found = "", PictureTable([os.fspath(source)])
@@ -222,3 +223,130 @@ def without_broken(images: "ImageFiles", indices: Iterable[int] | None = None) -
     rest = images.part(np.setdiff1d(np.arange(len(images)), list(failures)))
     rest.skipped, rest.are_checked = skipped, True
     return rest
+
+
+# --- tables of pictures
+
+
+def read_picture_table(
+    path: str | os.PathLike[str],
+    *,
+    labels: str | Sequence[str] | None = None,
+    encoding: str | None = None,
+    separator: str | None = None,
+    label_separator: str | None = "auto",
+    find_files: bool = True,
+) -> PictureTable:
+    """Paths and labels of a table; with `find_files` all pictures must be there."""
+    import pyarrow
+
+    table = CsvTable(path, encoding=encoding, separator=separator)
+    column = table.find("path")
+    if column is None:
+        raise InvalidFileError(
+            table.path, f"must have a column named path. Got {', '.join(table.names)}. Rename the column of the paths."
+        )
+    chosen = _label_columns(table, labels)
+    if label_separator not in (None, "auto") and len(chosen) != 1:
+        raise ValueError(
+            f"`label_separator` must be used with one column of labels. Got {label_separator!r} for {table.path}, of "
+            f'the columns {", ".join(table.names)}. Name the column, such as labels="{table.names[-1]}".'
+        )
+    _warn_of_others(table, column, chosen, labels)
+    types = {**dict.fromkeys(chosen, pyarrow.string()), column: pyarrow.binary()}
+    batches = [batch.to_pydict() for batch in table.batches(types)]
+    cells = {name: [cell for batch in batches for cell in batch[name]] for name in types}
+    paths = cells.pop(column)
+    texts = {name: [_text(cell) for cell in column] for name, column in cells.items()}
+    # a spreadsheet also saves rows that are empty
+    rows = [i for i, cell in enumerate(paths) if (cell or b"").strip() or any(text[i] for text in texts.values())]
+    texts = {name: [column[i] for i in rows] for name, column in texts.items()}
+    names = _names(table, [paths[i] for i in rows], rows, find_files)
+    if not chosen:
+        return PictureTable(names)
+    refuse = partial(InvalidFileError, table.path)
+
+    def place(row: int) -> str:
+        return f"line {table.line(rows[row])}"
+
+    if labels is None or isinstance(labels, str):
+        return PictureTable(names, *text_labels(texts[chosen[0]], label_separator, refuse, place))
+    columns = {name: pyarrow.array(column, pyarrow.string()) for name, column in texts.items()}
+    return PictureTable(names, flag_labels(columns, refuse, place), [name.strip() for name in columns])
+
+
+def _label_columns(table: CsvTable, labels: str | Sequence[str] | None) -> list[str]:
+    """Columns of the labels."""
+    if labels is None:
+        label = table.find("label")
+        return [] if label is None else [label]
+    wanted = [labels] if isinstance(labels, str) else list(labels)
+    found = [table.find(name) for name in wanted]
+    for name, column in zip(wanted, found, strict=True):
+        if column is None or column == table.find("path"):
+            raise ValueError(
+                f"`labels` must name columns of {table.path}: {', '.join(table.names)}. Got {name!r} instead. Labels "
+                "themselves are passed as an array."
+            )
+    return [column for column in found if column is not None]
+
+
+def _warn_of_others(table: CsvTable, path: str, chosen: list[str], labels: Any) -> None:
+    """Warn of columns that are not read, one of which may hold the labels."""
+    named = [name.strip() for name in table.names if name not in (path, *chosen)]
+    others = [name for name in named if name and not name.startswith("Unnamed: ")]
+    if labels is None and others:
+        lost = "" if chosen else " There is no column named label, so that the pictures have no labels."
+        warnings.warn(
+            f"Columns of {table.path} that are not read: {', '.join(others)}.{lost} To take labels from one of them, "
+            f'name it: labels="{others[0]}".',
+            UserWarning,
+            stacklevel=5,  # the caller of load_images
+        )
+
+
+def _text(cell: str | None) -> str | None:
+    """Text without the spaces around it, nor the quotes that follow a space; None for blanks."""
+    text = "" if cell is None else cell.strip()
+    if cell is not None and cell[:1].isspace() and len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1].replace('""', '"').strip()
+    return text or None
+
+
+def _names(table: CsvTable, cells: Sequence[bytes | None], rows: Sequence[int], find_files: bool) -> list[str]:
+    """Paths of the pictures; an error if one is blank, missing or stands there twice."""
+    folder = os.path.abspath(os.path.dirname(table.path))
+    names, missing, first = [], [], dict[str, int]()
+    for row, cell in zip(rows, cells, strict=True):
+        spellings = _spellings(table, cell, folder)
+        if not spellings:
+            raise InvalidFileError(table.path, f"has no path in line {table.line(row)}.")
+        found = [name for name in spellings if os.path.isfile(os.path.join(folder, name))] if find_files else spellings
+        missing += [] if found else [row]
+        names.append((found or spellings)[0].removeprefix("./"))
+        key = os.path.normcase(os.path.normpath(os.path.join(folder, names[-1])))
+        if first.setdefault(key, row) != row:
+            raise InvalidFileError(
+                table.path,
+                f"must name each picture once. Got {names[-1]} in line {table.line(first[key])} and in line "
+                f"{table.line(row)}. Several labels of a picture stand in one cell: see `label_separator`.",
+            )
+    if missing:
+        name = names[rows.index(missing[0])]
+        raise FileNotFoundError(
+            f"{len(missing):,} of {len(names):,} pictures of {table.path} are missing. The first is {name}, in line "
+            f"{table.line(missing[0])}. Paths begin at the folder of the table."
+        )
+    return names
+
+
+def _spellings(table: CsvTable, cell: bytes | None, folder: str) -> list[str]:
+    """How a path may be meant: without spaces around it, with the slashes of this system, or as it is written."""
+    try:
+        name = (cell or b"").decode()
+    except UnicodeDecodeError:  # Linux allows it in the name of a file
+        name = (cell or b"").decode("utf-8", "surrogateescape")
+        if not os.path.isfile(os.path.join(folder, name)):
+            raise table.encoding_error() from None
+    text = _text(name)
+    return [] if text is None else list(dict.fromkeys((text, text.replace("\\", "/"), name)))

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from skhash._ids import as_ids, first_repeated
 from skhash._validation import as_array, with_nearest
-from skhash.datasets._csv import CsvTable
-from skhash.datasets._labels import check_label_separator, text_labels
+from skhash.datasets._csv import CsvTable, columns_named
+from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _NUMBER = r"^\s*([+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?[iI][n
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
 _WITH_COMMA = r"^\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*$"
 _PLAIN_INT = r"^(0|-?[1-9][0-9]{0,17})$"  # 007 is text
-_FLAGS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
 
 
 def load_table(
@@ -151,10 +150,8 @@ class Table:
         return f"row {row}" if self.csv is None else f"line {self.csv.line(row)}"
 
     def find(self, name: str) -> str | None:
-        """Column of a name; case and spaces around it count only if columns differ by them."""
-        if name in self.types:
-            return name
-        alike = [column for column in self.types if column.strip().casefold() == name.strip().casefold()]
+        """Column of a name; None if there is none, or more than one."""
+        alike = columns_named(self.types, name)
         return alike[0] if len(alike) == 1 else None
 
     def known(self, names: str | Iterable[str] | None) -> list[str] | None:
@@ -586,25 +583,16 @@ def targets_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> tuple[An
             f"{table.name}: `label_separator` must be used with one column of labels. Got {separator!r} and "
             f"{len(names)} columns in `labels`."
         )
+
+    def refuse(reason: str) -> ValueError:
+        return ValueError(f"{table.name} {reason}")
+
     if len(names) > 1:
-        return np.stack([_flags(table, name, cells[name]) for name in names], axis=1), names
+        return flag_labels({name: cells[name] for name in names}, refuse, table.place), names
     values = _values(table, cells[names[0]]) if names else None
     if values is None or not all(isinstance(value, str) for value in values.tolist()):
         return values, None
-    return text_labels(values.tolist(), separator, lambda reason: ValueError(f"{table.name} {reason}"), table.place)
-
-
-def _flags(table: Table, name: str, column: Any) -> npt.NDArray[np.uint8]:
-    """Zeros and ones of a column."""
-    encoded = column.dictionary_encode()
-    texts = [str(value).strip().lower() for value in encoded.dictionary.to_pylist()]
-    if wrong := [text for text in texts if text not in _FLAGS]:
-        raise ValueError(
-            f"{table.name}: several columns of `labels` must have 0 or 1, one column for each label. "
-            f"Got {wrong[0]!r} in {name}."
-        )
-    flags: npt.NDArray[np.uint8] = np.array([_FLAGS[text] for text in texts], np.uint8)[np.asarray(encoded.indices)]
-    return flags
+    return text_labels(values.tolist(), separator, refuse, table.place)
 
 
 def ids_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
