@@ -87,14 +87,14 @@ def measure(n_pictures, n_copies, kinds):
 
 def make_table(results):
     """Markdown: found copies and, after a plus sign, other pairs."""
-    heads = {"perceptual": "perceptual", "itq": "ITQ", "lsh": "LSH"}
     lines = [["pictures", "copies", "codes", *(f"radius {radius}" for radius in SHOWN)]]
     for n_pictures, n_copies in sorted({(result["n_pictures"], result["n_copies"]) for result in results}):
-        for name, head in heads.items():
+        for name in ("perceptual", *HASHERS):
             rows = [
                 result for result in results if tuple(result[key] for key in KEYS[:3]) == (name, n_pictures, n_copies)
             ]
             cells = {result["radius"]: f"{result['n_found']} + {result['n_others']}" for result in rows}
+            head = name.upper() if name in HASHERS else name
             lines.append([f"{n_pictures:,}", str(n_copies), head, *(cells[radius] for radius in SHOWN)])
     return as_markdown(lines) + "\n"
 

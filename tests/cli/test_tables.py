@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pandas as pd
 import pytest
+from _tables import features, make_frame
 from numpy.testing import assert_array_equal
 
 from skhash import ITQHasher
@@ -17,13 +18,7 @@ NAMED = ["--labels", "label", "--ids", "id"]
 
 @pytest.fixture(scope="module")
 def frame():
-    """2,000 rows of 20 features, a text label and an integer id."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 2000)
-    frame = pd.DataFrame(rng.normal(size=(2000, 20)) + y[:, None], columns=[f"x{i}" for i in range(20)])
-    frame.insert(3, "label", np.array(["ant", "bee", "cat", "dog"])[y])
-    frame.insert(0, "id", rng.permutation(2000) + 10**9)
-    return frame
+    return make_frame()
 
 
 @pytest.fixture
@@ -36,10 +31,6 @@ def folder(frame, tmp_path, monkeypatch):
     mixed.to_csv("mixed.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig", lineterminator="\r\n")
     np.savez("t.npz", X=features(frame).to_numpy(), y=frame["label"].to_numpy(str))
     return tmp_path
-
-
-def features(frame):
-    return frame.drop(columns=["id", "label"])
 
 
 def fit(data, *more, out="model", method="itq"):

@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from _tables import features, make_frame
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
@@ -15,17 +16,7 @@ from skhash.exceptions import InvalidFileError
 
 @pytest.fixture(scope="module")
 def frame():
-    """2,000 rows of 20 features, a text label and an integer id."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 2000)
-    frame = pd.DataFrame(rng.normal(size=(2000, 20)) + y[:, None], columns=[f"x{i}" for i in range(20)])
-    frame.insert(3, "label", np.array(["ant", "bee", "cat", "dog"])[y])
-    frame.insert(0, "id", rng.permutation(2000) + 10**9)
-    return frame
-
-
-def features(frame):
-    return frame.drop(columns=["id", "label"])
+    return make_frame()
 
 
 def write(path, content):
