@@ -21,6 +21,7 @@ _DATA = (
 )
 _COMPARE = """Fit several methods on one or more data sets and print a table for each.
 Commas or spaces separate the items of a list."""
+_DISTANCES = ("cosine", "euclidean", "inner")  # of vectors
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
 
@@ -137,9 +138,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument("--jobs", type=_count, default=1, metavar="N", help="number of processes (default 1)")
     _add_folder(job)
-    _add_table(job)
-    _add_pictures(job, has_model=False)
-    _add_label_separator(job)
+    _add_samples(job, has_model=False)
 
 
 def _add_folder(job: "_Parser") -> None:
@@ -211,9 +210,7 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="train the network of --backbone with the pictures, together with the bits of a deep method; this takes "
         "more time and finds more",
     )
-    _add_table(job)
-    _add_pictures(job, has_model=False)
-    _add_label_separator(job)
+    _add_samples(job, has_model=False)
 
 
 def _add_pictures(job: "_Parser", has_model: bool) -> None:
@@ -267,12 +264,7 @@ def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="encode the samples of a file with a saved hasher",
         description="Encode the samples of a file with a saved hasher, batch by batch.",
     )
-    job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save")
-    job.add_argument("data", metavar="DATA", help=_DATA)
-    job.add_argument("--out", metavar="CODES", required=True, help="an .npz file with codes and nbits, to write")
-    _add_table(job)
-    _add_pictures(job, has_model=True)
-    _add_label_separator(job)
+    _add_encoding(job, _DATA, "CODES", "an .npz file with codes and nbits, to write")
 
 
 def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -282,12 +274,16 @@ def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:
         description="Save an index: the codes of items, their hasher, and of pictures the paths and labels. skhash "
         "search, browse and export take it in place of MODEL and DATA, and skhash.persistence.load reads it in Python.",
     )
+    items = f"items: {_DATA}; or codes from skhash encode"
+    _add_encoding(job, items, "INDEX", "the file to write, usually *.safetensors")
+
+
+def _add_encoding(job: "_Parser", data: str, out: str, out_help: str) -> None:
+    """Add the arguments of a command that encodes DATA with MODEL and writes a file."""
     job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save")
-    job.add_argument("data", metavar="DATA", help=f"items: {_DATA}; or codes from skhash encode")
-    job.add_argument("--out", metavar="INDEX", required=True, help="the file to write, usually *.safetensors")
-    _add_table(job)
-    _add_pictures(job, has_model=True)
-    _add_label_separator(job)
+    job.add_argument("data", metavar="DATA", help=data)
+    job.add_argument("--out", metavar=out, required=True, help=out_help)
+    _add_samples(job, has_model=True)
 
 
 def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -322,7 +318,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument(
         "--rerank",
-        choices=["cosine", "euclidean", "inner"],
+        choices=_DISTANCES,
         help="order the candidates by this distance of the original vectors",
     )
     job.add_argument(
@@ -417,7 +413,7 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     job.add_argument(
         "--metric",
-        choices=["cosine", "euclidean", "inner"],
+        choices=_DISTANCES,
         default="cosine",
         help="distance of the vectors (default cosine)",
     )
@@ -433,6 +429,13 @@ def _add_label_separator(job: argparse.ArgumentParser) -> None:
         help='what stands between several labels in a cell of a CSV file, such as ";"; none if each cell is one label '
         "(default: none, but cells that seem to have several labels are an error)",
     )
+
+
+def _add_samples(job: "_Parser", has_model: bool) -> None:
+    """Add the options of tables and of pictures, and of their labels."""
+    _add_table(job)
+    _add_pictures(job, has_model)
+    _add_label_separator(job)
 
 
 def _add_table(job: "_Parser") -> None:
