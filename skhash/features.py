@@ -281,28 +281,8 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _n_features_out(self) -> int:
         return self._network[1]
 
-    def unknown(self, X: Any) -> npt.NDArray[np.int64]:
-        """Indices of images whose features are not in the cache; all without a cache.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, channels, height, width), or torch Dataset
-            Images: bytes, or values in [0, 1].
-
-        Returns
-        -------
-        ndarray of int64
-            The indices, in ascending order.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import torch
-        >>> from skhash.features import PretrainedFeatures
-        >>> images = np.zeros((4, 3, 8, 8), dtype=np.uint8)
-        >>> PretrainedFeatures(torch.nn.Flatten()).fit(images).unknown(images)
-        array([0, 1, 2, 3])
-        """
+    def _unknown(self, X: Any) -> npt.NDArray[np.int64]:
+        """Indices of images whose features are not in the cache, in ascending order; all without a cache."""
         check_is_fitted(self)
         cache = self._open_cache(X, None)
         return np.arange(len(X)) if cache is None else cache.missing
@@ -426,7 +406,7 @@ class _Cache:
 
     def __init__(self, folder: Path, identity: str, width: int, keys: list[bytes], is_auto: bool = False) -> None:
         self.folder, self.keys = folder.expanduser() / identity[:16], keys
-        self.is_auto, self.is_full = is_auto, False  # an error of the default folder is a warning
+        self.is_auto, self.is_closed = is_auto, False
         beginnings = np.frombuffer(b"".join(self.keys), "<u8").reshape(-1, 4)[:, 0]
         places: dict[bytes, Any] = {}
         for file in sorted(self.folder.glob("*.keys")):
@@ -447,6 +427,17 @@ class _Cache:
                 stored, row = place
                 features[i] = stored[row]
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Context manager in which an error of the default folder is a warning, after which it is closed."""
+        try:
+            yield
+        except OSError as error:
+            if not self.is_auto:
+                raise
+            self.is_closed = True
+            _warn_of_cache(str(error))
+
 
 @contextmanager
 def _appending(cache: _Cache | None, n: int) -> Iterator[Any]:
@@ -459,32 +450,22 @@ def _appending(cache: _Cache | None, n: int) -> Iterator[Any]:
         return
     path = cache.folder / secrets.token_hex(8)
     with ExitStack() as files:
-        try:
+        with cache.writing():
             cache.folder.mkdir(parents=True, exist_ok=True)
             values, keys = (files.enter_context(open(path.with_suffix(end), "xb")) for end in (".features", ".keys"))
-        except OSError as error:
-            if not cache.is_auto:
-                raise
-            _warn_of_cache(str(error))
-            yield lambda features, indices: None
-            return
 
         def append(features: Features, indices: npt.NDArray[np.int64]) -> None:
-            if cache.is_full:
+            if cache.is_closed:
                 return
-            try:
+            with cache.writing():
                 values.write(features.astype("<f4").tobytes())
                 values.flush()  # before the keys, so that each key has its features
                 keys.write(b"".join(cache.keys[i] for i in indices))
                 keys.flush()
-            except OSError as error:
-                if not cache.is_auto:
-                    raise
-                cache.is_full = True
+            if cache.is_closed:  # the disk is full
                 for file in (values, keys):
                     with suppress(OSError):  # it would try to write again
                         file.close()
-                _warn_of_cache(str(error))
 
         yield append
 

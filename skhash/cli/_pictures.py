@@ -193,7 +193,7 @@ def readable(images: Any, options: argparse.Namespace, first: Any = None) -> Any
     if options.broken == "raise":
         images.check_files()
         return images
-    return without_broken(images, None if first is None else first.unknown(images))
+    return without_broken(images, None if first is None else first._unknown(images))
 
 
 def _check_installed(network: Any, needed: Sequence[tuple[str, str]] = ()) -> None:
