@@ -26,9 +26,8 @@ from skhash._validation import as_count
 from skhash.codes._bits import memory_chunks
 from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
 from skhash.engine.backbones import build_backbone
-from skhash.engine.data import batch_tensor
+from skhash.engine.data import batch_tensor, check_channels
 from skhash.engine.networks import check_range, declared_statistics, is_network
-from skhash.hashers.deep._base import check_channels
 from skhash.persistence._checking import qualified_name
 from skhash.persistence._identity import digest
 
@@ -351,7 +350,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _progress(self, n: int) -> AbstractContextManager[Callable[[int], None]]:
         if not self.verbose or not n:
             return nullcontext(lambda n_done: None)
-        from skhash.comparison.progress import progress
+        from skhash._progress import progress
 
         return progress("Features", n, "images")
 

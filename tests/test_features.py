@@ -19,9 +19,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
-from skhash import CIBHashHasher, ITQHasher, NSHHasher, TALRHasher, features
+from skhash import CIBHashHasher, ITQHasher, NSHHasher, TALRHasher, _progress, features
 from skhash.codes import hamming_distances
-from skhash.comparison import progress
 from skhash.datasets import load_images
 from skhash.engine import Network
 from skhash.exceptions import InvalidFileError
@@ -309,7 +308,7 @@ def test_hashers_learn_from_views(Hasher):
 
 
 def test_progress(network, images, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_PAUSE", 0)  # seconds between two lines
+    monkeypatch.setattr(_progress, "_PAUSE", 0)  # seconds between two lines
     PretrainedFeatures(network, batch_size=10, verbose=True).fit_transform(images)
     assert "Features: 10 of 30 images" in capsys.readouterr().err
 

@@ -23,6 +23,7 @@ PARTS = [
         "_compat",
         "_compiler",
         "_libraries",
+        "_progress",
         "_threads",
         "_validation",
         "_ids",
@@ -60,7 +61,7 @@ PARTS = [
 ENGINE_FREE = {"hashers._ranking_lists", "hashers.shallow", "hashers.structhash"}
 ENGINE_NEEDS = {"exceptions", "_compiler", "_libraries", "_threads", "_validation", "persistence"}
 # they import no other part but exceptions and _compat
-LEAVES = {"registry", "exceptions", "_compat", "_compiler", "_libraries", "_threads"}
+LEAVES = {"registry", "exceptions", "_compat", "_compiler", "_libraries", "_progress", "_threads"}
 modules = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))

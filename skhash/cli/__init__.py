@@ -197,10 +197,10 @@ def _report_error(error: Exception) -> int:
 
 
 def _compare(options: "argparse.Namespace") -> int:
+    from skhash._progress import LiveLine
     from skhash.cli._options import check
     from skhash.cli._pictures import are_pictures, as_files
-    from skhash.comparison import compare, read_results
-    from skhash.comparison.progress import LiveLine
+    from skhash.comparison import Plan, compare, read_results
     from skhash.comparison.report import import_jinja2
 
     check(options)
@@ -214,6 +214,9 @@ def _compare(options: "argparse.Namespace") -> int:
                 finished[event.position] = event.result
                 live.write(event)
 
+            def watch(event: object) -> None:
+                live.write(event) if isinstance(event, Plan) else live.show(event)
+
             results, _ = compare(
                 datasets,
                 task=options.task,
@@ -223,7 +226,7 @@ def _compare(options: "argparse.Namespace") -> int:
                 n_seeds=options.seeds,
                 metrics=options.metrics,
                 report=report,
-                watch=live.show,
+                watch=watch,
                 tune=options.tune,
                 tune_metric=options.tune_metric or "ap",
                 n_jobs=options.jobs,

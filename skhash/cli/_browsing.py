@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from skhash._progress import progress
 from skhash.cli._options import split
 from skhash.cli._pictures import THUMBNAIL
 from skhash.cli._samples import Items, read_codes
 from skhash.codes._bits import first_bits
-from skhash.comparison.progress import progress
 from skhash.datasets import load_images
 from skhash.datasets.images import read_picture_table
 from skhash.displays import write_image_browser

@@ -17,6 +17,7 @@ from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._estimators import find_hasher, first_step, hasher_input, item_factors, packed_codes
 from skhash._ids import is_text
 from skhash._libraries import library
+from skhash._progress import progress
 from skhash.cli._pictures import are_pictures, load_model, open_for
 from skhash.cli._samples import (
     IDS_ARE_PATHS,
@@ -32,7 +33,6 @@ from skhash.cli._samples import (
 )
 from skhash.codes import check_same_nbits
 from skhash.codes._bits import item_words
-from skhash.comparison.progress import progress
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_ids

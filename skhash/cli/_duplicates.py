@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._estimators import packed_codes
+from skhash._progress import progress
 from skhash.cli._browsing import images_of_codes
 from skhash.cli._pictures import are_pictures, load_model, load_pictures, open_for
 from skhash.cli._samples import errors_of, in_batches, open_samples, read_codes
 from skhash.codes import hamming_distances
-from skhash.comparison.progress import progress
 from skhash.displays.image_browser import address_of_file, address_of_pixels
 from skhash.neighbors import HammingNeighbors, duplicate_groups
 from skhash.neighbors.duplicates import NearVectors

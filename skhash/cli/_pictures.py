@@ -10,7 +10,7 @@ from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from skhash._estimators import find_hasher, first_step
 from skhash._libraries import check_installed
 from skhash.affinity._targets import as_targets
 from skhash.cli._samples import OF_TABLES, Samples, check_no_table, errors_of, open_samples, table_features
-from skhash.comparison import Result
 from skhash.datasets import load_images
 from skhash.datasets._csv import is_csv
 from skhash.datasets.images import is_picture, without_broken
@@ -28,6 +27,9 @@ from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
 from skhash.datasets.tables import is_table
 from skhash.persistence import load, save
+
+if TYPE_CHECKING:  # every command with pictures imports this module
+    from skhash.comparison import Result
 
 SIZE = 224  # pixels of pictures for a network that does not say its size
 THUMBNAIL = 64  # pixels, in the pages of pictures
@@ -267,7 +269,7 @@ def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
     return str(file)
 
 
-def name_models(options: argparse.Namespace, results: Sequence[Result]) -> None:
+def name_models(options: argparse.Namespace, results: "Sequence[Result]") -> None:
     """Let kept models of tables know the names of their columns, by which later tables are read."""
     for path in options.datasets:
         if not is_table(path) or are_pictures(path):
@@ -291,7 +293,7 @@ def _learned_from(path: str, options: argparse.Namespace) -> Samples:
     return learn_from(images, network, options)[1]
 
 
-def write_pages(options: argparse.Namespace, files: list[str], results: Sequence[Result]) -> list[Path]:
+def write_pages(options: argparse.Namespace, files: list[str], results: "Sequence[Result]") -> list[Path]:
     """Write a page for each data set of pictures, in which the kept models of the first split search all pictures."""
     pages = []
     for path, file in zip(options.datasets, files, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
-from skhash.comparison.progress import progress
+from skhash._progress import progress
 from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets.splitting import check_arrays

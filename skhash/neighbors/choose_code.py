@@ -37,7 +37,6 @@ from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.affinity._targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
 from skhash.codes._bits import memory_chunks
-from skhash.metrics import RetrievalScorer, neighbor_recall
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 
 _MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # default numbers of candidates, as multiples of k
@@ -328,6 +327,8 @@ def _recalls(
     query: Literal["code", "real"],
 ) -> npt.NDArray[np.float64]:
     """Recall of each query, of shape (n_candidates, n_queries), in expectation over the order of ties."""
+    from skhash.metrics import RetrievalScorer, neighbor_recall  # a search needs no metrics
+
     n_items, n_queries = len(held_out.item_vectors), len(held_out.query_vectors)
     database = held_out.items, held_out.item_vectors
     scorer = RetrievalScorer(f"neighbor_recall_at_{k}", database=database, query=query)

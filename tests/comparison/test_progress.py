@@ -2,8 +2,9 @@
 
 import pytest
 
+from skhash._progress import format_seconds
 from skhash.comparison import Progress, Result, Step
-from skhash.comparison.progress import estimate_seconds_left, format_seconds
+from skhash.comparison.progress import estimate_seconds_left
 
 DONE = Result(dataset="d", method="itq", nbits=8, seed=1, metrics={"ap": 0.5, "ndcg": 0.75}, fit_seconds=2.0)
 

@@ -8,8 +8,9 @@ from functools import partial
 
 import pytest
 
+from skhash._progress import LiveLine
 from skhash.comparison import Plan, Progress, Result, Step, compare, run
-from skhash.comparison.progress import FitWatcher, LiveLine
+from skhash.comparison.progress import FitWatcher
 
 STEP = Step(0, "talr, 8 bits", "epoch", 12, 125, 50.0, 41.0, 0.12345, n_tasks=3, total_seconds_left=130.0)
 DONE = Progress(Result(dataset="d", method="itq", nbits=8, seed=1, error="no"), 1, 3, 30.0)
@@ -87,7 +88,7 @@ def test_a_terminal_shows_the_step_below_the_lines(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     terminal = Terminal()
     with LiveLine(terminal) as live:
-        live.show(Plan(["one", "two"], 3))
+        live.write(Plan(["one", "two"], 3))
         live.show(STEP)
         while str(STEP) not in terminal.getvalue():  # rich draws in a thread
             time.sleep(0.01)
@@ -101,7 +102,7 @@ def test_a_terminal_shows_the_step_below_the_lines(monkeypatch):
 def test_without_rich_a_line_per_minute(monkeypatch, file):
     file, now = file(), [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr("skhash.comparison.progress.find_spec", lambda name: None)
+    monkeypatch.setattr("skhash._progress.find_spec", lambda name: None)
     with LiveLine(file) as live:
         for now[0] in range(0, 150, 10):
             live.show(STEP)

@@ -43,6 +43,7 @@ from skhash.engine import (
     seeded,
     without_weights,
 )
+from skhash.engine.data import check_channels, check_same_shape
 from skhash.engine.encoder import N_MAX_PRODUCTS
 from skhash.engine.layers import N_MAX_DIRECTIONS
 from skhash.engine.runtime import from_first, gather, n_processes
@@ -69,8 +70,6 @@ LINEAR_NOISE, NOISE = (3.0, 0.6), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 #: parameters that decide the weights of the encoder and what is relevant, and stay the same in partial_fit
 FIXED = ("nbits", "backbone", "affinity", "smoothing")
-#: numbers of channels of usual images: gray, RGB, RGBA
-CHANNELS = (1, 3, 4)
 N_COMPARED = 1000  # samples that several processes compare at most
 
 
@@ -591,34 +590,6 @@ class DeepHasher(StoredMixin, BaseHasher):
 
 list_parameters(DeepHasher)
 document(DeepHasher)
-
-
-def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
-    """Raise ValueError for training images with the channels last, or warn if a module of the user may take them."""
-    if len(shape) != 3 or shape[2] not in CHANNELS or min(shape[:2]) <= 4:
-        return
-    if not isinstance(backbone, nn.Module):
-        raise ValueError(
-            f"`X` must hold images of shape (channels, height, width). Got samples of shape {shape}, which are "
-            f"{shape[0]} channels. {_remedy(is_dataset)}"
-        )
-    warnings.warn(
-        f"X has images of shape {shape}, and axis 1 is taken for {shape[0]} channels. {_remedy(is_dataset)}",
-        UserWarning,
-        stacklevel=2,
-    )
-
-
-def check_same_shape(shape: tuple[int, ...], fitted: tuple[int, ...], is_dataset: bool) -> None:
-    """Raise ValueError unless samples have the shape of the training samples."""
-    if shape != fitted:
-        hint = f" {_remedy(is_dataset)}" if (*shape[2:], *shape[:2]) == fitted else ""
-        raise ValueError(f"`X` must have samples of shape {fitted}, as in fit. Got {shape} instead.{hint}")
-
-
-def _remedy(is_dataset: bool) -> str:
-    move = "return image.transpose(2, 0, 1) from the Dataset" if is_dataset else "pass X.transpose(0, 3, 1, 2)"
-    return f"If the channels are last, {move}."
 
 
 def check_same_training(hasher: Any, X: Any, targets: Any) -> None:

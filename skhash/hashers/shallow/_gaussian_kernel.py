@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state, gen_batches
 
 from skhash._compat import Interval
@@ -126,6 +125,8 @@ def draw_indices(n: int, max_drawn: int, rng: np.random.RandomState) -> npt.NDAr
 
 def gaussian_kernel(X: npt.NDArray[Any], anchors: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
     """Kernel values exp(-gamma |x - a|^2) of shape (n_samples, n_anchors), also for samples far from 0."""
+    from sklearn.metrics.pairwise import rbf_kernel  # slow to import, and the other shallow methods need none
+
     offset = _offset(anchors)
     values: npt.NDArray[np.float64] = rbf_kernel(_shifted(X, offset), _shifted(anchors, offset), gamma)
     return values
