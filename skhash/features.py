@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.utils.data import Dataset
 
 from skhash._compat import Interval, fit_context
@@ -72,6 +73,8 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         SHA-256 of the weights of the network.
     input_shape_ : tuple of int
         Shape of the images of :meth:`fit`.
+    n_features_out_ : int
+        Number of features.
 
     See Also
     --------
@@ -108,6 +111,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     digest_: str
     input_shape_: tuple[int, ...]
+    n_features_out_: int
 
     def __init__(
         self,
@@ -156,8 +160,9 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         self.input_shape_ = tuple(_as_images(X).shape[1:])
         check_channels(self.input_shape_, self.network, isinstance(X, Dataset))
-        for name in ("_network", "_identity", "digest_"):
+        for name in ("_module", "_identity", "digest_"):
             self.__dict__.pop(name, None)
+        self.n_features_out_ = self._tried(self._module)
         self.digest_ = digest_of(self._module)
         return self
 
@@ -248,7 +253,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if version is not None and len(missing):  # each batch has its own seed, so that it stays whole
             batches = np.unique(missing // batch_size)
             missing = np.flatnonzero(np.isin(np.arange(len(images)) // batch_size, batches))
-        features = np.empty((len(images), self._n_features_out), np.float32)
+        features = np.empty((len(images), self.n_features_out_), np.float32)
         if cache is not None:
             cache.read(features)
         with own_settings(), self._progress(len(missing)) as show, _appending(cache, len(missing)) as append:
@@ -260,25 +265,28 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return features
 
     @cached_property
-    def _network(self) -> tuple[nn.Module, int]:
-        """The network in evaluation mode, and the number of its outputs."""
+    def _module(self) -> nn.Module:
+        """The network in evaluation mode."""
         with own_settings(), seeded(0, torch.device("cpu")):  # random weights of a name are replaced
             module = build_backbone(self.network, self.input_shape_, name="network").eval()
-            width = output_width(module, self.input_shape_, name="network")  # the first call of a lazy module
+        if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
+            self._tried(module)  # the first call makes its weights
         if hasattr(self, "digest_") and digest_of(module) != self.digest_:
             raise ValueError(
                 "`network` must have the weights that it had in fit. Got others instead. Install the package of the "
                 "weights in the version of the fit, or fit again."
             )
-        return module, width
+        return module
 
-    @property
-    def _module(self) -> nn.Module:
-        return self._network[0]
+    def _tried(self, module: nn.Module) -> int:
+        """Number of features, from a trial of the network."""
+        with own_settings(), seeded(0, torch.device("cpu")):
+            return output_width(module, self.input_shape_, name="network")
 
     @property
     def _n_features_out(self) -> int:
-        return self._network[1]
+        """The name that scikit-learn needs."""
+        return self.n_features_out_
 
     def _unknown(self, X: Any) -> npt.NDArray[np.int64]:
         """Indices of images whose features are not in the cache, in ascending order; all without a cache."""
@@ -308,9 +316,9 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if version is not None:
             keys = [hashlib.sha256(key + repr(version).encode()).digest() for key in keys]
         if not is_auto:
-            return _Cache(Path(self.cache), identity, self._n_features_out, keys)
+            return _Cache(Path(self.cache), identity, self.n_features_out_, keys)
         try:
-            return _Cache(_cache_home(), identity, self._n_features_out, keys, is_auto=True)
+            return _Cache(_cache_home(), identity, self.n_features_out_, keys, is_auto=True)
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
             _warn_of_cache(str(error))
             return None
@@ -343,6 +351,13 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             batch = (batch - mean) / std
         with full_precision(device):
             features: Features = module(batch).float().cpu().numpy()
+        if features.shape[1:] != (
+            self.n_features_out_,
+        ):  # another class of a module of the user, as its file has changed
+            raise ValueError(
+                f"`network` must have outputs of shape (n, {self.n_features_out_}), as in fit. Got {features.shape} "
+                "instead. Fit again."
+            )
         if not np.isfinite(features).all():
             raise ValueError("The features must be finite. Got NaN or infinity instead: look for such values in `X`.")
         return features
@@ -356,7 +371,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__().copy()
-        for name in ("_network", "_identity"):
+        for name in ("_module", "_identity"):
             state.pop(name, None)
         return state
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -48,6 +49,20 @@ class Counting(nn.Module):
         if Counting.n_images > Counting.fails_after:
             raise KeyboardInterrupt
         return self.layers(X)
+
+
+class Recording(nn.Module):
+    """A network without weights that keeps the sizes of its batches."""
+
+    batches: ClassVar = []
+
+    def __init__(self):
+        super().__init__()
+        self.width = 16
+
+    def forward(self, X):
+        self.batches.append(len(X))
+        return X.flatten(1)[:, : self.width]
 
 
 @pytest.fixture
@@ -397,10 +412,26 @@ def test_a_file_has_the_name_of_the_network(images, tmp_path, monkeypatch):
         load(tmp_path / "file").transform(images)
 
 
+def test_a_loaded_network_runs_for_the_images_alone(images, tmp_path):
+    pipeline = make_pipeline(PretrainedFeatures(Recording(), cache=None), ITQHasher(8, random_state=0)).fit(images)
+    save(pipeline, tmp_path / "file")
+    for again in (load(tmp_path / "file", backbone=Recording()), pickle.loads(pickle.dumps(pipeline))):
+        Recording.batches.clear()
+        assert_array_equal(again.transform(images[:1]), pipeline.transform(images[:1]))
+        assert Recording.batches == [1, 1]
+
+
+def test_a_network_of_another_width_is_refused(images, tmp_path):
+    pipeline = make_pipeline(PretrainedFeatures(Recording(), cache=None), ITQHasher(8, random_state=0)).fit(images)
+    pipeline[0].network.width, pipeline[0].__dict__ = 5, pipeline[0].__getstate__()
+    with pytest.raises(ValueError, match=r"`network` must have outputs of shape \(n, 16\), as in fit. Got \(30, 5\)"):
+        pipeline.transform(images)
+
+
 def test_a_damaged_file_is_refused(images, tmp_path):
     pipeline = make_pipeline(PretrainedFeatures(nn.Flatten()), ITQHasher(8, random_state=0)).fit(images)
     pipeline[0].network = "efficientnet-lite0"
-    for name, value in {"digest_": "short", "input_shape_": (3, 0, 4)}.items():
+    for name, value in {"digest_": "short", "input_shape_": (3, 0, 4), "n_features_out_": 5}.items():
         before = getattr(pipeline[0], name)
         setattr(pipeline[0], name, value)
         with pytest.raises((ValueError, InvalidFileError), match=name):

@@ -34,7 +34,7 @@ FIRST_STEPS = {
 AUTO = "auto"  # of `cache`: the folder of the user
 #: fitted attributes of the first steps, and what they may hold
 _HINTS: dict[str, dict[str, Any]] = {
-    "features": {"digest_": str, "input_shape_": tuple},
+    "features": {"digest_": str, "input_shape_": tuple, "n_features_out_": int},
     "scaler": {
         "n_features_in_": int,
         "n_samples_seen_": float,
@@ -184,6 +184,8 @@ def _check_first(key: str, first: Any, hasher: Any) -> None:
     is_shape = type(shape) is tuple and len(shape) == 3 and all(is_count(n, MAX_FEATURES) for n in shape)
     require(is_shape, "input_shape_", "a tuple of three ints", shape)
     require(type(digest) is str and len(digest) == 64, "digest_", "a SHA-256", digest)
+    width, expected = first.n_features_out_, hasher.n_features_in_
+    require(type(width) is int and width == expected, "n_features_out_", f"{expected}, as the hasher takes", width)
     check_names_and_output(first)
 
 
