@@ -351,9 +351,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             batch = (batch - mean) / std
         with full_precision(device):
             features: Features = module(batch).float().cpu().numpy()
-        if features.shape[1:] != (
-            self.n_features_out_,
-        ):  # another class of a module of the user, as its file has changed
+        if features.shape[1:] != (self.n_features_out_,):  # the user has changed the class of the module
             raise ValueError(
                 f"`network` must have outputs of shape (n, {self.n_features_out_}), as in fit. Got {features.shape} "
                 "instead. Fit again."

@@ -26,10 +26,18 @@ from skhash.neighbors.merging import merge_neighbors, smallest
 QUERY_GROUP = 64  # queries that share a reading of the database (benchmarks/search.py)
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
 MIN_SHARD = 2**16  # least items per thread when there are few queries (benchmarks/search.py)
+FEW_WORDS = 2**20  # words that numpy compares in less time than the loading of compiled kernels takes
+
+_has_searched = False  # this process, by Hamming distance
 
 
 def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Neighbors:
     """The k nearest items of every query, among codes of shape (n_items, n_words), with integer distances and ties."""
+    global _has_searched
+    if isinstance(distance, HammingDistance):
+        is_first, _has_searched = not _has_searched, True
+        if is_first and distance.n_queries * database.size <= FEW_WORDS:
+            return _nearest_by_numpy(distance, database, k)
     n_items = len(database)
     size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))
     groups = [slice(start, min(start + size, distance.n_queries)) for start in range(0, distance.n_queries, size)]
@@ -47,6 +55,14 @@ def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Nei
     parts = [[found[first + shard] for shard in range(n_shards)] for first in range(0, len(tasks), n_shards)]
     merged = [_merge_with_ties(shards, k) for shards in parts]
     return Neighbors(*(np.concatenate(arrays) for arrays in zip(*merged, strict=True)))
+
+
+def _nearest_by_numpy(distance: HammingDistance, database: npt.NDArray[np.uint64], k: int) -> Neighbors:
+    """The same without compiled kernels: a process that asks once, such as a command, does not wait for numba."""
+    distances = distance.to_items(slice(0, distance.n_queries), database, np.arange(len(database))[None])
+    indices = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    nearest = np.take_along_axis(distances, indices, axis=1)
+    return Neighbors(nearest, indices, (distances == nearest[:, -1:]).sum(axis=1))
 
 
 def within(

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import warnings
 from urllib.parse import unquote
@@ -409,6 +410,27 @@ def test_commands_share_the_features_of_a_network_of_the_user(place, own, tmp_pa
     (tmp_path / "net.py").write_text(NETWORK.replace("3)", "5)"))
     assert main(["encode", "model", pictures, "--out", "codes.npz", *own]) == 2
     assert "--backbone does not fit the weights" in capsys.readouterr().err
+
+
+NOT_NEEDED = {"numba", "kornia", "matplotlib", "timm", "torchvision", "sklearn.metrics", "sklearn.model_selection"}
+NOT_NEEDED |= {f"skhash.{name}" for name in ("comparison", "displays", "hashers.deep", "metrics", "onnx")}
+
+
+def test_a_search_for_a_picture_imports_what_it_needs(place, own, tmp_path):
+    pictures = f"{place}/pictures"
+    fit_itq = ["fit", pictures, "--method", "itq", "--bits", "8", "--out", "model", "--channels", "1", *own]
+    assert main(fit_itq) == 0
+    assert main(["index", "model", pictures, "--out", "index", *own]) == 0
+    (tmp_path / "images.txt").unlink()
+    shutil.copy(f"{pictures}/red/04.png", "new.png")
+    words = ["search", "index", "new.png", *own]
+    lines = f"import sys; from skhash.cli import main; main({words}); print(*sys.modules)"
+    command = [sys.executable, "-W", "error", "-c", lines]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    *table, modules = run.stdout.splitlines()
+    assert "(0" in table[1]
+    assert not NOT_NEEDED & set(modules.split())
+    assert (tmp_path / "images.txt").read_text().split() == ["1"]
 
 
 def test_fine_tune(place, own, tmp_path, capsys):

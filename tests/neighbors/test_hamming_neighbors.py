@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skhash import ITQHasher, LSHHasher, StructHashHasher, TALRHasher
 from skhash.codes import hamming_distances, pack
 from skhash.metrics import RetrievalScorer
-from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
+from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, _search, merge_neighbors
 from skhash.persistence import load, save
 
 ITQ = ITQHasher(16, random_state=0)
@@ -65,6 +65,16 @@ def test_equals_brute_force(n, nbits, k, n_random):
     packed = HammingNeighbors(n_neighbors=k, nbits=nbits).fit(pack(items))
     assert_same(packed.kneighbors(pack(queries), return_ties=True), expected)
     np.testing.assert_array_equal(index.kneighbors(queries, return_distance=False), expected[1])
+
+
+@pytest.mark.parametrize(("n", "nbits", "k", "n_random"), [(1, 1, 1, None), (300, 64, 300, 3), (900, 100, 7, 5)])
+def test_the_first_search_of_a_process_equals_brute_force(n, nbits, k, n_random, monkeypatch):
+    items, queries = bits_of(n, nbits, n_random=n_random), bits_of(40, nbits, 1, n_random)
+    index, expected = HammingNeighbors().fit(items), brute_force(hamming_distances(queries, items), k)
+    monkeypatch.setattr(_search, "_has_searched", False)
+    assert_same(index.kneighbors(queries, k, return_ties=True), expected)
+    monkeypatch.setattr(_search, "_nearest_by_numpy", None)  # later searches do not use it
+    assert_same(index.kneighbors(queries, k, return_ties=True), expected)
 
 
 @pytest.mark.parametrize("k", [1, 7, 300])
