@@ -2,7 +2,6 @@
 
 import codecs
 import csv
-import io
 import os
 import re
 from collections import Counter
@@ -58,7 +57,8 @@ class CsvTable:
         if separator is None:
             self._check_separator()
         self.names: list[str] = []  # the first row is not read for them again
-        self.names = self._read_names()
+        with self._reader({}) as reader:
+            self.names = [name or f"Unnamed: {place}" for place, name in enumerate(reader.schema.names)]
         if all(_is_number(name) for name in self.names) and not _ascend(self.names):
             raise InvalidFileError(
                 self.path, f"must begin with the names of its columns. Got numbers, such as {self.names[0]!r}."
@@ -78,10 +78,9 @@ class CsvTable:
         n_rows, end = 0, None
         with self._reader(read) as reader:
             for batch in reader:
-                self._check_text(batch, n_rows)
                 n_rows, end = n_rows + len(batch), batch
                 yield batch.select(list(types))
-        if end is not None and last in read and self._ends_in_quote(end.column(last)[-1].as_py()):
+        if end is not None and self._ends_in_quote(end.column(last)[-1].as_py()):
             raise InvalidFileError(self.path, f"has a quote in line {self.line(n_rows - 1)} that is never closed.")
 
     def find(self, name: str) -> str | None:
@@ -139,11 +138,6 @@ class CsvTable:
                         self.path, f"has one column, {cells[0]!r}. Pass what stands between: separator={literal}."
                     )
 
-    def _read_names(self) -> list[str]:
-        """Names of the columns."""
-        with self._reader({}) as reader:
-            return [name or f"Unnamed: {place}" for place, name in enumerate(reader.schema.names)]
-
     @contextmanager
     def _reader(self, types: Mapping[str, Any]) -> Iterator[Any]:
         """Context manager of a reader of some columns, or of all; errors in it name the file and the line."""
@@ -176,15 +170,8 @@ class CsvTable:
             ),
         )
         try:
-            with open(self.path, "rb") as file:
-                content: Any = file
-                if (start := file.read(_BLOCK)).count(b"\n") + start.count(b"\r") == 0:  # pyarrow needs a newline
-                    text = start.decode(self.encoding or "utf-8") + "\n"
-                    content = io.BytesIO(text.encode(self.encoding or "utf-8"))
-                else:
-                    file.seek(0)
-                with arrow_csv.open_csv(content, *options) as reader:
-                    yield reader
+            with open(self.path, "rb") as file, arrow_csv.open_csv(file, *options) as reader:
+                yield reader
         except UnicodeError as error:
             raise self.encoding_error() from error
         except pyarrow.ArrowInvalid as error:
@@ -200,6 +187,8 @@ class CsvTable:
             )
         elif "invalid UTF8" in text:
             return self.encoding_error()
+        elif "Empty CSV file" in text:
+            reason = "has no rows below the names of its columns."
         elif "straddl" in text:
             reason = f"has a row of more than {_BLOCK >> 20} MB. Look for a quote that is never closed."
         elif found := _OF_VALUE.match(text):
@@ -216,17 +205,6 @@ class CsvTable:
         with open(self.path, "rb") as file:
             line = next(line for line, content in enumerate(file, start=1) if not _is_utf8(content))
         return InvalidFileError(self.path, f"is not UTF-8, see line {line}. {_OTHER}")
-
-    def _check_text(self, batch: Any, first: int) -> None:
-        """Raise InvalidFileError for NUL characters, which a file has that was cut short by a full disk."""
-        import pyarrow
-        from pyarrow import compute
-
-        for column in batch.columns:
-            if pyarrow.types.is_string(column.type) or pyarrow.types.is_binary(column.type):
-                row = compute.index(compute.match_substring(column, "\0"), True).as_py()
-                if row >= 0:
-                    raise InvalidFileError(self.path, f"has a NUL character in line {self.line(first + row)}.")
 
     def _ends_in_quote(self, cell: Any) -> bool:
         """Whether the last cell has newlines but no closing quote."""

@@ -30,7 +30,6 @@ def path(tmp_path):
         (b"\xef\xbb\xbfa,b\n1,2\n", [("1", "2")]),
         (b'a,b\n"x\ny","p, ""q"""\n\n1,"2\n"\n\n\n', [("x\ny", 'p, "q"'), ("1", "2\n")]),
         (b"a,b\n", []),
-        (b"a,b", []),
         (b"a,b\n5\" disk,it's\n", [('5" disk', "it's")]),
     ],
 )
@@ -41,7 +40,6 @@ def test_cells_are_text_as_written(path, content, rows):
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig"])
 def test_encodings(path, encoding):
     assert read(path, "a,b\né,ü\n".encode(encoding), encoding=encoding) == (["a", "b"], [("é", "ü")])
-    assert read(path, "é,b".encode(encoding), encoding=encoding) == (["é", "b"], [])
 
 
 def test_columns_without_a_name_are_called_by_their_place(path):
@@ -81,7 +79,7 @@ def test_separator_decimal_and_types(path):
         ("a,b\n1,é\n".encode("utf-16-le"), {}, "has NUL bytes: it is no CSV file, or UTF-16"),
         (b"a,b\n1,\xe9\n", {"encoding": "ascii"}, "is not ascii. Pass the encoding"),
         ("a,b\n1,é\n".encode("utf-16-be"), {"encoding": "utf-16"}, "is not utf-16. Pass the encoding"),
-        (b"a,b\n" + b"1,2\n" * 20_000 + b"1,\0\n", {}, "has a NUL character in line 20002"),
+        (b"a,b", {}, "has no rows below the names of its columns"),
         (b'a,b\n1,2\n3,"4\n5,6\n7,8\n', {}, "has a quote in line 3 that is never closed"),
         (b'a\n"' + b"1\n" * 10_000_000, {}, "has a row of more than 8 MB. Look for a quote that is never closed"),
     ],
