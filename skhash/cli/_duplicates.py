@@ -1,9 +1,7 @@
 """The command ``skhash duplicates``: pairs and groups of near codes, and a page that shows groups of pictures."""
 
 import argparse
-import csv
 import html
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from skhash._estimators import packed_codes
 from skhash._progress import progress
 from skhash.cli._browsing import images_of_codes
 from skhash.cli._pictures import are_pictures, load_model, load_pictures, open_for
-from skhash.cli._samples import errors_of, in_batches, open_samples, read_codes
+from skhash.cli._samples import csv_writer, errors_of, in_batches, open_samples, read_codes
 from skhash.codes import hamming_distances
 from skhash.displays.image_browser import address_of_file, address_of_pixels
 from skhash.neighbors import HammingNeighbors, duplicate_groups
@@ -255,9 +253,7 @@ def _write_pairs(path: str, index: HammingNeighbors, items: _Items, groups: Sequ
     names = np.array(items.names, dtype=object)
     kept = names[[group.kept for group in groups]]
     n_pairs = 0
-    with write_atomically(path) as file:
-        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
-        table = csv.writer(text, lineterminator="\n")
+    with csv_writer(path) as table:
         more = [] if near is None else [f"{items.distance_of}_distance"]
         table.writerow(["group", f"{items.kind}_1", f"{items.kind}_2", "distance", *more, "keep"])
         for left, right, distances in index._near_pairs(items.radius, index.codes_[order]):
@@ -271,7 +267,6 @@ def _write_pairs(path: str, index: HammingNeighbors, items: _Items, groups: Sequ
             columns.append(kept[number[left]])
             table.writerows(zip(*(column.tolist() for column in columns), strict=True))
             n_pairs += len(columns[0])
-        text.detach()
     return n_pairs
 
 

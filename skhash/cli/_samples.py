@@ -2,6 +2,8 @@
 
 import argparse
 import ast
+import csv
+import io
 import re
 import shlex
 import sys
@@ -36,7 +38,7 @@ from skhash.datasets.tables import (
     targets_of,
 )
 from skhash.exceptions import InvalidFileError
-from skhash.persistence import read_notes
+from skhash.persistence import read_notes, write_atomically
 from skhash.persistence._format import read_header
 from skhash.persistence._indexes import INDEXES, codes_of_index
 from skhash.stores import StoredCodes, from_parquet
@@ -85,11 +87,6 @@ class Items(NamedTuple):
     labels: npt.NDArray[Any] | None = None
     label_names: list[str] | None = None  # of the columns of a 0/1 matrix of labels
     trained: npt.NDArray[np.bool_] | None = None  # whether the hasher has learned from each picture
-
-
-def stored_labels(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels for a file: those that are missing are empty text, or NaN in a matrix."""
-    return np.array(["" if label is None else label for label in labels]) if labels.dtype == object else labels
 
 
 @contextmanager
@@ -190,8 +187,10 @@ def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]
 
 
 def notes_of(labels: Any, label_names: list[str] | None, trained: Any) -> dict[str, Any]:
-    """What files of codes and of indexes hold beside the codes and paths."""
-    notes = {"labels": None if labels is None else stored_labels(labels), "trained": trained}
+    """What files of codes and of indexes hold beside the codes and paths; missing labels are empty text, or NaN."""
+    if labels is not None and labels.dtype == object:
+        labels = np.array(["" if label is None else label for label in labels])
+    notes = {"labels": labels, "trained": trained}
     notes["label_names"] = None if label_names is None else np.array(label_names)
     return {name: value for name, value in notes.items() if value is not None}
 
@@ -314,28 +313,20 @@ def _open_table(
             )
         given["columns"] = features
     chosen = choose_columns(table, **given)._replace(label_separator=getattr(options, "label_separator", None))
-    if not chosen.are_lists:
-        bunch = read_table(table, chosen)
-        X = bunch.data
-        print(_description(table, chosen), file=sys.stderr)
-        return Samples(
-            len(X),
-            array_source(X).slices,
-            X,
-            lambda: bunch.target,
-            None,
-            bunch.label_names,
-            ids=bunch.ids,
-            features=bunch.feature_names,
+    if chosen.are_lists:
+        # batches of Arrow end with their row group; the source makes slices of one size from them
+        samples = Samples(
+            table.n_rows or 0,
+            lambda size: iterator_source(list_batches(table, chosen.features[0])).slices(size),
+            targets=lambda: targets_of(table, chosen, read_columns(table, chosen.labels))[0],
+            ids=ids_of(table, chosen, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
         )
+    else:
+        bunch = read_table(table, chosen)
+        more = {"label_names": bunch.label_names, "ids": bunch.ids, "features": bunch.feature_names}
+        samples = Samples(len(bunch.data), array_source(bunch.data).slices, bunch.data, lambda: bunch.target, **more)
     print(_description(table, chosen), file=sys.stderr)
-    # batches of Arrow end with their row group; the source makes slices of one size from them
-    return Samples(
-        table.n_rows or 0,
-        lambda size: iterator_source(list_batches(table, chosen.features[0])).slices(size),
-        targets=lambda: targets_of(table, chosen, read_columns(table, chosen.labels))[0],
-        ids=ids_of(table, chosen, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
-    )
+    return samples
 
 
 def _given(options: argparse.Namespace | None, names: Sequence[str]) -> dict[str, Any]:
@@ -371,6 +362,15 @@ def _description(table: Table, chosen: Columns) -> str:
     return f"{table.name}: " + "; ".join(
         [*parts, *(f"{name}: {listed(found)}" for name, found in others.items() if found)]
     )
+
+
+@contextmanager
+def csv_writer(path: str) -> Iterator[Any]:
+    """Context manager of the writer of a CSV file; names of files need not be UTF-8."""
+    with write_atomically(path) as file:
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
+        yield csv.writer(text, lineterminator="\n")
+        text.detach()
 
 
 def _check_exists(path: str) -> None:

@@ -1,8 +1,6 @@
 """The command ``skhash search``."""
 
 import argparse
-import csv
-import io
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +12,16 @@ from skhash._estimators import find_hasher, packed_codes
 from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, items_of
 from skhash.cli._pictures import are_pictures, feature_names, load_model, open_for
-from skhash.cli._samples import IDS_ARE_PATHS, READ_BATCH, Samples, errors_of, in_batches, is_index, open_samples
+from skhash.cli._samples import (
+    IDS_ARE_PATHS,
+    READ_BATCH,
+    Samples,
+    csv_writer,
+    errors_of,
+    in_batches,
+    is_index,
+    open_samples,
+)
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_vectors
@@ -235,19 +242,17 @@ def _write_neighbors(
         items = ids if paths is None else [[_quoted(name) for name in of_query] for of_query in paths]
         write_run(path, distances, items, query_ids=query_ids)
         return
-    with write_atomically(path) as file:
-        if path.endswith(".npz"):
-            arrays: dict[str, Any] = {"distances": distances, "ids": ids.astype(str) if is_text(ids) else ids}
-            arrays |= {} if paths is None else {"paths": paths.astype(str)}
-            arrays |= {} if rows is None else {"queries": np.array(rows)}
+    if path.endswith(".npz"):
+        arrays: dict[str, Any] = {"distances": distances, "ids": ids.astype(str) if is_text(ids) else ids}
+        arrays |= {} if paths is None else {"paths": paths.astype(str)}
+        arrays |= {} if rows is None else {"queries": np.array(rows)}
+        with write_atomically(path) as file:
             np.savez(file, **arrays)
-            return
-        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
-        table = csv.writer(text, lineterminator="\n")
+        return
+    with csv_writer(path) as table:
         table.writerow(["query", "rank", "id", "distance", *([] if paths is None else ["path"])])
         for query, (line, items) in enumerate(zip(distances.tolist(), ids.tolist(), strict=True)):
             name = query if rows is None else rows[query]
             for rank, (distance, item) in enumerate(zip(line, items, strict=True)):
                 more = [] if paths is None else [paths[query, rank]]
                 table.writerow([name, rank + 1, item, repr(distance), *more])
-        text.detach()
