@@ -166,16 +166,6 @@ def _check_out(options: "argparse.Namespace") -> None:
         paths.append(written)
 
 
-def _with_options(text: str) -> str:
-    """Message with the names of options in place of the parameters that read tables."""
-    import re
-
-    names = "encoding|separator|decimal|label_separator"
-    text = re.sub(rf"`({names})`", lambda found: f"--{found[1].replace('_', '-')}", text)
-    pattern = rf'\b(labels|columns|ids|drop|{names})=("[^"]*"|None)'
-    return re.sub(pattern, lambda found: f"--{found[1].replace('_', '-')} {found[2].replace('None', 'none')}", text)
-
-
 def _show_warning(file: TextIO, message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without the line of code that it comes from."""
     print(f"skhash: warning: {' '.join(str(message).split())}", file=file)
@@ -191,7 +181,7 @@ def _report_error(error: Exception) -> int:
     text = " ".join(str(error).split())
     if not isinstance(error, expected):
         text = f"{type(error).__name__}: {text} (set {_TRACEBACK}=1 to see where)"
-    print(f"skhash: error: {_with_options(text)}", file=sys.stderr)
+    print(f"skhash: error: {text}", file=sys.stderr)
     is_usage = isinstance(error, ValueError | TypeError | FileNotFoundError | NotADirectoryError)
     return 2 if is_usage and not isinstance(error, InvalidFileError) else 1
 

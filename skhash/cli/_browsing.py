@@ -9,7 +9,7 @@ from typing import Any
 from skhash._progress import progress
 from skhash.cli._options import split
 from skhash.cli._pictures import THUMBNAIL
-from skhash.cli._samples import Items, read_codes
+from skhash.cli._samples import Items, options_named, read_codes
 from skhash.codes._bits import first_bits
 from skhash.datasets import load_images
 from skhash.datasets.images import read_picture_table
@@ -62,7 +62,8 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
                 f"codes in {path}. Encode the pictures again: skhash encode."
             )
     if options.labels_from is not None:
-        table = read_picture_table(options.labels_from, label_separator=options.label_separator, find_files=False)
+        with options_named():
+            table = read_picture_table(options.labels_from, label_separator=options.label_separator, find_files=False)
         if table.targets is None:
             raise ValueError(
                 f"--labels-from must be a table with a column label. Got {options.labels_from} without one."

@@ -18,7 +18,15 @@ from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
 from skhash._libraries import check_installed
 from skhash.affinity._targets import as_targets
-from skhash.cli._samples import OF_TABLES, Samples, check_no_table, errors_of, open_samples, table_features
+from skhash.cli._samples import (
+    OF_TABLES,
+    Samples,
+    check_no_table,
+    errors_of,
+    open_samples,
+    options_named,
+    table_features,
+)
 from skhash.datasets import load_images
 from skhash.datasets._csv import is_csv
 from skhash.datasets.images import is_picture, without_broken
@@ -53,6 +61,7 @@ def is_picture_table(path: str) -> bool:
     return "path" in [name.strip(' "').casefold() for name in names]
 
 
+@options_named()
 def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     """Pictures of a folder, a file or a table; a command without --label-separator reads no labels of a table."""
     check_no_table(path, options, ("columns", "ids", "drop", "decimal") if is_csv(path) else OF_TABLES)

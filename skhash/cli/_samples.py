@@ -281,24 +281,27 @@ def _open_npz(path: str) -> Samples:
 
 
 @contextmanager
-def _options_named() -> Iterator[None]:
-    """Context manager in whose errors parameters of load_table are named as options."""
+def options_named() -> Iterator[None]:
+    """Context manager in whose errors parameters of the readers of tables are named as options."""
 
     def as_option(found: re.Match[str]) -> str:
         value = ast.literal_eval(found[2])
-        text = value if isinstance(value, str) else ",".join(value)
-        return f"--{found[1]} {shlex.quote(text)}".replace("\t", "\\t")
+        text = ",".join(value) if isinstance(value, list) else "none" if value is None else value
+        return f"{option(found)} {shlex.quote(text)}".replace("\t", "\\t")
 
-    names = "|".join(OF_TABLES)
+    def option(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}"
+
+    names = "|".join((*OF_TABLES, "label_separator"))
     try:
         yield
     except ValueError as error:
-        text = re.sub(rf"`({names})`", r"--\1", str(error))
-        error.args = (re.sub(rf'\b({names})=(\[[^]]*\]|"(?:[^"\\]|\\.)*")', as_option, text),)
+        text = re.sub(f"`({names})`", option, str(error))
+        error.args = (re.sub(rf'\b({names})=(None|\[[^]]*\]|"(?:[^"\\]|\\.)*")', as_option, text),)
         raise
 
 
-@_options_named()
+@options_named()
 def _open_table(
     path: str, options: argparse.Namespace | None, features: Sequence[str] | None, lenient: bool
 ) -> Samples:
@@ -318,7 +321,7 @@ def _open_table(
         samples = Samples(
             table.n_rows or 0,
             lambda size: iterator_source(list_batches(table, chosen.features[0])).slices(size),
-            targets=lambda: targets_of(table, chosen, read_columns(table, chosen.labels))[0],
+            targets=options_named()(lambda: targets_of(table, chosen, read_columns(table, chosen.labels))[0]),
             ids=ids_of(table, chosen, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
         )
     else:

@@ -249,6 +249,6 @@ def test_several_labels_of_a_table(tmp_path, capsys):
     words = ["fit", f"{tmp_path}/t.csv", "--method", "talr", "--bits", "4", "--set", "n_epochs=1", "--labels", "label"]
     words += ["--out", f"{tmp_path}/model"]
     assert main(words) == 2
-    assert 'Pass --label-separator ";" to divide them' in capsys.readouterr().err
+    assert "Pass --label-separator ';' to divide them" in capsys.readouterr().err
     assert main([*words, "--label-separator", ";", "--set", "store_database=True"]) == 0
     assert load(tmp_path / "model").database_y_.shape == (90, 3)

@@ -319,7 +319,7 @@ def test_several_labels_are_a_matrix(place, table, tmp_path, capsys):
     assert main(["compare", path, *words]) == 1
     error = capsys.readouterr().err
     assert f"{path} seems to have several labels in a cell" in error
-    assert 'Pass --label-separator ";" to divide them, or --label-separator none if' in error
+    assert "Pass --label-separator ';' to divide them, or --label-separator none if" in error
     images = load_images(path, size=32, label_separator=";")
     X = PretrainedFeatures(cache=f"{place}/features").fit_transform(images)
     np.savez(tmp_path / "labels.npz", X=X, y=images.targets)
@@ -345,9 +345,8 @@ def test_label_separator_needs_a_table(place, capsys, tmp_path):
 def test_a_table_in_another_encoding_is_named_with_the_option(place, table, capsys, tmp_path):
     path = table(lambda i, color: f"{color} é", encoding="latin-1")
     assert main(["fit", path, "--method", "itq", "--out", f"{tmp_path}/m", "--size", "32"]) == 1
-    assert (
-        f'{path} is not UTF-8, see line 2. Pass the encoding that it was saved with, such as --encoding "latin-1"'
-        in (capsys.readouterr().err)
+    assert f"{path} is not UTF-8, see line 2. Pass the encoding that it was saved with, such as --encoding latin-1" in (
+        capsys.readouterr().err
     )
 
 
