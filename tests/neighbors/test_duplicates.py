@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from skhash import ITQHasher, StructHashHasher
 from skhash.codes import hamming_distances, pack
-from skhash.neighbors import HammingNeighbors, duplicate_groups
+from skhash.neighbors import HammingNeighbors, _pairs, duplicate_groups
 from skhash.persistence import load, save
 
 
@@ -48,6 +49,81 @@ def groups_of(pairs, ids):
 
 def as_sets(groups):
     return [set(group.tolist()) for group in groups]
+
+
+class Weighted(BaseEstimator):
+    """A fitted hasher of bits that have weights."""
+
+    def __init__(self, bit_weights):
+        self.bit_weights_ = np.asarray(bit_weights, float)
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.asarray(X, np.uint8)
+
+
+@pytest.fixture(params=["by keys", "in blocks"])
+def way(request, monkeypatch):
+    """Each of the two ways to search, in small steps. Codes as few as here would be compared in blocks."""
+    monkeypatch.setattr(_pairs, "IN_BLOCKS", 1e9 if request.param == "by keys" else 0.0)
+    for name, value in {"MAX_PAIRS": 2**12, "GROUP": 3, "TASK": 7, "CHUNK": 50, "PART": 16, "MAX_PART_BITS": 3}.items():
+        monkeypatch.setattr(_pairs, name, value)
+    return request.param
+
+
+def clusters(rng, n, nbits):
+    """Random bits: some independent, some near others or equal to them, some columns constant or alike."""
+    bits = rng.integers(0, 2, (n, nbits), dtype=np.uint8)
+    copied = rng.random(n) < rng.random()
+    bits[copied] = bits[rng.integers(0, max(1, n // 8), copied.sum())]
+    flipped = rng.random((n, nbits)) < rng.choice([0, 1, 2]) / nbits
+    bits[copied] ^= flipped[copied].astype(np.uint8)
+    bits[:, rng.random(nbits) < rng.choice([0, 0.3])] = 1
+    alike = np.flatnonzero(rng.random(nbits) < rng.choice([0, 0.3]))
+    bits[:, alike] = bits[:, alike[:1]]
+    return bits
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_pairs_are_those_of_brute_force(seed, way):
+    rng = np.random.default_rng(seed)
+    n, nbits = int(rng.integers(2, 120)), int(rng.choice([1, 5, 8, 31, 32, 33, 63, 64, 65, 100, 128, 200]))
+    bits, radius = clusters(rng, n, nbits), int(rng.integers(0, 6)) if seed % 4 else int(rng.integers(0, nbits + 1))
+    index, distances = HammingNeighbors().fit(bits), hamming_distances(bits, bits)
+    assert pairs_of(index, radius) == near_by(distances, radius)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pairs_by_weighted_bits_are_those_of_brute_force(seed, way):
+    rng = np.random.default_rng(seed)
+    n, nbits = int(rng.integers(2, 100)), int(rng.choice([3, 8, 20, 64, 70]))
+    bits = clusters(rng, n, nbits)
+    weights = [rng.random(nbits), rng.integers(0, 3, nbits), 4.0 ** -rng.integers(0, 5, nbits)][seed % 3]
+    index = HammingNeighbors(FrozenEstimator(Weighted(weights))).fit(bits)
+    distances = (bits[:, None] != bits) @ index.hasher_.estimator.bit_weights_
+    radius = float(np.quantile(distances, rng.choice([0.02, 0.2, 1]))) + 1e-6  # not at a distance, which is rounded
+    found, expected = pairs_of(index, radius), near_by(distances, radius)
+    assert [pair[:2] for pair in found] == [pair[:2] for pair in expected]
+    np.testing.assert_allclose([d for *_, d in found], [d for *_, d in expected], atol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "radius", "nbits"), [(40_000, 2, 64), (30_000, 6, 128), (30_000, 1, 24)])
+def test_pairs_of_many_codes(n, radius, nbits):
+    bits = random_bits(n, nbits)
+    bits[n // 2 :] = bits[: n // 2]
+    bits[n // 2 :, 0] ^= 1
+    found = pairs_of(HammingNeighbors().fit(bits), radius)
+    assert set(found) >= {(i, i + n // 2, 1.0) for i in range(n // 2)}
+    few = np.random.default_rng(0).choice(n, 300, replace=False)
+    near = {
+        (min(i, j), max(i, j), float(d))
+        for i, row in zip(few, hamming_distances(bits[few], bits), strict=True)
+        for j, d in enumerate(row.tolist())
+        if d <= radius and i != j
+    }
+    assert {pair for pair in found if set(pair[:2]) & set(few.tolist())} == near
 
 
 @pytest.mark.parametrize("nbits", [1, 7, 13, 64, 65, 130, 300])
