@@ -40,11 +40,8 @@ class _Items:
     codes: npt.NDArray[np.uint8]
     nbits: int
     names: Sequence[Any]  # paths of pictures, or identifiers
-    images: Any  # ImageFiles in the order of the codes, or None
-    radius: float
+    images: Any = None  # ImageFiles in the order of the codes
     vectors: npt.NDArray[Any] | None = None
-    metric: Any = "cosine"
-    max_distance: float | None = None
     kind: str = "path"  # of the names, in the table
     distance_of: str = "vector"
 
@@ -79,26 +76,32 @@ def duplicates(options: argparse.Namespace) -> int:
     _check(options)
     items = _of_pictures(options) if are_pictures(options.data) else _of_codes(options)
     index = HammingNeighbors(nbits=items.nbits).fit(items.codes)
+    near = {"vectors": items.vectors, "metric": options.metric, "max_distance": options.max_distance}
     with errors_of(options.vectors or options.data):
-        vectors: Any = {"vectors": items.vectors, "metric": items.metric, "max_distance": items.max_distance}
-        found = duplicate_groups(index, items.radius, **vectors)
+        found = duplicate_groups(index, options.radius, **near)
     groups = [_group(items, members, options.keep) for members in found]
-    print("\n".join(_summary(items, groups)))
+    print("\n".join(_summary(options, items, groups)))
     if options.out is not None:
-        print(f"\nFile: {options.out}, {_write_pairs(options.out, index, items, groups):,} pairs")
+        print(f"\nFile: {options.out}, {_write_pairs(options, index, items, groups):,} pairs")
     if options.page is not None:
-        _write_page(options.page, options.title, items, groups)
+        _write_page(options, items, groups)
         print(f"Page: {options.page}")
     return 0
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise an error for options that do not fit each other, before any work."""
+    """Set defaults, and raise an error for options that do not fit each other, before any work."""
     if options.out is not None and not options.out.endswith(".csv"):
         raise ValueError(f"--out must be a .csv file. Got {options.out} instead.")
     for path in (options.out, options.page):
         if path is not None:
             check_writable(path)
+    is_perceptual = are_pictures(options.data) and options.model is None
+    if options.radius is None:
+        options.radius = PICTURE_RADIUS if is_perceptual else RADIUS
+    if is_perceptual:
+        options.metric = "euclidean"
+        options.max_distance = COLOR_DISTANCE if options.max_distance is None else options.max_distance
     if are_pictures(options.data):
         for name in ("images", "vectors"):
             if getattr(options, name) is not None:
@@ -134,11 +137,7 @@ def _of_pictures(options: argparse.Namespace) -> _Items:
             parts.append(perceptual_codes(images.part(slice(start, start + _BATCH))))
             show(min(start + _BATCH, len(images)))
     codes, colors = map(np.concatenate, zip(*parts, strict=True))
-    radius = PICTURE_RADIUS if options.radius is None else options.radius
-    max_distance = COLOR_DISTANCE if options.max_distance is None else options.max_distance
-    return _Items(
-        codes, 8 * codes.shape[1], images.names, images, radius, colors, "euclidean", max_distance, distance_of="color"
-    )
+    return _Items(codes, 8 * codes.shape[1], images.names, images, colors, distance_of="color")
 
 
 def _of_model(options: argparse.Namespace) -> _Items:
@@ -151,31 +150,26 @@ def _of_model(options: argparse.Namespace) -> _Items:
         if options.max_distance is not None:
             vectors.append(np.asarray(batch, np.float32).reshape(len(batch), -1))
     images = load_pictures(options.data, options)
-    place = {name: i for i, name in enumerate(images.names)}
-    images = images.part([place[name] for name in samples.names or []])  # without broken ones
-    radius = RADIUS if options.radius is None else options.radius
-    confirmed = np.concatenate(vectors) if vectors else None
-    return _Items(
-        np.concatenate(codes), nbits, images.names, images, radius, confirmed, options.metric, options.max_distance
-    )
+    images = images.part(np.isin(images.names, samples.names or []))  # without broken ones
+    return _Items(np.concatenate(codes), nbits, images.names, images, np.concatenate(vectors) if vectors else None)
 
 
 def _of_codes(options: argparse.Namespace) -> _Items:
     """Codes of a file or an index, with the pictures in --images and the vectors in --vectors."""
     found = read_codes(options.data)
-    images, names = None, found.names
+    images = None
     if options.images is not None:
-        if names is None:
+        if found.names is None:
             raise ValueError(
                 f"INDEX|CODES must have the paths of pictures for --images. Got {options.data} without them. Write "
                 "it from a folder of pictures, with skhash index or skhash encode."
             )
         images = images_of_codes(options.images, {options.data: found})
     vectors = None if options.vectors is None else open_samples(options.vectors).array()
-    radius = RADIUS if options.radius is None else options.radius
     codes, nbits, ids = found.stored
-    more = ids.tolist() if names is None else names, images, radius, vectors, options.metric, options.max_distance
-    return _Items(codes, nbits, *more, kind="id" if names is None else "path")
+    if found.names is None:
+        return _Items(codes, nbits, ids.tolist(), images, vectors, kind="id")
+    return _Items(codes, nbits, found.names, images, vectors)
 
 
 # --- groups
@@ -201,10 +195,10 @@ def _file_of(path: str) -> _File:
     return _File(width, height, state.st_size, strftime("%Y-%m-%d %H:%M", localtime(state.st_mtime)))
 
 
-def _summary(items: _Items, groups: Sequence[_Group]) -> list[str]:
+def _summary(options: argparse.Namespace, items: _Items, groups: Sequence[_Group]) -> list[str]:
     """Lines that say what was found: the first groups, and what is not to keep."""
     what = "items" if items.images is None else "pictures"
-    within = f"within {items.radius:g} of {items.nbits} bits"
+    within = f"within {options.radius:g} of {items.nbits} bits"
     if not groups:
         return [f"{len(items.names):,} {what}: no two are {within}."]
     lines = [f"{len(items.names):,} {what}: {_count(len(groups), 'group')} {within}.", ""]
@@ -243,20 +237,20 @@ def _bytes(n: float) -> str:
 # --- files
 
 
-def _write_pairs(path: str, index: HammingNeighbors, items: _Items, groups: Sequence[_Group]) -> int:
+def _write_pairs(options: argparse.Namespace, index: HammingNeighbors, items: _Items, groups: Sequence[_Group]) -> int:
     """Write the pairs, ordered by groups as far as memory allows, and return their number."""
     near = None
     if items.vectors is not None:
-        near = NearVectors(items.vectors, len(items.codes), items.metric, items.max_distance)
+        near = NearVectors(items.vectors, len(items.codes), options.metric, options.max_distance)
     order = np.concatenate([np.empty(0, np.int64), *(group.members for group in groups)])
     number = np.repeat(np.arange(len(groups)), [len(group.members) for group in groups])
     names = np.array(items.names, dtype=object)
     kept = names[[group.kept for group in groups]]
     n_pairs = 0
-    with csv_writer(path) as table:
+    with csv_writer(options.out) as table:
         more = [] if near is None else [f"{items.distance_of}_distance"]
         table.writerow(["group", f"{items.kind}_1", f"{items.kind}_2", "distance", *more, "keep"])
-        for left, right, distances in index._near_pairs(items.radius, index.codes_[order]):
+        for left, right, distances in index._near_pairs(options.radius, index.codes_[order]):
             sorting = np.lexsort((right, left))
             left, right, distances = left[sorting], right[sorting], distances[sorting]
             columns = [number[left] + 1, names[order[left]], names[order[right]], distances.astype(int)]
@@ -270,24 +264,24 @@ def _write_pairs(path: str, index: HammingNeighbors, items: _Items, groups: Sequ
     return n_pairs
 
 
-def _write_page(path: str, title: str, items: _Items, groups: Sequence[_Group]) -> None:
+def _write_page(options: argparse.Namespace, items: _Items, groups: Sequence[_Group]) -> None:
     """Write a page that shows groups of pictures side by side, with what differs."""
     shown = groups[:_MAX_GROUPS]
-    with progress(f"Writing {path}", len(shown), "groups") as show:
+    with progress(f"Writing {options.page}", len(shown), "groups") as show:
         sections = []
         for number, group in enumerate(shown):
-            sections.append(_section(path, items, number + 1, group))
+            sections.append(_section(options.page, items, number + 1, group))
             show(number + 1)
     n_more = len(groups) - len(shown)
     content = {
-        "title": html.escape(title),
+        "title": html.escape(options.title),
         "count": f"{_count(len(groups), 'group')} among {len(items.names):,} pictures",
-        "within": f"{items.radius:g} of {items.nbits}",
+        "within": f"{options.radius:g} of {items.nbits}",
         "groups": "\n".join(sections) or "<p>There are none.</p>",
         "more": f"<p>The file of --out has {_count(n_more, 'more group')}.</p>" if n_more else "",
     }
     template = Template(files("skhash.cli").joinpath("duplicates.html").read_text(encoding="utf-8"))
-    with write_atomically(path) as file:
+    with write_atomically(options.page) as file:
         file.write(template.substitute(content).encode("utf-8", "replace"))
 
 

@@ -236,16 +236,15 @@ def _open_frame(frame: Any) -> Table:
     try:
         if hasattr(frame, "iloc"):  # of pandas
             table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        elif hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "chunks"):
+        elif isinstance(frame, pyarrow.RecordBatch) or hasattr(frame, "__arrow_c_stream__"):
             table = pyarrow.table(frame)
-        elif isinstance(frame, pyarrow.RecordBatch):
-            table = pyarrow.Table.from_batches([frame])
         else:
-            raise TypeError("`source` must be the path of a file, or a frame of pandas, polars or pyarrow.")
+            raise TypeError(
+                "`source` must be the path of a file, or a frame of pandas, polars or pyarrow. Got a "
+                f"{type(frame).__name__} instead. Hashers take arrays as they are."
+            )
     except (pyarrow.ArrowException, ValueError) as error:
         raise ValueError(f"{name} must have columns of one type each. Got: {' '.join(str(error).split())}") from error
-    except TypeError as error:
-        raise TypeError(f"{error} Got a {type(frame).__name__} instead. Hashers take arrays as they are.") from error
 
     def batches(numbers: Sequence[str], others: Sequence[str]) -> Iterator[Any]:
         yield from table.select([*numbers, *others]).to_batches(max_chunksize=_N_ROWS)
