@@ -74,8 +74,8 @@ def main():
     for nbits in (64, 256):
         hasher = ITQHasher(nbits, store_database=False, random_state=0).fit(rng.normal(size=(2000, N_FEATURES)))
         index = HammingNeighbors(FrozenEstimator(hasher)).fit(rng.normal(size=(10, N_FEATURES)))
-        index.codes_ = rng.integers(0, 2**63, (N_ITEMS, nbits // 64), dtype=np.uint64)
-        index.ids_, index.n_samples_fit_ = np.arange(N_ITEMS), N_ITEMS
+        codes = rng.integers(0, 256, (N_ITEMS, nbits // 8), dtype=np.uint8)
+        index._items = Items.of(CodeBlocks.from_rows(codes), np.arange(N_ITEMS))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "index.safetensors"
             save(index, path)

@@ -142,7 +142,7 @@ def digest(array):
 
 def pack_index(tree):
     header = tree["header"]
-    mapped = {name: np.array(tree["tensors"][name]) for name in ("codes_", "ids_") if name in tree["tensors"]}
+    mapped = {name: np.array(tree["tensors"][name]) for name in ("blocks", "ids_") if name in tree["tensors"]}
     with contextlib.suppress(Exception):
         header["mapped"] |= {name: digest(array) for name, array in mapped.items() if name in header["mapped"]}
     tensors = {name: np.array(tensor, order="C") for name, tensor in tree["tensors"].items()}

@@ -32,10 +32,11 @@ from skhash.cli._samples import (
     read_codes,
 )
 from skhash.codes import check_same_nbits
-from skhash.codes._bits import item_words
+from skhash.codes._blocks import CodeBlocks
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import checked_ids
+from skhash.neighbors._items import Items as IndexItems
 from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable, write_atomically
@@ -145,7 +146,7 @@ def index(options: argparse.Namespace) -> int:
         notes = _notes(samples, options)
     if items.names is not None:
         with errors_of(options.data):
-            found.ids_ = checked_ids(items.names, len(items.names))
+            found._items = found._items.with_ids(checked_ids(items.names, len(items.names)))
         notes[IDS_ARE_PATHS] = True
     save_with_notes(found, options.out, notes)
     print(f"{len(items.stored.codes):,} codes of {items.stored.nbits} bits: {options.out}")
@@ -187,8 +188,8 @@ def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> 
     index.n_features_in_ = first.n_features_in_ if shape is None else shape[0]
     if hasattr(first, "feature_names_in_"):
         index.feature_names_in_ = first.feature_names_in_
-    index.hasher_, index._nbits, index.n_samples_fit_ = index.hasher, nbits, len(ids)
-    index.codes_, index.ids_, index.factors_, index.vectors_ = item_words(codes), ids, items.factors, None
+    index.hasher_, index._nbits = index.hasher, nbits
+    index._items = IndexItems.of(CodeBlocks.from_rows(codes), ids, items.factors)
     return items
 
 

@@ -250,7 +250,7 @@ def _write_pairs(options: argparse.Namespace, index: HammingNeighbors, items: _I
     with csv_writer(options.out) as table:
         more = [] if near is None else [f"{items.distance_of}_distance"]
         table.writerow(["group", f"{items.kind}_1", f"{items.kind}_2", "distance", *more, "keep"])
-        for left, right, distances in index._near_pairs(options.radius, index.codes_[order]):
+        for left, right, distances in index._near_pairs(options.radius, index._items.codes.words()[order]):
             sorting = np.lexsort((right, left))
             left, right, distances = left[sorting], right[sorting], distances[sorting]
             columns = [number[left] + 1, names[order[left]], names[order[right]], distances.astype(int)]

@@ -93,7 +93,8 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     if is_saved:
         names, samples = None, None
         if read_notes(options.model).get(IDS_ARE_PATHS):
-            names, index.ids_ = index.ids_.tolist(), np.arange(index.n_samples_fit_)
+            names = index.ids_.tolist()
+            index._items = index._items.with_ids(np.arange(index.n_samples_fit_))
         if model is not whole:  # the network of the index has turned the queries into features
             index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
     else:
@@ -106,7 +107,7 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     if reranks:
         vectors = _vectors(whole, samples, names, options) if vectors is None else vectors
         _check_shape(vectors, (index.n_samples_fit_, query.shape[1]), options)
-        index.vectors_ = checked_vectors(vectors, len(vectors))
+        index._items = index._items.with_vectors(checked_vectors(vectors, len(vectors)))
     return index, names, queries
 
 

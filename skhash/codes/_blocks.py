@@ -5,45 +5,150 @@
 
 One vector instruction then compares a byte of 32 or 64 items with that of a query, and their distances come out side by
 side. A byte is also what an instruction looks up in tables of 16 values, so that real queries scan the same blocks.
+
+Codes are a value: a change returns new ones, so that a search in another thread keeps those that it began with. Added
+codes are written after the others into the same memory, which earlier ones do not read. A removed item leaves a hole.
 """
 
-from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash.codes._bits import item_words, read_only
+
 LANES = 64  # items of a block: their bytes fill a line of the cache, and a mask of them a word
+_CLAIM = Lock()
 
 
-@dataclass(frozen=True)
+class Room:
+    """Memory for n items and for more after them. It belongs to the values that share it."""
+
+    def __init__(self, array: npt.NDArray[Any], n_used: int) -> None:
+        self.array, self.n_used = array, n_used
+
+    def claim(self, start: int, stop: int, n_rows: int) -> bool:
+        """Whether rows from `start` to `stop` are free, for which the array must have `n_rows`; they are taken then."""
+        with _CLAIM:
+            if self.n_used != start or len(self.array) < n_rows:
+                return False
+            self.n_used = stop
+            return True
+
+
 class CodeBlocks:
-    """Packed codes in blocks of 64 items. Item i is at place i % 64 of block i // 64."""
+    """Packed codes in blocks of 64 places. Place i is at i % 64 of block i // 64, and holds an item, or is a hole."""
 
-    blocks: npt.NDArray[np.uint8]  #: of shape (n_blocks, n_bytes, LANES)
-    masks: npt.NDArray[np.uint64]  #: of shape (n_blocks,): bit i is set where place i of the block holds an item
-    n_items: int
+    def __init__(
+        self, blocks: npt.NDArray[np.uint8], masks: npt.NDArray[np.uint64], n_places: int, room: Room | None = None
+    ) -> None:
+        self.blocks = read_only(blocks)  #: of shape (n_blocks, n_bytes, LANES)
+        self.masks = read_only(masks)  #: of shape (n_blocks,): bit i is set where place i of the block holds an item
+        self.n_places = n_places  #: of items and holes
+        self.n_items = int(np.bitwise_count(masks).sum())
+        self._room = room
 
     @classmethod
     def from_rows(cls, packed: npt.NDArray[np.uint8]) -> "CodeBlocks":
-        """Blocks of packed codes of shape (n_items, n_bytes)."""
-        n_items, n_bytes = packed.shape
-        n_whole = n_items // LANES
-        blocks = np.zeros((-(-n_items // LANES), n_bytes, LANES), np.uint8)
-        blocks[:n_whole] = packed[: n_whole * LANES].reshape(n_whole, LANES, n_bytes).transpose(0, 2, 1)
-        masks = np.full(len(blocks), ~np.uint64(0))
-        if n_left := n_items - n_whole * LANES:
-            blocks[-1, :, :n_left] = packed[n_whole * LANES :].T
-            masks[-1] = (1 << n_left) - 1
-        return cls(blocks, masks, n_items)
+        """Codes of shape (n_items, n_bytes) in blocks."""
+        blocks = np.zeros((_n_blocks(len(packed)), packed.shape[1], LANES), np.uint8)
+        _write(blocks, 0, packed)
+        return cls(blocks, masks_of(len(packed)), len(packed), Room(blocks, len(packed)))
 
     @property
     def n_bytes(self) -> int:
         """Number of bytes of a code."""
-        return self.blocks.shape[1]
+        return int(self.blocks.shape[1])
 
-    def rows(self, positions: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.uint8]:
-        """Packed codes of the items at some positions, of the shape of `positions` and (n_bytes,); None is all."""
-        if positions is not None:
-            return self.blocks[positions // LANES, :, positions % LANES]
-        rows = self.blocks.transpose(0, 2, 1).reshape(-1, self.n_bytes)
-        return rows[: self.n_items]
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are no holes, so that an item's place is its position among the items."""
+        return self.n_items == self.n_places
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Places of the items, ascending."""
+        if self.is_whole:
+            return np.arange(self.n_items)
+        return np.flatnonzero(np.unpackbits(self.masks.astype("<u8").view(np.uint8), bitorder="little"))
+
+    def positions(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Positions among the items of those at some places."""
+        if self.is_whole:
+            return places
+        starts = np.cumsum(np.bitwise_count(self.masks), dtype=np.int64) - np.bitwise_count(self.masks)
+        block, bit = places // LANES, (places % LANES).astype(np.uint64)
+        below = self.masks[block] & ((np.uint64(1) << bit) - np.uint64(1))
+        return starts[block] + np.bitwise_count(below)
+
+    def holds(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether there are items at some places."""
+        return (self.masks[places // LANES] >> (places % LANES).astype(np.uint64) & np.uint64(1)).astype(bool)
+
+    def rows(self, places: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.uint8]:
+        """Packed codes at some places, of the shape of `places` and (n_bytes,); None is all items."""
+        if places is None and not self.is_whole:
+            places = self.places()
+        if places is not None:
+            return self.blocks[places // LANES, :, places % LANES]
+        return self.blocks.transpose(0, 2, 1).reshape(-1, self.n_bytes)[: self.n_places]
+
+    def words(self) -> npt.NDArray[np.uint64]:
+        """Codes of all items as words, of shape (n_items, ceil(n_bytes / 8))."""
+        return item_words(self.rows())
+
+    @cached_property
+    def words_for_tables(self) -> npt.NDArray[np.uint64]:
+        """Codes at all places as words."""
+        return item_words(self.blocks.transpose(0, 2, 1).reshape(-1, self.n_bytes)[: self.n_places])
+
+    def with_more(self, packed: npt.NDArray[np.uint8]) -> "CodeBlocks":
+        """Codes with others appended."""
+        n, n_places = self.n_places, self.n_places + len(packed)
+        n_blocks, room = _n_blocks(n_places), self._room
+        if room is None or not room.claim(n, n_places, n_blocks):
+            array = np.empty((n_blocks + n_blocks // 8, *self.blocks.shape[1:]), np.uint8)
+            array[: len(self.blocks)] = self.blocks
+            room = Room(array, n_places)
+        _write(room.array, n, packed)
+        masks = np.zeros(n_blocks, np.uint64)
+        masks[: len(self.masks)] = self.masks
+        masks[n // LANES :] |= masks_of(n_places)[n // LANES :]
+        if n % LANES and n // LANES < len(self.masks):  # holes of the last block stay
+            below = np.uint64((1 << n % LANES) - 1)
+            masks[n // LANES] &= self.masks[n // LANES] | ~below
+        return CodeBlocks(room.array[:n_blocks], masks, n_places, room)
+
+    def without(self, places: npt.NDArray[np.int64]) -> "CodeBlocks":
+        """Codes with holes at some places."""
+        masks = self.masks.copy()
+        np.bitwise_and.at(masks, places // LANES, ~(np.uint64(1) << (places % LANES).astype(np.uint64)))
+        return CodeBlocks(self.blocks, masks, self.n_places, self._room)
+
+    def __reduce__(self) -> Any:
+        return CodeBlocks, (self.blocks, self.masks, self.n_places)
+
+
+def masks_of(n_items: int) -> npt.NDArray[np.uint64]:
+    """Masks of blocks without holes."""
+    masks = np.full(_n_blocks(n_items), ~np.uint64(0))
+    if n_left := n_items % LANES:
+        masks[-1] = (1 << n_left) - 1
+    return masks
+
+
+def _n_blocks(n: int) -> int:
+    return -(-n // LANES)
+
+
+def _write(blocks: npt.NDArray[np.uint8], first: int, packed: npt.NDArray[np.uint8]) -> None:
+    """Write codes into the places from `first` on."""
+    head = min(-first % LANES, len(packed))
+    places = first + np.arange(head)
+    blocks[places // LANES, :, places % LANES] = packed[:head]
+    n_whole, start = (len(packed) - head) // LANES, _n_blocks(first)
+    whole = packed[head : head + n_whole * LANES].reshape(n_whole, LANES, packed.shape[1])
+    blocks[start : start + n_whole] = whole.transpose(0, 2, 1)
+    if len(rest := packed[head + n_whole * LANES :]):
+        blocks[start + n_whole, :, : len(rest)] = rest.T

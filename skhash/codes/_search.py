@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.codes._bits import quantize_weights, read_only
+from skhash.codes._blocks import LANES, CodeBlocks
 
 
 class Neighbors(NamedTuple):
@@ -36,43 +37,56 @@ class Distance(Protocol):
     n_queries: int
     units: npt.NDArray[np.float64]
 
-    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
-        """Neighbors of some queries among the items from `first` to `last`."""
+    def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """Neighbors of some queries among the items of the blocks from `first` to `last`; their indices are places."""
         ...
 
-    def to_items(
-        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
-    ) -> npt.NDArray[Any]:
-        """Distances of some queries to the items in each row of `indices`, or in a single row for all of them."""
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Distances of some queries from the items in each row of `places`, or in a single row for all of them."""
         ...
 
 
 class HammingDistance:
-    """Number of bits that differ, for queries of shape (n_queries, n_words)."""
+    """Number of bits that differ, for packed queries of shape (n_queries, n_bytes)."""
 
-    def __init__(self, queries: npt.NDArray[np.uint64]) -> None:
+    def __init__(self, queries: npt.NDArray[np.uint8]) -> None:
         self.queries, self.n_queries = queries, len(queries)
         self.units = np.ones((len(queries), 1))
 
-    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
-        """See :class:`Distance`."""
-        from skhash.codes import _kernels
+    def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Distance`. If there are fewer items than k, the last distances are infinite."""
+        from skhash.codes import _hamming_kernels as kernels
 
         queries = read_only(self.queries[part])
-        n_queries, n_words = queries.shape
-        distances = np.empty((n_queries, 2 * k + 2 * _kernels.CODE_BLOCK), np.int32)
-        indices, states = np.empty(distances.shape, np.int64), np.zeros((n_queries, 3), np.int64)
-        counts = np.zeros((n_queries, 64 * n_words + 2), np.int64)
-        states[:, 1] = 64 * n_words + 1  # the first bound, beyond any distance
-        block = np.empty(_kernels.CODE_BLOCK, np.int32)
-        _kernels.nearest_codes(queries, read_only(database), first, last, k, distances, indices, counts, states, block)
-        return _sorted(distances[:, :k], indices[:, :k], counts[np.arange(n_queries), states[:, 1]])
+        n_queries, n_bytes = queries.shape
+        width = kernels.lane_bits(n_bytes)
+        if n_queries >= kernels.MIN_PLANE_QUERIES and n_bytes <= kernels.MAX_PLANE_BYTES:
+            nearest = kernels.nearest_codes_by_planes(width, int(8 * n_bytes + 1).bit_length())
+        else:
+            nearest = kernels.nearest_codes(width)
+        distances, places = np.empty((n_queries, k)), np.empty((n_queries, k), np.int64)
+        n_ties = np.empty(n_queries, np.int64)
+        nearest(queries, items.blocks, items.masks, first, last, k, distances, places, n_ties)
+        return Neighbors(distances, places, n_ties)
 
-    def to_items(
-        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
-    ) -> npt.NDArray[Any]:
+    def within(
+        self, query: int, items: CodeBlocks, radius: float
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Distances and places of all items up to a radius from one query."""
+        from skhash.codes import _hamming_kernels as kernels
+
+        code, bound, size = read_only(self.queries[query]), int(min(radius, 8 * items.n_bytes)), 1024
+        search = kernels.codes_within(kernels.lane_bits(items.n_bytes))
+        while True:
+            distances, places = np.empty(size), np.empty(size, np.int64)
+            found = search(code, items.blocks, items.masks, bound, distances, places)
+            if found <= size:
+                return distances[:found], places[:found]
+            size = found
+
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Distance`."""
-        differing = database[indices] ^ self.queries[part][:, None]
+        differing = items.rows(places) ^ self.queries[part][:, None]
         distances: npt.NDArray[Any] = np.bitwise_count(differing).sum(axis=-1, dtype=np.int32)
         return distances
 
@@ -83,9 +97,11 @@ class TableDistance:
     def __init__(self, zeros: npt.NDArray[Any], ones: npt.NDArray[Any], units: npt.NDArray[np.float64]) -> None:
         self.zeros, self.ones, self.units, self.n_queries = zeros, ones, units, len(zeros)
 
-    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
+    def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
         from skhash.codes import _kernels
+
+        database, first, last = items.words_for_tables, LANES * first, min(LANES * last, items.n_places)
 
         zeros, ones = self.zeros[part], self.ones[part]
         top = _TopK(len(zeros), k, zeros.dtype, np.iinfo(zeros.dtype).max)
@@ -100,15 +116,13 @@ class TableDistance:
         _kernels.scan(*tables, read_only(database), first, last, k, *top.rows)
         return top.sorted()
 
-    def to_items(
-        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
-    ) -> npt.NDArray[Any]:
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Distance`."""
         from skhash.codes._kernels import table_distances
 
         tables = self._tables(part)
-        distances = np.empty((len(tables), indices.shape[1]), dtype=tables.dtype)
-        table_distances(tables, read_only(database).view(np.uint8), read_only(indices), distances)
+        distances = np.empty((len(tables), places.shape[1]), dtype=tables.dtype)
+        table_distances(tables, read_only(items.words_for_tables).view(np.uint8), read_only(places), distances)
         return distances
 
     def _tables(self, part: slice) -> npt.NDArray[Any]:
@@ -126,9 +140,11 @@ class EstimatedDistance:
         self.scores, self.estimates, self.n_queries = scores, estimates, scores.n_queries
         self.units = np.ones((scores.n_queries, 1))
 
-    def nearest(self, part: slice, database: npt.NDArray[np.uint64], first: int, last: int, k: int) -> Neighbors:
+    def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
         from skhash.codes import _kernels
+
+        database, first, last = items.words_for_tables, LANES * first, min(LANES * last, items.n_places)
 
         slopes, offsets, constants = self.estimates
         units, constants = self.scores.units[part, 0], constants[part]
@@ -149,13 +165,11 @@ class EstimatedDistance:
         _kernels.scan_estimates(*tables, read_only(database), first, last, k, *top.rows)
         return top.sorted()
 
-    def to_items(
-        self, part: slice, database: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64]
-    ) -> npt.NDArray[Any]:
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Distance`."""
         slopes, offsets, constants = self.estimates
-        sums = self.scores.to_items(part, database, indices) * self.scores.units[part]
-        distances: npt.NDArray[Any] = constants[part, None] + offsets[indices] + slopes[indices] * sums
+        sums = self.scores.to_items(part, items, places) * self.scores.units[part]
+        distances: npt.NDArray[Any] = constants[part, None] + offsets[places] + slopes[places] * sums
         return distances
 
 
@@ -183,10 +197,10 @@ def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.fl
     return Estimates(of_score * slopes, of_norm * norms**2, constants)
 
 
-def without_self(found: Neighbors, first: int = 0) -> Neighbors:
-    """Neighbors of database items, starting with item `first`, with each item removed from its own list."""
+def without_self(found: Neighbors, own_places: npt.NDArray[np.int64]) -> Neighbors:
+    """Neighbors of items at some places, with each item removed from its own list."""
     n, k = found.indices.shape
-    is_self = found.indices == np.arange(first, first + n)[:, None]
+    is_self = found.indices == own_places[:, None]
     is_self[:, -1] |= ~is_self.any(axis=1)  # after many equal items the item itself is not in its list
     n_ties = found.n_ties - (found.distances[:, -1] == 0)
     return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)

@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 
 from skhash._estimators import item_factors, real_queries
 from skhash.affinity import NeighborAffinity
-from skhash.codes._bits import item_words
+from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Distance, HammingDistance, real_distance
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison.methods import make_hasher, variant_of
@@ -72,7 +72,7 @@ class HasherIndex:
     def add(self, items: Floats) -> None:
         """Store the codes of items."""
         self.codes, self.factors = self.hasher.encode(items), item_factors(self.hasher, items)
-        self.words = item_words(self.codes)
+        self.blocks = CodeBlocks.from_rows(self.codes)
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""
@@ -80,10 +80,10 @@ class HasherIndex:
 
     def search_codes(self, queries: Floats, k: int) -> Found:
         """Nearest items by Hamming distance."""
-        return self._nearest(HammingDistance(item_words(self.hasher.encode(queries))), k)
+        return self._nearest(HammingDistance(self.hasher.encode(queries)), k)
 
     def _nearest(self, distance: Distance, k: int) -> Found:
-        found = nearest(distance, self.words, k)
+        found = nearest(distance, self.blocks, k)
         return found.distances, found.indices
 
 

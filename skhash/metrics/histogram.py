@@ -23,6 +23,7 @@ from skhash.affinity import level_indices, resolve_affinity
 from skhash.affinity._targets import as_targets, distinct_targets
 from skhash.codes import as_packed, check_same_nbits, quantize_weights
 from skhash.codes._bits import item_words, memory_chunks, read_only
+from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Estimates, HammingDistance, real_distance, without_self
 from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
 
@@ -435,7 +436,7 @@ def iter_histograms(
                 f"{(len(queries), nbits)}. Got shape {activations.shape}, or NaN or infinity."
             )
         candidates = as_count_or_none(candidates, "candidates")
-        count = _RealCounts(words, items, activations, candidates, estimates, pairs)
+        count = _RealCounts(queries, database, activations, candidates, estimates, pairs)
     elif bit_weights is not None:
         count = _WeightedCounts(words, items, *quantize_weights(bit_weights, nbits), pairs)
     else:
@@ -702,14 +703,19 @@ class _RealCounts:
 
     def __init__(
         self,
-        queries: Words,
-        database: Words,
+        queries: npt.NDArray[np.uint8],
+        database: npt.NDArray[np.uint8],
         activations: npt.NDArray[np.floating],
         candidates: int | None,
         estimates: Estimates | None,
         pairs: _PairLevels,
     ) -> None:
-        self.items, self.everything, self.pairs = database, np.arange(len(database))[None], pairs
+        self.queries, self.items, self.blocks = (
+            item_words(queries),
+            item_words(database),
+            CodeBlocks.from_rows(database),
+        )
+        self.everything, self.pairs = np.arange(len(database))[None], pairs
         self.real, self.by_code = real_distance(activations, estimates), HammingDistance(queries)
         # one more, since a query finds itself
         self.n_first = len(database) if candidates is None else candidates + pairs.exclude_self
@@ -726,13 +732,15 @@ class _RealCounts:
 
     def _distances(self, queries: slice) -> npt.NDArray[Any]:
         """Distances of some queries from all items."""
-        real, items = self.real, self.items
-        if self.n_first >= len(items):
-            return np.asarray(real.to_items(queries, items, self.everything) * real.units[queries])
-        nearest = self.by_code.nearest(queries, items, 0, len(items), self.n_first)
-        shortlist = (without_self(nearest, queries.start) if self.pairs.exclude_self else nearest).indices
-        first = real.to_items(queries, items, shortlist)
-        rest = 2.0 + self.by_code.to_items(queries, items, self.everything)  # after any distance of a real query
+        real, blocks = self.real, self.blocks
+        if self.n_first >= len(self.items):
+            return np.asarray(real.to_items(queries, blocks, self.everything) * real.units[queries])
+        nearest = self.by_code.nearest(queries, blocks, 0, len(blocks.masks), self.n_first)
+        own = np.arange(queries.start, queries.stop)
+        shortlist = (without_self(nearest, own) if self.pairs.exclude_self else nearest).indices
+        first = real.to_items(queries, blocks, shortlist)
+        differing = self.items ^ self.queries[queries][:, None]
+        rest = 2.0 + np.bitwise_count(differing).sum(axis=-1)  # after any distance of a real query
         distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
         np.put_along_axis(distances, shortlist, first.astype(float), axis=1)
         return np.asarray(distances)

@@ -12,6 +12,7 @@ from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash._threads import is_forked
 from skhash._validation import check_option
+from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import HammingDistance, Neighbors
 from skhash.neighbors._search import nearest
 
@@ -25,35 +26,36 @@ MAX_HASHES, MULTIHASH_FLIPS = 16, 2  # hash tables, and differing bits of each t
 
 
 class ApproximateIndex:
-    """Index of FAISS over codes of shape (n_items, n_words), built in one thread to be reproducible.
+    """Index of FAISS over the codes of items, built in one thread to be reproducible.
 
     A query for which it finds too few items is searched exactly.
     """
 
-    def __init__(self, backend: str, codes: npt.NDArray[np.uint64], nbits: int) -> None:
-        self.backend, self.codes, self._n_bytes = backend, codes, -(-nbits // 8)
+    def __init__(self, backend: str, codes: CodeBlocks, nbits: int) -> None:
+        self.backend, self.codes, self._places = backend, codes, codes.places()
         self._faiss = library("faiss", "faiss-cpu", f"backend={backend!r}")
-        packed = self._packed(codes)
+        packed = np.ascontiguousarray(codes.rows())
         with _threads(self._faiss, 1):
-            self._index = self._empty_index(nbits, len(codes))
+            self._index = self._empty_index(nbits, len(packed))
             if not self._index.is_trained:
                 self._index.train(packed)
             self._index.add(packed)
 
-    def nearest(self, queries: npt.NDArray[np.uint64], k: int) -> Neighbors:
+    def nearest(self, queries: npt.NDArray[np.uint8], k: int) -> Neighbors:
         """Approximate k nearest items, sorted as by an exact search; `n_ties` is 0, because it is not known."""
         with _threads(self._faiss, openmp_n_threads()):
-            distances, indices = self._index.search(self._packed(queries), k)
+            distances, indices = self._index.search(np.ascontiguousarray(queries), k)
         order = np.lexsort((indices, distances), axis=1)
         distances, indices = np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
         short = np.flatnonzero((indices < 0).any(axis=1))
+        places = self._places[indices]
         if len(short):
             exact = nearest(HammingDistance(queries[short]), self.codes, k)
-            distances[short], indices[short] = exact.distances, exact.indices
-        return Neighbors(distances, indices, np.zeros(len(queries), dtype=np.int64))
+            distances[short], places[short] = exact.distances, exact.indices
+        return Neighbors(distances, places, np.zeros(len(queries), dtype=np.int64))
 
     def within(
-        self, queries: npt.NDArray[np.uint64], radius: float
+        self, queries: npt.NDArray[np.uint8], radius: float
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """Most of the items within a distance, in the order of the index."""
         if self.backend == "faiss-hnsw":
@@ -61,19 +63,19 @@ class ApproximateIndex:
                 "`backend` must be 'exact', 'faiss-ivf' or 'faiss-multihash' for a search within a radius, which the "
                 "HNSW index of FAISS does not support. Got 'faiss-hnsw' instead."
             )
-        below = int(min(radius, 8 * self._n_bytes)) + 1  # FAISS finds distances below a bound, not at it
+        below = int(min(radius, 8 * self.codes.n_bytes)) + 1  # FAISS finds distances below a bound, not at it
         with _threads(self._faiss, openmp_n_threads()):
-            limits, distances, indices = self._index.range_search(self._packed(queries), below)
+            limits, distances, indices = self._index.range_search(np.ascontiguousarray(queries), below)
         bounds = limits[1:-1].astype(np.int64)
         found = list(zip(np.split(distances, bounds), np.split(indices, bounds), strict=True))
         orders = [np.argsort(items) for _, items in found]
         return (
             [near[order].astype(np.float64) for (near, _), order in zip(found, orders, strict=True)],
-            [items[order].astype(np.int64) for (_, items), order in zip(found, orders, strict=True)],
+            [self._places[items[order]] for (_, items), order in zip(found, orders, strict=True)],
         )
 
     def _empty_index(self, nbits: int, n_items: int) -> Any:
-        faiss, width = self._faiss, 8 * self._n_bytes
+        faiss, width = self._faiss, 8 * self.codes.n_bytes
         if self.backend == "faiss-hnsw":
             index = faiss.IndexBinaryHNSW(width, HNSW_LINKS)
             index.hnsw.efSearch = HNSW_CANDIDATES
@@ -89,13 +91,9 @@ class ApproximateIndex:
             index.nflip = MULTIHASH_FLIPS
         return index
 
-    def _packed(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-        """Codes in bytes, without those that pad a word."""
-        return np.ascontiguousarray(words.view(np.uint8)[:, : self._n_bytes])
 
-
-def build_approximate(backend: str, codes: npt.NDArray[np.uint64], nbits: int, hasher: Any) -> ApproximateIndex | None:
-    """Index of a backend over codes of shape (n_items, n_words); None for the exact search."""
+def build_approximate(backend: str, codes: CodeBlocks, nbits: int, hasher: Any) -> ApproximateIndex | None:
+    """Index of a backend over the codes of items; None for the exact search."""
     if backend == "exact":
         return None
     check_option("backend", backend, BACKENDS)

@@ -20,6 +20,7 @@ from skhash._validation import (
     check_option,
     is_dataset,
 )
+from skhash.neighbors._items import Items
 
 
 def checked_count(n_neighbors: Any) -> int:
@@ -34,13 +35,13 @@ def checked_radius(radius: Any) -> float:
     return float(radius)
 
 
-def checked_ids(ids: Any, n: int, taken: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-    """Identifiers of n new items, int64 or text of shape (n,): the given ones, or numbers after those taken."""
-    taken = np.empty(0, np.int64) if taken is None else taken
+def checked_ids(ids: Any, n: int, items: Items | None = None) -> npt.NDArray[Any]:
+    """Identifiers of n new items, int64 or text of shape (n,): the given ones, or numbers after those of `items`."""
+    taken = np.empty(0, np.int64) if items is None else items.ids.values
     if ids is None:
         if is_text(taken):
             raise ValueError("`ids` must be given, since those of the index are text. Got None instead.")
-        start = int(taken.max()) + 1 if len(taken) else 0
+        start = items.largest_id() + 1 if items is not None else 0
         if start + n > MAX_ID + 1:
             raise ValueError(
                 f"`ids` must be given after the largest one that there can be, {MAX_ID}. Got None instead."
@@ -54,8 +55,9 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[Any] | None = None) -> npt.
     if len(taken) and n and is_text(taken) != is_text(checked):
         here, there = ("text" if is_text(array) else "ints" for array in (checked, taken))
         raise ValueError(f"`ids` must be {there}, as those in the index. Got {here} instead.")
-    if is_text(checked) or len(np.unique(checked)) < n or np.isin(taken, checked).any():
-        repeated = first_repeated(chain(taken.tolist(), checked.tolist()))
+    if is_text(checked) or len(np.unique(checked)) < n or _have_any(items, checked):
+        present = [] if items is None else items.of_items(items.ids).tolist()
+        repeated = first_repeated(chain(present, checked.tolist()))
         if repeated is not None:
             raise ValueError(
                 f"`ids` must differ from each other and from those in the index. Got {repeated!r} more than once."
@@ -63,20 +65,36 @@ def checked_ids(ids: Any, n: int, taken: npt.NDArray[Any] | None = None) -> npt.
     return np.array(checked)
 
 
-def which_have(ids: Any, known: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Whether each item has one of the identifiers, of shape (n_items,); ValueError if an identifier is unknown."""
-    checked = np.atleast_1d(as_ids(ids, "ids"))
+def _have_any(items: Items | None, ids: npt.NDArray[np.int64]) -> bool:
+    """Whether any of some identifiers, which are numbers, is that of an item."""
+    if items is None:
+        return False
+    found = items.find(ids)[0] if items.ids.ascend else np.isin(ids, items.of_items(items.ids))
+    return bool(found.any())
+
+
+def places_of(ids: Any, items: Items) -> npt.NDArray[np.int64]:
+    """Places of the items with some identifiers, each once, ascending; ValueError if an identifier is unknown."""
+    known, checked = items.ids.values, np.atleast_1d(as_ids(ids, "ids"))
     kind = "text" if is_text(known) else "ints"
     if checked.ndim > 1 or (checked.size and is_text(checked) != is_text(known)):
         raise ValueError(f"`ids` must be {kind} of shape (n_ids,), as those in the index. Got {ids!r} instead.")
-    wanted = set(checked.tolist())
-    if is_text(known):
-        found = np.fromiter((i in wanted for i in known), bool, len(known))
+    if items.ids.ascend and checked.dtype == np.int64:
+        found, places = items.find(checked)
+        unknown = sorted(set(checked[~found].tolist()))
+        places = np.unique(places)
     else:
-        found = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy would compare uint64 as floats
-    if unknown := sorted(wanted - set(known[found].tolist())):
+        wanted = set(checked.tolist())
+        if is_text(known):
+            has = np.fromiter((i in wanted for i in known), bool, len(known))
+        else:
+            has = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy would compare uint64 as floats
+        places = np.flatnonzero(has)
+        places = places[items.codes.holds(places)]
+        unknown = sorted(wanted - set(known[places].tolist()))
+    if unknown:
         raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
-    return found
+    return places
 
 
 def checked_vectors(

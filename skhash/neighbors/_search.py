@@ -12,6 +12,7 @@ from skhash._compat import openmp_n_threads
 from skhash._threads import run_in_slices
 from skhash.codes import unpack
 from skhash.codes._bits import memory_chunks
+from skhash.codes._blocks import LANES, CodeBlocks
 from skhash.codes._search import (
     Distance,
     Estimates,
@@ -26,30 +27,33 @@ from skhash.neighbors.merging import merge_neighbors, smallest
 QUERY_GROUP = 64  # queries that share a reading of the database (benchmarks/search.py)
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
 MIN_SHARD = 2**16  # least items per thread when there are few queries (benchmarks/search.py)
-FEW_WORDS = 2**20  # words that numpy compares in less time than the loading of compiled kernels takes
+FEW_BYTES = 2**23  # of codes that numpy compares in less time than the loading of compiled kernels takes
 
 _has_searched = False  # this process, by Hamming distance
 
 
-def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Neighbors:
-    """The k nearest items of every query, among codes of shape (n_items, n_words), with integer distances and ties."""
+def nearest(distance: Distance, items: CodeBlocks, k: int) -> Neighbors:
+    """The k nearest items of every query, by place, with integer distances and ties."""
     global _has_searched
-    if isinstance(distance, HammingDistance):
-        is_first, _has_searched = not _has_searched, True
-        if is_first and distance.n_queries * database.size <= FEW_WORDS:
-            return _nearest_by_numpy(distance, database, k)
-    n_items = len(database)
+    if isinstance(distance, HammingDistance) and not _has_searched:
+        _has_searched = True
+        if distance.n_queries * items.blocks.nbytes <= FEW_BYTES:
+            return _nearest_by_numpy(distance, items, k)
+    n_blocks = len(items.masks)
     size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))
+    n_groups = -(-distance.n_queries // size)
+    n_shards = max(1, min(openmp_n_threads() // n_groups, n_blocks // max(k // LANES + 1, MIN_SHARD // LANES)))
+    if n_shards == n_groups == 1:
+        return distance.nearest(slice(0, distance.n_queries), items, 0, n_blocks, k)
     groups = [slice(start, min(start + size, distance.n_queries)) for start in range(0, distance.n_queries, size)]
-    n_shards = max(1, min(openmp_n_threads() // len(groups), n_items // max(k, MIN_SHARD)))
-    bounds = np.linspace(0, n_items, n_shards + 1).astype(np.int64)
+    bounds = np.linspace(0, n_blocks, n_shards + 1).astype(np.int64)
     tasks = [(group, shard) for group in groups for shard in pairwise(bounds)]
     found: dict[int, Neighbors] = {}
 
     def search(chosen: slice) -> None:
         for task in range(chosen.start, chosen.stop):
             group, (first, last) = tasks[task]
-            found[task] = distance.nearest(group, database, first, last, k)
+            found[task] = distance.nearest(group, items, first, last, k)
 
     run_in_slices(search, len(tasks))
     parts = [[found[first + shard] for shard in range(n_shards)] for first in range(0, len(tasks), n_shards)]
@@ -57,27 +61,40 @@ def nearest(distance: Distance, database: npt.NDArray[np.uint64], k: int) -> Nei
     return Neighbors(*(np.concatenate(arrays) for arrays in zip(*merged, strict=True)))
 
 
-def _nearest_by_numpy(distance: HammingDistance, database: npt.NDArray[np.uint64], k: int) -> Neighbors:
+def _nearest_by_numpy(distance: HammingDistance, items: CodeBlocks, k: int) -> Neighbors:
     """The same without compiled kernels: a process that asks once, such as a command, does not wait for numba."""
-    distances = distance.to_items(slice(0, distance.n_queries), database, np.arange(len(database))[None])
-    indices = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    nearest = np.take_along_axis(distances, indices, axis=1)
-    return Neighbors(nearest, indices, (distances == nearest[:, -1:]).sum(axis=1))
+    places = items.places()
+    distances = distance.to_items(slice(0, distance.n_queries), items, places[None]).astype(np.float64)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    nearest = np.take_along_axis(distances, order, axis=1)
+    return Neighbors(nearest, places[order], (distances == nearest[:, -1:]).sum(axis=1))
 
 
 def within(
-    distance: Distance, database: npt.NDArray[np.uint64], radius: float
+    distance: Distance, items: CodeBlocks, radius: float
 ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
-    """Distances and indices of all items up to a real distance from each query, ascending by index."""
-    distances, indices = [], []
-    everything = np.arange(len(database))[None]
-    for query in range(distance.n_queries):
-        part = slice(query, query + 1)
-        chunks = [distance.to_items(part, database, everything[:, c])[0] for c in memory_chunks(len(database), 64)]
-        real = np.concatenate(chunks) * distance.units[query]
-        indices.append(np.flatnonzero(real <= radius))
-        distances.append(real[indices[-1]])
-    return distances, indices
+    """Distances and places of all items up to a real distance from each query, ascending by place."""
+    distances: list[Any] = [None] * distance.n_queries
+    places: list[Any] = [None] * distance.n_queries
+
+    def search(chosen: slice) -> None:
+        for query in range(chosen.start, chosen.stop):
+            if isinstance(distance, HammingDistance):
+                distances[query], places[query] = distance.within(query, items, radius)
+            else:
+                real = _all_distances(distance, query, items)
+                places[query] = items.places()[real <= radius]
+                distances[query] = real[real <= radius]
+
+    run_in_slices(search, distance.n_queries)
+    return distances, places
+
+
+def _all_distances(distance: Distance, query: int, items: CodeBlocks) -> npt.NDArray[np.float64]:
+    """Real distances of one query from all items."""
+    places, part = items.places()[None], slice(query, query + 1)
+    chunks = [distance.to_items(part, items, places[:, chunk])[0] for chunk in memory_chunks(places.size, 64)]
+    return np.concatenate(chunks) * distance.units[query]
 
 
 def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:
@@ -96,16 +113,16 @@ def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors
 class Stages:
     """Search for the nearest items of some queries, in stages."""
 
-    items: npt.NDArray[np.uint64]  # codes of shape (n_items, n_words)
+    items: CodeBlocks
     item_vectors: Any  # ItemVectors or None
-    codes: npt.NDArray[np.uint64] | None  # of the queries, of shape (n_queries, n_words); None if no stage needs them
+    codes: npt.NDArray[np.uint8] | None  # of the queries, of shape (n_queries, n_bytes); None if no stage needs them
     activations: npt.NDArray[np.floating] | None  # real queries of shape (n_queries, nbits)
     vectors: Any  # of the queries, of shape (n_queries, n_dimensions); None if the queries are the items
     bit_weights: npt.NDArray[np.float64] | None
     nbits: int
     candidates: int | None  # length of the shortlist; None for all items
     metric: str | None  # the distance of vectors, if the last stage re-ranks
-    excludes_self: bool  # whether the queries are the items, each of which is not its own neighbor
+    own_places: npt.NDArray[np.int64] | None  # of queries that are the items, each of which is not its own neighbor
     estimates: Estimates | None = None  # turn scores of real queries into distances
     approximate: Any = None  # ApproximateIndex in place of the exact search by Hamming distance, or None
 
@@ -115,9 +132,14 @@ class Stages:
         return len(self._codes if self.activations is None else self.activations)
 
     @property
-    def _codes(self) -> npt.NDArray[np.uint64]:
+    def _codes(self) -> npt.NDArray[np.uint8]:
         """Codes of the queries for a stage that needs them."""
         return np.asarray(self.codes)
+
+    @property
+    def excludes_self(self) -> bool:
+        """Whether the queries are the items, each of which is not its own neighbor."""
+        return self.own_places is not None
 
     @property
     def is_shortlisted(self) -> bool:
@@ -128,7 +150,7 @@ class Stages:
         """The k nearest items by the last stage, in real distances; `n_ties` is 0 for a shortlist."""
         if not self.is_shortlisted:
             return self._ranked(self._hamming() if self.activations is None else self._real(), k)
-        n_others = len(self.items) - self.excludes_self
+        n_others = self.items.n_items - self.excludes_self
         n_candidates = n_others if self.candidates is None else min(self.candidates, n_others)
         if n_candidates < k:
             raise ValueError(f"`candidates` must be at least n_neighbors={k}. Got {self.candidates} instead.")
@@ -140,22 +162,22 @@ class Stages:
     def within(
         self, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
-        """All items within a Hamming distance, by position or by distance."""
+        """All items within a Hamming distance, by place or by distance."""
         if self.approximate is not None:
-            distances, positions = self.approximate.within(self._codes, radius)
+            distances, places = self.approximate.within(self._codes, radius)
         else:
-            distances, positions = within(self._hamming(), self.items, radius)
-        for query, (d, found) in enumerate(zip(distances, positions, strict=True)):
-            kept = found != query if self.excludes_self else np.ones(len(found), dtype=bool)
-            order = np.argsort(d[kept], kind="stable") if sort_results else slice(None)
-            distances[query], positions[query] = d[kept][order], found[kept][order]
-        return distances, positions
+            distances, places = within(self._hamming(), self.items, radius)
+        for query, (d, found) in enumerate(zip(distances, places, strict=True)):
+            if self.own_places is not None:
+                d, found = d[found != self.own_places[query]], found[found != self.own_places[query]]
+            order = np.argsort(d, kind="stable") if sort_results else slice(None)
+            distances[query], places[query] = d[order], found[order]
+        return distances, places
 
     def _hamming(self) -> Distance:
         if self.bit_weights is None:
             return HammingDistance(self._codes)
-        packed = self._codes.view(np.uint8)[:, : -(-self.nbits // 8)]
-        return weighted_distance(unpack(packed, self.nbits), self.bit_weights)
+        return weighted_distance(unpack(self._codes, self.nbits), self.bit_weights)
 
     def _real(self) -> Distance:
         return real_distance(np.asarray(self.activations), self.estimates)
@@ -166,8 +188,8 @@ class Stages:
             found = self.approximate.nearest(distance.queries, k + self.excludes_self)
         else:
             found = nearest(distance, self.items, k + self.excludes_self)
-        if self.excludes_self:
-            found = without_self(found)
+        if self.own_places is not None:
+            found = without_self(found, self.own_places)
         return Neighbors(found.distances * distance.units, found.indices, found.n_ties)
 
     def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -176,10 +198,11 @@ class Stages:
             return real_distances(np.asarray(self.activations), self.estimates, self.items, shortlist)
         distances = np.empty(shortlist.shape)
         for query, chosen in enumerate(shortlist):  # one query at a time, so that little of a memmap is in memory
-            vector = self.item_vectors.at(np.array([query]))[0] if self.excludes_self else self.vectors[query]
+            own = self.own_places
+            vector = self.vectors[query] if own is None else self.item_vectors.at(own[query : query + 1])[0]
             distances[query] = vector_distances(vector, self.item_vectors.at(chosen), self.metric)
             if np.isnan(distances[query]).any():
-                position = chosen[np.isnan(distances[query])][0]
+                position = self.items.positions(chosen[np.isnan(distances[query])])[0]
                 raise ValueError(
                     "Original vectors must be finite. Got NaN as the distance of the item at position "
                     f"{position} of the index from query {query} of X. Replace missing values by numbers."
@@ -190,10 +213,10 @@ class Stages:
 def real_distances(
     activations: npt.NDArray[np.floating],
     estimates: Estimates | None,
-    items: npt.NDArray[np.uint64],
+    items: CodeBlocks,
     shortlist: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.float64]:
-    """Distances of real queries from the items at the positions in `shortlist`, of its shape (n_queries, n)."""
+    """Distances of real queries from the items at the places in `shortlist`, of its shape (n_queries, n)."""
     real = real_distance(activations, estimates)
     distances = np.empty(shortlist.shape)
     for part in memory_chunks(len(shortlist), 32 * activations.shape[1]):

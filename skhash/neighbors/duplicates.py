@@ -84,7 +84,7 @@ def duplicate_groups(
         ]
     if max_distance is not None:
         raise ValueError(f"`max_distance` must be None without `vectors`. Got {max_distance!r} instead.")
-    codes, numbers = _distinct(now.codes_)  # equal codes are near each other: one of them stands for all
+    codes, numbers = _distinct(now._items.codes.words())  # equal codes are near each other: one of them stands for all
     group = _components(len(codes), now._near_pairs(radius, codes))[numbers]
     return [now.ids_[members] for members in _members(group)]
 

@@ -34,7 +34,7 @@ from skhash._estimators import (
 from skhash._threads import openmp_threads
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
-from skhash.codes._bits import item_words
+from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Neighbors
 from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
 from skhash.neighbors._checks import (
@@ -46,8 +46,9 @@ from skhash.neighbors._checks import (
     checked_stages,
     checked_vectors,
     n_columns,
-    which_have,
+    places_of,
 )
+from skhash.neighbors._items import Items
 from skhash.neighbors._pairs import Pairs, near_pairs
 from skhash.neighbors._search import Stages
 
@@ -86,8 +87,8 @@ class HammingNeighbors(BaseEstimator):
     ----------
     hasher_ : estimator or None
         The fitted hasher. It stores no database of its own.
-    codes_ : uint64 ndarray of shape (n_samples, ceil(nbits / 64))
-        Codes of the items: packed bits, padded to 8 bytes.
+    codes_ : uint8 ndarray of shape (n_samples, ceil(nbits / 8))
+        Packed codes of the items. The index stores byte j of 64 items side by side: this is a copy.
     ids_ : ndarray of shape (n_samples,), int64, or object for text
         Identifiers of the items.
     factors_ : float32 ndarray of shape (n_samples, 2) or None
@@ -128,9 +129,7 @@ class HammingNeighbors(BaseEstimator):
         "n_jobs": [Integral, None],
     }
 
-    ids_: npt.NDArray[Any]
-    n_samples_fit_: int
-    _vectors: "_ItemVectors | None"
+    _items: Items
     _approximate: ApproximateIndex | None
 
     def __init__(
@@ -200,14 +199,12 @@ class HammingNeighbors(BaseEstimator):
         if self.query == "real":
             check_has_real_queries(hasher)
         packed, nbits = self._encode(hasher, X)
-        codes = item_words(packed)
+        codes = CodeBlocks.from_rows(packed)
         approximate = build_approximate(self.backend, codes, nbits, hasher)
-        factors = item_factors(hasher, X)
         after = self._copy()
         check_features(after, X, hasher, reset=True)
-        after.hasher_, after._nbits, after.factors_ = hasher, nbits, factors
-        after.codes_, after.ids_, after.vectors_ = codes, new_ids, kept
-        after.n_samples_fit_, after._approximate = n, approximate
+        after.hasher_, after._nbits, after._approximate = hasher, nbits, approximate
+        after._items = Items.of(codes, new_ids, item_factors(hasher, X), kept)
         # in one step: if anything fails or is interrupted, an earlier fit stays complete
         self.__dict__ = after.__dict__
         return self
@@ -242,14 +239,14 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         check_is_fitted(self)
-        new_ids = checked_ids(ids, n_samples(X), self.ids_)
+        items = self._items
+        new_ids = checked_ids(ids, n_samples(X), items)
         packed = self._encode_more(X)
-        factors = None if self.factors_ is None else np.concatenate([self.factors_, item_factors(self.hasher_, X)])
-        kept = self._vectors
+        factors = None if items.factors is None else item_factors(self.hasher_, X)
+        kept = items.vectors
         if kept is not None:
-            kept = kept.with_more(checked_vectors(X if vectors is None else vectors, len(packed), kept.n_dimensions))
-        codes, all_ids = np.concatenate([self.codes_, item_words(packed)]), np.concatenate([self.ids_, new_ids])
-        self._replace_items(codes, all_ids, kept, factors)
+            vectors = checked_vectors(X if vectors is None else vectors, len(packed), kept.n_dimensions)
+        self._items = items.with_more(packed, new_ids, factors, vectors)
         return self
 
     def remove(self, ids: npt.ArrayLike) -> Self:
@@ -277,12 +274,11 @@ class HammingNeighbors(BaseEstimator):
         array([1])
         """
         check_is_fitted(self)
-        kept = ~which_have(ids, self.ids_)
-        if not kept.any():
+        items = self._items
+        places = places_of(ids, items)
+        if len(places) == items.codes.n_items:
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
-        vectors = None if self._vectors is None else self._vectors.kept(kept)
-        factors = None if self.factors_ is None else self.factors_[kept]
-        self._replace_items(self.codes_[kept], self.ids_[kept], vectors, factors)
+        self._items = items.without(places)
         return self
 
     def kneighbors(
@@ -334,9 +330,9 @@ class HammingNeighbors(BaseEstimator):
         (array([[1., 1.]]), array([[0, 1]]), array([2]))
         """
         index = self._with_items_of_now()
-        distances, positions, n_ties = index._kneighbors(X, n_neighbors, return_ties)
+        distances, places, n_ties = index._kneighbors(X, n_neighbors, return_ties)
         results = [distances] if return_distance else []
-        results.append(index.ids_[positions])
+        results.append(index._items.ids.values[places])
         results += [n_ties] if return_ties else []
         return tuple(results) if len(results) > 1 else results[0]
 
@@ -371,9 +367,9 @@ class HammingNeighbors(BaseEstimator):
         """
         check_option("mode", mode, MODES)
         index = self._with_items_of_now()
-        distances, positions, _ = index._kneighbors(X, n_neighbors, return_ties=False)
-        indptr = np.arange(len(positions) + 1) * positions.shape[1]
-        return _graph(distances.ravel(), positions.ravel(), indptr, mode, index.n_samples_fit_)
+        distances, places, _ = index._kneighbors(X, n_neighbors, return_ties=False)
+        indptr = np.arange(len(places) + 1) * places.shape[1]
+        return _graph(distances.ravel(), places.ravel(), indptr, mode, index._items.codes)
 
     def radius_neighbors(
         self, X: Any = None, radius: float = 2, return_distance: bool = True, *, sort_results: bool = False
@@ -412,8 +408,8 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         index = self._with_items_of_now()
-        distances, positions = index._within(X, radius, sort_results)
-        ids = _object_array([index.ids_[found] for found in positions])
+        distances, places = index._within(X, radius, sort_results)
+        ids = _object_array([index._items.ids.values[found] for found in places])
         return (_object_array(distances), ids) if return_distance else ids
 
     def radius_neighbors_graph(
@@ -454,9 +450,9 @@ class HammingNeighbors(BaseEstimator):
         """
         check_option("mode", mode, MODES)
         index = self._with_items_of_now()
-        distances, positions = index._within(X, radius, sort_results)
-        indptr = np.cumsum([0, *(len(found) for found in positions)])
-        return _graph(np.concatenate(distances), np.concatenate(positions), indptr, mode, index.n_samples_fit_)
+        distances, places = index._within(X, radius, sort_results)
+        indptr = np.cumsum([0, *(len(found) for found in places)])
+        return _graph(np.concatenate(distances), np.concatenate(places), indptr, mode, index._items.codes)
 
     def radius_pairs(
         self, radius: float = 2
@@ -501,9 +497,60 @@ class HammingNeighbors(BaseEstimator):
         self, blocks: Iterator[Pairs]
     ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]]:
         """Blocks with identifiers, the smaller one first, in place of positions."""
+        ids = self.ids_
         for left, right, distances in blocks:
-            i, j = self.ids_[left], self.ids_[right]
+            i, j = ids[left], ids[right]
             yield np.where(i < j, i, j), np.where(i < j, j, i), distances
+
+    @property
+    def codes_(self) -> npt.NDArray[np.uint8]:
+        """Packed codes of the items.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).codes_
+        array([[ 32],
+               [224]], dtype=uint8)
+        """
+        return self._items.codes.rows()
+
+    @property
+    def ids_(self) -> npt.NDArray[Any]:
+        """Identifiers of the items.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]], ids=["cat", "dog"]).ids_
+        array(['cat', 'dog'], dtype=object)
+        """
+        return self._items.of_items(self._items.ids)
+
+    @property
+    def factors_(self) -> npt.NDArray[np.float32] | None:
+        """Factors of the items, or None.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).factors_ is None
+        True
+        """
+        items = self._items
+        return None if items.factors is None else items.of_items(items.factors)
+
+    @property
+    def n_samples_fit_(self) -> int:
+        """Number of items.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).n_samples_fit_
+        2
+        """
+        return self._items.codes.n_items
 
     @property
     def vectors_(self) -> Any:
@@ -519,17 +566,14 @@ class HammingNeighbors(BaseEstimator):
         >>> index.fit(X).remove([3]).vectors_.shape
         (49, 8)
         """
-        vectors = self._vectors
-        if vectors is None:
+        items = self._items
+        if items.vectors is None:
             return None
-        whole = vectors.whole()
-        if self._vectors is vectors:  # no other thread has changed the items
-            self._vectors = _ItemVectors([whole])
+        packed = items.packed()
+        whole = packed.vectors.whole()
+        if self._items is items:  # no other thread has changed the items
+            self._items = packed.with_vectors(whole)
         return whole
-
-    @vectors_.setter
-    def vectors_(self, vectors: Any) -> None:
-        self._vectors = None if vectors is None else _ItemVectors([vectors])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -545,11 +589,6 @@ class HammingNeighbors(BaseEstimator):
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
-
-    def _replace_items(self, codes: Any, ids: Any, vectors: "_ItemVectors | None", factors: Any) -> None:
-        """Replace the items in one step: a search in another thread, or after an interrupt, sees all or none of it."""
-        changed = {"codes_": codes, "ids_": ids, "_vectors": vectors, "factors_": factors, "n_samples_fit_": len(codes)}
-        self.__dict__ = vars(self) | changed
 
     def _encode(self, hasher: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
         """Packed codes and number of bits of samples."""
@@ -581,13 +620,14 @@ class HammingNeighbors(BaseEstimator):
         now = self._copy()
         now.candidates = checked_stages(now.query, now.rerank, now.candidates)
         known = vars(now).get("_approximate")
-        if known is None or known.codes is not now.codes_ or known.backend != now.backend:  # changed, or loaded
-            now._approximate = build_approximate(now.backend, now.codes_, now._nbits, now.hasher_)
+        codes = now._items.codes
+        if known is None or known.codes is not codes or known.backend != now.backend:  # changed, or loaded
+            now._approximate = build_approximate(now.backend, codes, now._nbits, now.hasher_)
             self._approximate = now._approximate
         return now
 
     def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
-        """Distances, positions and ties of the nearest items; None for X takes the items, each without itself."""
+        """Distances, places and ties of the nearest items; None for X takes the items, each without itself."""
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         n_items = self.n_samples_fit_
         with _n_threads(self.n_jobs):
@@ -607,7 +647,7 @@ class HammingNeighbors(BaseEstimator):
     def _within(
         self, X: Any, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
-        """Distances and positions of all items within a radius, for each query."""
+        """Distances and places of all items within a radius, for each query."""
         self._check_has_radius()
         with _n_threads(self.n_jobs):
             return self._stages(X).within(checked_radius(radius), sort_results)
@@ -616,7 +656,7 @@ class HammingNeighbors(BaseEstimator):
         """Blocks of positions and distances of the pairs of items, or of other codes, within a radius."""
         self._check_has_radius()
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
-        items = self.codes_ if codes is None else codes
+        items = self._items.codes.words() if codes is None else codes
         return _with_threads(near_pairs(items, checked_radius(radius), self._nbits, weights), self.n_jobs)
 
     def _check_has_radius(self) -> None:
@@ -629,28 +669,30 @@ class HammingNeighbors(BaseEstimator):
 
     def _stages(self, X: Any) -> Stages:
         """The stages of the search for queries."""
-        codes: npt.NDArray[np.uint64] | None = self.codes_
-        activations, estimates, vectors = None, None, None
-        if self.rerank is not None and self._vectors is None:
+        items = self._items
+        codes, activations, estimates, vectors = None, None, None, None
+        if self.rerank is not None and items.vectors is None:
             raise ValueError(
                 f"`rerank` must be None unless `fit` has kept the vectors. Got {self.rerank!r}, which was set later: "
                 "fit again. With FrozenEstimator(index.hasher_) as the hasher nothing is trained again."
             )
         if X is None and self.query == "real":
             raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")
-        if X is not None:
-            codes = None
+        if X is None:
+            codes = items.codes.rows()
+        else:
             if self.query == "code" or (self.rerank is None and self.candidates is not None):
-                codes = item_words(self._encode_more(X))
+                codes = self._encode_more(X)
             if self.query == "real":
-                activations, estimates = real_queries(self.hasher_, X, self.factors_)
+                factors = None if items.factors is None else items.factors.values
+                activations, estimates = real_queries(self.hasher_, X, factors)
                 self._check_samples(X, activations.shape[1])
-            if self._vectors is not None:
-                vectors = checked_vectors(X, n_samples(X), self._vectors.n_dimensions, "X")
+            if items.vectors is not None:
+                vectors = checked_vectors(X, n_samples(X), items.vectors.n_dimensions, "X")
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
         return Stages(
-            self.codes_,
-            self._vectors,
+            items.codes,
+            items.vectors,
             codes,
             activations,
             vectors,
@@ -658,7 +700,7 @@ class HammingNeighbors(BaseEstimator):
             self._nbits,
             self.candidates,
             self.rerank,
-            excludes_self=X is None,
+            own_places=items.places if X is None else None,
             estimates=estimates,
             approximate=self._approximate,
         )
@@ -776,57 +818,6 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self.n_samples_fit_
 
 
-class _ItemVectors:
-    """Original vectors of the items: in parts, of which the first is the array given to ``fit``, not copied.
-
-    A change returns a new object, so that a search in another thread keeps the vectors that it began with.
-    """
-
-    def __init__(self, parts: Sequence[npt.NDArray[Any]], rows: npt.NDArray[np.int64] | None = None) -> None:
-        self.parts = parts  # of shape (n_part, n_dimensions)
-        self.rows = rows  # of the items among those of all parts, ascending; None is all
-        self.n_dimensions = int(parts[0].shape[1])
-
-    def at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Vectors of items at ascending positions."""
-        rows = positions if self.rows is None else self.rows[positions]
-        if len(self.parts) == 1:
-            return self.parts[0][rows]
-        found = np.empty((len(rows), self.n_dimensions), np.result_type(*self.parts))
-        start = 0
-        for part in self.parts:
-            first, last = np.searchsorted(rows, (start, start + len(part)))
-            found[first:last] = part[rows[first:last] - start]
-            start += len(part)
-        return found
-
-    def whole(self) -> npt.NDArray[Any]:
-        """Vectors of all items in one array, which is the given one if nothing has changed."""
-        if self.rows is None and len(self.parts) == 1:
-            return self.parts[0]
-        return self.at(np.arange(self._n_rows() if self.rows is None else len(self.rows)))
-
-    def with_more(self, vectors: npt.NDArray[Any]) -> "_ItemVectors":
-        """Vectors with a copy of `vectors` appended. Short parts are joined, so that there are few of them."""
-        parts = [*self.parts, np.array(vectors)]
-        while len(parts) > 2 and len(parts[-2]) < 2 * len(parts[-1]):
-            parts[-2:] = [np.concatenate(parts[-2:])]
-        n = self._n_rows()
-        rows = None if self.rows is None else np.concatenate([self.rows, n + np.arange(len(vectors))])
-        return _ItemVectors(parts, rows)
-
-    def kept(self, is_kept: npt.NDArray[np.bool_]) -> "_ItemVectors":
-        """Vectors of some items; they are copied once less than half of the rows are in use."""
-        vectors = _ItemVectors(self.parts, np.flatnonzero(is_kept) if self.rows is None else self.rows[is_kept])
-        return vectors if 2 * is_kept.sum() >= self._n_rows() else _ItemVectors([vectors.whole()])
-
-    def _n_rows(self) -> int:
-        return sum(len(part) for part in self.parts)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(_ItemVectors([self.whole()]))  # without the vectors of removed items
-
-
 def _n_threads(n_jobs: int | None) -> Any:
     """Context manager in which the kernels use `n_jobs` threads; None and -1 change nothing."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
@@ -845,11 +836,11 @@ def _with_threads(blocks: Iterator[Pairs], n_jobs: int | None) -> Iterator[Pairs
 
 
 def _graph(
-    distances: npt.NDArray[np.float64], positions: npt.NDArray[np.int64], indptr: Any, mode: str, n_items: int
+    distances: npt.NDArray[np.float64], places: npt.NDArray[np.int64], indptr: Any, mode: str, codes: CodeBlocks
 ) -> sparse.csr_matrix:
     """Sparse matrix of shape (n_queries, n_items) of the neighbors; a distance of 0 is stored as an explicit zero."""
-    values = np.ones(len(positions)) if mode == "connectivity" else distances
-    return sparse.csr_matrix((values, positions, indptr), shape=(len(indptr) - 1, n_items))
+    values = np.ones(len(places)) if mode == "connectivity" else distances
+    return sparse.csr_matrix((values, codes.positions(places), indptr), shape=(len(indptr) - 1, codes.n_items))
 
 
 def _object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:

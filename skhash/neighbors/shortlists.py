@@ -12,7 +12,7 @@ from skhash._estimators import check_has_real_queries, find_hasher, real_queries
 from skhash._ids import as_ids, is_text, joined_elements, ranks, with_mask
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
 from skhash.codes import as_packed
-from skhash.codes._bits import item_words
+from skhash.codes._blocks import CodeBlocks
 from skhash.neighbors._search import real_distances, vector_distances
 
 _NO_ITEM = -1  # as in FAISS
@@ -115,7 +115,7 @@ def order_shortlist(
         packed = _packed(_of_items(codes, "codes", counts, is_item), int(find_hasher(hasher)._n_features_out))
         of_items = None if factors is None else _joined(_of_items(factors, "factors", counts, is_item), "factors", 2)
         activations, estimates = real_queries(hasher, queries, of_items)
-        by_codes = real_distances(np.asarray(activations), estimates, item_words(packed), places)
+        by_codes = real_distances(np.asarray(activations), estimates, CodeBlocks.from_rows(packed), places)
         distances[has_item] = by_codes[has_item]
     else:
         points = numeric(queries, "queries")

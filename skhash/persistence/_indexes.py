@@ -12,6 +12,7 @@ from skhash._estimators import find_hasher
 from skhash._ids import first_repeated, is_text
 from skhash._validation import Array, as_count
 from skhash.codes import MAX_NBITS
+from skhash.codes._blocks import LANES, CodeBlocks, masks_of
 from skhash.persistence._checking import (
     MAX_FEATURES,
     OUTPUT,
@@ -38,11 +39,13 @@ if TYPE_CHECKING:  # slow to import: a file of a hasher does without
 #: classes of `skhash.neighbors`
 INDEXES = ("HammingNeighbors", "HammingNeighborsTransformer")
 #: keys that the JSON of an index has, too
-INDEX_HEADER = frozenset({"hasher", "frozen", "mapped"})
+INDEX_HEADER = frozenset({"hasher", "frozen", "mapped", "n_items"})
 #: tensors that `load` does not read but map
-MAPPED = ("codes_", "ids_")
+MAPPED = ("blocks", "ids_")
 #: bytes of codes and identifiers of an index that `load` always compares with their checksums
 MAX_CHECKED = 2**24
+#: most items of a file
+MAX_ITEMS = 2**48
 _FITTED = ("n_features_in_", "feature_names_in_", "factors_", OUTPUT)
 #: identifiers that are text are read and not mapped, among the fitted attributes
 _IDS = "ids_"
@@ -55,8 +58,10 @@ def is_index(value: Any) -> bool:
 
 def mapped_arrays(index: "HammingNeighbors") -> dict[str, npt.NDArray[Any]]:
     """Arrays of an index that `load` maps: the codes, and the identifiers unless they are text or 0, 1, 2, ..."""
-    has_own = not is_text(index.ids_) and not np.array_equal(index.ids_, np.arange(len(index.ids_)))
-    return {"codes_": index.codes_} | ({"ids_": index.ids_} if has_own else {})
+    items = index._items.packed()
+    ids = items.ids.values
+    has_own = not is_text(ids) and not np.array_equal(ids, np.arange(len(ids)))
+    return {"blocks": items.codes.blocks.view(np.uint64)} | ({"ids_": ids} if has_own else {})
 
 
 def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
@@ -69,13 +74,14 @@ def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
         hasher = {"class": kind, "nbits": index._nbits, **encode_hasher(inner, encoder, "hasher_.")}
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}
-    names = [name for name in _FITTED if vars(index).get(name) is not None] + [_IDS] * is_text(index.ids_)
+    names = [name for name in _FITTED if getattr(index, name, None) is not None] + [_IDS] * is_text(index.ids_)
     return {
         "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},
-        "fitted": {name: encoder.encode(vars(index)[name], f"fitted.{name}") for name in names},
+        "fitted": {name: encoder.encode(getattr(index, name), f"fitted.{name}") for name in names},
         "hasher": hasher,
         "frozen": isinstance(index.hasher_, FrozenEstimator),
         "mapped": {name: digest(array) for name, array in mapped_arrays(index).items()},
+        "n_items": index.n_samples_fit_,
     }
 
 
@@ -100,9 +106,8 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     index: HammingNeighbors = kind(None if hasher is None else clone(hasher), **params)
     index._validate_params()
     import_module("skhash.neighbors._checks").check_parameters(index)
-    index.__dict__.update(fitted)
-    index.hasher_, index._nbits, index.vectors_ = hasher, header["nbits"], None
-    index.factors_ = fitted.get("factors_")
+    index.__dict__.update({name: value for name, value in fitted.items() if name not in ("factors_", _IDS)})
+    index.hasher_, index._nbits = hasher, header["nbits"]
     arrays = _map_arrays(index, header, decoder, fitted)
     check_index(index)
     is_checked = decoder.given["check_codes"]
@@ -110,7 +115,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     if is_checked or (is_checked is None and sum(array.nbytes for array in arrays.values()) <= MAX_CHECKED):
         _check_content(index, header["mapped"], arrays)
     if index.rerank is not None:
-        index.vectors_ = _take_vectors(index, decoder)
+        index._items = index._items.with_vectors(_take_vectors(index, decoder))
     return index
 
 
@@ -120,17 +125,13 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
     with errors_name(path, "is not the file of an index with codes"):
         nbits = as_count(header["nbits"], "nbits", largest=MAX_NBITS)
         arrays = map_tensors(path, header, header["mapped"])
-        words = arrays["codes_"]
-        if words.dtype != np.uint64 or words.shape != (max(1, len(words)), -(-nbits // 64)):
-            raise ValueError(
-                f"`codes_` must be words of {nbits} bits. Got {words.dtype} of shape {words.shape} instead."
-            )
+        codes = _codes_of(header, arrays)
         if header["mapped"] != {name: digest(array) for name, array in arrays.items()}:
             raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
         texts = {name: value for name, value in header["fitted"].items() if name == _IDS}
-        ids = _ids_of(Decoder(path, tensors).decode(texts), arrays, len(words))
-        require(ids.shape == (len(words),), _IDS, f"of shape ({len(words)},)", ids.shape)
-    return words.view(np.uint8)[:, : -(-nbits // 8)], nbits, ids
+        ids = _ids_of(Decoder(path, tensors).decode(texts), arrays, codes.n_items)
+        require(ids.shape == (codes.n_items,), _IDS, f"of shape ({codes.n_items},)", ids.shape)
+    return codes.rows(), nbits, ids
 
 
 def check_index(index: "HammingNeighbors") -> None:
@@ -151,16 +152,14 @@ def check_index(index: "HammingNeighbors") -> None:
     if (nbits, n_features) != tuple(expected.values()):
         raise ValueError(f"`nbits` and `n_features_in_` must be {expected}. Got {nbits} and {n_features} instead.")
     check_names_and_output(index)
-    codes, ids = index.codes_, index.ids_
-    if codes.dtype != np.uint64 or codes.shape != (max(1, len(codes)), -(-nbits // 64)):
-        raise ValueError(f"`codes_` must be words of {nbits} bits. Got {codes.dtype} of shape {codes.shape} instead.")
+    n_items, ids = index.n_samples_fit_, index.ids_
     is_right = ids.dtype == np.int64 or (is_text(ids) and all(type(i) is str for i in ids.flat))
-    if not is_right or ids.shape != (len(codes),):
-        raise ValueError(f"`ids_` must be {len(codes)} ints or texts. Got {ids.dtype} of shape {ids.shape} instead.")
+    if not is_right or ids.shape != (n_items,):
+        raise ValueError(f"`ids_` must be {n_items} ints or texts. Got {ids.dtype} of shape {ids.shape} instead.")
     if is_text(ids) and first_repeated(ids) is not None:
         raise ValueError("`ids_` must differ from each other. Got repeated ones.")
     if getattr(find_hasher(index.hasher_), "factors", False):
-        Array(f"{len(codes)} 2", minimum=0).check("factors_", index.factors_, {})
+        Array(f"{n_items} 2", minimum=0).check("factors_", index.factors_, {})
     elif index.factors_ is not None:
         raise ValueError("`factors_` must be missing unless the hasher has factors.")
 
@@ -213,15 +212,28 @@ def _take_vectors(index: "HammingNeighbors", decoder: Decoder) -> Any:
 def _map_arrays(
     index: "HammingNeighbors", header: dict[str, Any], decoder: Decoder, fitted: dict[str, Any]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Set the mapped codes and identifiers of an index, and return them."""
+    """Set the items of an index, whose codes and identifiers are mapped, and return the mapped arrays."""
     digests = header["mapped"]
-    if not isinstance(digests, dict) or not {"codes_"} <= digests.keys() <= {"codes_", "ids_"}:
+    if not isinstance(digests, dict) or not {"blocks"} <= digests.keys() <= {"blocks", "ids_"}:
         raise ValueError(f"`mapped` must name the codes. Got {short(repr(digests))} instead.")
     arrays = map_tensors(decoder.path, header, digests)
-    index.codes_ = arrays["codes_"]
-    index.ids_ = _ids_of(fitted, arrays, len(index.codes_))
-    index.n_samples_fit_ = len(index.codes_)
+    codes = _codes_of(header, arrays)
+    ids = _ids_of(fitted, arrays, codes.n_items)
+    index._items = import_module("skhash.neighbors._items").Items.of(codes, ids, fitted.get("factors_"))
     return arrays
+
+
+def _codes_of(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CodeBlocks:
+    """Codes of the items of a file, whose values are not read."""
+    nbits, blocks = as_count(header["nbits"], "nbits", largest=MAX_NBITS), arrays["blocks"]
+    n_items = as_count(header["n_items"], "n_items", largest=MAX_ITEMS)
+    shape = -(-n_items // LANES), -(-nbits // 8), LANES // 8
+    if blocks.dtype != np.uint64 or blocks.shape != shape:
+        raise ValueError(
+            f"`blocks` must be uint64 of shape {shape} for {n_items} codes of {nbits} bits. Got {blocks.dtype} of "
+            f"shape {blocks.shape} instead."
+        )
+    return CodeBlocks(blocks.view(np.uint8), masks_of(n_items), n_items)
 
 
 def _ids_of(fitted: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int) -> npt.NDArray[Any]:
@@ -238,8 +250,7 @@ def _check_content(index: "HammingNeighbors", digests: dict[str, Any], arrays: d
     if digests != {name: digest(array) for name, array in arrays.items()}:
         raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
     n_whole, n_rest = divmod(index._nbits, 8)
-    padding = index.codes_.view(np.uint8)[:, n_whole:]
-    if padding[:, 1:].any() or (padding.shape[1] and (padding[:, 0] & (0xFF >> n_rest)).any()):
-        raise ValueError("`codes_` must have zeros after the last bit.")
+    if n_rest and (index._items.codes.blocks[:, n_whole] & (0xFF >> n_rest)).any():
+        raise ValueError("`blocks` must have zeros after the last bit of a code.")
     if "ids_" in arrays and len(np.unique(index.ids_)) < len(index.ids_):
         raise ValueError("`ids_` must differ from each other. Got repeated ones.")

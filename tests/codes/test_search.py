@@ -4,19 +4,21 @@ import numpy as np
 import pytest
 
 from skhash.codes import pack
-from skhash.codes._bits import item_words
-from skhash.codes._kernels import LANES, SCAN_BLOCK
+from skhash.codes._blocks import LANES, CodeBlocks
+from skhash.codes._hamming_kernels import MIN_PLANE_QUERIES
+from skhash.codes._kernels import LANES as QUERIES
+from skhash.codes._kernels import SCAN_BLOCK
 from skhash.codes._search import EstimatedDistance, Estimates, HammingDistance, TableDistance
-from skhash.neighbors._search import nearest
+from skhash.neighbors._search import nearest, within
 
 
 def random_codes(rng, shape):
-    return rng.integers(0, 2**64, shape, dtype=np.uint64)
+    return rng.integers(0, 256, shape, dtype=np.uint8)
 
 
 def few_ones(rng, shape):
-    """Codes of 5 bits, padded to words."""
-    codes = np.zeros(shape, np.uint64)
+    """Codes of 5 bits, padded to bytes."""
+    codes = np.zeros(shape, np.uint8)
     codes[:, 0] = rng.integers(0, 2**5, shape[0])
     return codes
 
@@ -28,7 +30,7 @@ def repeated(rng, shape):
 
 def extremes(rng, shape):
     """Codes of zeros alone and of ones alone, at the largest distance."""
-    return np.where(rng.integers(0, 2, (shape[0], 1)) == 1, ~np.uint64(0), np.uint64(0)) * np.ones(shape, np.uint64)
+    return np.where(rng.integers(0, 2, (shape[0], 1)) == 1, np.uint8(255), np.uint8(0)) * np.ones(shape, np.uint8)
 
 
 def brute_force(distances, k):
@@ -38,26 +40,56 @@ def brute_force(distances, k):
     return found, order, (distances == found[:, -1:]).sum(axis=1)
 
 
+def assert_equal(found, expected):
+    for ours, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, other)
+
+
 @pytest.mark.parametrize("draw", [random_codes, few_ones, repeated, extremes])
-@pytest.mark.parametrize(("n_words", "k"), [(1, 1), (1, 40), (2, 300), (5, 7), (9, 20)])
-def test_the_nearest_codes_are_those_of_brute_force(draw, n_words, k):
-    rng = np.random.default_rng(n_words + k)
-    codes, queries = draw(rng, (7000, n_words)), draw(rng, (5, n_words))
-    for first, last in ((0, 7000), (17, 17 + 1024 + 4096), (3, 6999), (5, 5 + max(k, 900))):
-        found = HammingDistance(queries).nearest(slice(0, 5), codes, first, last, k)
-        distances = np.bitwise_count(queries[:, None] ^ codes[None, first:last]).sum(axis=2, dtype=np.int32)
+@pytest.mark.parametrize(
+    ("n_bytes", "k"), [(1, 1), (4, 3), (8, 40), (16, 300), (31, 5), (32, 5), (40, 7), (72, 20), (8192, 2)]
+)
+@pytest.mark.parametrize("n_queries", [1, 5, MIN_PLANE_QUERIES, 40])
+def test_the_nearest_codes_are_those_of_brute_force(draw, n_bytes, k, n_queries):
+    rng = np.random.default_rng(n_bytes + k)
+    n_items = 7000 if n_bytes < 100 else 200
+    codes, queries = draw(rng, (n_items, n_bytes)), draw(rng, (n_queries, n_bytes))
+    items, n_blocks = CodeBlocks.from_rows(codes), -(-n_items // LANES)
+    for first, last in ((0, n_blocks), (1, n_blocks - 1), (2, 3 + k // LANES)):
+        found = HammingDistance(queries).nearest(slice(0, n_queries), items, first, last, k)
+        start, part = LANES * first, codes[LANES * first : LANES * last]
+        distances = np.bitwise_count(queries[:, None] ^ part).sum(axis=2, dtype=np.int32)
         expected = brute_force(distances, k)
-        for ours, other in zip(found, (expected[0], first + expected[1], expected[2]), strict=True):
-            np.testing.assert_array_equal(ours, other)
+        assert_equal(found, (expected[0], start + expected[1], expected[2]))
 
 
 @pytest.mark.parametrize("n_queries", [1, 16, 65])
 def test_groups_of_queries_find_the_same(n_queries):
     rng = np.random.default_rng(0)
-    codes, queries = random_codes(rng, (4096, 2)), random_codes(rng, (n_queries, 2))
+    codes, queries = random_codes(rng, (4096, 16)), random_codes(rng, (n_queries, 16))
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
-    for ours, expected in zip(nearest(HammingDistance(queries), codes, 20), brute_force(distances, 20), strict=True):
-        np.testing.assert_array_equal(ours, expected)
+    assert_equal(nearest(HammingDistance(queries), CodeBlocks.from_rows(codes), 20), brute_force(distances, 20))
+
+
+@pytest.mark.parametrize("n_queries", [1, 20])
+def test_holes_are_no_items(n_queries):
+    rng = np.random.default_rng(1)
+    codes, queries = random_codes(rng, (2000, 3)), random_codes(rng, (n_queries, 3))
+    is_hole = rng.random(2000) < np.repeat(rng.random(20), 100)
+    is_hole[300:700] = True  # also whole blocks
+    items = CodeBlocks.from_rows(codes).without(np.flatnonzero(is_hole))
+    distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
+    expected = brute_force(np.where(is_hole, 100, distances), 30)
+    assert_equal(nearest(HammingDistance(queries), items, 30), expected)
+    found, places = within(HammingDistance(queries), items, 5)
+    for query in range(n_queries):
+        np.testing.assert_array_equal(places[query], np.flatnonzero((distances[query] <= 5) & ~is_hole))
+        np.testing.assert_array_equal(found[query], distances[query][places[query]])
+    everything = nearest(HammingDistance(queries), items, items.n_items + 3)  # more than there are
+    assert np.isinf(everything.distances[:, -3:]).all()
+    np.testing.assert_array_equal(
+        np.sort(everything.indices[:, :-3]), np.tile(np.flatnonzero(~is_hole), (n_queries, 1))
+    )
 
 
 def random_terms(kind, rng, shape):
@@ -77,8 +109,8 @@ def random_terms(kind, rng, shape):
     ("n_items", "nbits", "k", "n_queries"),
     [
         (2 * SCAN_BLOCK + 3, 5, 7, 2),
-        (900, 64, 100, LANES),
-        (1500, 200, 1, 2 * LANES + 1),
+        (900, 64, 100, QUERIES),
+        (1500, 200, 1, 2 * QUERIES + 1),
         (400, 1100, 50, 3),
         (3000, 70, 900, 3),
         (3000, 70, 20, 1),
@@ -93,14 +125,14 @@ def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
     zeros, ones = random_terms(kind, rng, (n_queries, nbits))
     distances = zeros.astype(np.int64) @ (1 - bits.T.astype(np.int64)) + ones.astype(np.int64) @ bits.T
     search = TableDistance(zeros, ones, np.ones((n_queries, 1)))
-    found = search.nearest(slice(0, n_queries), item_words(pack(bits)), 0, n_items, k)
+    found = search.nearest(slice(0, n_queries), CodeBlocks.from_rows(pack(bits)), 0, -(-n_items // LANES), k)
     for ours, expected in zip(found, brute_force(distances, k), strict=True):
         np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize(
     ("n_items", "nbits", "k", "n_queries"),
-    [(1200, 100, 40, LANES + 1), (700, 64, 7, 2), (700, 64, 7, 1), (900, 330, 12, 3)],
+    [(1200, 100, 40, QUERIES + 1), (700, 64, 7, 2), (700, 64, 7, 1), (900, 330, 12, 3)],
 )
 @pytest.mark.parametrize("norm", [1.0, 1e9])
 def test_estimates_equal_brute_force(n_items, nbits, k, n_queries, norm):
@@ -112,6 +144,6 @@ def test_estimates_equal_brute_force(n_items, nbits, k, n_queries, norm):
     sums = values.astype(np.int64) @ (1 - 2 * bits.T.astype(np.int64))
     distances = constants[:, None] + offsets + slopes * (sums * units)
     search = EstimatedDistance(TableDistance(values, -values, units), Estimates(slopes, offsets, constants))
-    found = search.nearest(slice(0, n_queries), item_words(pack(bits)), 0, n_items, k)
+    found = search.nearest(slice(0, n_queries), CodeBlocks.from_rows(pack(bits)), 0, -(-n_items // LANES), k)
     for ours, expected in zip(found, brute_force(distances, k), strict=True):
         np.testing.assert_array_equal(ours, expected)

@@ -6,13 +6,17 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 
 from skhash import LSHHasher
-from skhash.codes import _kernels, hamming_distances, pack
+from skhash.codes import _hamming_kernels, _kernels, hamming_distances, pack
 from skhash.neighbors import HammingNeighbors
 
 
 def n_compiled():
     """Number of compiled variants of each kernel that is cached."""
-    return {name: len(kernel.signatures) for name, kernel in vars(_kernels).items() if hasattr(kernel, "signatures")}
+    kernels = vars(_kernels) | {
+        "few": _hamming_kernels.nearest_codes(8),
+        "many": _hamming_kernels.nearest_codes_by_planes(8, 7),
+    }
+    return {name: len(kernel.signatures) for name, kernel in kernels.items() if hasattr(kernel, "signatures")}
 
 
 @pytest.mark.parametrize("query", ["code", "real"])
@@ -22,7 +26,7 @@ def test_codes_that_are_mapped_from_a_file_are_searched_by_the_kernels_that_are_
     index = HammingNeighbors(FrozenEstimator(hasher), query=query, n_neighbors=3).fit(X)
     joblib.dump(index, tmp_path / "index")
     loaded = joblib.load(tmp_path / "index", mmap_mode="r")
-    assert not loaded.codes_.flags.writeable
+    assert not loaded._items.codes.blocks.flags.writeable
     found = [index.kneighbors(X[:n]) for n in (1, 20)]  # another kernel scans for many real queries
     before = n_compiled()
     again = [loaded.kneighbors(X[:n]) for n in (1, 20)]

@@ -220,7 +220,7 @@ def test_a_damaged_index_is_named(place, tmp_path, capsys):
     index = HammingNeighbors(ITQHasher(9, random_state=0)).fit(np.random.default_rng(0).normal(size=(N, 10)))
     save(index, path)
     content = bytearray(path.read_bytes())
-    content[content.index(index.codes_.tobytes())] ^= 1
+    content[content.index(index._items.codes.blocks.tobytes())] ^= 1
     path.write_bytes(content)
     assert main(["browse", str(path), "--images", f"{place[0]}/pictures", "--out", f"{tmp_path}/page.html"]) == 1
     assert "the checksum of its codes is not that of their content" in capsys.readouterr().err

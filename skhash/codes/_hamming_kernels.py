@@ -1,0 +1,424 @@
+"""Compiled search by Hamming distance in blocks of 64 codes, see `_blocks`.
+
+Both searches share one top-k. Of each query it keeps a bound, the k-th distance so far, the number of items at each
+distance up to the bound, and a row of candidates in the order of the items. Only items up to the bound are looked at.
+A kernel is made for the numbers of bytes that one width of sums can hold, when it is first used.
+"""
+
+from functools import cache
+from typing import Any
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from skhash._compiler import kernel
+from skhash.codes._blocks import LANES
+from skhash.codes._kernels import popcount
+
+N_VECTOR = 4  # words of a plane that are added by one instruction; LLVM splits or joins them as the CPU can
+N_PLANES = 8  # groups of three planes of one step
+N_VARIANTS = 10  # of the sums of a group: two digits of ones, eight of twos
+MIN_PLANE_QUERIES = 12  # fewer queries are compared faster without planes (benchmarks/search.py)
+MAX_PLANE_BYTES = 128  # the variants of longer codes do not stay in the second-level cache
+HEAD = 16  # HEAD * k items are searched without planes, for a first bound
+_BYTE, _INT, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_DTYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+_PLANE, _SIZE = ir.VectorType(_WORD, N_VECTOR), 8 * N_VECTOR
+
+
+def _load(builder, kind, address, place=0):
+    """Load a value from an address plus a number of bytes."""
+    return builder.load(builder.inttoptr(builder.add(address, _WORD(place)), kind.as_pointer()), align=1)
+
+
+def _store(builder, value, address, place=0):
+    """Store a value at an address plus a number of bytes."""
+    builder.store(value, builder.inttoptr(builder.add(address, _WORD(place)), value.type.as_pointer()), align=1)
+
+
+def _in_all_lanes(builder, value):
+    """Vector with a value in each of its lanes."""
+    kind = ir.VectorType(value.type, LANES)
+    first = builder.insert_element(kind(ir.Undefined), value, _INT(0))
+    return builder.shuffle_vector(first, first, ir.VectorType(_INT, LANES)([0] * LANES))
+
+
+def _mask(builder, is_set):
+    """Word with a bit for each lane."""
+    return builder.bitcast(is_set, ir.IntType(LANES))
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def address(array):
+    """Address of the first value of an array."""
+    return np.uint64(array.ctypes.data)
+
+
+# -- one query ---------------------------------------------------------------------------------------------------------
+#
+# A vector holds one byte of 64 items. It takes an exclusive or with that byte of the query, a count of bits in each
+# byte, and an addition: with AVX2 eight instructions for 32 items and 8 bits, with AVX-512 three for 64. Sums of 31
+# bytes fit into bytes; longer codes add these up in wider lanes. One comparison tells whether any item is near enough.
+
+
+def lane_bits(n_bytes):
+    """Number of bits of a sum of so many bytes."""
+    return 8 if n_bytes <= 31 else 16 if n_bytes < 2**13 else 32
+
+
+def _lanes_up_to(typingctx, width, block, query, n_bytes, bound, distances):
+    """Bits of the items of a block up to a bound; their distances are stored if there are any."""
+
+    def codegen(context, builder, signature, args):
+        _, block, query, n_bytes, bound, distances = args
+        sums, few = ir.VectorType(ir.IntType(width.literal_value), LANES), ir.VectorType(_BYTE, LANES)
+        count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(few, [few]), f"llvm.ctpop.v{LANES}i8")
+
+        def add_bytes(total, first, last):
+            with cgutils.for_range_slice(builder, first, last, _WORD(1), _WORD) as (byte, _):
+                items = _load(builder, few, builder.add(block, builder.mul(byte, _WORD(LANES))))
+                differing = builder.xor(items, _in_all_lanes(builder, _load(builder, _BYTE, builder.add(query, byte))))
+                builder.store(builder.add(builder.load(total), builder.call(count, [differing])), total)
+
+        total = cgutils.alloca_once_value(builder, sums([0] * LANES))
+        if sums == few:
+            add_bytes(total, _WORD(0), n_bytes)
+        else:
+            with cgutils.for_range_slice(builder, _WORD(0), n_bytes, _WORD(31), _WORD) as (first, _):
+                part, last = cgutils.alloca_once(builder, few), builder.add(first, _WORD(31))
+                builder.store(few([0] * LANES), part)
+                is_last = builder.icmp_signed("<", n_bytes, last)
+                add_bytes(part, first, builder.select(is_last, n_bytes, last))
+                builder.store(builder.add(builder.load(total), builder.zext(builder.load(part), sums)), total)
+        found = builder.load(total)
+        limit = builder.trunc(bound, sums.element)
+        near = _mask(builder, builder.icmp_unsigned("<=", found, _in_all_lanes(builder, limit)))
+        with builder.if_then(builder.icmp_unsigned("!=", near, _WORD(0)), likely=False):
+            _store(builder, found, distances)
+        return near
+
+    kinds = types.uint64, types.uint64, types.int64, types.int64, types.uint64
+    return types.uint64(width, *kinds), codegen
+
+
+def _lanes_below(typingctx, width, distances, bound):
+    """Bits of the stored distances below a bound."""
+
+    def codegen(context, builder, signature, args):
+        _, distances, bound = args
+        kind = ir.IntType(width.literal_value)
+        limit = _in_all_lanes(builder, builder.trunc(bound, kind))
+        return _mask(builder, builder.icmp_unsigned("<", _load(builder, limit.type, distances), limit))
+
+    return types.uint64(width, types.uint64, types.int64), codegen
+
+
+lanes_up_to: Any = intrinsic(prefer_literal=True)(_lanes_up_to)
+lanes_below: Any = intrinsic(prefer_literal=True)(_lanes_below)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _keep(distances, items, size, bound, n_equal):
+    """Keep the candidates nearer than the bound, and the first `n_equal` at the bound; return how many are kept."""
+    kept = 0
+    for i in range(size):
+        distance = distances[i]
+        if distance < bound or (distance == bound and n_equal > 0):
+            n_equal -= distance == bound
+            distances[kept], items[kept] = distance, items[i]
+            kept += 1
+    return kept
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _offer(near, nearer, block, start, k, distances, items, counts, state):
+    """Add the items of a block that are nearer than the bound to the candidates of a query.
+
+    `near` has the bits of the items up to the bound, `nearer` those below it, `block` their distances.
+    """
+    size, bound, n_nearer = state[0], state[1], state[2]
+    counts[bound] += np.int64(popcount(near ^ nearer))
+    while nearer:
+        lowest = nearer & (~nearer + np.uint64(1))
+        nearer ^= lowest
+        lane = np.int64(popcount(lowest - np.uint64(1)))
+        distance = np.int64(block[lane])
+        if distance <= bound:
+            counts[distance] += 1
+        if distance < bound:
+            distances[size], items[size] = distance, start + lane
+            size += 1
+            n_nearer += 1
+            while n_nearer >= k:
+                bound -= 1
+                n_nearer -= counts[bound]
+    if size > len(distances) - LANES:
+        size = _keep(distances, items, size, bound, k - n_nearer)
+    state[0], state[1], state[2] = size, bound, n_nearer
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _sort(k, distances, items, counts, state, found_distances, found_items):
+    """Write the candidates of a query by distance, of equal ones the first, and return the ties of the last one."""
+    bound, size = state[1], _keep(distances, items, state[0], state[1], k - state[2])
+    place = 0
+    for distance in range(bound):
+        n_equal = counts[distance]
+        counts[distance] = place
+        place += n_equal
+    n_ties, counts[bound] = counts[bound], place
+    for i in range(size):
+        place = counts[distances[i]]
+        found_distances[place], found_items[place] = distances[i], items[i]
+        counts[distances[i]] = place + 1
+    for i in range(size, k):
+        found_distances[i], found_items[i] = np.inf, np.int64(2**62)
+    return n_ties
+
+
+@cache
+def nearest_codes(width: int) -> Any:
+    """Kernel that finds the k nearest items of each of few queries, for sums of so many bits."""
+    dtype = _DTYPES[width]
+
+    def nearest(queries, blocks, masks, first, last, k, found_distances, found_items, n_ties):
+        n_queries, n_bytes = queries.shape
+        distances = np.empty((n_queries, 2 * k + 2 * LANES), np.int32)
+        items = np.empty(distances.shape, np.int64)
+        counts, states = np.zeros((n_queries, 8 * n_bytes + 2), np.int64), np.zeros((n_queries, 3), np.int64)
+        block = np.empty(LANES, dtype)
+        for q in range(n_queries):
+            states[q, 1] = 8 * n_bytes + 1  # the first bound, beyond any distance
+        here, step = address(blocks) + np.uint64(first) * np.uint64(LANES * n_bytes), np.uint64(LANES * n_bytes)
+        for b in range(first, last):
+            if masks[b]:
+                for q in range(n_queries):
+                    query = address(queries) + np.uint64(q) * np.uint64(n_bytes)
+                    bound = states[q, 1]
+                    near = lanes_up_to(width, here, query, n_bytes, bound, address(block)) & masks[b]
+                    if near:
+                        nearer = lanes_below(width, address(block), bound) & near
+                        _offer(near, nearer, block, LANES * b, k, distances[q], items[q], counts[q], states[q])
+            here += step
+        for q in range(n_queries):
+            n_ties[q] = _sort(k, distances[q], items[q], counts[q], states[q], found_distances[q], found_items[q])
+
+    return kernel(nearest)
+
+
+@cache
+def codes_within(width: int) -> Any:
+    """Kernel that finds all items up to a bound from one query, ascending, and returns how many there are.
+
+    They are written while there is room for them.
+    """
+    dtype = _DTYPES[width]
+
+    def within(query, blocks, masks, bound, found_distances, found_items):
+        n_bytes = len(query)
+        block = np.empty(LANES, dtype)
+        here, n_found = address(blocks), 0
+        for b in range(len(masks)):
+            near = masks[b]
+            if near:
+                near &= lanes_up_to(width, here, address(query), n_bytes, bound, address(block))
+            here += np.uint64(LANES * n_bytes)
+            while near:
+                lowest = near & (~near + np.uint64(1))
+                near ^= lowest
+                if n_found < len(found_items):
+                    lane = np.int64(popcount(lowest - np.uint64(1)))
+                    found_distances[n_found], found_items[n_found] = block[lane], LANES * b + lane
+                n_found += 1
+        return n_found
+
+    return kernel(within)
+
+
+# -- many queries ------------------------------------------------------------------------------------------------------
+#
+# A plane holds one bit of 256 items, and the distances are binary numbers whose digits are planes. Of three planes a, b
+# and c, the query asks for the sum of (a ^ qa) + (b ^ qb) + (c ^ qc): its ones digit is a ^ b ^ c or the complement,
+# its twos digit one of eight. These ten variants are made once for all queries, so that a query only picks two of them
+# for every three bits, and adds them up by full adders of five instructions. A sum begins at 2^n - bound - 1: an item
+# is beyond the bound if the last digit is set. For 64 bits this takes about 1.2 instructions per query and item with
+# AVX2, where a scan of bytes takes 2.3. The distances of the few other items come from their block.
+
+
+def _full_adder(builder, a, b, c):
+    """Both digits of the sum of three planes."""
+    differs = builder.xor(a, b)
+    return builder.xor(differs, c), builder.or_(builder.and_(a, b), builder.and_(differs, c))
+
+
+def _add_to_digit(builder, digit, planes):
+    """The digit after planes are added, and the carried planes."""
+    carried = []
+    while len(planes) > 1:
+        digit, carry = _full_adder(builder, digit, planes[0], planes[1])
+        carried.append(carry)
+        planes = planes[2:]
+    if planes:
+        carried.append(builder.and_(digit, planes[0]))
+        digit = builder.xor(digit, planes[0])
+    return digit, carried
+
+
+def _complement(builder, plane):
+    return builder.xor(plane, _PLANE([2**64 - 1] * N_VECTOR))
+
+
+def _split_byte(typingctx, byte, planes):
+    """Store a byte of 64 items as words of eight planes, from the lowest bit on; the arguments are addresses."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.VectorType(_BYTE, LANES)
+        byte = _load(builder, kind, args[0])
+        for bit in reversed(range(8)):
+            _store(builder, _mask(builder, builder.icmp_signed("<", byte, kind([0] * LANES))), args[1], _SIZE * bit)
+            byte = builder.add(byte, byte)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), codegen
+
+
+def _store_variants(typingctx, planes, variants):
+    """Store the variants of the sum of three planes: two of its ones digit, eight of its twos digit."""
+
+    def codegen(context, builder, signature, args):
+        planes = [_load(builder, _PLANE, args[0], _SIZE * i) for i in range(3)]
+        ones, _ = _full_adder(builder, *planes)
+        variants = [ones, _complement(builder, ones)]
+        for bits in range(8):
+            flipped = [_complement(builder, plane) if bits >> i & 1 else plane for i, plane in enumerate(planes)]
+            variants.append(_full_adder(builder, *flipped)[1])
+        for i, variant in enumerate(variants):
+            _store(builder, variant, args[1], _SIZE * i)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), codegen
+
+
+def _sum_variants(typingctx, last_digit, variants, offsets, n_steps, first, beyond):
+    """Add the variants at some offsets to the first digits, store the last digit, and tell whether a bit of it is 0."""
+
+    def codegen(context, builder, signature, args):
+        _, variants, offsets, n_steps, first, beyond = args
+        last = last_digit.literal_value
+        digits = [cgutils.alloca_once_value(builder, _load(builder, _PLANE, first, _SIZE * i)) for i in range(last + 1)]
+        with cgutils.for_range(builder, n_steps, intp=_WORD) as loop:
+            here = builder.add(offsets, builder.mul(loop.index, _WORD(4 * 2 * N_PLANES)))
+            picked = [
+                _load(builder, _PLANE, builder.add(variants, builder.zext(_load(builder, _INT, here, 4 * i), _WORD)))
+                for i in range(2 * N_PLANES)
+            ]
+            added, twos = picked[:N_PLANES], picked[N_PLANES:]
+            for place, digit in enumerate(digits):
+                value, carried = _add_to_digit(builder, builder.load(digit), added)
+                builder.store(value, digit)
+                added = carried + (twos if place == 0 else [])
+        value = builder.load(digits[-1])
+        _store(builder, value, beyond)
+        near = builder.bitcast(_complement(builder, value), ir.IntType(64 * N_VECTOR))
+        return builder.icmp_unsigned("!=", near, ir.IntType(64 * N_VECTOR)(0))
+
+    kinds = types.uint64, types.uint64, types.int64, types.uint64, types.uint64
+    return types.boolean(last_digit, *kinds), codegen
+
+
+split_byte: Any = intrinsic(_split_byte)
+store_variants: Any = intrinsic(_store_variants)
+sum_variants: Any = intrinsic(prefer_literal=True)(_sum_variants)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _offsets_of(queries, n_groups, n_steps):
+    """Byte offsets of the variants that each query picks: of every step those of the ones digits, then of the twos."""
+    n_queries, n_bytes = queries.shape
+    offsets = np.empty((n_queries, n_steps, 2, N_PLANES), np.uint32)
+    for q in range(n_queries):
+        for group in range(n_steps * N_PLANES):
+            bits = 0
+            for i in range(3):
+                bit = 3 * group + i
+                if bit < 8 * n_bytes:
+                    bits |= (queries[q, bit // 8] >> (bit % 8) & 1) << i
+            n_ones, start = (bits & 1) + (bits >> 1 & 1) + (bits >> 2), N_VARIANTS * min(group, n_groups)
+            offsets[q, group // N_PLANES, 0, group % N_PLANES] = _SIZE * (start + n_ones % 2)
+            offsets[q, group // N_PLANES, 1, group % N_PLANES] = _SIZE * (start + 2 + bits)
+    return offsets
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _set_first_digits(bound, first):
+    """Set the planes of 2^n - bound - 1."""
+    value = (1 << (len(first) - 1)) - bound - 1
+    for digit in range(len(first)):
+        plane = ~np.uint64(0) if value >> digit & 1 else np.uint64(0)
+        for i in range(N_VECTOR):
+            first[digit, i] = plane
+
+
+@cache
+def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
+    """Kernel that does the same for many queries, whose distances have so many digits."""
+    dtype = _DTYPES[width]
+
+    def nearest(queries, blocks, masks, first, last, k, found_distances, found_items, n_ties):
+        n_queries, n_bytes = queries.shape
+        distances = np.empty((n_queries, 2 * k + 2 * LANES), np.int32)
+        items = np.empty(distances.shape, np.int64)
+        counts, states = np.zeros((n_queries, 8 * n_bytes + 2), np.int64), np.zeros((n_queries, 3), np.int64)
+        block = np.empty(LANES, dtype)
+        n_groups = (8 * n_bytes + 2) // 3
+        n_steps = (n_groups + N_PLANES - 1) // N_PLANES
+        offsets, bounds = _offsets_of(queries, n_groups, n_steps), np.empty(n_queries, np.int64)
+        planes = np.zeros((8 * n_bytes + 2, N_VECTOR), np.uint64)
+        variants = np.zeros((N_VARIANTS * (n_groups + 1), N_VECTOR), np.uint64)  # of no plane in the end
+        digits = np.empty((n_queries, last_digit + 1, N_VECTOR), np.uint64)
+        beyond, left = np.empty(N_VECTOR, np.uint64), HEAD * k
+        for q in range(n_queries):
+            states[q, 1], bounds[q] = 8 * n_bytes + 1, -1
+        for start in range(first, last, N_VECTOR):
+            stop = min(start + N_VECTOR, last)
+            n_held = 0
+            for b in range(start, stop):
+                n_held += np.int64(popcount(masks[b]))
+            if n_held == 0:
+                continue
+            by_planes = left <= 0 and stop == start + N_VECTOR
+            left -= n_held
+            if by_planes:
+                for b in range(start, stop):
+                    for byte in range(n_bytes):
+                        source = address(blocks) + np.uint64((b * n_bytes + byte) * LANES)
+                        split_byte(source, address(planes) + np.uint64(8 * _SIZE * byte + 8 * (b - start)))
+                for group in range(n_groups):
+                    source = address(planes) + np.uint64(3 * _SIZE * group)
+                    store_variants(source, address(variants) + np.uint64(N_VARIANTS * _SIZE * group))
+            for q in range(n_queries):
+                if by_planes:
+                    if bounds[q] != states[q, 1]:
+                        bounds[q] = states[q, 1]
+                        _set_first_digits(bounds[q], digits[q])
+                    picked, begin = address(offsets[q]), address(digits[q])
+                    if not sum_variants(last_digit, address(variants), picked, n_steps, begin, address(beyond)):
+                        continue
+                for b in range(start, stop):
+                    kept = masks[b]
+                    if by_planes:
+                        kept &= ~beyond[b - start]
+                    if kept:
+                        bound = states[q, 1]
+                        here = address(blocks) + np.uint64(b * n_bytes * LANES)
+                        near = lanes_up_to(width, here, address(queries[q]), n_bytes, bound, address(block)) & kept
+                        if near:
+                            nearer = lanes_below(width, address(block), bound) & near
+                            _offer(near, nearer, block, LANES * b, k, distances[q], items[q], counts[q], states[q])
+        for q in range(n_queries):
+            n_ties[q] = _sort(k, distances[q], items[q], counts[q], states[q], found_distances[q], found_items[q])
+
+    return kernel(nearest)

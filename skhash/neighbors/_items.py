@@ -1,0 +1,183 @@
+"""What an index stores of its items, as one value: codes, identifiers, factors and vectors, by place.
+
+A change returns a new value, so that a search in another thread keeps the items that it began with. Added items come
+after the others, in the same memory where there is room. A removed item leaves a hole at its place; when a quarter of
+the places are holes, the others move together. The position of an item is its number among the items.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash.codes._blocks import LANES, CodeBlocks, Room
+
+MAX_HOLES = 1 / 4  # of the places
+
+
+class ItemVectors:
+    """Original vectors of the items: in parts, of which the first is the array given to ``fit``, not copied.
+
+    A change returns a new object, so that a search in another thread keeps the vectors that it began with.
+    """
+
+    def __init__(self, parts: Sequence[npt.NDArray[Any]], rows: npt.NDArray[np.int64] | None = None) -> None:
+        self.parts = parts  # of shape (n_part, n_dimensions)
+        self.rows = rows  # of the items among those of all parts, ascending; None is all
+        self.n_dimensions = int(parts[0].shape[1])
+
+    def at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Vectors at ascending places."""
+        rows = places if self.rows is None else self.rows[places]
+        if len(self.parts) == 1:
+            return self.parts[0][rows]
+        found = np.empty((len(rows), self.n_dimensions), np.result_type(*self.parts))
+        start = 0
+        for part in self.parts:
+            first, last = np.searchsorted(rows, (start, start + len(part)))
+            found[first:last] = part[rows[first:last] - start]
+            start += len(part)
+        return found
+
+    def whole(self) -> npt.NDArray[Any]:
+        """All vectors in one array, which is the given one if nothing has changed."""
+        if self.rows is None and len(self.parts) == 1:
+            return self.parts[0]
+        return self.at(np.arange(self._n_rows() if self.rows is None else len(self.rows)))
+
+    def with_more(self, vectors: npt.NDArray[Any]) -> "ItemVectors":
+        """Vectors with a copy of `vectors` appended. Short parts are joined, so that there are few of them."""
+        parts = [*self.parts, np.array(vectors)]
+        while len(parts) > 2 and len(parts[-2]) < 2 * len(parts[-1]):
+            parts[-2:] = [np.concatenate(parts[-2:])]
+        n = self._n_rows()
+        rows = None if self.rows is None else np.concatenate([self.rows, n + np.arange(len(vectors))])
+        return ItemVectors(parts, rows)
+
+    def kept(self, places: npt.NDArray[np.int64]) -> "ItemVectors":
+        """Vectors at some places; they are copied once less than half of the rows are in use."""
+        vectors = ItemVectors(self.parts, places if self.rows is None else self.rows[places])
+        return vectors if 2 * len(places) >= self._n_rows() else ItemVectors([vectors.whole()])
+
+    def _n_rows(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(ItemVectors([self.whole()]))  # without the vectors of removed items
+
+
+class Rows:
+    """Array by place, with room for more."""
+
+    def __init__(self, values: npt.NDArray[Any], room: Room | None = None) -> None:
+        self.values, self._room = values, room
+
+    def with_more(self, values: npt.NDArray[Any]) -> "Rows":
+        """Array with others appended."""
+        n, n_rows, room = len(self.values), len(self.values) + len(values), self._room
+        if room is None or not room.claim(n, n_rows, n_rows):
+            array = np.empty((n_rows + n_rows // 8, *self.values.shape[1:]), self.values.dtype)
+            array[:n] = self.values
+            room = Room(array, n_rows)
+        room.array[n:n_rows] = values
+        return Rows(room.array[:n_rows], room)
+
+    def __reduce__(self) -> Any:
+        return Rows, (self.values,)
+
+
+class Ids(Rows):
+    """Identifiers by place: int64, or text."""
+
+    @cached_property
+    def ascend(self) -> bool:
+        """Whether they are numbers in ascending order: then one is found without a look at all others."""
+        return self.values.dtype != object and bool((self.values[1:] >= self.values[:-1]).all())
+
+    def with_more(self, values: npt.NDArray[Any]) -> "Ids":
+        """Identifiers with others appended."""
+        more = super().with_more(values)
+        ids = Ids(more.values, more._room)
+        ids.ascend = self.ascend and Ids(ids.values[max(0, len(self.values) - 1) :]).ascend
+        return ids
+
+    def __reduce__(self) -> Any:
+        return Ids, (self.values,)
+
+
+@dataclass(frozen=True)
+class Items:
+    """Codes, identifiers, factors and vectors of items, by place."""
+
+    codes: CodeBlocks
+    ids: Ids
+    factors: Rows | None  # of shape (n_places, 2), float32
+    vectors: ItemVectors | None
+
+    @classmethod
+    def of(cls, codes: CodeBlocks, ids: npt.NDArray[Any], factors: Any = None, vectors: Any = None) -> "Items":
+        """Items from arrays."""
+        of_vectors = None if vectors is None else ItemVectors([vectors])
+        return cls(codes, Ids(ids), None if factors is None else Rows(factors), of_vectors)
+
+    def with_vectors(self, vectors: Any) -> "Items":
+        """The same items with original vectors of all of them."""
+        return replace(self, vectors=ItemVectors([vectors]))
+
+    def with_ids(self, ids: npt.NDArray[Any]) -> "Items":
+        """The same items, without holes, with other identifiers."""
+        return replace(self, ids=Ids(ids))
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Places of the items, ascending."""
+        return self.codes.places()
+
+    def of_items(self, rows: Rows) -> npt.NDArray[Any]:
+        """Values of the items, without those of holes."""
+        return rows.values if self.codes.is_whole else rows.values[self.places]
+
+    def largest_id(self) -> int:
+        """Largest identifier that is a number; there must be items."""
+        if not self.ids.ascend:
+            return int(self.of_items(self.ids).max())
+        block = int(np.flatnonzero(self.codes.masks)[-1])
+        return int(self.ids.values[LANES * block + int(self.codes.masks[block]).bit_length() - 1])
+
+    def find(self, ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        """Which identifiers are those of items, and the places of these; only where they ascend."""
+        places = np.searchsorted(self.ids.values, ids, side="right") - 1  # a hole can have the same one before it
+        found = places >= 0
+        found[found] = (self.ids.values[places[found]] == ids[found]) & self.codes.holds(places[found])
+        return found, places[found]
+
+    def with_more(self, packed: npt.NDArray[np.uint8], ids: npt.NDArray[Any], factors: Any, vectors: Any) -> "Items":
+        """Items with others appended."""
+        return Items(
+            self.codes.with_more(packed),
+            self.ids.with_more(ids),
+            None if self.factors is None else self.factors.with_more(factors),
+            None if self.vectors is None else self.vectors.with_more(vectors),
+        )
+
+    def without(self, places: npt.NDArray[np.int64]) -> "Items":
+        """Items without those at some places."""
+        items = replace(self, codes=self.codes.without(places))
+        is_sparse = items.codes.n_places - items.codes.n_items > MAX_HOLES * items.codes.n_places
+        return items.packed() if is_sparse else items
+
+    def packed(self) -> "Items":
+        """Items without holes between them."""
+        if self.codes.is_whole:
+            return self
+        codes = CodeBlocks.from_rows(self.codes.rows())
+        factors = None if self.factors is None else Rows(self.of_items(self.factors))
+        vectors = None if self.vectors is None else self.vectors.kept(self.places)
+        return Items(codes, Ids(self.of_items(self.ids)), factors, vectors)
+
+    def __reduce__(self) -> Any:
+        packed = self.packed()
+        return Items, (packed.codes, packed.ids, packed.factors, packed.vectors)
