@@ -1,40 +1,35 @@
-"""Search among 1,000,000 codes beside FAISS, in pairs of a query and an item per second of CPU time.
+"""Exact search beside FAISS: CPU time of `HammingNeighbors.kneighbors`, and how many times as long FAISS takes.
 
-    python benchmarks/search.py [--items 1000000] [--repeats 5] [--json FILE]
+    python benchmarks/search.py                                # all tables: an hour
+    python benchmarks/search.py --bits 64 --items 1000000      # some columns
+    python benchmarks/search.py --tables real,changes          # real queries; items that come and go
 
-Hamming distances beside IndexBinaryFlat, whose distances must be equal; real queries, 32 at once and one, beside the
-scans of IndexRaBitQ and IndexPQFastScan of the same number of bytes, which approximate their scores. All of them
-alternate in one process, and the fastest run counts, so that other work on the machine slows all of them equally. Two
-bounds stand beside: to read the codes once for each query from memory, and to count the bits of words in the cache,
-with nothing else. A search reads the codes once for several queries, so that it may exceed the first.
+- codes: packed codes beside IndexBinaryFlat, which must find the same distances
+- real: real queries beside IndexPQFastScan and IndexRaBitQFastScan of the same number of bytes, which approximate them
+- radius: one query, beside `kneighbors` of the same query
+- changes: one item into and out of an index, with the next search
+- callers: calls per second of eight threads that search one index, beside those of one
+
+One thread each, except for the callers. All of a row alternate in one process, and the median counts, so that other
+work on the machine slows all of them equally. 32 bits are 4 bytes for FAISS, too.
 """
 
 import argparse
-import json
 import platform
 import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import faiss
 import numba as nb
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from skhash import LSHHasher
 from skhash.codes._kernels import BLOCK, block_distances
-from skhash.codes._search import HammingDistance, real_distance
-from skhash.neighbors._search import nearest
+from skhash.neighbors import HammingNeighbors
 
-N_QUERIES, N_REAL_QUERIES = 64, 32
-N_BLOCKS = 100  # how often the bits of a block in the cache are counted
-
-
-@nb.njit(nogil=True)
-def sum_words(words):
-    """Sum of all words: reads memory."""
-    total = np.uint64(0)
-    for word in words:
-        total += word
-    return total
+N_CALLS = {1: 200, 8: 30, 128: 4}  # of each function, by the number of queries
+MAX_BYTES = 2**34  # codes that are read by all calls of one function
 
 
 @nb.njit(nogil=True)
@@ -58,118 +53,154 @@ def fastest(functions, repeats):
     return best
 
 
-def hamming(codes, k, n_threads, repeats):
-    """Results of searches by Hamming distance."""
-    n_items, n_words = codes.shape
-    queries = np.random.default_rng(1).integers(0, 2**64, (N_QUERIES, n_words), dtype=np.uint64)
-    index, found = faiss.IndexBinaryFlat(64 * n_words), {}
-    index.add(codes.view(np.uint8))
-    words, block = np.ascontiguousarray(codes[:BLOCK].T), np.empty(BLOCK, np.int32)  # stay in the first-level cache
-    many = np.tile(queries, (N_BLOCKS, 1))
-    pairs = {
-        "skhash": N_QUERIES * n_items,
-        "IndexBinaryFlat": N_QUERIES * n_items,
-        "memory": n_items,
-        "bit counts": N_BLOCKS * N_QUERIES * BLOCK,
-    }
-    functions = {
-        "skhash": lambda: found.update(ours=nearest(HammingDistance(queries), codes, k).distances),
-        "IndexBinaryFlat": lambda: found.update(faiss=index.search(queries.view(np.uint8), k)[0]),
-        "memory": lambda: sum_words(codes.ravel()),
-        "bit counts": lambda: count_bits(words, many, block),
-    }
-    with threadpool_limits(n_threads, user_api="openmp"):
-        faiss.omp_set_num_threads(n_threads)
-        seconds = fastest(functions, repeats)
-    np.testing.assert_array_equal(found["ours"], found["faiss"])
-    return [
-        {"query": "code", "nbits": 64 * n_words, "k": k, "n_threads": n_threads, "method": name}
-        | {"pairs_per_cpu_second": pairs[name] / cpu, "pairs_per_second": pairs[name] / wall}
-        for name, (cpu, wall) in seconds.items()
-    ]
+def medians(functions, n_calls):
+    """Median CPU milliseconds of each function; they alternate."""
+    taken = [[] for _ in functions]
+    for function in functions:
+        function()
+    for _ in range(n_calls):
+        for function, times in zip(functions, taken, strict=True):
+            start = time.process_time()
+            function()
+            times.append(1000 * (time.process_time() - start))
+    return [float(np.median(times)) for times in taken]
 
 
-def real(codes, k, n_threads, repeats):
-    """Results of searches by real queries; codes of the other indexes have the same number of bytes."""
-    n_items, nbits = len(codes), 64 * codes.shape[1]
-    rng = np.random.default_rng(2)
-    queries = rng.normal(size=(N_REAL_QUERIES, nbits)).astype(np.float32)
-    signs = 2 * np.unpackbits(codes.view(np.uint8), axis=1).astype(np.int8) - 1
-    pq = faiss.IndexPQFastScan(nbits, nbits // 4, 4, faiss.METRIC_INNER_PRODUCT)
-    rabitq = faiss.IndexRaBitQ(nbits, faiss.METRIC_L2)
-    indexes = {"IndexPQFastScan": pq, "IndexRaBitQ": rabitq}
-    if hasattr(faiss, "IndexRaBitQFastScan"):
-        indexes["IndexRaBitQFastScan"] = faiss.IndexRaBitQFastScan(nbits, faiss.METRIC_L2)
-    for index in indexes.values():
-        index.train(signs[:20_000].astype(np.float32))
-        for start in range(0, n_items, 100_000):
-            index.add(signs[start : start + 100_000].astype(np.float32))
-    found = {}
-    functions = {"skhash": lambda: found.update(ours=nearest(real_distance(queries), codes, k))}
-    functions |= {name: (lambda index=index: index.search(queries, k)) for name, index in indexes.items()}
-    with threadpool_limits(n_threads, user_api="openmp"):
-        faiss.omp_set_num_threads(n_threads)
-        seconds = fastest(functions, repeats)
-        single = {"skhash": lambda: nearest(real_distance(queries[:1]), codes, k)}
-        single |= {name: (lambda index=index: index.search(queries[:1], k)) for name, index in indexes.items()}
-        seconds_of_one = fastest(single, repeats)
-    check_scores(found["ours"], queries[:2], signs, k)
-    return [
-        {"query": kind, "nbits": nbits, "k": k, "n_threads": n_threads, "method": name}
-        | {"pairs_per_cpu_second": n_queries * n_items / cpu, "pairs_per_second": n_queries * n_items / wall}
-        for kind, n_queries, taken in (("real", N_REAL_QUERIES, seconds), ("one real", 1, seconds_of_one))
-        for name, (cpu, wall) in taken.items()
-    ]
+def random_codes(n, nbits, seed=0):
+    """Packed random codes."""
+    return np.random.default_rng(seed).integers(0, 256, (n, nbits // 8), dtype=np.uint8)
 
 
-def check_scores(found, queries, signs, k):
-    """Raise AssertionError unless the best scores are those of a matrix product."""
-    for i, query in enumerate(queries.astype(np.float64)):
-        scores = np.concatenate([signs[s : s + 100_000] @ query for s in range(0, len(signs), 100_000)])
-        expected = np.sort(scores)[::-1][:k]
-        np.testing.assert_allclose(-found.distances[i] * real_distance(queries).units[i], expected, atol=1e-3)
+def of_codes(options):
+    """Table of searches by codes."""
+    print("codes: ms of CPU per call, and how many times as long IndexBinaryFlat takes")
+    print(f"{'items':>10}{'bits':>6}{'queries':>9}" + "".join(f"{f'k = {k}':>18}" for k in options.k))
+    for n in options.items:
+        for nbits in options.bits:
+            codes = random_codes(n, nbits)
+            index = HammingNeighbors(nbits=nbits, n_jobs=1).fit(codes)
+            flat = faiss.IndexBinaryFlat(nbits)
+            flat.add(codes)
+            for n_queries in options.queries:
+                row, queries = f"{n:10,}{nbits:6}{n_queries:9}", random_codes(n_queries, nbits, seed=1)
+                n_calls = max(2, min(N_CALLS[n_queries], MAX_BYTES // (codes.nbytes * n_queries)))
+                for k in options.k:
+                    ours, theirs = medians(
+                        [partial(index.kneighbors, queries, k), partial(flat.search, queries, k)], n_calls
+                    )
+                    np.testing.assert_array_equal(index.kneighbors(queries, k)[0], flat.search(queries, k)[0])
+                    row += f"{ours:10.3f} x{theirs / ours:6.2f}"
+                print(row, flush=True)
 
 
-def table(results):
-    """Lines of a table: billions of pairs per CPU second, and how many times those of each other method skhash does."""
-    lines, settings = [], list(dict.fromkeys((r["query"], r["nbits"], r["k"], r["n_threads"]) for r in results))
-    for setting in settings:
-        rates = {
-            r["method"]: r["pairs_per_cpu_second"] / 1e9
-            for r in results
-            if (r["query"], r["nbits"], r["k"], r["n_threads"]) == setting
-        }
-        others = "  ".join(
-            f"{name} {rate:.2f} ({rates['skhash'] / rate:.2f}x)" for name, rate in rates.items() if name != "skhash"
+def of_real_queries(options):
+    """Table of searches by real queries, whose scores are inner products with the signs of a code."""
+    print("real: ms of CPU per call, and how many times as long IndexPQFastScan and IndexRaBitQFastScan take")
+    for n, nbits in ((1_000_000, 256), (470_000, 384)):
+        rng = np.random.default_rng(0)
+        hasher = LSHHasher(nbits, random_state=0).fit(rng.normal(size=(1000, nbits)))
+        index = HammingNeighbors(hasher=None, nbits=nbits).fit(random_codes(n, nbits))
+        index.hasher_, index.n_features_in_ = hasher, nbits
+        index.set_params(query="real", n_jobs=1)
+        scan = faiss.IndexPQFastScan(nbits, nbits // 4, 4, faiss.METRIC_INNER_PRODUCT)
+        rabitq = faiss.IndexRaBitQFastScan(nbits, faiss.METRIC_L2)
+        for other in (scan, rabitq):
+            other.train(rng.normal(size=(5000, nbits)).astype(np.float32))
+            for start in range(0, n, 100_000):
+                other.add(rng.normal(size=(min(100_000, n - start), nbits)).astype(np.float32))
+        for n_queries in (1, 32, 64):
+            queries = rng.normal(size=(n_queries, nbits)).astype(np.float32)
+            for k in (10, 100):
+                functions = [partial(search, queries, k) for search in (index.kneighbors, scan.search, rabitq.search)]
+                ours, *theirs = medians(functions, 30 if n_queries == 1 else 3)
+                ratios = " ".join(f"x{other / ours:.2f}" for other in theirs)
+                print(f"{n:10,}{nbits:6} bits{n_queries:4} queries, k = {k:4}: {ours:9.3f}  {ratios}", flush=True)
+
+
+def of_radius(options):
+    """Table of searches within a radius."""
+    print("radius: ms of CPU of one query within a radius, and times that of its ten nearest")
+    for nbits in options.bits:
+        index = HammingNeighbors(nbits=nbits, n_jobs=1).fit(random_codes(1_000_000, nbits))
+        query = random_codes(1, nbits, seed=1)
+        radius = index.kneighbors(query, 10)[0][0, -1]
+        within, nearest = medians(
+            [partial(index.radius_neighbors, query, radius), partial(index.kneighbors, query, 10)], 50
         )
-        query, nbits, k, n_threads = setting
-        threads = f"{n_threads} thread{'s' * (n_threads > 1)}"
-        lines.append(f"{query:9} {nbits:4} bits  k={k:<4} {threads:10} skhash {rates['skhash']:.2f}  {others}")
-    return "\n".join(lines)
+        print(f"{nbits:6} bits: {within:.3f} x{within / nearest:.2f}")
+
+
+def of_changes(options):
+    """Times of added and removed items."""
+    n, nbits = 1_000_000, 64
+    codes, queries = random_codes(n, nbits), random_codes(10_000, nbits, seed=1)
+    index = HammingNeighbors(nbits=nbits, n_jobs=1).fit(codes)
+    few = HammingNeighbors(nbits=nbits, n_jobs=1).fit(codes)
+
+    def change(name, function):
+        start = time.process_time()
+        for i in range(10_000):
+            function(i)
+        changes = time.process_time()
+        for i in range(1000):
+            index.kneighbors(queries[i : i + 1])
+        searches = time.process_time()
+        for i in range(1000):
+            few.kneighbors(queries[i : i + 1])
+        alone = time.process_time() - searches
+        print(
+            f"changes: {name}: {1000 * (changes - start) / 10_000:.3f} ms; a search afterwards "
+            f"{searches - changes:.3f} ms, before {alone:.3f} ms"
+        )
+
+    change("one item into 1,000,000", lambda i: index.add(queries[i : i + 1]))
+    change("one item out of 1,000,000", lambda i: index.remove([50 * i]))
+
+
+def of_callers(options):
+    """Calls per second of several threads."""
+    index = HammingNeighbors(nbits=256).fit(random_codes(1_000_000, 256))
+    queries = random_codes(400, 256, seed=1)
+    for n_callers in (1, 8):
+        with ThreadPoolExecutor(n_callers) as pool:
+            start = time.perf_counter()
+            list(pool.map(lambda i: index.kneighbors(queries[i : i + 1]), range(400)))
+            print(f"callers: {n_callers}: {400 / (time.perf_counter() - start):.0f} calls per second")
+
+
+TABLES = {
+    "codes": of_codes,
+    "real": of_real_queries,
+    "radius": of_radius,
+    "changes": of_changes,
+    "callers": of_callers,
+}
 
 
 def main():
-    """Print the table, and write the results."""
+    """Print the tables."""
+
+    def ints(text):
+        return [int(part) for part in text.split(",")]
+
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--tables", type=lambda text: text.split(","), default=list(TABLES))
+    parser.add_argument("--items", type=ints, default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--bits", type=ints, default=[32, 64, 128, 256, 512])
+    parser.add_argument("--queries", type=ints, default=[1, 8, 128])
+    parser.add_argument("--k", type=ints, default=[1, 10, 100, 1000])
     options = parser.parse_args()
-    rng, results = np.random.default_rng(0), []
-    codes = {nbits: rng.integers(0, 2**64, (options.items, nbits // 64), dtype=np.uint64) for nbits in (64, 256)}
-    print(f"{options.items:,} codes; billions of pairs per CPU second, and how many times as many skhash does")
-    for nbits in codes:
-        for n_threads in (1, 2):
-            for k in (10, 100):
-                results += hamming(codes[nbits], k, n_threads, options.repeats)
-                print(table(results[-4:]), flush=True)
-    for k in (10, 100):
-        results += real(codes[256], k, 1, options.repeats)
-    print(table([result for result in results if "real" in result["query"]]))
-    if options.json:
-        versions = {"faiss": faiss.__version__, "numba": nb.__version__, "python": platform.python_version()}
-        content = {"n_items": options.items, "machine": platform.machine(), "versions": versions, "results": results}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    faiss.omp_set_num_threads(1)
+    print(f"{cpu_name()}, faiss {faiss.__version__} ({faiss.get_compile_options().strip()}), one thread")
+    for table in options.tables:
+        TABLES[table](options)
+
+
+def cpu_name():
+    """Name of the CPU."""
+    with open("/proc/cpuinfo") as file:
+        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

@@ -30,21 +30,79 @@ SLICES_PER_THREAD = 4  # more slices than threads, because some take longer than
 def run_in_slices(kernel: Callable[[slice], object], n: int, *, min_size: int = 1) -> None:
     """Run a kernel on successive slices of ``range(n)``, of at least `min_size`, on several threads.
 
-    The kernel must release the GIL, and write to its own slice only. The number of threads is that of scikit-learn's
-    compiled code: ``OMP_NUM_THREADS``, threadpoolctl and the limits of joblib's workers count.
+    The kernel must release the GIL, and write to its own slice only. There are as many threads as `free_threads` says.
     """
-    n_threads = min(openmp_n_threads(), n // min_size)
-    if n_threads <= 1:
-        kernel(slice(0, n))
-        return
-    slices = gen_batches(n, max(min_size, -(-n // (SLICES_PER_THREAD * n_threads))))
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="skhash") as pool:
+    n_threads = max(1, min(free_threads(), n // min_size))
+    with _BUSY.counted(n_threads):
+        if n_threads == 1:
+            kernel(slice(0, n))
+            return
+        slices = gen_batches(n, max(min_size, -(-n // (SLICES_PER_THREAD * n_threads))))
+        with ThreadPoolExecutor(n_threads, thread_name_prefix="skhash") as pool:
+            try:
+                for _ in pool.map(kernel, slices):
+                    pass
+            except BaseException:  # an interruption must not wait for all slices
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+class _Busy:
+    """Number of threads of this process that run kernels."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Count no threads: those of other callers do not exist in a forked process."""
+        self._lock, self.n_threads = threading.Lock(), 0
+
+    @contextmanager
+    def counted(self, n: int) -> Iterator[None]:
+        """Return a context manager in which so many more threads count."""
+        with self._lock:
+            self.n_threads += n
         try:
-            for _ in pool.map(kernel, slices):
-                pass
-        except BaseException:  # an interruption must not wait for all slices
-            pool.shutdown(cancel_futures=True)
-            raise
+            yield
+        finally:
+            with self._lock:
+                self.n_threads -= n
+
+
+def n_threads() -> int:
+    """Number of threads of kernels that the calling thread starts.
+
+    It is that of `limited_threads`, or of scikit-learn's compiled code: ``OMP_NUM_THREADS``, threadpoolctl and the
+    limits of joblib's workers count.
+    """
+    return _LIMIT.n_threads or openmp_n_threads()
+
+
+def free_threads() -> int:
+    """Number of these threads, at least 1, that other calls leave: those of several callers do not multiply."""
+    return max(1, n_threads() - _BUSY.n_threads)
+
+
+class limited_threads:  # noqa: N801  a class, since a generator takes longer than a search among few items
+    """Context manager in which kernels that the calling thread starts use n threads."""
+
+    def __init__(self, n: int) -> None:
+        self._n_threads = n
+
+    def __enter__(self) -> None:
+        self._before, _LIMIT.n_threads = _LIMIT.n_threads, self._n_threads
+
+    def __exit__(self, *error: object) -> None:
+        _LIMIT.n_threads = self._before
+
+
+class _Limit(threading.local):
+    """Number of threads of kernels that the calling thread starts; 0 is no limit."""
+
+    n_threads = 0
+
+
+_BUSY, _LIMIT = _Busy(), _Limit()
 
 
 class _OfThread(threading.local):
@@ -205,6 +263,7 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_release_compiler_lock,
         after_in_child=_release_compiler_lock,
     )
+    os.register_at_fork(after_in_child=_BUSY.forget)
 
 
 def is_forked() -> bool:

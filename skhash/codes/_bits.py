@@ -451,6 +451,12 @@ def _check_bits(bits: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
     return bits.astype(np.uint8, copy=False)
 
 
+def are_packed(codes: Any, nbits: int) -> bool:
+    """Whether codes are an array of packed codes of `nbits` bits, and not of one bit, which could be both."""
+    is_plain = type(codes) is np.ndarray and codes.dtype == np.uint8 and codes.ndim == 2 and len(codes) > 0
+    return is_plain and nbits % 8 == 0 and codes.shape[1] == nbits // 8
+
+
 def _check_packed(packed: npt.NDArray[Any], nbits: int, name: str) -> npt.NDArray[np.uint8]:
     n_bytes = -(-nbits // 8)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != n_bytes:

@@ -42,12 +42,16 @@ class CodeBlocks:
     """Packed codes in blocks of 64 places. Place i is at i % 64 of block i // 64, and holds an item, or is a hole."""
 
     def __init__(
-        self, blocks: npt.NDArray[np.uint8], masks: npt.NDArray[np.uint64], n_places: int, room: Room | None = None
+        self,
+        blocks: npt.NDArray[np.uint8],
+        masks: npt.NDArray[np.uint64],
+        n_places: int,
+        n_items: int,
+        room: Room | None = None,
     ) -> None:
         self.blocks = read_only(blocks)  #: of shape (n_blocks, n_bytes, LANES)
         self.masks = read_only(masks)  #: of shape (n_blocks,): bit i is set where place i of the block holds an item
-        self.n_places = n_places  #: of items and holes
-        self.n_items = int(np.bitwise_count(masks).sum())
+        self.n_places, self.n_items = n_places, n_items  #: a place holds an item, or is a hole
         self._room = room
 
     @classmethod
@@ -55,7 +59,7 @@ class CodeBlocks:
         """Codes of shape (n_items, n_bytes) in blocks."""
         blocks = np.zeros((_n_blocks(len(packed)), packed.shape[1], LANES), np.uint8)
         _write(blocks, 0, packed)
-        return cls(blocks, masks_of(len(packed)), len(packed), Room(blocks, len(packed)))
+        return cls(blocks, masks_of(len(packed)), len(packed), len(packed), Room(blocks, len(packed)))
 
     @property
     def n_bytes(self) -> int:
@@ -80,7 +84,8 @@ class CodeBlocks:
         starts = np.cumsum(np.bitwise_count(self.masks), dtype=np.int64) - np.bitwise_count(self.masks)
         block, bit = places // LANES, (places % LANES).astype(np.uint64)
         below = self.masks[block] & ((np.uint64(1) << bit) - np.uint64(1))
-        return starts[block] + np.bitwise_count(below)
+        positions: npt.NDArray[np.int64] = starts[block] + np.bitwise_count(below)
+        return positions
 
     def holds(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Whether there are items at some places."""
@@ -91,7 +96,8 @@ class CodeBlocks:
         if places is None and not self.is_whole:
             places = self.places()
         if places is not None:
-            return self.blocks[places // LANES, :, places % LANES]
+            found: npt.NDArray[np.uint8] = self.blocks[places // LANES, :, places % LANES]
+            return found
         return self.blocks.transpose(0, 2, 1).reshape(-1, self.n_bytes)[: self.n_places]
 
     def words(self) -> npt.NDArray[np.uint64]:
@@ -112,22 +118,21 @@ class CodeBlocks:
             array[: len(self.blocks)] = self.blocks
             room = Room(array, n_places)
         _write(room.array, n, packed)
-        masks = np.zeros(n_blocks, np.uint64)
-        masks[: len(self.masks)] = self.masks
-        masks[n // LANES :] |= masks_of(n_places)[n // LANES :]
-        if n % LANES and n // LANES < len(self.masks):  # holes of the last block stay
-            below = np.uint64((1 << n % LANES) - 1)
-            masks[n // LANES] &= self.masks[n // LANES] | ~below
-        return CodeBlocks(room.array[:n_blocks], masks, n_places, room)
+        first, masks = n // LANES, np.zeros(n_blocks, np.uint64)  # of the first block that changes
+        masks[first:] = masks_of(n_places - LANES * first)
+        if n % LANES:
+            masks[first] &= ~np.uint64((1 << n % LANES) - 1)
+        masks[: len(self.masks)] |= self.masks
+        return CodeBlocks(room.array[:n_blocks], masks, n_places, self.n_items + len(packed), room)
 
     def without(self, places: npt.NDArray[np.int64]) -> "CodeBlocks":
-        """Codes with holes at some places."""
+        """Codes with holes at some places of items, each given once."""
         masks = self.masks.copy()
         np.bitwise_and.at(masks, places // LANES, ~(np.uint64(1) << (places % LANES).astype(np.uint64)))
-        return CodeBlocks(self.blocks, masks, self.n_places, self._room)
+        return CodeBlocks(self.blocks, masks, self.n_places, self.n_items - len(places), self._room)
 
     def __reduce__(self) -> Any:
-        return CodeBlocks, (self.blocks, self.masks, self.n_places)
+        return CodeBlocks, (self.blocks, self.masks, self.n_places, self.n_items)
 
 
 def masks_of(n_items: int) -> npt.NDArray[np.uint64]:

@@ -362,6 +362,19 @@ def _set_first_digits(bound, first):
             first[digit, i] = plane
 
 
+@nb.njit(nogil=True, error_model="numpy")
+def _fill_variants(blocks, start, planes, variants):
+    """Set the planes of N_VECTOR blocks from `start` on, and the variants of their sums."""
+    n_bytes = blocks.shape[1]
+    for b in range(N_VECTOR):
+        for byte in range(n_bytes):
+            source = address(blocks) + np.uint64(((start + b) * n_bytes + byte) * LANES)
+            split_byte(source, address(planes) + np.uint64(8 * (_SIZE * byte + b)))
+    for group in range((8 * n_bytes + 2) // 3):
+        source = address(planes) + np.uint64(3 * _SIZE * group)
+        store_variants(source, address(variants) + np.uint64(N_VARIANTS * _SIZE * group))
+
+
 @cache
 def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
     """Kernel that does the same for many queries, whose distances have so many digits."""
@@ -384,7 +397,7 @@ def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
             states[q, 1], bounds[q] = 8 * n_bytes + 1, -1
         for start in range(first, last, N_VECTOR):
             stop = min(start + N_VECTOR, last)
-            n_held = 0
+            n_held = np.int64(0)
             for b in range(start, stop):
                 n_held += np.int64(popcount(masks[b]))
             if n_held == 0:
@@ -392,13 +405,7 @@ def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
             by_planes = left <= 0 and stop == start + N_VECTOR
             left -= n_held
             if by_planes:
-                for b in range(start, stop):
-                    for byte in range(n_bytes):
-                        source = address(blocks) + np.uint64((b * n_bytes + byte) * LANES)
-                        split_byte(source, address(planes) + np.uint64(8 * _SIZE * byte + 8 * (b - start)))
-                for group in range(n_groups):
-                    source = address(planes) + np.uint64(3 * _SIZE * group)
-                    store_variants(source, address(variants) + np.uint64(N_VARIANTS * _SIZE * group))
+                _fill_variants(blocks, start, planes, variants)
             for q in range(n_queries):
                 if by_planes:
                     if bounds[q] != states[q, 1]:

@@ -35,7 +35,11 @@ class Distance(Protocol):
     """A distance between queries and codes as integers; `units` scales those of each query to real distances."""
 
     n_queries: int
-    units: npt.NDArray[np.float64]
+
+    @property
+    def units(self) -> npt.NDArray[np.float64]:
+        """Of shape (n_queries, 1)."""
+        ...
 
     def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """Neighbors of some queries among the items of the blocks from `first` to `last`; their indices are places."""
@@ -51,7 +55,11 @@ class HammingDistance:
 
     def __init__(self, queries: npt.NDArray[np.uint8]) -> None:
         self.queries, self.n_queries = queries, len(queries)
-        self.units = np.ones((len(queries), 1))
+
+    @property
+    def units(self) -> npt.NDArray[np.float64]:
+        """See :class:`Distance`."""
+        return np.ones((self.n_queries, 1))
 
     def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`. If there are fewer items than k, the last distances are infinite."""

@@ -7,10 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skhash._compat import openmp_n_threads
 from skhash._estimators import find_hasher
 from skhash._libraries import library
-from skhash._threads import is_forked
+from skhash._threads import is_forked, n_threads
 from skhash._validation import check_option
 from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import HammingDistance, Neighbors
@@ -43,7 +42,7 @@ class ApproximateIndex:
 
     def nearest(self, queries: npt.NDArray[np.uint8], k: int) -> Neighbors:
         """Approximate k nearest items, sorted as by an exact search; `n_ties` is 0, because it is not known."""
-        with _threads(self._faiss, openmp_n_threads()):
+        with _threads(self._faiss, n_threads()):
             distances, indices = self._index.search(np.ascontiguousarray(queries), k)
         order = np.lexsort((indices, distances), axis=1)
         distances, indices = np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
@@ -64,7 +63,7 @@ class ApproximateIndex:
                 "HNSW index of FAISS does not support. Got 'faiss-hnsw' instead."
             )
         below = int(min(radius, 8 * self.codes.n_bytes)) + 1  # FAISS finds distances below a bound, not at it
-        with _threads(self._faiss, openmp_n_threads()):
+        with _threads(self._faiss, n_threads()):
             limits, distances, indices = self._index.range_search(np.ascontiguousarray(queries), below)
         bounds = limits[1:-1].astype(np.int64)
         found = list(zip(np.split(distances, bounds), np.split(indices, bounds), strict=True))

@@ -144,7 +144,9 @@ class Items:
         """Largest identifier that is a number; there must be items."""
         if not self.ids.ascend:
             return int(self.of_items(self.ids).max())
-        block = int(np.flatnonzero(self.codes.masks)[-1])
+        block = len(self.codes.masks) - 1
+        while not self.codes.masks[block]:
+            block -= 1
         return int(self.ids.values[LANES * block + int(self.codes.masks[block]).bit_length() - 1])
 
     def find(self, ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._compat import openmp_n_threads
-from skhash._threads import run_in_slices
+from skhash._threads import free_threads, run_in_slices
 from skhash.codes import unpack
-from skhash.codes._bits import memory_chunks
+from skhash.codes._bits import item_words, memory_chunks
 from skhash.codes._blocks import LANES, CodeBlocks
 from skhash.codes._search import (
     Distance,
@@ -24,9 +23,9 @@ from skhash.codes._search import (
 )
 from skhash.neighbors.merging import merge_neighbors, smallest
 
-QUERY_GROUP = 64  # queries that share a reading of the database (benchmarks/search.py)
+QUERY_GROUP = 128  # queries that share a reading of the database (benchmarks/search.py)
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
-MIN_SHARD = 2**16  # least items per thread when there are few queries (benchmarks/search.py)
+MIN_SHARD = 2**23  # least bytes of codes per thread, once for each query: to start threads takes as long as half of it
 FEW_BYTES = 2**23  # of codes that numpy compares in less time than the loading of compiled kernels takes
 
 _has_searched = False  # this process, by Hamming distance
@@ -41,9 +40,10 @@ def nearest(distance: Distance, items: CodeBlocks, k: int) -> Neighbors:
             return _nearest_by_numpy(distance, items, k)
     n_blocks = len(items.masks)
     size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))
-    n_groups = -(-distance.n_queries // size)
-    n_shards = max(1, min(openmp_n_threads() // n_groups, n_blocks // max(k // LANES + 1, MIN_SHARD // LANES)))
-    if n_shards == n_groups == 1:
+    n_groups, n_shards = -(-distance.n_queries // size), items.blocks.nbytes * distance.n_queries // MIN_SHARD
+    if n_groups > 1 or n_shards > 1:
+        n_shards = max(1, min(free_threads() // n_groups, n_shards, n_blocks // (k // LANES + 1)))
+    if n_groups == 1 and n_shards <= 1:
         return distance.nearest(slice(0, distance.n_queries), items, 0, n_blocks, k)
     groups = [slice(start, min(start + size, distance.n_queries)) for start in range(0, distance.n_queries, size)]
     bounds = np.linspace(0, n_blocks, n_shards + 1).astype(np.int64)
@@ -63,8 +63,8 @@ def nearest(distance: Distance, items: CodeBlocks, k: int) -> Neighbors:
 
 def _nearest_by_numpy(distance: HammingDistance, items: CodeBlocks, k: int) -> Neighbors:
     """The same without compiled kernels: a process that asks once, such as a command, does not wait for numba."""
-    places = items.places()
-    distances = distance.to_items(slice(0, distance.n_queries), items, places[None]).astype(np.float64)
+    places, differing = items.places(), items.words() ^ item_words(distance.queries)[:, None]
+    distances = np.bitwise_count(differing).sum(axis=-1, dtype=np.float64)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     nearest = np.take_along_axis(distances, order, axis=1)
     return Neighbors(nearest, places[order], (distances == nearest[:, -1:]).sum(axis=1))
@@ -94,7 +94,8 @@ def _all_distances(distance: Distance, query: int, items: CodeBlocks) -> npt.NDA
     """Real distances of one query from all items."""
     places, part = items.places()[None], slice(query, query + 1)
     chunks = [distance.to_items(part, items, places[:, chunk])[0] for chunk in memory_chunks(places.size, 64)]
-    return np.concatenate(chunks) * distance.units[query]
+    real: npt.NDArray[np.float64] = np.concatenate(chunks) * distance.units[query]
+    return real
 
 
 def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:
@@ -190,7 +191,9 @@ class Stages:
             found = nearest(distance, self.items, k + self.excludes_self)
         if self.own_places is not None:
             found = without_self(found, self.own_places)
-        return Neighbors(found.distances * distance.units, found.indices, found.n_ties)
+        if not isinstance(distance, HammingDistance):
+            found = Neighbors(found.distances * distance.units, found.indices, found.n_ties)
+        return found
 
     def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Distances of the last stage, of the shape of `shortlist`."""

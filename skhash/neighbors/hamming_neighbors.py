@@ -31,9 +31,10 @@ from skhash._estimators import (
     real_queries,
     without_database,
 )
-from skhash._threads import openmp_threads
+from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
+from skhash.codes._bits import are_packed
 from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Neighbors
 from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
@@ -567,9 +568,9 @@ class HammingNeighbors(BaseEstimator):
         (49, 8)
         """
         items = self._items
-        if items.vectors is None:
-            return None
         packed = items.packed()
+        if packed.vectors is None:
+            return None
         whole = packed.vectors.whole()
         if self._items is items:  # no other thread has changed the items
             self._items = packed.with_vectors(whole)
@@ -594,6 +595,8 @@ class HammingNeighbors(BaseEstimator):
         """Packed codes and number of bits of samples."""
         if hasher is not None:
             return packed_codes(hasher, X)
+        if self.nbits is not None and are_packed(X, self.nbits):
+            return X, self.nbits  # what the checks would find, more slowly
         check_not_masked(X, "X")  # scikit-learn would take masked values
         check_not_1d(X)
         return as_packed(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, "X")
@@ -630,7 +633,7 @@ class HammingNeighbors(BaseEstimator):
         """Distances, places and ties of the nearest items; None for X takes the items, each without itself."""
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         n_items = self.n_samples_fit_
-        with _n_threads(self.n_jobs):
+        with _n_threads(self.n_jobs, self.hasher_):
             search = self._stages(X)
             if k > n_items - search.excludes_self:
                 raise ValueError(
@@ -649,7 +652,7 @@ class HammingNeighbors(BaseEstimator):
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """Distances and places of all items within a radius, for each query."""
         self._check_has_radius()
-        with _n_threads(self.n_jobs):
+        with _n_threads(self.n_jobs, self.hasher_):
             return self._stages(X).within(checked_radius(radius), sort_results)
 
     def _near_pairs(self, radius: float, codes: npt.NDArray[np.uint64] | None = None) -> Iterator[Pairs]:
@@ -818,17 +821,23 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self.n_samples_fit_
 
 
-def _n_threads(n_jobs: int | None) -> Any:
-    """Context manager in which the kernels use `n_jobs` threads; None and -1 change nothing."""
+def _n_threads(n_jobs: int | None, hasher: Any) -> Any:
+    """Context manager in which kernels, and OpenMP of a hasher, use `n_jobs` threads; None and -1 change nothing.
+
+    To limit OpenMP takes longer than a search among few items.
+    """
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
-    return nullcontext() if n_jobs in (None, -1) else openmp_threads(effective_n_jobs(int(n_jobs)))
+    if n_jobs in (None, -1):
+        return nullcontext()
+    n_threads = 1 if n_jobs == 1 else effective_n_jobs(int(n_jobs))
+    return limited_threads(n_threads) if hasher is None else openmp_threads(n_threads)
 
 
 def _with_threads(blocks: Iterator[Pairs], n_jobs: int | None) -> Iterator[Pairs]:
     """The same blocks, each of which is made on `n_jobs` threads: the limit must not hold for the caller's own code."""
     while True:
-        with _n_threads(n_jobs):
+        with _n_threads(n_jobs, None):
             block = next(blocks, None)
         if block is None:
             return

@@ -233,7 +233,7 @@ def _codes_of(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Co
             f"`blocks` must be uint64 of shape {shape} for {n_items} codes of {nbits} bits. Got {blocks.dtype} of "
             f"shape {blocks.shape} instead."
         )
-    return CodeBlocks(blocks.view(np.uint8), masks_of(n_items), n_items)
+    return CodeBlocks(blocks.view(np.uint8), masks_of(n_items), n_items, n_items)
 
 
 def _ids_of(fitted: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int) -> npt.NDArray[Any]:
