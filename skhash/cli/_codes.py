@@ -135,7 +135,8 @@ def index(options: argparse.Namespace) -> int:
     """Save an index of a hasher and items, with the paths and labels of pictures."""
     check_writable(options.out)
     model = load_hasher(options)
-    items, samples = items_of(model, options)
+    samples, read_items = open_items(model, options)
+    items = read_items()
     if items.factors is None and getattr(find_hasher(model), "factors", False):
         raise ValueError(f"{options.data} must have factors, as {options.model} has. Write it with skhash encode.")
     found = HammingNeighbors(FrozenEstimator(model))
@@ -158,26 +159,31 @@ def hold_codes(options: argparse.Namespace) -> bool:
     return options.columns is None and not are_pictures(options.data) and is_codes(options.data)
 
 
-def items_of(model: Any, options: argparse.Namespace) -> tuple[Items, Samples | None]:
-    """Codes, factors and names of DATA; and its samples, unless it holds codes."""
+def open_items(model: Any, options: argparse.Namespace) -> tuple[Samples | None, Callable[[], Items]]:
+    """The samples of DATA, unless it holds codes; and a function that returns its codes, factors and names."""
     if hold_codes(options):
         items = read_codes(options.data)
         if not len(items.stored.codes):
             raise InvalidFileError(options.data, "has no codes.")
-        return items, None
-    codes, factors = [], []
+        return None, lambda: items
     hasher, samples = open_for(model, options.data, options)
+    return samples, lambda: _encoded(hasher, samples, options)
+
+
+def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> Items:
+    """Codes, factors and names of the samples of DATA."""
+    codes, factors = [], []
     for batch in in_batches(samples, f"Encoding {options.data}"):
         with errors_of(options.data):
             codes.append(packed_codes(hasher, batch)[0])
             factors.append(item_factors(hasher, batch))
     stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), samples.ids)
     all_factors = None if factors[0] is None else np.concatenate(factors)
-    return Items(stored, all_factors, samples.names), samples
+    return Items(stored, all_factors, samples.names)
 
 
-def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> Items:
-    """Fit an index of a fitted hasher to codes that this hasher has made, and return them."""
+def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> None:
+    """Fit an index of a fitted hasher to codes that this hasher has made."""
     (codes, nbits, ids), hasher, first = items.stored, find_hasher(index.hasher), first_step(index.hasher)
     check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
     if items.factors is not None and not getattr(hasher, "factors", False):
@@ -190,7 +196,6 @@ def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> 
         index.feature_names_in_ = first.feature_names_in_
     index.hasher_, index._nbits = index.hasher, nbits
     index._items = IndexItems.of(CodeBlocks.from_rows(codes), ids, items.factors)
-    return items
 
 
 # --- export

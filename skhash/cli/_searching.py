@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash._estimators import find_hasher, packed_codes
 from skhash._ids import is_text
-from skhash.cli._codes import fill, hold_codes, items_of
+from skhash.cli._codes import fill, hold_codes, open_items
 from skhash.cli._pictures import are_pictures, feature_names, load_model, open_for
 from skhash.cli._samples import (
     IDS_ARE_PATHS,
@@ -80,6 +80,14 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     vectors = _finite(options.vectors, open_samples(options.vectors, options)) if saved_rerank else None
     loaded = load_model(options, vectors=vectors) if is_saved else load_model(options)
     whole = loaded.hasher_ if is_saved else loaded
+    names = samples = None
+    if not is_saved:
+        samples, read_items = open_items(whole, options)
+        names = read_items().names if samples is None else samples.names
+    elif read_notes(options.model).get(IDS_ARE_PATHS):
+        names = loaded.ids_.tolist()
+        loaded._items = loaded._items.with_ids(np.arange(loaded.n_samples_fit_))
+    of_vectors = _open_vectors(whole, samples, names, options) if reranks and vectors is None else None
     model, queries = open_for(whole, options.queries, options, lenient=True)
     index = loaded if is_saved else HammingNeighbors(FrozenEstimator(model))
     given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
@@ -90,22 +98,18 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
         raise ValueError(
             f"--rerank must be used with vectors. Got images, which {options.model} hashes without features."
         )
-    if is_saved:
-        names, samples = None, None
-        if read_notes(options.model).get(IDS_ARE_PATHS):
-            names = index.ids_.tolist()
-            index._items = index._items.with_ids(np.arange(index.n_samples_fit_))
-        if model is not whole:  # the network of the index has turned the queries into features
-            index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
-    else:
+    if not is_saved:
         with errors_of(options.queries):
             packed_codes(model, query)  # a wrong number of features is an error before any work
-        items, samples = items_of(whole, options)
+        items = read_items()
         if index.query == "real" and items.factors is None and getattr(find_hasher(model), "factors", False):
             raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
-        names = fill(index, items, options).names
-    if reranks:
-        vectors = _vectors(whole, samples, names, options) if vectors is None else vectors
+        fill(index, items, options)
+    elif model is not whole:  # the network of the index has turned the queries into features
+        index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
+    if of_vectors is not None:
+        vectors = _finite(options.vectors or options.data, of_vectors)
+    if vectors is not None:
         _check_shape(vectors, (index.n_samples_fit_, query.shape[1]), options)
         index._items = index._items.with_vectors(checked_vectors(vectors, len(vectors)))
     return index, names, queries
@@ -123,15 +127,15 @@ def _check_inputs(options: argparse.Namespace, is_saved: bool, reranks: bool) ->
         raise ValueError(f"--vectors must be given to re-rank: {options.data or options.model} has only codes.")
 
 
-def _vectors(model: Any, samples: Samples | None, names: list[str] | None, options: argparse.Namespace) -> Any:
+def _open_vectors(model: Any, samples: Samples | None, names: list[str] | None, options: argparse.Namespace) -> Samples:
     """Original vectors of the items: those of --vectors, of pictures their features, or else the samples of DATA."""
     path = options.vectors
     if path is None:
         assert samples is not None  # `_check_inputs` has found that DATA does not hold codes
-        return _finite(options.data, samples)
+        return samples
     if are_pictures(path):
-        return open_for(model, path, options, names=names)[1].array()
-    return _finite(path, open_samples(path, options, feature_names(model), lenient=True))
+        return open_for(model, path, options, names=names)[1]
+    return open_samples(path, options, feature_names(model), lenient=True)
 
 
 def _check_shape(vectors: npt.NDArray[Any], shape: tuple[int, ...], options: argparse.Namespace) -> None:

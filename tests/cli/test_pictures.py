@@ -432,6 +432,23 @@ def test_a_search_for_a_picture_imports_what_it_needs(place, own, tmp_path):
     assert (tmp_path / "images.txt").read_text().split() == ["1"]
 
 
+@pytest.mark.parametrize("items", [["index"], ["model", "codes.npz"], ["model", "pictures"]])
+def test_missing_pictures_of_vectors_are_an_error_before_any_features(items, place, own, tmp_path, capsys):
+    pictures = f"{place}/pictures"
+    words = [pictures, "--method", "itq", "--bits", "8", "--out", "model", "--channels", "1", "--size", "16", *own]
+    assert main(["fit", *words]) == 0
+    assert main(["encode", "model", pictures, "--out", "codes.npz", *own]) == 0
+    assert main(["index", "model", "codes.npz", "--out", "index", *own]) == 0
+    shutil.copytree(place / "pictures", "pictures")
+    shutil.copy("pictures/red/04.png", "new.png")
+    shutil.copytree("pictures/red", "few/red")
+    shutil.rmtree("cache")
+    (tmp_path / "images.txt").unlink()
+    assert main(["search", *items, "new.png", "--rerank", "cosine", "--vectors", "few", *own]) == 2
+    assert "few has no green/01.png, and lacks 20 in all." in capsys.readouterr().err
+    assert not (tmp_path / "images.txt").exists()
+
+
 def test_fine_tune(place, own, tmp_path, capsys):
     pictures = f"{place}/pictures"
     words = ["fit", pictures, "--method", "talr", "--bits", "8", "--channels", "1", "--fine-tune", *own]
