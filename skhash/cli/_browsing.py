@@ -8,7 +8,7 @@ from typing import Any
 
 from skhash._progress import progress
 from skhash.cli._options import split
-from skhash.cli._pictures import THUMBNAIL
+from skhash.cli._pictures import THUMBNAIL, table_options
 from skhash.cli._samples import Items, options_named, read_codes
 from skhash.codes._bits import first_bits
 from skhash.datasets import load_images
@@ -20,6 +20,7 @@ from skhash.persistence._writing import check_writable
 def browse(options: argparse.Namespace) -> int:
     """Write a page that searches pictures by their codes."""
     check_writable(options.out)
+    _check_labels(options)
     parts = {path: read_codes(path) for path in options.codes}
     codes, trained = _menu(parts, options.bits)
     images = _images(options, parts)
@@ -28,6 +29,13 @@ def browse(options: argparse.Namespace) -> int:
         write_image_browser(options.out, images, codes, watch=show, **more)
     print(f"{len(images):,} pictures: {options.out}")
     return 0
+
+
+def _check_labels(options: argparse.Namespace) -> None:
+    """Raise ValueError for options of a file of labels without one."""
+    for name, default in {"labels": None, "label_separator": "auto", "encoding": None, "separator": None}.items():
+        if options.labels_from is None and getattr(options, name) != default:
+            raise ValueError(f"--{name.replace('_', '-')} must be used with --labels-from FILE.")
 
 
 def _menu(parts: dict[str, Items], bits: str | None) -> tuple[dict[str, tuple[Any, int]], dict[str, Any]]:
@@ -62,8 +70,9 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
                 f"codes in {path}. Encode the pictures again: skhash encode."
             )
     if options.labels_from is not None:
+        given = table_options(options) | {"label_separator": options.label_separator}
         with options_named():
-            table = read_picture_table(options.labels_from, label_separator=options.label_separator, find_files=False)
+            table = read_picture_table(options.labels_from, **given, find_files=False)
         if table.targets is None:
             raise ValueError(
                 f"--labels-from must be a table with a column label. Got {options.labels_from} without one."

@@ -364,7 +364,9 @@ def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--labels-from", metavar="FILE", help="CSV file with columns path and label (default: those of the codes)"
     )
+    _add_labels(job)
     _add_label_separator(job)
+    _add_csv(job)
     job.add_argument("--link", action="store_true", help="show the files of FOLDER, and not thumbnails in the page")
     job.add_argument("--title", default="Pictures by Hamming distance", metavar="TEXT", help="title of the page")
 
@@ -441,9 +443,7 @@ def _add_samples(job: "_Parser", has_model: bool) -> None:
 def _add_table(job: "_Parser") -> None:
     """Add the options of CSV and Parquet files."""
     group = job.add_argument_group("tables")
-    group.add_argument(
-        "--labels", type=_column_names, metavar="NAME", help="column of the labels, or several columns of 0 and 1: a,b"
-    )
+    _add_labels(group)
     group.add_argument("--ids", metavar="NAME", help="column of identifiers, which are written beside results")
     group.add_argument(
         "--columns",
@@ -453,14 +453,24 @@ def _add_table(job: "_Parser") -> None:
         "other option names)",
     )
     group.add_argument("--drop", type=_column_names, metavar="NAME", help="columns to leave out")
-    group.add_argument("--encoding", metavar="NAME", help="encoding of a CSV file, such as latin-1 (default utf-8)")
-    group.add_argument(
+    _add_csv(group)
+    group.add_argument("--decimal", metavar="C", help="decimal point of a CSV file, such as , (default .)")
+
+
+def _add_labels(job: "argparse._ActionsContainer") -> None:
+    job.add_argument(
+        "--labels", type=_column_names, metavar="NAME", help="column of the labels, or several columns of 0 and 1: a,b"
+    )
+
+
+def _add_csv(job: "argparse._ActionsContainer") -> None:
+    job.add_argument("--encoding", metavar="NAME", help="encoding of a CSV file, such as latin-1 (default utf-8)")
+    job.add_argument(
         "--separator",
         type=lambda text: text.replace("\\t", "\t"),
         metavar="C",
         help="what stands between the cells of a CSV file, such as ';' or '\\t' (default ,)",
     )
-    group.add_argument("--decimal", metavar="C", help="decimal point of a CSV file, such as , (default .)")
 
 
 def _column_names(text: str) -> list[str]:

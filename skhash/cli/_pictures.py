@@ -68,11 +68,16 @@ def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     if hasattr(options, "label_separator"):
         more |= {"label_separator": options.label_separator}
     if is_csv(path):
-        more |= {name: getattr(options, name, None) for name in ("encoding", "separator")}
-        columns = getattr(options, "labels", None)
-        more |= {"labels": columns[0] if columns and len(columns) == 1 else columns}
+        more |= table_options(options)
         more |= {} if "label_separator" in more else {"labels": []}
     return load_images(path, **more)
+
+
+def table_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Labels, encoding and separator of a table of pictures; one column has classes, several have 0 and 1."""
+    columns = getattr(options, "labels", None)
+    labels = columns[0] if columns and len(columns) == 1 else columns
+    return {"labels": labels} | {name: getattr(options, name, None) for name in ("encoding", "separator")}
 
 
 def learn_from(images: Any, network: Any, options: argparse.Namespace) -> tuple[Any, Samples]:

@@ -179,6 +179,25 @@ def test_browse(place, tmp_path, capsys):
     assert "--out must be another file" in capsys.readouterr().err
 
 
+def test_labels_of_a_table_in_another_form(place, tmp_path, capsys):
+    folder, images, codes = place
+    packed, nbits = codes[next(iter(codes))]
+    words = ["browse", write_codes(tmp_path / "codes.npz", images, packed, nbits), "--images", f"{folder}/pictures"]
+    words += ["--out", f"{tmp_path}/page.html"]
+    rows = [f'"{name}";{"größe" if i else ""};x\n' for i, name in enumerate(images.names)]
+    text = "".join(["path;Ort;label\n", *rows])
+    (tmp_path / "labels.csv").write_text(text, encoding="latin-1")
+    words_of_labels = ["--labels-from", f"{tmp_path}/labels.csv", "--labels", "Ort", "--separator", ";"]
+    assert main([*words, *words_of_labels, "--encoding", "latin-1"]) == 0
+    assert content_of(tmp_path / "page.html")[1]["labels"] == [[], *[["größe"]] * (N - 1)]
+    capsys.readouterr()
+    assert main([*words, *words_of_labels]) == 1
+    assert "such as --encoding latin-1 " in capsys.readouterr().err
+    for given in (["--encoding", "latin-1"], ["--separator", ";"], ["--labels", "Ort"], ["--label-separator", ";"]):
+        assert main([*words, *given]) == 2
+        assert f"{given[0]} must be used with --labels-from FILE." in capsys.readouterr().err
+
+
 def test_codes_are_cut_to_numbers_of_bits(place, tmp_path):
     folder, images, codes = place
     packed, nbits = codes["40 bits"]
