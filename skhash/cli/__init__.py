@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import shows no traceback
     import argparse
 
+    from skhash.cli._pictures import Source
     from skhash.comparison import Result
     from skhash.comparison.progress import Progress
 
@@ -197,7 +198,7 @@ def _compare(options: "argparse.Namespace") -> int:
     if options.out and not any(are_pictures(path) for path in options.datasets):  # as_files names it with the others
         import_jinja2()
     finished: dict[int, Result] = {}
-    with as_files(options) as datasets:
+    with as_files(options) as sources:
         with LiveLine(sys.stderr) as live, _shown_if_interrupted(finished, options):
 
             def report(event: "Progress") -> None:
@@ -208,7 +209,7 @@ def _compare(options: "argparse.Namespace") -> int:
                 live.write(event) if isinstance(event, Plan) else live.show(event)
 
             results, _ = compare(
-                datasets,
+                [source.file for source in sources],
                 task=options.task,
                 protocol=options.protocol,
                 methods=options.methods,
@@ -229,7 +230,7 @@ def _compare(options: "argparse.Namespace") -> int:
         together = read_results(options.out) if options.out else results  # those of earlier runs, too
         _print_tables(together, options.baseline)
         if options.out:
-            _write_files(options, datasets, together)
+            _write_files(options, sources, together)
     n_failed = sum(result.error is not None for result in results)
     if n_failed:
         print(f"skhash: {n_failed} of {len(results)} fits failed, see above", file=options.stderr)
@@ -264,9 +265,9 @@ def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
             print("\nNo test over queries: their values are kept up to 10,000 queries, and two methods must have them.")
 
 
-def _write_files(options: "argparse.Namespace", datasets: list[str], results: "Sequence[Result]") -> None:
+def _write_files(options: "argparse.Namespace", sources: "Sequence[Source]", results: "Sequence[Result]") -> None:
     """Write the report and the pages of pictures, and print what is in the folder."""
-    from skhash.cli._pictures import name_models, write_pages
+    from skhash.cli._pictures import complete_models, write_pages
     from skhash.comparison import write_report
     from skhash.comparison.formats import FORMATS
 
@@ -274,11 +275,11 @@ def _write_files(options: "argparse.Namespace", datasets: list[str], results: "S
     endings = [FORMATS[name][1] for name in options.format]
     names = ("results.json", "results.md", "report.html", *(f"results.{ending}" for ending in endings))
     print("\nFiles:", ", ".join(str(folder / name) for name in names))
-    name_models(options, results)
+    complete_models(options, sources, results)
     for result in results:
         if result.model:
             print(f"Model: {folder / result.model}")
-    for page in write_pages(options, datasets, results):
+    for page in write_pages(options, sources, results):
         print(f"Page of pictures: {page}")
     _print_missing_part()
 

@@ -4,15 +4,17 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.pipeline import make_pipeline
 
 from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
@@ -20,6 +22,7 @@ from skhash._libraries import check_installed
 from skhash.affinity._targets import as_targets
 from skhash.cli._samples import (
     OF_TABLES,
+    TRAINED_ON,
     Samples,
     check_no_table,
     errors_of,
@@ -34,7 +37,8 @@ from skhash.datasets.loading import is_dataset
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
 from skhash.datasets.tables import is_table
-from skhash.persistence import load, save
+from skhash.persistence import load, save, save_with_notes
+from skhash.persistence._format import read_header
 
 if TYPE_CHECKING:  # every command with pictures imports this module
     from skhash.comparison import Result
@@ -260,8 +264,22 @@ def _lazily(first: Any, images: Any) -> Samples:
     )
 
 
+class Source(NamedTuple):
+    """A data set of a comparison, and the .npz file that holds the samples of pictures and tables."""
+
+    path: str
+    file: str
+    network: Any = None  # PretrainedFeatures of pictures
+    keys: Callable[[], npt.NDArray[np.uint64]] | None = None  # as of Samples
+
+    @property
+    def name(self) -> str:
+        """Name in the results."""
+        return Path(self.file).stem
+
+
 @contextmanager
-def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
+def as_files(options: argparse.Namespace) -> Iterator[list[Source]]:
     """Context manager of the data sets of a comparison, with files of features in place of pictures."""
     converted = [path for path in options.datasets if are_pictures(path) or is_table(path)]
     stems = [Path(path).resolve().stem for path in converted]
@@ -272,67 +290,97 @@ def as_files(options: argparse.Namespace) -> Iterator[list[str]]:
     if not any(map(is_table, converted)):
         check_no_table(", ".join(options.datasets), options)
     with TemporaryDirectory() as folder:
-        yield [_as_file(path, options, folder) if path in converted else path for path in options.datasets]
+        yield [
+            _as_file(path, options, folder) if path in converted else Source(path, path) for path in options.datasets
+        ]
 
 
-def _as_file(path: str, options: argparse.Namespace, folder: str) -> str:
-    samples = _learned_from(path, options) if are_pictures(path) else open_samples(path, options)
+def _as_file(path: str, options: argparse.Namespace, folder: str) -> Source:
+    network = None
+    if are_pictures(path):
+        network, samples = _learned_from(path, options)
+    else:
+        samples = open_samples(path, options)
     y = samples.targets()
     file = Path(folder, f"{Path(path).resolve().stem}.npz")
     np.savez(file, X=samples.array(), **({} if y is None else {"y": y}))
-    return str(file)
+    return Source(path, str(file), network, samples.keys)
 
 
-def name_models(options: argparse.Namespace, results: "Sequence[Result]") -> None:
-    """Let kept models of tables know the names of their columns, by which later tables are read."""
-    for path in options.datasets:
-        if not is_table(path) or are_pictures(path):
+def complete_models(options: argparse.Namespace, sources: Sequence[Source], results: "Sequence[Result]") -> None:
+    """Give kept models what those of ``skhash fit`` have, so that other commands read the same files with them.
+
+    Those of tables know the names of their columns. Those of pictures begin with the network, and know their training
+    pictures.
+    """
+    for source in sources:
+        names = (source.name, f"{source.name}, scaled")
+        kept = [result for result in results if result.model and result.dataset in names]
+        if not kept or source.path == source.file:
             continue
-        names = table_features(path, options)
-        stem = Path(path).resolve().stem
-        for result in results:
-            if names and result.model and result.dataset in (stem, f"{stem}, scaled"):
-                file = Path(options.out, result.model)
-                model = load(file)
-                if feature_names(model) != names:
-                    first_step(model).feature_names_in_ = np.array(names, dtype=object)
-                    save(model, file)
+        if source.network is not None:
+            _add_network(source, kept, options)
+        elif features := table_features(source.path, options):
+            _add_names(features, kept, options)
 
 
-def _learned_from(path: str, options: argparse.Namespace) -> Samples:
-    """Features of pictures for a comparison."""
+def _add_network(source: Source, kept: "Sequence[Result]", options: argparse.Namespace) -> None:
+    """Put the network in front of models of pictures, and note the training pictures."""
+    assert source.keys is not None
+    keys = source.keys()
+    for result in kept:
+        file, protocol = Path(options.out, str(result.model)), check_protocol(result.protocol)
+        if "features" in read_header(file) or protocol.unit_length or protocol.normalize:  # no network scales features
+            continue
+        trained = keys[_trained_on(source, result)]
+        save_with_notes(make_pipeline(source.network, load(file)), file, {TRAINED_ON: np.sort(trained)})
+
+
+def _add_names(features: list[str], kept: "Sequence[Result]", options: argparse.Namespace) -> None:
+    """Let models of a table know the names of its columns."""
+    for result in kept:
+        file = Path(options.out, str(result.model))
+        model = load(file)
+        if feature_names(model) != features:
+            first_step(model).feature_names_in_ = np.array(features, dtype=object)
+            save(model, file)
+
+
+def _learned_from(path: str, options: argparse.Namespace) -> tuple[Any, Samples]:
+    """PretrainedFeatures and the features of pictures for a comparison."""
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
     needed = [("jinja2", "jinja2")] if options.out else []
     images, network = open_pictures(path, options, labeled=not is_neighbors, needed=needed)
-    return learn_from(images, network, options)[1]
+    return learn_from(images, network, options)
 
 
-def write_pages(options: argparse.Namespace, files: list[str], results: "Sequence[Result]") -> list[Path]:
+def write_pages(options: argparse.Namespace, sources: Sequence[Source], results: "Sequence[Result]") -> list[Path]:
     """Write a page for each data set of pictures, in which the kept models of the first split search all pictures."""
     pages = []
-    for path, file in zip(options.datasets, files, strict=True):
-        name = Path(file).stem
-        kept = [result for result in results if result.dataset == name and result.seed == 0 and result.model]
-        if path == file or not kept or not are_pictures(path):
+    for source in sources:
+        kept = [result for result in results if result.dataset == source.name and result.seed == 0 and result.model]
+        if source.network is None or not kept:
             continue
         from skhash.displays import write_image_browser
 
-        X = np.load(file)["X"]
-        models = {f"{result.method}, {result.nbits} bits": result for result in kept}
-        codes = {
-            key: (load(Path(options.out, str(result.model))).encode(X), result.nbits) for key, result in models.items()
-        }
-        trained = _trained_on(file, kept[0].protocol)
-        pages.append(Path(options.out, f"pictures_{name}.html"))
-        images = load_pictures(path, options, size=THUMBNAIL, broken=options.broken)
-        title = f"{name}: pictures by Hamming distance"
-        write_image_browser(pages[-1], images, codes, trained=dict.fromkeys(codes, trained), title=title)
+        X = np.load(source.file)["X"]
+        network = source.network.network
+        given = {} if isinstance(network, str) else {"backbone": network}
+        codes, trained = {}, {}
+        for result in kept:
+            name = f"{result.method}, {result.nbits} bits"
+            hasher = find_hasher(load(Path(options.out, str(result.model)), **given))
+            codes[name], trained[name] = (hasher.encode(X), result.nbits), _trained_on(source, result)
+        pages.append(Path(options.out, f"pictures_{source.name}.html"))
+        images = load_pictures(source.path, options, size=THUMBNAIL, broken=options.broken)
+        title = f"{source.name}: pictures by Hamming distance"
+        write_image_browser(pages[-1], images, codes, trained=trained, title=title)
     return pages
 
 
-def _trained_on(file: str, protocol: str) -> Any:
-    """Whether each sample of a file is a training sample of the first split."""
-    arrays = np.load(file)
+def _trained_on(source: Source, result: "Result") -> Any:
+    """Whether each sample of a data set is one that the hasher of a result has learned from."""
+    arrays = np.load(source.file)
     n = len(arrays["X"])
-    drawn = draw(n, as_targets(arrays["y"]) if "y" in arrays else None, check_protocol(protocol), 0)
+    drawn = draw(n, as_targets(arrays["y"]) if "y" in arrays else None, check_protocol(result.protocol), result.seed)
     return np.isin(np.arange(n), drawn.train)

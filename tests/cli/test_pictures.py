@@ -449,6 +449,27 @@ def test_missing_pictures_of_vectors_are_an_error_before_any_features(items, pla
     assert not (tmp_path / "images.txt").exists()
 
 
+@pytest.mark.parametrize("network", ["named", "own"])
+def test_kept_models_of_a_comparison_know_their_network_and_training_pictures(network, place, own, tmp_path):
+    pictures, backbone = f"{place}/pictures", own if network == "own" else []
+    words = ["compare", pictures, "--methods", "itq", "--bits", "8", "--seeds", "2", "--size", "32", *backbone]
+    words += ["--channels", "1"] if network == "own" else features(place)
+    assert main([*words, "--keep-models", "--out", "report"]) == 0
+    models = [f"report/{row['model']}" for row in json.loads((tmp_path / "report/results.json").read_text())]
+    marked = []
+    for model in models:
+        assert main(["encode", model, pictures, "--out", "codes.npz", *(backbone or features(place))]) == 0
+        assert main(["browse", "codes.npz", "--images", pictures, "--out", "page.html"]) == 0
+        marked += trained_in(tmp_path / "page.html")
+    assert [len(names) for names in marked] == [32, 32]  # of 40, without the 8 queries
+    assert marked[0] != marked[1]
+    assert trained_in(tmp_path / "report/pictures_pictures.html") == marked[:1]
+    before = [(tmp_path / model).read_bytes() for model in models]
+    assert main([*words, "--keep-models", "--out", "report"]) == 0  # with the models that it has
+    assert trained_in(tmp_path / "report/pictures_pictures.html") == marked[:1]
+    assert [(tmp_path / model).read_bytes() for model in models] == before
+
+
 def test_fine_tune(place, own, tmp_path, capsys):
     pictures = f"{place}/pictures"
     words = ["fit", pictures, "--method", "talr", "--bits", "8", "--channels", "1", "--fine-tune", *own]
