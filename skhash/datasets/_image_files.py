@@ -1,4 +1,4 @@
-"""Images of a folder as a torch Dataset that reads each file when it is indexed."""
+"""The torch Dataset of pictures, each of which is read when it is indexed."""
 
 import copy
 import hashlib
