@@ -19,6 +19,7 @@ _DATA = (
     "name of a data set, or samples in an .npy file, an .npz file with X, or a CSV or Parquet file with columns of "
     "numbers; or pictures: a folder, a CSV file with columns path and label, or one picture"
 )
+_ITEMS = f"items: {_DATA}; or codes from skhash encode"
 _COMPARE = """Fit several methods on one or more data sets and print a table for each.
 Commas or spaces separate the items of a list."""
 _DISTANCES = ("cosine", "euclidean", "inner")  # of vectors
@@ -274,8 +275,7 @@ def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:
         description="Save an index: the codes of items, their hasher, and of pictures the paths and labels. skhash "
         "search, browse and export take it in place of MODEL and DATA, and skhash.persistence.load reads it in Python.",
     )
-    items = f"items: {_DATA}; or codes from skhash encode"
-    _add_encoding(job, items, "INDEX", "the file to write, usually *.safetensors")
+    _add_encoding(job, _ITEMS, "INDEX", "the file to write, usually *.safetensors")
 
 
 def _add_encoding(job: "_Parser", data: str, out: str, out_help: str) -> None:
@@ -293,12 +293,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         description="Find the nearest items of queries, exactly. The items are those of a saved index, or DATA.",
     )
     job.add_argument("model", metavar="MODEL", help="file of skhash.persistence.save: a hasher, or an index")
-    job.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="?",
-        help=f"items: {_DATA}; or codes from skhash encode. Not with an index",
-    )
+    job.add_argument("data", metavar="DATA", nargs="?", help=f"{_ITEMS}. Not with an index")
     job.add_argument("queries", metavar="QUERIES", help="queries: a file like DATA")
     job.add_argument(
         "--k",

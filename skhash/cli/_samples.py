@@ -315,17 +315,19 @@ def _open_table(
                 f"--columns must be the features of MODEL, {listed(features)}. Got {listed(given['columns'])} instead."
             )
         given["columns"] = features
-    chosen = choose_columns(table, **given)._replace(label_separator=getattr(options, "label_separator", None))
+    chosen, separator = choose_columns(table, **given), getattr(options, "label_separator", None)
     if chosen.are_lists:
         # batches of Arrow end with their row group; the source makes slices of one size from them
         samples = Samples(
             table.n_rows or 0,
             lambda size: iterator_source(list_batches(table, chosen.features[0])).slices(size),
-            targets=options_named()(lambda: targets_of(table, chosen, read_columns(table, chosen.labels))[0]),
-            ids=ids_of(table, chosen, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
+            targets=options_named()(
+                lambda: targets_of(table, chosen.labels, separator, read_columns(table, chosen.labels))[0]
+            ),
+            ids=ids_of(table, chosen.ids, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
         )
     else:
-        bunch = read_table(table, chosen)
+        bunch = read_table(table, chosen, separator)
         more = {"label_names": bunch.label_names, "ids": bunch.ids, "features": bunch.feature_names}
         samples = Samples(len(bunch.data), array_source(bunch.data).slices, bunch.data, lambda: bunch.target, **more)
     print(_description(table, chosen), file=sys.stderr)

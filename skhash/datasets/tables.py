@@ -122,7 +122,7 @@ def load_table(
     table = open_table(source, encoding=encoding, separator=separator, decimal=decimal)
     check_label_separator(label_separator)
     chosen = choose_columns(table, columns=columns, labels=labels, ids=ids, drop=drop)
-    return read_table(table, chosen._replace(label_separator=label_separator))
+    return read_table(table, chosen, label_separator)
 
 
 class Columns(NamedTuple):
@@ -132,7 +132,6 @@ class Columns(NamedTuple):
     labels: list[str]
     ids: str | None
     are_lists: bool  # whether the only feature column has lists, each of which holds all features
-    label_separator: str | None = "auto"
 
 
 @dataclass(frozen=True)
@@ -358,7 +357,7 @@ def _literal(names: Sequence[str]) -> str:
 # --- values
 
 
-def read_table(table: Table, chosen: Columns) -> "Bunch":
+def read_table(table: Table, chosen: Columns, label_separator: str | None) -> "Bunch":
     """Values of the chosen columns."""
     from sklearn.utils import Bunch
 
@@ -368,7 +367,8 @@ def read_table(table: Table, chosen: Columns) -> "Bunch":
     else:
         data, kept = _read_numbers(table, chosen.features, others)
         cells = _columns(kept, others)
-    (target, label_names), ids = targets_of(table, chosen, cells), ids_of(table, chosen, cells)
+    target, label_names = targets_of(table, chosen.labels, label_separator, cells)
+    ids = ids_of(table, chosen.ids, cells)
     feature_names = None if chosen.are_lists else chosen.features
     return Bunch(data=data, target=target, ids=ids, feature_names=feature_names, label_names=label_names)
 
@@ -571,12 +571,12 @@ def _described(kind: Any) -> str:
     return "text" if is_text else "categories" if types.is_dictionary(kind) else str(kind)
 
 
-def targets_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> tuple[Any, list[str] | None]:
+def targets_of(
+    table: Table, names: list[str], separator: str | None, cells: dict[str, Any]
+) -> tuple[Any, list[str] | None]:
     """Labels from Arrow arrays, or None; and the names of several labels."""
-    names = chosen.labels
     for name in names:
         _check_complete(table, name, cells[name], "labels")
-    separator = chosen.label_separator
     if separator not in (None, "auto") and len(names) != 1:
         raise ValueError(
             f"{table.name}: `label_separator` must be used with one column of labels. Got {separator!r} and "
@@ -594,9 +594,8 @@ def targets_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> tuple[An
     return text_labels(values.tolist(), separator, refuse, table.place)
 
 
-def ids_of(table: Table, chosen: Columns, cells: dict[str, Any]) -> Any:
+def ids_of(table: Table, name: str | None, cells: dict[str, Any]) -> Any:
     """Identifiers from Arrow arrays, or None."""
-    name = chosen.ids
     if name is None:
         return None
     _check_complete(table, name, cells[name], "ids")
