@@ -3,6 +3,7 @@
     python benchmarks/search.py                                # all tables: an hour
     python benchmarks/search.py --bits 64 --items 1000000      # some columns
     python benchmarks/search.py --tables real,changes          # real queries; items that come and go
+    python benchmarks/search.py --tables codes --json experiments/results/search.json    # for the plot of the docs
 
 - codes: packed codes beside IndexBinaryFlat, which must find the same distances
 - real: real queries beside IndexPQFastScan and IndexRaBitQFastScan of the same number of bytes, which approximate them
@@ -15,10 +16,12 @@ work on the machine slows all of them equally. 32 bits are 4 bytes for FAISS, to
 """
 
 import argparse
+import json
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import faiss
 import numba as nb
@@ -74,6 +77,7 @@ def random_codes(n, nbits, seed=0):
 def of_codes(options):
     """Table of searches by codes."""
     print("codes: ms of CPU per call, and how many times as long IndexBinaryFlat takes")
+    rows = []
     print(f"{'items':>10}{'bits':>6}{'queries':>9}" + "".join(f"{f'k = {k}':>18}" for k in options.k))
     for n in options.items:
         for nbits in options.bits:
@@ -90,7 +94,15 @@ def of_codes(options):
                     )
                     np.testing.assert_array_equal(index.kneighbors(queries, k)[0], flat.search(queries, k)[0])
                     row += f"{ours:10.3f} x{theirs / ours:6.2f}"
+                    names = ("items", "bits", "queries", "k", "skhash_ms", "faiss_ms")
+                    rows.append(
+                        dict(zip(names, (n, nbits, n_queries, k, round(ours, 4), round(theirs, 4)), strict=True))
+                    )
                 print(row, flush=True)
+    if options.json:
+        options.json.write_text(
+            json.dumps({"cpu": cpu_name(), "faiss": faiss.__version__, "rows": rows}, indent=1) + "\n"
+        )
 
 
 def of_real_queries(options):
@@ -185,10 +197,11 @@ def main():
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tables", type=lambda text: text.split(","), default=list(TABLES))
-    parser.add_argument("--items", type=ints, default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--items", type=ints, default=[1000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--bits", type=ints, default=[32, 64, 128, 256, 512])
     parser.add_argument("--queries", type=ints, default=[1, 8, 128])
     parser.add_argument("--k", type=ints, default=[1, 10, 100, 1000])
+    parser.add_argument("--json", type=Path, help="file for the times of the searches by codes")
     options = parser.parse_args()
     faiss.omp_set_num_threads(1)
     print(f"{cpu_name()}, faiss {faiss.__version__} ({faiss.get_compile_options().strip()}), one thread")

@@ -110,7 +110,7 @@ def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors
     return Neighbors(distances, indices, n_ties)
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen, which takes longer than a search among few items
 class Stages:
     """Search for the nearest items of some queries, in stages."""
 
@@ -185,15 +185,16 @@ class Stages:
 
     def _ranked(self, distance: Distance, k: int) -> Neighbors:
         """The k nearest items of a stage that ranks all of them, in real distances."""
+        found: Neighbors
         if self.approximate is not None and isinstance(distance, HammingDistance):
             found = self.approximate.nearest(distance.queries, k + self.excludes_self)
         else:
             found = nearest(distance, self.items, k + self.excludes_self)
         if self.own_places is not None:
             found = without_self(found, self.own_places)
-        if not isinstance(distance, HammingDistance):
-            found = Neighbors(found.distances * distance.units, found.indices, found.n_ties)
-        return found
+        if isinstance(distance, HammingDistance):
+            return found
+        return Neighbors(found.distances * distance.units, found.indices, found.n_ties)
 
     def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Distances of the last stage, of the shape of `shortlist`."""

@@ -239,8 +239,7 @@ class HammingNeighbors(BaseEstimator):
         >>> HammingNeighbors().fit([[0, 0, 1]]).add([[1, 1, 1]]).ids_
         array([0, 1])
         """
-        check_is_fitted(self)
-        items = self._items
+        items = self._fitted_items()
         new_ids = checked_ids(ids, n_samples(X), items)
         packed = self._encode_more(X)
         factors = None if items.factors is None else item_factors(self.hasher_, X)
@@ -274,8 +273,7 @@ class HammingNeighbors(BaseEstimator):
         >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).remove([0]).ids_
         array([1])
         """
-        check_is_fitted(self)
-        items = self._items
+        items = self._fitted_items()
         places = places_of(ids, items)
         if len(places) == items.codes.n_items:
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
@@ -591,6 +589,12 @@ class HammingNeighbors(BaseEstimator):
         copied.__dict__.update(self.__dict__)
         return copied
 
+    def _fitted_items(self) -> Items:
+        """The items; NotFittedError if there are none."""
+        if "_items" not in vars(self):  # the check of scikit-learn copies all tags
+            check_is_fitted(self)
+        return self._items
+
     def _encode(self, hasher: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
         """Packed codes and number of bits of samples."""
         if hasher is not None:
@@ -618,8 +622,7 @@ class HammingNeighbors(BaseEstimator):
 
     def _with_items_of_now(self) -> Self:
         """Copy of the index with its present items, which other threads do not change during a search."""
-        if "hasher_" not in vars(self):  # the check of scikit-learn copies all tags
-            check_is_fitted(self)
+        self._fitted_items()
         now = self._copy()
         now.candidates = checked_stages(now.query, now.rerank, now.candidates)
         known = vars(now).get("_approximate")
