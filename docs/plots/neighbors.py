@@ -1,5 +1,9 @@
-"""Plot of the page on finding items: how many candidates a recall takes, by the length of codes."""
+"""Plots of the page on finding items: what a query costs, and how many candidates a recall takes."""
 
+import json
+from pathlib import Path
+
+import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
 from skhash import ITQHasher
@@ -13,3 +17,18 @@ def candidates():
     hasher = ITQHasher(random_state=0)
     chosen = choose_code(hasher, X, nbits=(16, 32, 64, 128), candidates=(10, 20, 40, 80, 160), random_state=0)
     RecallByCandidatesDisplay.from_choice(chosen)
+
+
+def cost():
+    """Plot the CPU time of a query against the number of items, as `benchmarks/search.py --json` has measured it."""
+    file = Path(__file__).parents[2] / "experiments" / "results" / "search.json"
+    rows = [row for row in json.loads(file.read_text())["rows"] if row["bits"] == 64 and row["k"] == 10]
+    _, axes = plt.subplots()
+    for color, (n_queries, kind) in enumerate([(1, "one query"), (128, "in a batch")]):
+        chosen = [row for row in rows if row["queries"] == n_queries]
+        items = [row["items"] for row in chosen]
+        for name, style in (("skhash", "-"), ("faiss", "--")):
+            times = [row[f"{name}_ms"] / n_queries for row in chosen]
+            axes.loglog(items, times, style, color=f"C{color}", marker=".", label=f"{name}, {kind}")
+    axes.set(xlabel="items", ylabel="ms of CPU per query")
+    axes.legend()
