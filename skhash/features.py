@@ -26,7 +26,7 @@ from skhash._compat import Interval, fit_context
 from skhash._validation import as_count
 from skhash.codes._bits import memory_chunks
 from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
-from skhash.engine.backbones import build_backbone
+from skhash.engine.backbones import build_backbone, clone_with_module
 from skhash.engine.data import batch_tensor, check_channels
 from skhash.engine.networks import check_range, declared_statistics, is_network
 from skhash.persistence._checking import qualified_name
@@ -372,6 +372,11 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         for name in ("_module", "_identity"):
             state.pop(name, None)
         return state
+
+    def __sklearn_clone__(self) -> Self:
+        if not isinstance(self.network, nn.Module):
+            return super().__sklearn_clone__()  # type: ignore[no-any-return]
+        return clone_with_module(self, "network")  # type: ignore[no-any-return]
 
 
 def digest_of(module: nn.Module) -> str:

@@ -1,8 +1,10 @@
 """Backbones: the built-in ones, pretrained ones, and the check of those of the user."""
 
 import copy
+from typing import Any
 
 import torch
+from sklearn.base import clone
 from torch import nn
 
 from skhash.engine.layers import Dropout
@@ -29,7 +31,8 @@ def build_backbone(
 ) -> nn.Module:
     """Module before the hash layer; it maps (n, *shape) to (n, width). Errors name the parameter `name`."""
     if isinstance(backbone, nn.Module):
-        return _copied(backbone, name)
+        _check_weights(backbone, name)
+        return copied_module(backbone, name).cpu().float()
     if backbone is None:
         return nn.Identity() if len(shape) == 1 else nn.Flatten()
     if backbone == "conv":
@@ -40,9 +43,17 @@ def build_backbone(
     return nn.Sequential(*flatten, *_mlp(int(torch.Size(shape).numel()), input_dropout, hidden_dropout))
 
 
-def _copied(module: nn.Module, name: str) -> nn.Module:
-    """Copy of a module on the CPU, in float32; ValueError if it has no weights of numbers, or cannot be copied."""
-    _check_weights(module, name)
+def clone_with_module(estimator: Any, name: str) -> Any:
+    """Clone of an estimator whose parameter `name` is a module, which is copied as a fit copies it."""
+    without = copy.copy(estimator)
+    setattr(without, name, None)
+    cloned = clone(without)
+    setattr(cloned, name, copied_module(getattr(estimator, name), name))
+    return cloned
+
+
+def copied_module(module: nn.Module, name: str) -> nn.Module:
+    """Copy of a module; ValueError that names the parameter if it cannot be copied."""
     # what a forward pass has computed, such as the weight of the older weight_norm, has a graph, which is not copied
     computed = [
         value
@@ -52,7 +63,7 @@ def _copied(module: nn.Module, name: str) -> nn.Module:
     ]
     try:
         with torch.no_grad():  # the copy of a scripted module would depend on the original
-            copied: nn.Module = copy.deepcopy(module, {id(value): value.detach() for value in computed}).cpu().float()
+            copied: nn.Module = copy.deepcopy(module, {id(value): value.detach() for value in computed})
     except Exception as error:  # a class of the user may raise anything here
         raise ValueError(
             f"`{name}` must be a module that copy.deepcopy copies, because the original stays as it is. "

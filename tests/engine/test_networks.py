@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch.nn.utils import prune
 
@@ -324,6 +328,24 @@ def test_modules_that_torch_copies_in_its_own_ways_are_trained(make, tmp_path):
         assert_allclose(features, module(torch.from_numpy(VECTORS)), atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [weight_normed, scripted, pruned, used])
+def test_modules_that_torch_copies_in_its_own_ways_are_cloned(make):
+    y, module = np.arange(60) % 3, make()
+    hasher = TALRHasher(8, backbone=module, n_epochs=2, random_state=0)
+    cloned = clone(hasher)
+    assert cloned.backbone is not module
+    assert_array_equal(
+        cloned.fit(VECTORS, y).encode(VECTORS), clone(hasher.fit(VECTORS, y)).fit(VECTORS, y).encode(VECTORS)
+    )
+    with torch.no_grad():
+        assert_array_equal(cloned.backbone(torch.ones(2, 16)), module(torch.ones(2, 16)))
+    search = GridSearchCV(hasher, {"nbits": [4, 8]}, cv=2, error_score="raise").fit(VECTORS, y)
+    assert search.best_estimator_.transform(VECTORS).shape[0] == 60
+    features = PretrainedFeatures(nn.Sequential(nn.Flatten(), module))
+    images = VECTORS.reshape(60, 1, 4, 4)
+    assert_array_equal(clone(features).fit_transform(images), features.fit_transform(images))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -339,6 +361,13 @@ def test_other_modules_are_refused_by_the_name_of_the_parameter(make, message):
         TALRHasher(8, backbone=make(), n_epochs=1, random_state=0).fit(VECTORS, np.arange(60) % 3)
     with pytest.raises(ValueError, match=f"`network` {message}"):
         PretrainedFeatures(make()).fit(VECTORS.reshape(60, 1, 4, 4))
+
+
+def test_a_clone_of_a_module_that_cannot_be_copied_names_the_parameter():
+    message = "must be a module that copy.deepcopy copies, .*cannot pickle '_thread.lock'"
+    for estimator, name in ((TALRHasher(8, backbone=Locked()), "backbone"), (PretrainedFeatures(Locked()), "network")):
+        with pytest.raises(ValueError, match=f"`{name}` {message}"):
+            clone(make_pipeline(StandardScaler(), estimator))
 
 
 def test_a_network_for_another_size_of_images_names_the_way_out(libraries):

@@ -43,6 +43,7 @@ from skhash.engine import (
     seeded,
     without_weights,
 )
+from skhash.engine.backbones import clone_with_module
 from skhash.engine.data import check_channels, check_same_shape
 from skhash.engine.encoder import N_MAX_PRODUCTS
 from skhash.engine.layers import N_MAX_DIRECTIONS
@@ -586,6 +587,11 @@ class DeepHasher(StoredMixin, BaseHasher):
         state: dict[str, Any] = super().__getstate__().copy()
         state.pop("_cache", None)
         return state
+
+    def __sklearn_clone__(self) -> Self:
+        if not isinstance(self.backbone, nn.Module):
+            return super().__sklearn_clone__()  # type: ignore[no-any-return]
+        return clone_with_module(self, "backbone")  # type: ignore[no-any-return]
 
 
 list_parameters(DeepHasher)
