@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash.codes import as_packed
-from skhash.codes._search import Estimates, estimates_of
+from skhash.codes._search import Estimates
 
 
 def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
@@ -81,7 +81,7 @@ def real_queries(
     if factors is None:
         return hasher.project_queries(samples), None
     activations, constants = hasher._queries_for_factors(samples)
-    return activations, estimates_of(factors, constants, hasher.metric)
+    return activations, Estimates(factors, hasher.metric, constants)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ Codes are a value: a change returns new ones, so that a search in another thread
 codes are written after the others into the same memory, which earlier ones do not read. A removed item leaves a hole.
 """
 
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -103,11 +102,6 @@ class CodeBlocks:
     def words(self) -> npt.NDArray[np.uint64]:
         """Codes of all items as words, of shape (n_items, ceil(n_bytes / 8))."""
         return item_words(self.rows())
-
-    @cached_property
-    def words_for_tables(self) -> npt.NDArray[np.uint64]:
-        """Codes at all places as words."""
-        return item_words(self.blocks.transpose(0, 2, 1).reshape(-1, self.n_bytes)[: self.n_places])
 
     def with_more(self, packed: npt.NDArray[np.uint8]) -> "CodeBlocks":
         """Codes with others appended."""

@@ -12,7 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.codes._bits import quantize_weights, read_only
-from skhash.codes._blocks import LANES, CodeBlocks
+from skhash.codes._blocks import CodeBlocks
+
+_SHARES = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}  # of scores, of norms, in an estimate
+_NO_FACTORS = read_only(np.empty((0, 2), np.float32))
 
 
 class Neighbors(NamedTuple):
@@ -24,10 +27,10 @@ class Neighbors(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """Terms of estimated distances: ``constant(q) + offset(x) - slope(x) * score(q, x)``."""
+    """Terms of estimated distances: ``constant(q) + offset(x) - slope(x) * score(q, x)``, see `terms_of_items`."""
 
-    slopes: npt.NDArray[np.float64]  #: of shape (n_items,)
-    offsets: npt.NDArray[np.float64]  #: of shape (n_items,)
+    factors: npt.NDArray[np.float32]  #: norm, and inner product with the code, of the items, of shape (n_items, 2)
+    metric: str
     constants: npt.NDArray[np.float64]  #: of shape (n_queries,)
 
 
@@ -107,37 +110,24 @@ class TableDistance:
 
     def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
-        from skhash.codes import _kernels
-
-        database, first, last = items.words_for_tables, LANES * first, min(LANES * last, items.n_places)
-
-        zeros, ones = self.zeros[part], self.ones[part]
-        top = _TopK(len(zeros), k, zeros.dtype, np.iinfo(zeros.dtype).max)
-        if not _is_scanned(len(zeros), k, last - first, database.shape[1]):
-            planes, starts, steps = _kernels.bit_planes(zeros, ones, database.shape[1])
-            terms = self._tables(part), planes, starts, steps
-            _kernels.nearest_by_tables(*terms, read_only(database), first, last, k, *top.rows)
-            return top.sorted()
-        exact, rounded, middles, units = _kernels.scan_tables(zeros, ones, database.shape[1])
-        limits, sums = _lanes_for_work(rounded, len(zeros), 2**15 - 1, np.int16)
-        tables = exact, rounded, middles, units, limits, sums
-        _kernels.scan(*tables, read_only(database), first, last, k, *top.rows)
-        return top.sorted()
+        tables = self.tables(part)
+        none = np.empty(len(tables))
+        return _nearest_by_tables(tables, (_NO_FACTORS, 0.0, 0.0, none, none), items, first, last, k)
 
     def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Distance`."""
-        from skhash.codes._kernels import table_distances
+        from skhash.codes._table_kernels import table_distances
 
-        tables = self._tables(part)
-        distances = np.empty((len(tables), places.shape[1]), dtype=tables.dtype)
-        table_distances(tables, read_only(items.words_for_tables).view(np.uint8), read_only(places), distances)
+        tables = self.tables(part)
+        distances = np.empty((len(tables), places.shape[1]), np.int64)
+        table_distances(tables, items.blocks, read_only(places), distances)
         return distances
 
-    def _tables(self, part: slice) -> npt.NDArray[Any]:
-        """What each value of each byte of a code adds, of shape (n, n_bytes, 256)."""
-        from skhash.codes._kernels import byte_tables
+    def tables(self, part: slice) -> npt.NDArray[np.int64]:
+        """What each value of each half byte of a code adds, of shape (n, 2 * n_bytes, 16)."""
+        from skhash.codes._kernels import half_byte_tables
 
-        tables: npt.NDArray[Any] = byte_tables(self.zeros[part], self.ones[part])
+        tables: npt.NDArray[np.int64] = half_byte_tables(self.zeros[part], self.ones[part])
         return tables
 
 
@@ -150,34 +140,16 @@ class EstimatedDistance:
 
     def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`."""
-        from skhash.codes import _kernels
-
-        database, first, last = items.words_for_tables, LANES * first, min(LANES * last, items.n_places)
-
-        slopes, offsets, constants = self.estimates
-        units, constants = self.scores.units[part, 0], constants[part]
-        top = _TopK(len(units), k, np.float64, np.inf)
-        n_words = database.shape[1]
-        zeros, ones = self.scores.zeros[part], self.scores.ones[part]
-        if not _is_scanned(len(units), k, last - first, n_words):
-            terms = self.scores._tables(part), *_kernels.bit_planes(zeros, ones, n_words), units
-            of_items = slopes, offsets, constants, read_only(database)
-            _kernels.nearest_by_estimates(*terms, *of_items, first, last, k, *top.rows)
-            return top.sorted()
-        exact, rounded, middles, steps = _kernels.scan_tables(zeros, ones, n_words)
-        lanes = np.zeros((2, len(rounded), _kernels.LANES))
-        lanes.reshape(2, -1)[0, : len(exact)] = units * steps
-        lanes.reshape(2, -1)[1, : len(exact)] = units * (middles - (n_words * _kernels.GROUPS / 2 + 1) * steps)
-        limits, sums = _lanes_for_work(rounded, len(units), np.inf, np.float64)
-        tables = exact, rounded, lanes, units, slopes, offsets, constants, limits, sums
-        _kernels.scan_estimates(*tables, read_only(database), first, last, k, *top.rows)
-        return top.sorted()
+        factors, metric, constants = self.estimates
+        estimates = read_only(factors), *_SHARES[metric], constants[part], self.scores.units[part, 0].copy()
+        return _nearest_by_tables(self.scores.tables(part), estimates, items, first, last, k)
 
     def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Distance`."""
-        slopes, offsets, constants = self.estimates
+        factors, metric, constants = self.estimates
+        slopes, offsets = terms_of_items(factors[places], metric)
         sums = self.scores.to_items(part, items, places) * self.scores.units[part]
-        distances: npt.NDArray[Any] = constants[part, None] + offsets[places] + slopes[places] * sums
+        distances: npt.NDArray[Any] = constants[part, None] + offsets + slopes * sums
         return distances
 
 
@@ -197,12 +169,14 @@ def real_distance(activations: npt.NDArray[np.floating], estimates: Estimates | 
     return scores if estimates is None else EstimatedDistance(scores, estimates)
 
 
-def estimates_of(factors: npt.NDArray[np.floating], constants: npt.NDArray[np.float64], metric: str) -> Estimates:
-    """Estimates for items whose factors, of shape (n_items, 2), are the norm and the inner product with the code."""
-    norms, along = factors.astype(np.float64).T
-    slopes = np.divide(norms**2, along, out=np.zeros(len(norms)), where=along > 0)
-    of_score, of_norm = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}[metric]
-    return Estimates(of_score * slopes, of_norm * norms**2, constants)
+def terms_of_items(
+    factors: npt.NDArray[np.floating], metric: str
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Slopes and offsets of estimated distances, from factors of shape (..., 2)."""
+    norms, along = np.moveaxis(factors.astype(np.float64), -1, 0)
+    slopes = np.divide(norms**2, along, out=np.zeros(norms.shape), where=along > 0)
+    of_score, of_norm = _SHARES[metric]
+    return of_score * slopes, of_norm * norms**2
 
 
 def without_self(found: Neighbors, own_places: npt.NDArray[np.int64]) -> Neighbors:
@@ -214,40 +188,17 @@ def without_self(found: Neighbors, own_places: npt.NDArray[np.int64]) -> Neighbo
     return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
 
 
-class _TopK:
-    """Arrays in which a kernel keeps the k nearest items of each query, see `_kernels`."""
+def _nearest_by_tables(
+    tables: npt.NDArray[np.int64], estimates: tuple[Any, ...], items: CodeBlocks, first: int, last: int, k: int
+) -> Neighbors:
+    """Nearest items of all queries, found and sorted in arrays as `_table_kernels` describes them."""
+    from skhash.codes._table_kernels import SPARE, nearest_by_tables
 
-    def __init__(self, n_queries: int, k: int, dtype: npt.DTypeLike, first_bound: float) -> None:
-        from skhash.codes._kernels import SPARE
-
-        size = 2 * k + SPARE
-        self.k, bounds = k, np.full(n_queries, first_bound, dtype)
-        distances, indices = np.empty((n_queries, size), dtype), np.empty((n_queries, size), np.int64)
-        self.rows = bounds, distances, indices, np.zeros((n_queries, 2), np.int64), np.empty(size, dtype)
-
-    def sorted(self) -> Neighbors:
-        """Neighbors, after the search."""
-        _, distances, indices, states, _ = self.rows
-        return _sorted(distances[:, : self.k], indices[:, : self.k], states[:, 1])
-
-
-def _is_scanned(n_queries: int, k: int, n_items: int, n_words: int) -> bool:
-    """Whether a scan for many queries is faster: else most of its lanes are empty, or most items are candidates."""
-    return n_queries > min(n_words, 4) and k <= n_items // 8
-
-
-def _lanes_for_work(rounded: Any, n_queries: int, largest: float, dtype: Any) -> tuple[Any, Any]:
-    """First limits of a scan, the largest value except for lanes without a query, and an array for sums."""
-    from skhash.codes._kernels import LANES, SCAN_BLOCK
-
-    smallest = -np.inf if dtype is np.float64 else np.iinfo(dtype).min
-    limits = np.full((len(rounded), LANES), smallest, dtype)
-    limits.reshape(-1)[:n_queries] = largest
-    return limits, np.empty((SCAN_BLOCK, LANES), np.int16)
-
-
-def _sorted(distances: npt.NDArray[Any], indices: npt.NDArray[np.int64], n_ties: npt.NDArray[np.int64]) -> Neighbors:
-    """Neighbors sorted by distance; equal distances keep their order."""
-    order = np.argsort(distances, axis=1, kind="stable")
-    rows = np.arange(len(order))[:, None]
-    return Neighbors(distances[rows, order], indices[rows, order], n_ties)
+    n_queries, size = len(tables), 2 * k + SPARE
+    bounds, states = np.full(n_queries, np.inf), np.zeros((n_queries, 2), np.int64)
+    distances, places = np.empty((n_queries, size)), np.empty((n_queries, size), np.int64)
+    found = bounds, distances, places, states
+    nearest_by_tables(tables, estimates, items.blocks, items.masks, first, last, k, *found)
+    order = np.argsort(distances[:, :k], axis=1, kind="stable")  # equal distances keep their order
+    rows = np.arange(n_queries)[:, None]
+    return Neighbors(distances[rows, order], places[rows, order], states[:, 1])

@@ -1,13 +1,17 @@
 """Exact searches by each kind of distance, against brute force."""
 
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from llvmlite.binding import get_host_cpu_features
 
 from skhash.codes import pack
 from skhash.codes._blocks import LANES, CodeBlocks
 from skhash.codes._hamming_kernels import MIN_PLANE_QUERIES
-from skhash.codes._kernels import LANES as QUERIES
-from skhash.codes._kernels import SCAN_BLOCK
 from skhash.codes._search import EstimatedDistance, Estimates, HammingDistance, TableDistance
 from skhash.neighbors._search import nearest, within
 
@@ -104,18 +108,48 @@ def random_terms(kind, rng, shape):
     return values, -values
 
 
+def with_holes(rng, bits, share):
+    """Blocks of codes, a share of whose places are holes, also whole blocks; and whether each place holds an item."""
+    is_hole = (rng.random(len(bits)) < share) | np.repeat(rng.random(-(-len(bits) // LANES)) < share / 2, LANES)[
+        : len(bits)
+    ]
+    return CodeBlocks.from_rows(pack(bits)).without(np.flatnonzero(is_hole)), ~is_hole
+
+
+def check_tables(search, distances, items, is_item, k, n_shards=1):
+    """Compare the neighbors in shards, and the distances of single items, with the distances of all pairs."""
+    everything = slice(0, len(distances))
+    for first, last in pairwise(np.linspace(0, len(items.masks), n_shards + 1).astype(int)):
+        places = np.flatnonzero(is_item[: last * LANES])
+        places = places[places >= first * LANES]
+        found = search.nearest(everything, items, first, last, k)
+        n = min(k, len(places))
+        assert np.isinf(found.distances[:, n:]).all()
+        if n:
+            expected, order, n_ties = brute_force(distances[:, places], n)
+            chosen = search.to_items(everything, items, found.indices[:, :n])
+            assert_equal((found.distances[:, :n], found.indices[:, :n], chosen), (expected, places[order], expected))
+        if n == k:
+            np.testing.assert_array_equal(found.n_ties, n_ties)
+
+
+def all_sums(zeros, ones, bits):
+    return zeros.astype(np.int64) @ (1 - bits.T.astype(np.int64)) + ones.astype(np.int64) @ bits.T
+
+
 @pytest.mark.parametrize("kind", ["real", "weights", "few", "none", "long tail"])
 @pytest.mark.parametrize(
     ("n_items", "nbits", "k", "n_queries"),
     [
-        (2 * SCAN_BLOCK + 3, 5, 7, 2),
-        (900, 64, 100, QUERIES),
-        (1500, 200, 1, 2 * QUERIES + 1),
+        (1027, 5, 7, 2),
+        (900, 64, 100, 16),
+        (1500, 200, 1, 33),
         (400, 1100, 50, 3),
         (3000, 70, 900, 3),
         (3000, 70, 20, 1),
         (2000, 500, 20, 2),
         (700, 1100, 9, 1),
+        (300, 2200, 4, 2),  # as many bytes as the rounded sums of full tables overflow
     ],
 )
 def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
@@ -123,27 +157,56 @@ def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
     bits = rng.integers(0, 2, (n_items, nbits), dtype=np.uint8)
     bits[rng.random(n_items) < 0.3] = bits[0]  # ties
     zeros, ones = random_terms(kind, rng, (n_queries, nbits))
-    distances = zeros.astype(np.int64) @ (1 - bits.T.astype(np.int64)) + ones.astype(np.int64) @ bits.T
     search = TableDistance(zeros, ones, np.ones((n_queries, 1)))
-    found = search.nearest(slice(0, n_queries), CodeBlocks.from_rows(pack(bits)), 0, -(-n_items // LANES), k)
-    for ours, expected in zip(found, brute_force(distances, k), strict=True):
-        np.testing.assert_array_equal(ours, expected)
+    for share in (0.0, 0.4):
+        items, is_item = with_holes(rng, bits, share)
+        check_tables(search, all_sums(zeros, ones, bits), items, is_item, k, 1 + (share > 0))
 
 
+@pytest.mark.parametrize("nbits", [*range(1, 131), 256, 384, 512])
+def test_sums_over_any_number_of_bits_equal_brute_force(nbits):
+    rng = np.random.default_rng(nbits)
+    n_items = int(rng.integers(1, 700))
+    bits = rng.integers(0, 2, (n_items, nbits), dtype=np.uint8)
+    if nbits % 5 == 0:
+        bits[:] = bits[0]
+    zeros, ones = random_terms(rng.choice(["real", "weights", "few", "long tail"]), rng, (3, nbits))
+    if nbits % 3 == 0:  # a bit may add more when it is 0, also where both add
+        zeros, ones = zeros.astype(np.int64) - 7, ones.astype(np.int64) * rng.integers(-2, 3, nbits)
+    items, is_item = with_holes(rng, bits, 0.2)
+    search = TableDistance(zeros, ones, np.ones((3, 1)))
+    for k in (1, n_items // 9 + 1, n_items):
+        check_tables(search, all_sums(zeros, ones, bits), items, is_item, k, 1 + nbits % 2)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner", "euclidean"])
 @pytest.mark.parametrize(
     ("n_items", "nbits", "k", "n_queries"),
-    [(1200, 100, 40, QUERIES + 1), (700, 64, 7, 2), (700, 64, 7, 1), (900, 330, 12, 3)],
+    [(1200, 100, 40, 17), (700, 64, 7, 2), (700, 64, 7, 1), (900, 330, 12, 3), (130, 9, 130, 2)],
 )
 @pytest.mark.parametrize("norm", [1.0, 1e9])
-def test_estimates_equal_brute_force(n_items, nbits, k, n_queries, norm):
+def test_estimates_equal_brute_force(metric, n_items, nbits, k, n_queries, norm):
     rng = np.random.default_rng(nbits)
     bits = rng.integers(0, 2, (n_items, nbits), dtype=np.uint8)
     values = rng.integers(-3, 4, (n_queries, nbits)).astype(np.int32)
-    slopes, offsets = rng.integers(0, 3, n_items) * 0.25, rng.integers(0, 4, n_items) * norm
+    norms, along = rng.integers(0, 4, n_items), rng.integers(-1, 3, n_items) * 0.25
+    factors = np.stack([norms * norm, along * norm], axis=1).astype(np.float32)
     constants, units = rng.normal(size=n_queries), np.full((n_queries, 1), 0.5)
-    sums = values.astype(np.int64) @ (1 - 2 * bits.T.astype(np.int64))
-    distances = constants[:, None] + offsets + slopes * (sums * units)
-    search = EstimatedDistance(TableDistance(values, -values, units), Estimates(slopes, offsets, constants))
-    found = search.nearest(slice(0, n_queries), CodeBlocks.from_rows(pack(bits)), 0, -(-n_items // LANES), k)
-    for ours, expected in zip(found, brute_force(distances, k), strict=True):
-        np.testing.assert_array_equal(ours, expected)
+    slopes = np.where(along > 0, factors[:, 0].astype(float) ** 2 / np.where(along > 0, factors[:, 1], 1), 0)
+    slopes *= 2 if metric == "euclidean" else 1
+    offsets = {"cosine": 0.5, "inner": 0, "euclidean": 1}[metric] * factors[:, 0].astype(float) ** 2
+    distances = constants[:, None] + offsets + slopes * (all_sums(values, -values, bits) * units)
+    search = EstimatedDistance(TableDistance(values, -values, units), Estimates(factors, metric, constants))
+    for share in (0.0, 0.4):
+        items, is_item = with_holes(rng, bits, share)
+        check_tables(search, distances, items, is_item, k, 1 + (share > 0))
+
+
+@pytest.mark.parametrize("features", ["", *(f for f in ("+ssse3", "+avx2") if f in get_host_cpu_features().flatten())])
+def test_machines_with_fewer_instructions_find_the_same(features, tmp_path):
+    env = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    chosen = "test_sums_over_bits_equal_brute_force or (test_estimates_equal_brute_force and 100-40)"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", chosen]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout

@@ -6,16 +6,14 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 
 from skhash import LSHHasher
-from skhash.codes import _hamming_kernels, _kernels, hamming_distances, pack
+from skhash.codes import _hamming_kernels, _kernels, _table_kernels, hamming_distances, pack
 from skhash.neighbors import HammingNeighbors
 
 
 def n_compiled():
     """Number of compiled variants of each kernel that is cached."""
-    kernels = vars(_kernels) | {
-        "few": _hamming_kernels.nearest_codes(8),
-        "many": _hamming_kernels.nearest_codes_by_planes(8, 7),
-    }
+    few, many = _hamming_kernels.nearest_codes(8), _hamming_kernels.nearest_codes_by_planes(8, 7)
+    kernels = vars(_kernels) | vars(_table_kernels) | {"few": few, "many": many}
     return {name: len(kernel.signatures) for name, kernel in kernels.items() if hasattr(kernel, "signatures")}
 
 
@@ -27,7 +25,7 @@ def test_codes_that_are_mapped_from_a_file_are_searched_by_the_kernels_that_are_
     joblib.dump(index, tmp_path / "index")
     loaded = joblib.load(tmp_path / "index", mmap_mode="r")
     assert not loaded._items.codes.blocks.flags.writeable
-    found = [index.kneighbors(X[:n]) for n in (1, 20)]  # another kernel scans for many real queries
+    found = [index.kneighbors(X[:n]) for n in (1, 20)]  # another kernel searches for many codes
     before = n_compiled()
     again = [loaded.kneighbors(X[:n]) for n in (1, 20)]
     if query == "code":

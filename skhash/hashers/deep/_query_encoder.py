@@ -30,7 +30,7 @@ import torch
 from torch import nn
 
 from skhash._validation import OPTIONAL, Array
-from skhash.codes._search import estimates_of
+from skhash.codes._search import terms_of_items
 from skhash.engine import Encoder, NumpyEncoder, unit_of
 from skhash.engine.layers import Smoothing
 from skhash.hashers.deep._objectives import sign
@@ -216,7 +216,7 @@ class QueryScores:
             return torch.cat([codes, factors_of(encoder, encoder.features(batch), codes, directions)], 1)
 
         computed = compute_activations(encoder, X, codes_and_factors)
-        slopes, offsets, _ = estimates_of(computed[:, -2:], np.zeros(0), self.metric)
+        slopes, offsets = terms_of_items(computed[:, -2:], self.metric)
         squared = encoder.scale.item() ** 2  # in the units of the encoder, numbers are about 1
         codes = computed[:, :-2] * (slopes / squared).astype(np.float32)[:, None]
         return ItemTerms(torch.from_numpy(codes), torch.from_numpy((offsets / squared).astype(np.float32)))
