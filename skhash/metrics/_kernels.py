@@ -74,6 +74,16 @@ def grouped_histogram(queries, database, multiplicity, bounds, table, query_grou
 
 
 @kernel
+def sort_by_group(words, group, places, sorted_words):
+    """Write the items in the order of their groups, of which group g begins at ``places[g]``; `places` is changed."""
+    for i in range(words.shape[1]):
+        place = places[group[i]]
+        places[group[i]] = place + 1
+        for w in range(len(words)):
+            sorted_words[w, place] = words[w, i]
+
+
+@kernel
 def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
     """Do the same as `grouped_histogram` for codes of one word, each read once for TEAM queries.
 

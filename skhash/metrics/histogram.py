@@ -551,10 +551,12 @@ class _PlainCounts:
         self.is_grouped = len(queries) >= MANY and len(group) >= LONG * pairs.n_groups
         self.words, self.groups = words, group.astype(np.uint32)
         if self.is_grouped:  # the items in the order of their targets, and the bounds of the targets
-            if (group[1:] < group[:-1]).any():
-                small = group.astype(np.uint16) if pairs.n_groups <= 2**16 else group  # sorted by radix
-                self.words = np.ascontiguousarray(words[:, np.argsort(small, kind="stable")])
+            from skhash.metrics import _kernels
+
             self.groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
+            if not self.is_merged:
+                self.words = np.empty_like(words)
+                _kernels.sort_by_group(words, group, self.groups.copy(), self.words)
 
     def __call__(self, chunk: slice) -> RelevanceHistogram:
         """Histogram of a slice of queries."""
