@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from scipy import sparse
 
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.registry import METHODS
+
+if TYPE_CHECKING:
+    import torch
 
 
 def with_nearest(names: Iterable[str], known: Iterable[str]) -> str:
@@ -285,6 +288,51 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
     if may_be_array or (hasattr(X, "__len__") and hasattr(X, "__getitem__") and not _is_table(names)):
         return None
     return f"a value of type {type(X).__name__}", "Convert it to an array first."
+
+
+def resolve_device(device: "str | torch.device") -> "torch.device":
+    """Available torch device for the parameter `device`.
+
+    Parameters
+    ----------
+    device : str or torch.device
+        "auto" is a CUDA device if there is one, else the CPU. Otherwise "cpu", "cuda", "cuda:1"
+        and so on. Other kinds lack the float64 that counts need.
+
+    Returns
+    -------
+    torch.device
+        The device.
+
+    Raises
+    ------
+    ValueError
+        If the device is unknown or not available.
+
+    Examples
+    --------
+    >>> from skhash.engine import resolve_device
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
+    import torch
+
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+        if resolved.type not in ("cpu", "cuda"):
+            raise NotImplementedError
+        torch.empty(0, device=resolved)
+    except (TypeError, RuntimeError, AssertionError, NotImplementedError) as error:
+        available = ["auto", "cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        raise ValueError(f"`device` must be available, one of {available}. Got {str(device)!r} instead.") from error
+    return resolved
+
+
+def on_host(X: Any) -> Any:
+    """X itself, or a copy in the memory of the host if X is a tensor of a CUDA device."""
+    return X.detach().cpu() if getattr(getattr(X, "device", None), "type", None) == "cuda" else X
 
 
 def is_dataset(X: Any) -> bool:

@@ -9,7 +9,7 @@ import sklearn
 from sklearn.utils import gen_batches
 
 from skhash._threads import run_in_slices
-from skhash._validation import as_count, numeric, sum_of_squares
+from skhash._validation import as_count, numeric, on_host, sum_of_squares
 
 #: largest number of bits of a hasher; a larger one is a mistake, and takes all memory before it fails
 MAX_NBITS = 65536
@@ -182,7 +182,7 @@ def as_packed(codes: npt.ArrayLike, nbits: int | None = None, name: str = "codes
     >>> as_packed([[0, 1, 1]])
     (array([[96]], dtype=uint8), 3)
     """
-    codes = numeric(codes, name)
+    codes = numeric(on_host(codes), name)
     nbits = None if nbits is None else as_count(nbits, "nbits")
     if nbits is None or (codes.ndim == 2 and codes.shape[1] == nbits and codes.max(initial=0) <= 1):
         return np.packbits(_check_bits(codes, name), axis=1), codes.shape[1]

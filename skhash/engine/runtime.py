@@ -16,44 +16,6 @@ from skhash._threads import SharedSetting
 _GENERATORS = threading.RLock()
 
 
-def resolve_device(device: str | torch.device) -> torch.device:
-    """Available torch device for the parameter `device`.
-
-    Parameters
-    ----------
-    device : str or torch.device
-        "auto" is a CUDA device if there is one, else the CPU. Otherwise "cpu", "cuda", "cuda:1"
-        and so on. Other kinds lack the float64 that counts need.
-
-    Returns
-    -------
-    torch.device
-        The device.
-
-    Raises
-    ------
-    ValueError
-        If the device is unknown or not available.
-
-    Examples
-    --------
-    >>> from skhash.engine import resolve_device
-    >>> resolve_device("cpu")
-    device(type='cpu')
-    """
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device)
-        if resolved.type not in ("cpu", "cuda"):
-            raise NotImplementedError
-        torch.empty(0, device=resolved)
-    except (TypeError, RuntimeError, AssertionError, NotImplementedError) as error:
-        available = ["auto", "cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        raise ValueError(f"`device` must be available, one of {available}. Got {str(device)!r} instead.") from error
-    return resolved
-
-
 @contextmanager
 def seeded(seed: int, device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Context manager that seeds the global generators, and restores them afterwards.

@@ -12,7 +12,7 @@ stays bounded for a database of any size. `benchmarks/histogram.py` times these 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from skhash.codes._bits import item_words, memory_chunks, read_only
 from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Estimates, HammingDistance, real_distance, without_self
 from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
+
+if TYPE_CHECKING:
+    import torch
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer[Any]]
@@ -313,6 +316,7 @@ def relevance_histogram(
     bit_weights: npt.ArrayLike | None = None,
     exclude_self: bool = False,
     nbits: int | None = None,
+    device: "str | torch.device | None" = None,
 ) -> RelevanceHistogram:
     """Numbers of database items of each query by Hamming distance and affinity level.
 
@@ -335,6 +339,9 @@ def relevance_histogram(
         Leave item i out of the ranking of query i, if the queries are the database.
     nbits : int, default=None
         Number of bits of packed codes; None means that the codes are bits.
+    device : str or torch.device, default=None
+        Where torch counts: "cuda", "cuda:1", or "cpu"; "auto" is a GPU if there is one. The counts are the same. None,
+        and "auto" without a GPU, count by compiled code. Not for `bit_weights`.
 
     Returns
     -------
@@ -363,6 +370,7 @@ def relevance_histogram(
             bit_weights=bit_weights,
             exclude_self=exclude_self,
             nbits=nbits,
+            device=device,
         )
     )
 
@@ -380,6 +388,7 @@ def iter_histograms(
     query_activations: npt.NDArray[np.floating] | None = None,
     candidates: int | None = None,
     estimates: Estimates | None = None,
+    device: "str | torch.device | None" = None,
 ) -> Iterator[RelevanceHistogram]:
     """Histograms of successive chunks of queries.
 
@@ -404,6 +413,8 @@ def iter_histograms(
         Number of items, the first by Hamming distance, that real queries put in order; None for all.
     estimates : Estimates, default=None
         Terms that turn the scores of real queries into distances, from the factors of the items.
+    device : str or torch.device, default=None
+        As in :func:`relevance_histogram`; not for real queries.
 
     Yields
     ------
@@ -421,6 +432,7 @@ def iter_histograms(
     >>> [H.n_queries for H in iter_histograms([[0], [1]], [[1], [1]], [0, 1], [1, 0])]
     [2]
     """
+    on_device = None if device is None else _checked_device(device, bit_weights, query_activations)
     database_y = query_y if database_y is None else database_y
     database, database_nbits = as_packed(database_codes, nbits, "database_codes")
     queries, nbits = as_packed(query_codes, nbits, "query_codes")
@@ -428,7 +440,10 @@ def iter_histograms(
     pairs = _PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
     words, items, bytes_per_query = item_words(queries), item_words(database), 64 * len(database)
     count: Callable[[slice], RelevanceHistogram]
-    if query_activations is not None:
+    if on_device is not None:
+        count = _DeviceCounts(queries, database, nbits, on_device, pairs)
+        bytes_per_query = 24 * pairs.n_groups + 64 * (nbits + 1)
+    elif query_activations is not None:
         activations = numeric(query_activations, "query_activations")
         if activations.shape != (len(queries), nbits) or not np.isfinite(activations).all():
             raise ValueError(
@@ -575,8 +590,7 @@ class _PlainCounts:
         counts = counts if repeats is None else counts[repeats]
         if self.pairs.exclude_self:
             own = table[query_group, self.pairs.database_group[chunk]]
-            distance = np.bitwise_count(self.queries[chunk] ^ self.database[chunk]).sum(axis=1, dtype=np.int64)
-            counts[np.arange(len(own)), distance, own] -= 1
+            _subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
         return RelevanceHistogram(counts, levels)
 
     def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
@@ -590,6 +604,51 @@ class _PlainCounts:
         if is_short and n_queries * n_items >= SHORT_PAIRS:
             return _kernels.short_histogram, SHORT_QUERIES
         return (_kernels.grouped_words if n_words == 1 else _kernels.grouped_histogram), 1
+
+
+class _DeviceCounts:
+    """Dense histograms of queries by Hamming distance, counted on a device of torch."""
+
+    def __init__(
+        self,
+        queries: npt.NDArray[np.uint8],
+        database: npt.NDArray[np.uint8],
+        nbits: int,
+        device: Any,
+        pairs: _PairLevels,
+    ) -> None:
+        from skhash.codes._torch_search import Tiles
+
+        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
+        self.tiles = Tiles.of(database, device)
+
+    def __call__(self, chunk: slice) -> RelevanceHistogram:
+        """Histogram of a slice of queries."""
+        table, query_group, levels = self.pairs.table(chunk)
+        groups = query_group, self.pairs.database_group
+        counts = self.tiles.count(self.queries[chunk], table, *groups, len(levels))[:, : self.nbits + 1]
+        if self.pairs.exclude_self:
+            own = table[query_group, self.pairs.database_group[chunk]]
+            _subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
+        return RelevanceHistogram(counts, levels)
+
+
+def _checked_device(device: Any, bit_weights: Any, query_activations: Any) -> Any:
+    """Device of torch for the parameter `device`, or None; ValueError unless Hamming distances are counted."""
+    if bit_weights is not None or query_activations is not None:
+        name = "bit_weights" if query_activations is None else "query_activations"
+        raise ValueError(
+            f"`device` must be None with `{name}`: torch counts Hamming distances. Got {device!r} instead."
+        )
+    from skhash.codes._torch_search import chosen_device
+
+    return chosen_device(device)
+
+
+def _subtract_own(counts: Integers, differing: Integers, level: Integers) -> None:
+    """Remove each query, which differs from its own item in the bits of `differing`, from its counts."""
+    distance = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
+    counts[np.arange(len(level)), distance, level] -= 1
 
 
 def _merge_equal(words: Words, group: Integers, n_queries: int) -> tuple[Words, Integers, Integers]:

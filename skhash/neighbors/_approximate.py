@@ -1,4 +1,4 @@
-"""Approximate search of the codes by an index of FAISS, which is imported when it is needed."""
+"""Search of the codes by an approximate index of FAISS, or on a device; libraries are imported when they are needed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +29,8 @@ class ApproximateIndex:
 
     A query for which it finds too few items is searched exactly.
     """
+
+    is_exact, device = False, None
 
     def __init__(self, backend: str, codes: CodeBlocks, nbits: int) -> None:
         self.backend, self.codes, self._places = backend, codes, codes.places()
@@ -91,14 +93,22 @@ class ApproximateIndex:
         return index
 
 
-def build_approximate(backend: str, codes: CodeBlocks, nbits: int, hasher: Any) -> ApproximateIndex | None:
-    """Index of a backend over the codes of items; None for the exact search."""
-    if backend == "exact":
+def build_code_search(backend: str, device: Any, codes: CodeBlocks, nbits: int, hasher: Any) -> Any:
+    """Search by Hamming distance of a backend or on a device of torch; None for the exact one by compiled code."""
+    if backend == "exact" and device is None:
         return None
     check_option("backend", backend, BACKENDS)
     if getattr(find_hasher(hasher), "bit_weights_", None) is not None:
-        raise ValueError(f"`backend` must be 'exact' for weighted bits, which FAISS does not support. Got {backend!r}.")
-    return ApproximateIndex(backend, codes, nbits)
+        raise ValueError(
+            f"`backend` must be 'exact' for weighted bits, which FAISS does not support. Got {backend!r}."
+            if device is None
+            else f"`device` must be None for weighted bits, which it does not support. Got '{device}' instead."
+        )
+    if device is None:
+        return ApproximateIndex(backend, codes, nbits)
+    from skhash.codes._torch_search import DeviceCodes
+
+    return DeviceCodes(codes, device)
 
 
 @contextmanager

@@ -150,6 +150,24 @@ def check_parameters(index: Any) -> None:
             f"`candidates` must be set with backend={index.backend!r} where query='real' or `rerank` orders them. "
             "Got None, which ranks all items."
         )
+    checked_device(index)
+
+
+def checked_device(index: Any) -> Any:
+    """Device of torch for the parameter `device`, or None; ValueError unless the parameters let it search codes."""
+    if index.device is None:
+        return None
+    if index.backend != "exact":
+        raise ValueError(f"`device` must be None with backend={index.backend!r}. Got {index.device!r} instead.")
+    if index.query == "real" and (index.candidates is None or index.rerank is not None):
+        raise ValueError(
+            "`device` must be None where real queries are compared with all items, since a device searches by Hamming "
+            f"distance. Got {index.device!r} with candidates={index.candidates} and rerank={index.rerank!r}. Set "
+            "query='code', or `candidates` without `rerank`."
+        )
+    from skhash.codes._torch_search import chosen_device
+
+    return chosen_device(index.device)
 
 
 def checked_stages(query: Any, rerank: Any, candidates: Any) -> int | None:

@@ -125,7 +125,7 @@ class Stages:
     metric: str | None  # the distance of vectors, if the last stage re-ranks
     own_places: npt.NDArray[np.int64] | None  # of queries that are the items, each of which is not its own neighbor
     estimates: Estimates | None = None  # turn scores of real queries into distances
-    approximate: Any = None  # ApproximateIndex in place of the exact search by Hamming distance, or None
+    by_code: Any = None  # ApproximateIndex or DeviceCodes in place of the compiled search by Hamming distance, or None
 
     @property
     def n_queries(self) -> int:
@@ -164,8 +164,8 @@ class Stages:
         self, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """All items within a Hamming distance, by place or by distance."""
-        if self.approximate is not None:
-            distances, places = self.approximate.within(self._codes, radius)
+        if self.by_code is not None:
+            distances, places = self.by_code.within(self._codes, radius)
         else:
             distances, places = within(self._hamming(), self.items, radius)
         for query, (d, found) in enumerate(zip(distances, places, strict=True)):
@@ -186,8 +186,8 @@ class Stages:
     def _ranked(self, distance: Distance, k: int) -> Neighbors:
         """The k nearest items of a stage that ranks all of them, in real distances."""
         found: Neighbors
-        if self.approximate is not None and isinstance(distance, HammingDistance):
-            found = self.approximate.nearest(distance.queries, k + self.excludes_self)
+        if self.by_code is not None and isinstance(distance, HammingDistance):
+            found = self.by_code.nearest(distance.queries, k + self.excludes_self)
         else:
             found = nearest(distance, self.items, k + self.excludes_self)
         if self.own_places is not None:

@@ -12,7 +12,7 @@ distances the lowest index comes first. All three are exact, unless an index of 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,16 +32,17 @@ from skhash._estimators import (
     without_database,
 )
 from skhash._threads import limited_threads, openmp_threads
-from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option
+from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, on_host
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.codes._bits import are_packed
 from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Neighbors
-from skhash.neighbors._approximate import BACKENDS, ApproximateIndex, Backend, build_approximate
+from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
 from skhash.neighbors._checks import (
     check_features,
     check_parameters,
     checked_count,
+    checked_device,
     checked_ids,
     checked_radius,
     checked_stages,
@@ -52,6 +53,9 @@ from skhash.neighbors._checks import (
 from skhash.neighbors._items import Items
 from skhash.neighbors._pairs import Pairs, near_pairs
 from skhash.neighbors._search import Stages
+
+if TYPE_CHECKING:
+    import torch
 
 MODES = ("connectivity", "distance")  # values of a graph
 
@@ -81,6 +85,10 @@ class HammingNeighbors(BaseEstimator):
     backend : "exact", "faiss-hnsw", "faiss-ivf" or "faiss-multihash", default="exact"
         "exact" compares a query with all items. The others search approximately, by an index of FAISS (``pip install
         faiss-cpu``), which cannot weight bits. A query for which FAISS finds too few items is searched exactly.
+    device : str or torch.device, default=None
+        Where torch compares codes: "cuda", "cuda:1", or "cpu"; "auto" is a GPU if there is one. It finds the same
+        neighbors, faster on a GPU for many queries at once. The device keeps a copy of the codes, but no weights of
+        bits: queries and results are in the memory of the host. None, and "auto" without a GPU, use no torch.
     n_jobs : int, default=None
         Number of threads; None and -1 use as many as scikit-learn's own compiled code.
 
@@ -127,11 +135,12 @@ class HammingNeighbors(BaseEstimator):
         "rerank": [StrOptions(set(VECTOR_METRICS)), None],
         "nbits": [Interval(Integral, 1, MAX_NBITS, closed="both"), None],
         "backend": [StrOptions(set(BACKENDS))],
+        "device": "no_validation",  # torch knows its devices
         "n_jobs": [Integral, None],
     }
 
     _items: Items
-    _approximate: ApproximateIndex | None
+    _code_search: Any  # ApproximateIndex, DeviceCodes, or None
 
     def __init__(
         self,
@@ -143,6 +152,7 @@ class HammingNeighbors(BaseEstimator):
         rerank: VectorMetric | None = None,
         nbits: int | None = None,
         backend: Backend = "exact",
+        device: "str | torch.device | None" = None,
         n_jobs: int | None = None,
     ) -> None:
         self.hasher = hasher
@@ -152,6 +162,7 @@ class HammingNeighbors(BaseEstimator):
         self.rerank = rerank
         self.nbits = nbits
         self.backend = backend
+        self.device = device
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -201,10 +212,10 @@ class HammingNeighbors(BaseEstimator):
             check_has_real_queries(hasher)
         packed, nbits = self._encode(hasher, X)
         codes = CodeBlocks.from_rows(packed)
-        approximate = build_approximate(self.backend, codes, nbits, hasher)
+        code_search = build_code_search(self.backend, checked_device(self), codes, nbits, hasher)
         after = self._copy()
         check_features(after, X, hasher, reset=True)
-        after.hasher_, after._nbits, after._approximate = hasher, nbits, approximate
+        after.hasher_, after._nbits, after._code_search = hasher, nbits, code_search
         after._items = Items.of(codes, new_ids, item_factors(hasher, X), kept)
         # in one step: if anything fails or is interrupted, an earlier fit stays complete
         self.__dict__ = after.__dict__
@@ -601,6 +612,7 @@ class HammingNeighbors(BaseEstimator):
             return packed_codes(hasher, X)
         if self.nbits is not None and are_packed(X, self.nbits):
             return X, self.nbits  # what the checks would find, more slowly
+        X = on_host(X)
         check_not_masked(X, "X")  # scikit-learn would take masked values
         check_not_1d(X)
         return as_packed(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, "X")
@@ -625,11 +637,13 @@ class HammingNeighbors(BaseEstimator):
         self._fitted_items()
         now = self._copy()
         now.candidates = checked_stages(now.query, now.rerank, now.candidates)
-        known = vars(now).get("_approximate")
+        device = None if now.device is None else checked_device(now)
+        known = vars(now).get("_code_search")
         codes = now._items.codes
-        if known is None or known.codes is not codes or known.backend != now.backend:  # changed, or loaded
-            now._approximate = build_approximate(now.backend, codes, now._nbits, now.hasher_)
-            self._approximate = now._approximate
+        # changed, or loaded
+        if known is None or known.codes is not codes or (known.backend, known.device) != (now.backend, device):
+            now._code_search = build_code_search(now.backend, device, codes, now._nbits, now.hasher_)
+            self._code_search = now._code_search
         return now
 
     def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
@@ -643,7 +657,7 @@ class HammingNeighbors(BaseEstimator):
                     f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
                     f"n_samples_fit = {n_items}, n_samples = {search.n_queries}"  # the message of scikit-learn
                 )
-            if return_ties and (search.is_shortlisted or search.approximate is not None):
+            if return_ties and (search.is_shortlisted or (search.by_code is not None and not search.by_code.is_exact)):
                 raise ValueError(
                     "`return_ties` must be False unless all items are ranked. Got True with "
                     f"candidates={self.candidates}, rerank={self.rerank!r} and backend={self.backend!r}."
@@ -708,11 +722,11 @@ class HammingNeighbors(BaseEstimator):
             self.rerank,
             own_places=items.places if X is None else None,
             estimates=estimates,
-            approximate=self._approximate,
+            by_code=self._code_search,
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_approximate"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_code_search"}
 
 
 class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HammingNeighbors):
@@ -740,6 +754,8 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Number of bits of packed codes, for ``hasher=None``.
     backend : "exact", "faiss-hnsw", "faiss-ivf" or "faiss-multihash", default="exact"
         Exact search, or an approximate one by an index of FAISS.
+    device : str or torch.device, default=None
+        Where torch compares codes; None does without torch.
     n_jobs : int, default=None
         Number of threads.
 
@@ -780,6 +796,7 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
         rerank: VectorMetric | None = None,
         nbits: int | None = None,
         backend: Backend = "exact",
+        device: "str | torch.device | None" = None,
         n_jobs: int | None = None,
     ) -> None:
         self.mode = mode
@@ -791,6 +808,7 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
             rerank=rerank,
             nbits=nbits,
             backend=backend,
+            device=device,
             n_jobs=n_jobs,
         )
 

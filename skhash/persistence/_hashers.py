@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 from scipy import sparse
 
-from skhash._validation import OPTIONAL, Array, as_count, is_count
+from skhash._validation import OPTIONAL, Array, as_count, is_count, resolve_device
 from skhash.codes import MAX_NBITS
 from skhash.persistence._checking import (
     MAX_FEATURES,
@@ -212,7 +212,7 @@ def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
     params = {name: decoder.decode(value) for name, value in saved.items() if name not in skipped}
     if "device" in params:
-        params["device"] = _resolve_device(params["device"], device)
+        params["device"] = available_device(params["device"], device)
     elif device is not None:
         raise ArgumentError(
             f"`device` must be None: the hasher in {decoder.path} has no device. Got {device!r} instead."
@@ -234,9 +234,8 @@ def _defaults(header: dict[str, Any]) -> dict[str, str]:
     return {name: value["$default"] for name, value in params if isinstance(value, dict) and "$default" in value}
 
 
-def _resolve_device(saved: Any, given: Any) -> Any:
+def available_device(saved: Any, given: Any) -> Any:
     """The given device, which must be available, or the saved one if it is available."""
-    resolve_device = import_module("skhash.engine.runtime").resolve_device
     try:
         resolve_device(saved if given is None else given)
     except ValueError as error:

@@ -26,6 +26,7 @@ from skhash.persistence._checking import (
 from skhash.persistence._format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
 from skhash.persistence._hashers import (
     FIRST_STEPS,
+    available_device,
     check_hasher,
     decode_hasher,
     encode_hasher,
@@ -100,6 +101,8 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     if unknown := set(fitted) - {*_FITTED, _IDS}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
     require(type(header["frozen"]) is bool, "frozen", "a bool", header["frozen"])
+    if params.get("device") is not None:
+        params["device"] = available_device(params["device"], None)
     hasher = _fitted_hasher(header, decoder, device)
     if hasher is not None and header["frozen"] and not isinstance(hasher, FrozenEstimator):
         hasher = FrozenEstimator(hasher)

@@ -1,0 +1,89 @@
+"""Histograms that a device of torch counts are those of compiled code."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+from skhash.codes import _torch_search
+from skhash.metrics import iter_histograms, relevance_histogram
+
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]),
+]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+@pytest.fixture(params=[None, 2**8])
+def _tiles(request, monkeypatch):
+    """Tiles of the usual size, and small ones."""
+    if request.param is not None:
+        monkeypatch.setattr(_torch_search, "TILE", dict.fromkeys(("cpu", "cuda"), request.param))
+        monkeypatch.setattr(_torch_search, "QUERIES", 3)
+
+
+def assert_same(found, expected):
+    assert not found.is_ragged
+    assert found.counts.dtype == expected.counts.dtype
+    assert_array_equal(found.counts, expected.counts)
+    assert_array_equal(found.levels, expected.levels)
+
+
+@pytest.mark.usefixtures("_tiles")
+@pytest.mark.parametrize("nbits", [1, 64, 100, 1300])
+@pytest.mark.parametrize("n_classes", [2, 200])
+def test_counts_are_those_of_the_cpu(device, nbits, n_classes):
+    rng = np.random.default_rng(nbits)
+    queries, items = (rng.integers(0, 2, (n, nbits)) for n in (9, 150))
+    query_y, item_y = (rng.integers(0, n_classes, n) for n in (9, 150))
+    given = queries, items, query_y, item_y
+    assert_same(relevance_histogram(*given, device=device), relevance_histogram(*given))
+    itself = items, items, item_y
+    expected = relevance_histogram(*itself, exclude_self=True)
+    assert_same(relevance_histogram(*itself, exclude_self=True, device=device), expected)
+
+
+@pytest.mark.usefixtures("_tiles")
+def test_levels_of_shared_labels(device):
+    rng = np.random.default_rng(0)
+    codes, labels = rng.integers(0, 256, (80, 3), dtype=np.uint8), rng.integers(0, 2, (80, 5))
+    given = codes[:10], codes, labels[:10], labels, "auto"
+    expected = relevance_histogram(*given, nbits=24)
+    assert len(expected.levels) > 2
+    assert_same(relevance_histogram(*given, nbits=24, device=torch.device(device)), expected)
+    (found,) = iter_histograms(*given, nbits=24, device=device)
+    assert_same(found, expected)
+
+
+def test_auto_without_a_gpu_is_compiled_code(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(_torch_search, "Tiles", None)
+    assert relevance_histogram([[0, 1]], [[1, 1]], [1], [1], device="auto").counts[0, 1, 1] == 1
+
+
+def test_errors():
+    given = [[0, 1]], [[0, 1], [1, 1]], [1], [1, 0]
+    with pytest.raises(ValueError, match=r"`device` must be available, one of .* Got 'cuda:99' instead\."):
+        relevance_histogram(*given, device="cuda:99")
+    with pytest.raises(ValueError, match=r"`device` must be None with `bit_weights`.* Got 'cpu' instead\."):
+        relevance_histogram(*given, device="cpu", bit_weights=[1, 2])
+    with pytest.raises(ValueError, match=r"`device` must be None with `query_activations`.* Got 'cpu' instead\."):
+        next(iter_histograms(*given, device="cpu", query_activations=np.ones((1, 2))))
+    with pytest.raises(ValueError, match="same number of bits"):
+        relevance_histogram([[0, 1, 1]], *given[1:], device="cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("device", [None, "cuda"])
+def test_codes_are_tensors_of_a_gpu(device):
+    rng = np.random.default_rng(0)
+    codes, y = rng.integers(0, 256, (80, 3), dtype=np.uint8), rng.integers(0, 4, 80)
+    tensor = torch.tensor(codes, device="cuda")
+    expected = relevance_histogram(codes[:10], codes, y[:10], y, nbits=24)
+    assert_same(relevance_histogram(tensor[:10], tensor, y[:10], y, nbits=24, device=device), expected)
