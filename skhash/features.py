@@ -23,6 +23,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.data import Dataset
 
 from skhash._compat import Interval, fit_context
+from skhash._threads import one_thread
 from skhash._validation import as_count
 from skhash.codes._bits import memory_chunks
 from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
@@ -267,7 +268,8 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @cached_property
     def _module(self) -> nn.Module:
         """The network in evaluation mode."""
-        with own_settings(), seeded(0, torch.device("cpu")):  # random weights of a name are replaced
+        # random weights of a name are replaced; most arrays are too small for several threads
+        with own_settings(), seeded(0, torch.device("cpu")), one_thread():
             module = build_backbone(self.network, self.input_shape_, name="network").eval()
         if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
             self._tried(module)  # the first call makes its weights

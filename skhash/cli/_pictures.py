@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
 from skhash._libraries import check_installed
+from skhash._threads import one_thread
 from skhash.affinity._targets import as_targets
 from skhash.cli._samples import (
     OF_TABLES,
@@ -252,8 +253,13 @@ def unread_samples(images: Any) -> Samples:
 
 
 def _lazily(first: Any, images: Any) -> Samples:
-    """Features of pictures, which are computed when they are needed."""
-    features = cache(lambda: first.transform(images))
+    """Features of pictures, computed when they are needed; of one picture in one thread, since more would wait."""
+
+    @cache
+    def features() -> Any:
+        with one_thread() if len(images) == 1 else nullcontext():
+            return first.transform(images)
+
     return Samples(
         len(images),
         lambda size: array_source(features()).slices(size),

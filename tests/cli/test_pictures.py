@@ -364,6 +364,8 @@ class Gray(nn.Module):
     def forward(self, X):
         with open("images.txt", "a") as file:
             file.write(f"{len(X)}\\n")
+        with open("threads.txt", "w") as file:
+            file.write(f"{torch.get_num_threads()}")
         return self.layers(X)
 
 number = 1
@@ -425,11 +427,13 @@ def test_a_search_for_a_picture_imports_what_it_needs(place, own, tmp_path):
     words = ["search", "index", "new.png", *own]
     lines = f"import sys; from skhash.cli import main; main({words}); print(*sys.modules)"
     command = [sys.executable, "-W", "error", "-c", lines]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    threads = os.environ | {"OMP_NUM_THREADS": "2"}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=threads)
     *table, modules = run.stdout.splitlines()
     assert "(0" in table[1]
     assert not NOT_NEEDED & set(modules.split())
     assert (tmp_path / "images.txt").read_text().split() == ["1"]
+    assert (tmp_path / "threads.txt").read_text() == "1"
 
 
 @pytest.mark.parametrize("items", [["index"], ["model", "codes.npz"], ["model", "pictures"]])
