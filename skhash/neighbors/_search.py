@@ -234,7 +234,8 @@ def vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.floa
     if metric == "inner":
         return np.asarray(-np.vecdot(x, q))
     if metric == "euclidean":
-        return np.asarray(np.sqrt(np.square(x - q).sum(axis=1)))
+        x = x - q
+        return np.asarray(np.sqrt(np.vecdot(x, x)))
     lengths = np.sqrt(np.vecdot(x, x)) * np.sqrt(np.vecdot(q, q))
     cosines = np.divide(np.vecdot(x, q), lengths, out=np.zeros(len(x)), where=lengths != 0)
     return np.asarray(1 - cosines.clip(-1, 1))  # rounding can exceed 1, and scikit-learn refuses negative distances

@@ -144,7 +144,8 @@ def smallest(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Distances and indices of the k smallest distances of each query, sorted by distance and index."""
     order = np.lexsort((ranks(indices), distances), axis=1)[:, :k]
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
+    rows = np.arange(len(order))[:, None]
+    return distances[rows, order], indices[rows, order]
 
 
 def _checked_indices(indices: npt.ArrayLike) -> npt.NDArray[Any]:
