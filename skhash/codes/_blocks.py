@@ -108,7 +108,7 @@ class CodeBlocks:
         n, n_places = self.n_places, self.n_places + len(packed)
         n_blocks, room = _n_blocks(n_places), self._room
         if room is None or not room.claim(n, n_places, n_blocks):
-            array = np.empty((n_blocks + n_blocks // 8, *self.blocks.shape[1:]), np.uint8)
+            array = np.zeros((n_blocks + n_blocks // 8, *self.blocks.shape[1:]), np.uint8)
             array[: len(self.blocks)] = self.blocks
             room = Room(array, n_places)
         _write(room.array, n, packed)
@@ -124,6 +124,13 @@ class CodeBlocks:
         masks = self.masks.copy()
         np.bitwise_and.at(masks, places // LANES, ~(np.uint64(1) << (places % LANES).astype(np.uint64)))
         return CodeBlocks(self.blocks, masks, self.n_places, self.n_items - len(places), self._room)
+
+    def among(self, places: npt.NDArray[np.int64]) -> "CodeBlocks":
+        """Codes with holes at all places but some places of items, each given once."""
+        is_chosen = np.zeros((len(self.masks), LANES), bool)
+        is_chosen.reshape(-1)[places] = True
+        masks = np.packbits(is_chosen, bitorder="little").view("<u8").astype(np.uint64)
+        return CodeBlocks(self.blocks, masks, self.n_places, len(places), self._room)
 
     def __reduce__(self) -> Any:
         return CodeBlocks, (self.blocks, self.masks, self.n_places, self.n_items)

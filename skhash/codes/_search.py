@@ -33,6 +33,10 @@ class Estimates(NamedTuple):
     metric: str
     constants: npt.NDArray[np.float64]  #: of shape (n_queries,)
 
+    def at(self, places: npt.NDArray[np.int64]) -> "Estimates":
+        """Terms of the items at some places."""
+        return self._replace(factors=self.factors[places])
+
 
 class Distance(Protocol):
     """A distance between queries and codes as integers; `units` scales those of each query to real distances."""
@@ -179,12 +183,21 @@ def terms_of_items(
     return of_score * slopes, of_norm * norms**2
 
 
-def without_self(found: Neighbors, own_places: npt.NDArray[np.int64]) -> Neighbors:
-    """Neighbors of items at some places, with each item removed from its own list."""
+def without_self(
+    found: Neighbors, own_places: npt.NDArray[np.int64], were_searched: npt.NDArray[np.bool_] | None = None
+) -> Neighbors:
+    """Neighbors of items at some places, with each item removed from its own list, or the last one of a list.
+
+    `were_searched` tells which of these items are among those that were searched; None is all.
+    """
     n, k = found.indices.shape
     is_self = found.indices == own_places[:, None]
     is_self[:, -1] |= ~is_self.any(axis=1)  # after many equal items the item itself is not in its list
     n_ties = found.n_ties - (found.distances[:, -1] == 0)
+    if were_searched is not None:
+        before, last = found.distances[:, :-1], found.distances[:, -1]
+        listed = (before == before[:, -1:]).sum(axis=1)
+        n_ties = np.where(were_searched, n_ties, np.where(before[:, -1] == last, found.n_ties, listed))
     return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
 
 

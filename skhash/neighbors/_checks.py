@@ -73,28 +73,18 @@ def _have_any(items: Items | None, ids: npt.NDArray[np.int64]) -> bool:
     return bool(found.any())
 
 
-def places_of(ids: Any, items: Items) -> npt.NDArray[np.int64]:
+def places_of(ids: Any, items: Items, name: str = "ids") -> npt.NDArray[np.int64]:
     """Places of the items with some identifiers, each once, ascending; ValueError if an identifier is unknown."""
-    known, checked = items.ids.values, np.atleast_1d(as_ids(ids, "ids"))
+    known, checked = items.ids.values, np.atleast_1d(as_ids(ids, name))
     kind = "text" if is_text(known) else "ints"
     if checked.ndim > 1 or (checked.size and is_text(checked) != is_text(known)):
-        raise ValueError(f"`ids` must be {kind} of shape (n_ids,), as those in the index. Got {ids!r} instead.")
-    if items.ids.ascend and checked.dtype == np.int64:
-        found, places = items.find(checked)
-        unknown = sorted(set(checked[~found].tolist()))
-        places = np.unique(places)
-    else:
-        wanted = set(checked.tolist())
-        if is_text(known):
-            has = np.fromiter((i in wanted for i in known), bool, len(known))
-        else:
-            has = np.isin(known, checked[checked <= MAX_ID].astype(np.int64))  # numpy would compare uint64 as floats
-        places = np.flatnonzero(has)
-        places = places[items.codes.holds(places)]
-        unknown = sorted(wanted - set(known[places].tolist()))
+        raise ValueError(f"`{name}` must be {kind} of shape (n_ids,), as those in the index. Got {ids!r} instead.")
+    fits = checked.dtype != np.uint64  # numpy would compare uint64 with int64 as floats
+    found, places = items.find(checked if fits else checked[checked <= MAX_ID].astype(np.int64))
+    unknown = sorted(set(checked[checked > MAX_ID].tolist() if not fits else checked[~found].tolist()))
     if unknown:
-        raise ValueError(f"`ids` must be in the index. Got {unknown[:5]}, which are not.")
-    return places
+        raise ValueError(f"`{name}` must be in the index. Got {unknown[:5]}, which are not.")
+    return np.unique(places)
 
 
 def checked_vectors(

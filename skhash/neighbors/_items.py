@@ -97,6 +97,16 @@ class Ids(Rows):
         """Whether they are numbers in ascending order: then one is found without a look at all others."""
         return self.values.dtype != object and bool((self.values[1:] >= self.values[:-1]).all())
 
+    @cached_property
+    def order(self) -> npt.NDArray[np.int64]:
+        """Places by identifier, of numbers; of equal ones, of which all but the last are those of holes, by place."""
+        return np.argsort(self.values, kind="stable")
+
+    @cached_property
+    def place_of(self) -> dict[str, int]:
+        """Place of each text; of equal ones the last, since the others are those of holes."""
+        return dict(zip(self.values.tolist(), range(len(self.values)), strict=True))
+
     def with_more(self, values: npt.NDArray[Any]) -> "Ids":
         """Identifiers with others appended."""
         more = super().with_more(values)
@@ -149,11 +159,19 @@ class Items:
             block -= 1
         return int(self.ids.values[LANES * block + int(self.codes.masks[block]).bit_length() - 1])
 
-    def find(self, ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        """Which identifiers are those of items, and the places of these; only where they ascend."""
-        places = np.searchsorted(self.ids.values, ids, side="right") - 1  # a hole can have the same one before it
-        found = places >= 0
-        found[found] = (self.ids.values[places[found]] == ids[found]) & self.codes.holds(places[found])
+    def find(self, ids: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        """Which identifiers, of the kind of the items', are those of items, and the places of these."""
+        values = self.ids.values
+        if values.dtype == object:
+            places = np.fromiter((self.ids.place_of.get(text, -1) for text in ids), np.int64, len(ids))
+            found = places >= 0
+        elif self.ids.ascend:
+            places = np.searchsorted(values, ids, side="right") - 1  # a hole can have the same one before it
+            found = places >= 0
+        else:
+            ranks = np.searchsorted(values, ids, side="right", sorter=self.ids.order) - 1
+            places, found = self.ids.order[ranks], ranks >= 0
+        found[found] = (values[places[found]] == ids[found]) & self.codes.holds(places[found])
         return found, places[found]
 
     def with_more(self, packed: npt.NDArray[np.uint8], ids: npt.NDArray[Any], factors: Any, vectors: Any) -> "Items":

@@ -1,7 +1,7 @@
 """Exact search among codes: for queries, in groups and shards; and the stages of a search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ from skhash.codes._bits import item_words, memory_chunks
 from skhash.codes._blocks import LANES, CodeBlocks
 from skhash.codes._search import (
     Distance,
+    EstimatedDistance,
     Estimates,
     HammingDistance,
     Neighbors,
@@ -90,6 +91,21 @@ def within(
     return distances, places
 
 
+def _codes_among(
+    distance: Distance, items: CodeBlocks, chosen: npt.NDArray[np.int64]
+) -> tuple[Distance, CodeBlocks, npt.NDArray[np.int64] | None]:
+    """A distance and codes to search among the items at some places, and these places if the codes are copies of few.
+
+    A scan skips blocks without a chosen item. To copy the codes takes as long as one query does where one item in 64 is
+    chosen, so that few blocks are skipped (benchmarks/search.py). The copy of more pays off for many queries.
+    """
+    if 8 * LANES * len(chosen) > items.n_places * max(8, distance.n_queries):
+        return distance, items.among(chosen), None
+    if isinstance(distance, EstimatedDistance):
+        distance = EstimatedDistance(distance.scores, distance.estimates.at(chosen))
+    return distance, CodeBlocks.from_rows(items.rows(chosen)), chosen
+
+
 def _all_distances(distance: Distance, query: int, items: CodeBlocks) -> npt.NDArray[np.float64]:
     """Real distances of one query from all items."""
     places, part = items.places()[None], slice(query, query + 1)
@@ -126,6 +142,8 @@ class Stages:
     own_places: npt.NDArray[np.int64] | None  # of queries that are the items, each of which is not its own neighbor
     estimates: Estimates | None = None  # turn scores of real queries into distances
     by_code: Any = None  # ApproximateIndex or DeviceCodes in place of the compiled search by Hamming distance, or None
+    chosen: Any = None  # ascending places of the items to search among, or a list of those of each query; None is all
+    first_query: int = 0  # number of the first query, for messages
 
     @property
     def n_queries(self) -> int:
@@ -143,15 +161,25 @@ class Stages:
         return self.own_places is not None
 
     @property
+    def n_items(self) -> int:
+        """Number of items to search among; that of all if it differs between queries."""
+        return self.items.n_items if self.chosen is None or isinstance(self.chosen, list) else len(self.chosen)
+
+    @property
     def is_shortlisted(self) -> bool:
         """Whether the last stage ranks a shortlist and not all items."""
         return self.metric is not None or (self.activations is not None and self.candidates is not None)
 
     def nearest(self, k: int) -> Neighbors:
-        """The k nearest items by the last stage, in real distances; `n_ties` is 0 for a shortlist."""
+        """The k nearest items by the last stage, in real distances; `n_ties` is 0 for a shortlist.
+
+        A query that has fewer items to search among has distances of infinity and places of -1 in the end.
+        """
+        if isinstance(self.chosen, list):
+            return self._nearest_of_each(k)
         if not self.is_shortlisted:
             return self._ranked(self._hamming() if self.activations is None else self._real(), k)
-        n_others = self.items.n_items - self.excludes_self
+        n_others = self.n_items - self.excludes_self
         n_candidates = n_others if self.candidates is None else min(self.candidates, n_others)
         if n_candidates < k:
             raise ValueError(f"`candidates` must be at least n_neighbors={k}. Got {self.candidates} instead.")
@@ -164,8 +192,17 @@ class Stages:
         self, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """All items within a Hamming distance, by place or by distance."""
+        if isinstance(self.chosen, list):
+            found = [self._alone(query).within(radius, sort_results) for query in range(self.n_queries)]
+            return [near for (near,), _ in found], [at for _, (at,) in found]
         if self.by_code is not None:
             distances, places = self.by_code.within(self._codes, radius)
+        elif self.chosen is not None and not self.n_items:
+            return [np.empty(0)] * self.n_queries, [np.empty(0, np.int64)] * self.n_queries
+        elif self.chosen is not None:
+            distance, items, copied = _codes_among(self._hamming(), self.items, self.chosen)
+            distances, places = within(distance, items, radius)
+            places = places if copied is None else [copied[at] for at in places]
         else:
             distances, places = within(self._hamming(), self.items, radius)
         for query, (d, found) in enumerate(zip(distances, places, strict=True)):
@@ -174,6 +211,37 @@ class Stages:
             order = np.argsort(d, kind="stable") if sort_results else slice(None)
             distances[query], places[query] = d[order], found[order]
         return distances, places
+
+    def _alone(self, query: int) -> "Stages":
+        """The search for one query among its own items, without itself."""
+        part, chosen, vectors = slice(query, query + 1), self.chosen[query], self.vectors
+        if self.own_places is not None:
+            chosen = chosen[chosen != self.own_places[query]]
+            vectors = None if self.metric is None else self.item_vectors.at(self.own_places[part])
+        elif vectors is not None:
+            vectors = vectors[part]
+        return replace(
+            self,
+            codes=None if self.codes is None else self.codes[part],
+            activations=None if self.activations is None else self.activations[part],
+            vectors=vectors,
+            own_places=None,
+            estimates=self.estimates and self.estimates._replace(constants=self.estimates.constants[part]),
+            chosen=chosen,
+            first_query=query,
+        )
+
+    def _nearest_of_each(self, k: int) -> Neighbors:
+        """The nearest items of each query among its own."""
+        shape = self.n_queries, k
+        every = Neighbors(np.full(shape, np.inf), np.full(shape, -1), np.zeros(self.n_queries, np.int64))
+        for query in range(self.n_queries):
+            alone = self._alone(query)
+            if n := min(k, alone.n_items):
+                found = alone.nearest(n)
+                every.distances[query, :n], every.indices[query, :n] = found.distances[0], found.indices[0]
+                every.n_ties[query] = found.n_ties[0]
+        return every
 
     def _hamming(self) -> Distance:
         if self.bit_weights is None:
@@ -188,10 +256,15 @@ class Stages:
         found: Neighbors
         if self.by_code is not None and isinstance(distance, HammingDistance):
             found = self.by_code.nearest(distance.queries, k + self.excludes_self)
+        elif self.chosen is not None:
+            part, items, copied = _codes_among(distance, self.items, self.chosen)
+            found = nearest(part, items, k + self.excludes_self)
+            found = found if copied is None else found._replace(indices=copied[found.indices])
         else:
             found = nearest(distance, self.items, k + self.excludes_self)
         if self.own_places is not None:
-            found = without_self(found, self.own_places)
+            were_searched = None if self.chosen is None else np.isin(self.own_places, self.chosen)
+            found = without_self(found, self.own_places, were_searched)
         if isinstance(distance, HammingDistance):
             return found
         return Neighbors(found.distances * distance.units, found.indices, found.n_ties)
@@ -209,7 +282,8 @@ class Stages:
                 position = self.items.positions(chosen[np.isnan(distances[query])])[0]
                 raise ValueError(
                     "Original vectors must be finite. Got NaN as the distance of the item at position "
-                    f"{position} of the index from query {query} of X. Replace missing values by numbers."
+                    f"{position} of the index from query {self.first_query + query} of X. "
+                    "Replace missing values by numbers."
                 )
         return distances
 

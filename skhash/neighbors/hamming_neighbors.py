@@ -31,12 +31,14 @@ from skhash._estimators import (
     real_queries,
     without_database,
 )
+from skhash._ids import is_text
 from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, on_host
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.codes._bits import are_packed
 from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Neighbors
+from skhash.neighbors._among import chosen_places
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
 from skhash.neighbors._checks import (
     check_features,
@@ -292,7 +294,13 @@ class HammingNeighbors(BaseEstimator):
         return self
 
     def kneighbors(
-        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True, *, return_ties: bool = False
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+        *,
+        return_ties: bool = False,
+        among: Any = None,
     ) -> Any:
         """Nearest items of queries.
 
@@ -306,7 +314,21 @@ class HammingNeighbors(BaseEstimator):
             Whether to return distances.
         return_ties : bool, default=False
             Whether to return how many items have the distance of the last neighbor. All items must be ranked for
-            it: without `rerank`, without `candidates`, and with ``backend="exact"``.
+            it: without `rerank`, without `candidates`, and with ``backend="exact"`` or `among`.
+        among : array-like, sparse matrix or list, default=None
+            Items that can be found; None is all of them. The search among them is exact, with any `backend`. One filter
+            for all queries is
+
+            - a mask: bools of shape (n_samples,), in the order of `ids_`;
+            - identifiers: ints or text of shape (n_ids,). Zeros and ones are identifiers, too.
+
+            One filter for each query is
+
+            - a list of masks or identifiers: a list whose elements are lists or arrays has n_queries filters, also
+              for a single query, and a list whose elements are bools, ints or text is one filter;
+            - an array with a row for each query: bools of shape (n_queries, n_samples), or identifiers;
+            - a sparse matrix of shape (n_queries, n_samples), whose entries are the items. Its columns have the order
+              of `ids_`. Zeros must not be stored.
 
         Returns
         -------
@@ -317,18 +339,22 @@ class HammingNeighbors(BaseEstimator):
             - "real" queries: minus the score; with factors an estimate of the squared Euclidean distance, of
               1 - cosine, or of minus the inner product, by the `metric` of the hasher;
             - `rerank`: the distance of the vectors, or minus their inner product.
+
+            A query whose own filter has fewer than `n_neighbors` items has infinity at the end.
         ids : ndarray of shape (n_queries, n_neighbors), int64, or object for text
-            Identifiers of the items. Among equal distances the first item comes first.
+            Identifiers of the items. Among equal distances the first item comes first. Where a query has no more
+            items, an int is -1, and text is masked, in a :class:`numpy.ma.MaskedArray`.
         n_ties : ndarray of shape (n_queries,), int64
-            Number of items with the distance of the last neighbor, only with ``return_ties=True``.
+            Number of items, of those in `among`, with the distance of the last neighbor, only with
+            ``return_ties=True``. It is 0 if a query has none.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the index is not fitted.
         ValueError
-            If `n_neighbors` is larger than the number of items, the queries do not fit the index, or original vectors
-            that `rerank` compares have NaN.
+            If `n_neighbors` is larger than the number of items, or of those in one filter for all queries; `among` has
+            unknown identifiers; the queries do not fit the index; or original vectors that `rerank` compares have NaN.
 
         Examples
         --------
@@ -338,16 +364,24 @@ class HammingNeighbors(BaseEstimator):
         ...     [[0, 1, 1]], n_neighbors=2, return_ties=True
         ... )  # two items at distance 1
         (array([[1., 1.]]), array([[0, 1]]), array([2]))
+        >>> index.kneighbors([[0, 1, 1]], n_neighbors=2, among=[1, 2])  # ids
+        (array([[1., 3.]]), array([[1, 2]]))
         """
         index = self._with_items_of_now()
-        distances, places, n_ties = index._kneighbors(X, n_neighbors, return_ties)
+        distances, places, n_ties = index._kneighbors(X, n_neighbors, return_ties, among)
         results = [distances] if return_distance else []
-        results.append(index._items.ids.values[places])
+        ids = index._items.ids.values[places]
+        results.append(ids if among is None else _with_missing(ids, places < 0))
         results += [n_ties] if return_ties else []
         return tuple(results) if len(results) > 1 else results[0]
 
     def kneighbors_graph(
-        self, X: Any = None, n_neighbors: int | None = None, mode: Literal["connectivity", "distance"] = "connectivity"
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+        *,
+        among: Any = None,
     ) -> sparse.csr_matrix:
         """Sparse graph of the nearest items of queries.
 
@@ -359,11 +393,14 @@ class HammingNeighbors(BaseEstimator):
             Number of neighbors; None takes the parameter.
         mode : "connectivity" or "distance", default="connectivity"
             Values of the graph: 1, or the distance.
+        among : array-like, sparse matrix or list, default=None
+            Items that can be found, as in :meth:`kneighbors`.
 
         Returns
         -------
         csr_matrix of shape (n_queries, n_samples_fit)
-            One column per item, in the order of the index.
+            One column per item, in the order of the index. A query whose own filter has fewer than `n_neighbors` items
+            has fewer entries.
 
         Examples
         --------
@@ -377,12 +414,21 @@ class HammingNeighbors(BaseEstimator):
         """
         check_option("mode", mode, MODES)
         index = self._with_items_of_now()
-        distances, places, _ = index._kneighbors(X, n_neighbors, return_ties=False)
+        distances, places, _ = index._kneighbors(X, n_neighbors, False, among)
         indptr = np.arange(len(places) + 1) * places.shape[1]
+        if among is not None:
+            is_found = places >= 0
+            distances, places, indptr = distances[is_found], places[is_found], np.cumsum([0, *is_found.sum(axis=1)])
         return _graph(distances.ravel(), places.ravel(), indptr, mode, index._items.codes)
 
     def radius_neighbors(
-        self, X: Any = None, radius: float = 2, return_distance: bool = True, *, sort_results: bool = False
+        self,
+        X: Any = None,
+        radius: float = 2,
+        return_distance: bool = True,
+        *,
+        sort_results: bool = False,
+        among: Any = None,
     ) -> Any:
         """All items within a Hamming distance of queries.
 
@@ -396,6 +442,8 @@ class HammingNeighbors(BaseEstimator):
             Whether to return distances.
         sort_results : bool, default=False
             Whether to sort by distance; False keeps the order of the index.
+        among : array-like, sparse matrix or list, default=None
+            Items that can be found, as in :meth:`kneighbors`.
 
         Returns
         -------
@@ -418,7 +466,7 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         index = self._with_items_of_now()
-        distances, places = index._within(X, radius, sort_results)
+        distances, places = index._within(X, radius, sort_results, among)
         ids = _object_array([index._items.ids.values[found] for found in places])
         return (_object_array(distances), ids) if return_distance else ids
 
@@ -429,6 +477,7 @@ class HammingNeighbors(BaseEstimator):
         mode: Literal["connectivity", "distance"] = "connectivity",
         *,
         sort_results: bool = False,
+        among: Any = None,
     ) -> sparse.csr_matrix:
         """Sparse graph of all items within a Hamming distance of queries.
 
@@ -442,6 +491,8 @@ class HammingNeighbors(BaseEstimator):
             Values of the graph: 1, or the distance.
         sort_results : bool, default=False
             Whether to sort the entries of a query by distance.
+        among : array-like, sparse matrix or list, default=None
+            Items that can be found, as in :meth:`kneighbors`.
 
         Returns
         -------
@@ -460,7 +511,7 @@ class HammingNeighbors(BaseEstimator):
         """
         check_option("mode", mode, MODES)
         index = self._with_items_of_now()
-        distances, places = index._within(X, radius, sort_results)
+        distances, places = index._within(X, radius, sort_results, among)
         indptr = np.cumsum([0, *(len(found) for found in places)])
         return _graph(np.concatenate(distances), np.concatenate(places), indptr, mode, index._items.codes)
 
@@ -646,16 +697,17 @@ class HammingNeighbors(BaseEstimator):
             self._code_search = now._code_search
         return now
 
-    def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool) -> Neighbors:
+    def _kneighbors(self, X: Any, n_neighbors: int | None, return_ties: bool, among: Any) -> Neighbors:
         """Distances, places and ties of the nearest items; None for X takes the items, each without itself."""
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
-        n_items = self.n_samples_fit_
         with _n_threads(self.n_jobs, self.hasher_):
-            search = self._stages(X)
+            search = self._stages(X, among)
+            n_items = search.n_items
             if k > n_items - search.excludes_self:
+                of = "n_samples_fit" if n_items == self.n_samples_fit_ else "n_among"
                 raise ValueError(
-                    f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
-                    f"n_samples_fit = {n_items}, n_samples = {search.n_queries}"  # the message of scikit-learn
+                    f"Expected n_neighbors {'<' if X is None else '<='} {of}, but n_neighbors = {k}, "
+                    f"{of} = {n_items}, n_samples = {search.n_queries}"  # the message of scikit-learn
                 )
             if return_ties and (search.is_shortlisted or (search.by_code is not None and not search.by_code.is_exact)):
                 raise ValueError(
@@ -665,12 +717,15 @@ class HammingNeighbors(BaseEstimator):
             return search.nearest(k)
 
     def _within(
-        self, X: Any, radius: float, sort_results: bool
+        self, X: Any, radius: float, sort_results: bool, among: Any
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """Distances and places of all items within a radius, for each query."""
         self._check_has_radius()
         with _n_threads(self.n_jobs, self.hasher_):
-            return self._stages(X).within(checked_radius(radius), sort_results)
+            search = self._stages(X, among)
+            if not search.n_items:
+                raise ValueError("`among` must have at least one item. Got none.")
+            return search.within(checked_radius(radius), sort_results)
 
     def _near_pairs(self, radius: float, codes: npt.NDArray[np.uint64] | None = None) -> Iterator[Pairs]:
         """Blocks of positions and distances of the pairs of items, or of other codes, within a radius."""
@@ -687,8 +742,8 @@ class HammingNeighbors(BaseEstimator):
                 "Use query='code' and rerank=None, or kneighbors."
             )
 
-    def _stages(self, X: Any) -> Stages:
-        """The stages of the search for queries."""
+    def _stages(self, X: Any, among: Any) -> Stages:
+        """The stages of the search for queries among some items, or all."""
         items = self._items
         codes, activations, estimates, vectors = None, None, None, None
         if self.rerank is not None and items.vectors is None:
@@ -710,7 +765,7 @@ class HammingNeighbors(BaseEstimator):
             if items.vectors is not None:
                 vectors = checked_vectors(X, n_samples(X), items.vectors.n_dimensions, "X")
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
-        return Stages(
+        stages = Stages(
             items.codes,
             items.vectors,
             codes,
@@ -724,6 +779,9 @@ class HammingNeighbors(BaseEstimator):
             estimates=estimates,
             by_code=self._code_search,
         )
+        if among is not None:
+            stages.by_code, stages.chosen = None, chosen_places(among, items, stages.n_queries)
+        return stages
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_code_search"}
@@ -871,6 +929,13 @@ def _graph(
     """Sparse matrix of shape (n_queries, n_items) of the neighbors; a distance of 0 is stored as an explicit zero."""
     values = np.ones(len(places)) if mode == "connectivity" else distances
     return sparse.csr_matrix((values, codes.positions(places), indptr), shape=(len(indptr) - 1, codes.n_items))
+
+
+def _with_missing(ids: npt.NDArray[Any], is_missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Identifiers with -1, or masked text, where there is no item."""
+    if not is_missing.any():
+        return ids
+    return np.ma.array(ids, mask=is_missing) if is_text(ids) else np.where(is_missing, -1, ids)
 
 
 def _object_array(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.object_]:
