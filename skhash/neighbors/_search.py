@@ -263,8 +263,8 @@ class Stages:
         else:
             found = nearest(distance, self.items, k + self.excludes_self)
         if self.own_places is not None:
-            were_searched = None if self.chosen is None else np.isin(self.own_places, self.chosen)
-            found = without_self(found, self.own_places, were_searched)
+            searched = None if self.chosen is None else np.isin(self.own_places, self.chosen)
+            found = without_self(found, self.own_places, searched)
         if isinstance(distance, HammingDistance):
             return found
         return Neighbors(found.distances * distance.units, found.indices, found.n_ties)

@@ -702,7 +702,7 @@ class HammingNeighbors(BaseEstimator):
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         with _n_threads(self.n_jobs, self.hasher_):
             search = self._stages(X, among)
-            n_items = search.n_items
+            n_items = self.n_samples_fit_ if among is None else search.n_items
             if k > n_items - search.excludes_self:
                 of = "n_samples_fit" if n_items == self.n_samples_fit_ else "n_among"
                 raise ValueError(
