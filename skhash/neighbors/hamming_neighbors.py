@@ -316,8 +316,8 @@ class HammingNeighbors(BaseEstimator):
             Whether to return how many items have the distance of the last neighbor. All items must be ranked for
             it: without `rerank`, without `candidates`, and with ``backend="exact"`` or `among`.
         among : array-like, sparse matrix or list, default=None
-            Items that can be found; None is all of them. The search among them is exact, with any `backend`. One filter
-            for all queries is
+            Items that can be found; None is all of them. The search among them is exact, and on the CPU, with any
+            `backend` and `device`. One filter for all queries is
 
             - a mask: bools of shape (n_samples,), in the order of `ids_`;
             - identifiers: ints or text of shape (n_ids,). Zeros and ones are identifiers, too.
