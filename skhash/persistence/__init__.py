@@ -190,7 +190,7 @@ def load(
         if the affinity learns, the fitted one, ``hasher.affinity_``.
     device : str or torch.device, default=None
         Where a deep hasher computes; not for other hashers. None takes the saved device,
-        or "auto" if that is not available.
+        or "auto" if that is not available. The device of the search of an index is the saved one, or "auto".
     hasher : estimator, default=None
         The fitted search, or other Pipeline, that an index was fitted with and that is not saved.
     vectors : array of shape (n_samples, n_features), default=None
