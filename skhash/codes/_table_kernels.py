@@ -148,10 +148,10 @@ def _mask(builder, parts):
 def _lanes_by_sums(typingctx, blocks, block, rounded, query, limit, sums):
     """Bits of the items of a block whose rounded sum for a query is at most the limit; all `sums` are stored.
 
-    Of a byte of 16, 32 or 64 items the high and the low halves are looked up, and both values add up in a byte. Bytes
-    add up two by two, as ``even + 256 * odd`` in 16 bits. The odd ones, shifted down, also add up alone, and are taken
-    off in the end. That is two instructions for the halves and one to mask them, two lookups, one addition, a shift,
-    and two additions in 16 bits: 9 for a byte of all these items, beside the loads.
+    The high and the low half of a byte are looked up for 16, 32 or 64 items at once, and both values add up in a byte.
+    Bytes add up two by two, as ``even + 256 * odd`` in 16 bits. The odd ones, shifted down, also add up alone, and are
+    taken off in the end. A byte of these items takes 9 instructions beside the loads: a shift and two masks for the
+    halves, two lookups, an addition, a shift, and two additions in 16 bits.
     """
 
     def codegen(context, builder, signature, args):
