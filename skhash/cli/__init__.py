@@ -1,6 +1,7 @@
 """The command line: compare methods, list them, write a report again; fit, encode, search and export."""
 
 import _thread
+import gc
 import io
 import os
 import signal
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     out, unfinished = None, None
     try:
-        with _interruptible(), _printable(), warnings.catch_warnings():
+        with _interruptible(), _printable(), _few_full_collections(), warnings.catch_warnings():
             import shlex
             from functools import partial
             from importlib import import_module
@@ -144,6 +145,17 @@ def _printable() -> Iterator[None]:
         yield
     finally:
         stdout.reconfigure(errors="strict")
+
+
+@contextmanager
+def _few_full_collections() -> Iterator[None]:
+    """Context manager of a tenth of the full garbage collections: imports make many objects, and all of them stay."""
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, 10 * old)
+    try:
+        yield
+    finally:
+        gc.set_threshold(young, middle, old)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The command line."""
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -402,3 +403,12 @@ def test_options_are_written_out(capsys):
     with pytest.raises(SystemExit):
         main(["encode", "model", "data", "--out", "codes.npz", "--column", "x"])
     assert "unrecognized arguments: --column" in capsys.readouterr().err
+
+
+def test_full_collections_are_rare_within_a_command_alone(monkeypatch):
+    before, within = gc.get_threshold(), []
+    monkeypatch.setattr("skhash.cli._methods", lambda options: within.append(gc.get_threshold()) or 0)
+    assert main(["methods"]) == 0
+    assert main(["compare", "nowhere.npz"]) == 2
+    assert within == [(*before[:2], 10 * before[2])]
+    assert gc.get_threshold() == before
