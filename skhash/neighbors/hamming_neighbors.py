@@ -88,9 +88,9 @@ class HammingNeighbors(BaseEstimator):
         "exact" compares a query with all items. The others search approximately, by an index of FAISS (``pip install
         faiss-cpu``), which cannot weight bits. A query for which FAISS finds too few items is searched exactly.
     device : str or torch.device, default=None
-        Where torch compares codes: "cuda", "cuda:1", or "cpu"; "auto" is a GPU if there is one. It finds the same
-        neighbors, faster on a GPU for many queries at once. The device keeps a copy of the codes, but no weights of
-        bits: queries and results are in the memory of the host. None, and "auto" without a GPU, use no torch.
+        Where torch compares codes: "cuda", "cuda:1", or "cpu"; "auto" is a GPU if there is one. The neighbors are the
+        same; a GPU is meant for many queries at once. The device holds a copy of the codes. It compares neither
+        weighted bits nor real queries with all items. None, and "auto" without a GPU, search by compiled code.
     n_jobs : int, default=None
         Number of threads; None and -1 use as many as scikit-learn's own compiled code.
 
