@@ -17,6 +17,7 @@ from skhash.hashers.deep._query_encoder import QueryScores
 from skhash.hashers.deep.embedding import HeldOutQueries
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._items import Items
 from skhash.persistence import load, save
 
 METRICS = ["cosine", "inner", "euclidean"]
@@ -250,8 +251,9 @@ def test_an_index_is_saved_with_its_factors(fitted, tmp_path):
     for a, b in zip(loaded.kneighbors(queries), index.kneighbors(queries), strict=True):
         assert_array_equal(a, b)
     assert_array_equal(loaded.add(queries).factors_, index.add(queries).factors_)
+    codes, ids = index._items.codes, index.ids_
     for factors in (None, index.factors_[:-1], index.factors_ * np.nan):  # of another index
-        index.factors_ = factors
+        index._items = Items.of(codes, ids, factors)
         with pytest.raises(ValueError, match="factors_"):
             save(index, tmp_path / "index.skhash")
 
