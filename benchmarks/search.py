@@ -8,6 +8,7 @@
 - codes: packed codes beside IndexBinaryFlat, which must find the same distances
 - real: real queries beside IndexPQFastScan and IndexRaBitQFastScan of the same number of bytes, which approximate them
 - radius: one query, beside `kneighbors` of the same query
+- among: searches among some items, chosen at random, by a mask and by ids, beside those among all
 - changes: one item into and out of an index, with the next search
 - callers: calls per second of eight threads that search one index, beside those of one
 
@@ -142,6 +143,24 @@ def of_radius(options):
         print(f"{nbits:6} bits: {within:.3f} x{within / nearest:.2f}")
 
 
+def of_among(options):
+    """Table of searches among some items."""
+    print("among: ms of CPU among a share of 1,000,000 items, by a mask and by ids, and among all")
+    n = 1_000_000
+    for nbits in options.bits:
+        index = HammingNeighbors(nbits=nbits, n_jobs=1).fit(random_codes(n, nbits))
+        for n_queries in (1, 128):
+            queries, shares = random_codes(n_queries, nbits, seed=1), (0.0001, 0.001, 0.01, 0.1, 0.5)
+            masks = [np.random.default_rng(0).random(n) < share for share in shares]
+            forms = [None, *masks, *map(np.flatnonzero, masks)]
+            functions = [partial(index.kneighbors, queries, 10, among=among) for among in forms]
+            whole, *some = medians(functions, 30 if n_queries == 1 else 4)
+            print(f"{nbits:6} bits{n_queries:4} queries, all: {whole:.3f}", end="")
+            for share, by_mask, by_ids in zip(shares, some, some[len(shares) :], strict=False):
+                print(f"   {100 * share:g} %: {by_mask:.3f}, {by_ids:.3f}", end="")
+            print(flush=True)
+
+
 def of_changes(options):
     """Times of added and removed items."""
     n, nbits = 1_000_000, 64
@@ -184,6 +203,7 @@ TABLES = {
     "codes": of_codes,
     "real": of_real_queries,
     "radius": of_radius,
+    "among": of_among,
     "changes": of_changes,
     "callers": of_callers,
 }

@@ -4,8 +4,7 @@ mteb encodes texts and computes the metrics. An index of :class:`skhash.neighbor
 mteb must be installed (``pip install mteb``).
 """
 
-import copy
-from collections.abc import Iterable
+from itertools import cycle
 from typing import Any
 
 import joblib
@@ -127,14 +126,9 @@ class _CodeIndex:
         assert self.fitted is not None
         queries = _as_array(embeddings)
         if top_ranked is None:
-            return _scores(self.fitted, queries, top_k, self.fitted.ids_)
-        scores, positions = [], []
-        for i, name in (query_idx_to_id or {}).items():
-            part = copy.copy(self.fitted).remove(np.setdiff1d(self.fitted.ids_, top_ranked[name]))
-            (score,), (found,) = _scores(part, queries[i : i + 1], top_k, top_ranked[name])
-            scores.append(score)
-            positions.append(found)
-        return scores, positions
+            return _scores(self.fitted, queries, top_k)
+        names = query_idx_to_id or {}
+        return _scores(self.fitted, queries[list(names)], top_k, [top_ranked[name] for name in names.values()])
 
     def clear(self) -> None:
         """Forget the documents."""
@@ -154,10 +148,15 @@ def _as_array(embeddings: Any) -> npt.NDArray[np.float32]:
 
 
 def _scores(
-    index: HammingNeighbors, queries: npt.NDArray[np.float32], top_k: int, documents: Iterable[str]
+    index: HammingNeighbors, queries: npt.NDArray[np.float32], top_k: int, among: list[list[str]] | None = None
 ) -> tuple[list[list[float]], list[list[int]]]:
-    """Scores, the largest first, and positions of the nearest items among some documents."""
-    k = min(top_k, index.n_samples_fit_, index.candidates or top_k)
-    distances, found = index.kneighbors(queries, k)
-    position = {document: i for i, document in enumerate(documents)}
-    return (-distances).tolist(), [[position[document] for document in items] for items in found.tolist()]
+    """Scores, the largest first, and positions of the nearest documents of each query, in its own list or among all."""
+    n = index.n_samples_fit_ if among is None else max(map(len, among))
+    k = min(top_k, n, index.candidates or top_k)
+    distances, found = index.kneighbors(queries, k, among=among)
+    documents = [index.ids_.tolist()] if among is None else among
+    position = [{document: i for i, document in enumerate(listed)} for listed in documents]
+    are_found = np.isfinite(distances)
+    scores = [(-row[is_found]).tolist() for row, is_found in zip(distances, are_found, strict=True)]
+    rows = zip(found, are_found, cycle(position), strict=False)
+    return scores, [[place[document] for document in row[is_found].tolist()] for row, is_found, place in rows]

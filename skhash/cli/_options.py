@@ -322,6 +322,12 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="original vectors of the items for --rerank: a file like DATA, or the pictures of the codes, found by "
         "their paths (default DATA, unless it holds codes)",
     )
+    job.add_argument(
+        "--among",
+        metavar="FILE",
+        help="find only the items of this file: an .npy file of their ids, or of a bool for each item, or a text file "
+        "with an id, or the path of a picture, in each line",
+    )
     job.add_argument("--out", metavar="FILE", help="a .csv or .npz file with all results, or a .run for TREC, to write")
     _add_table(job)
     _add_pictures(job, has_model=True)

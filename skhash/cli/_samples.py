@@ -120,7 +120,7 @@ def open_samples(
 
 def read_codes(path: str) -> Items:
     """Codes from ``skhash encode``, of a Parquet file, or of a saved index."""
-    _check_exists(path)
+    check_exists(path)
     if Path(path).suffix == ".parquet":
         return Items(from_parquet(path))
     if is_index(path):
@@ -207,7 +207,7 @@ def is_codes(path: str) -> bool:
     """Whether a file holds codes and not samples."""
     if _is_name(path):
         return False
-    _check_exists(path)
+    check_exists(path)
     if Path(path).suffix == ".parquet":
         kind = open_table(path).types.get("code")  # bytes or lists; numbers are a feature
         return kind is not None and not is_number(kind)
@@ -224,7 +224,7 @@ def _open(
     if _is_name(path):
         check_no_table(path, options)
         return _open_name(path)
-    _check_exists(path)
+    check_exists(path)
     if is_table(path):
         return _open_table(path, options, features, lenient)
     check_no_table(path, options)
@@ -378,7 +378,8 @@ def csv_writer(path: str) -> Iterator[Any]:
         text.detach()
 
 
-def _check_exists(path: str) -> None:
+def check_exists(path: str) -> None:
+    """Raise FileNotFoundError unless there is a file."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {path}.")
 

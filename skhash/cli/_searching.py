@@ -1,6 +1,7 @@
 """The command ``skhash search``."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,14 +17,17 @@ from skhash.cli._samples import (
     IDS_ARE_PATHS,
     READ_BATCH,
     Samples,
+    check_exists,
     csv_writer,
     errors_of,
     in_batches,
     is_index,
     open_samples,
 )
+from skhash.datasets._npz import read_npy
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
+from skhash.neighbors._among import chosen_places
 from skhash.neighbors._checks import checked_vectors
 from skhash.persistence import read_notes, write_atomically
 from skhash.persistence._format import read_header
@@ -54,13 +58,15 @@ def search(options: argparse.Namespace) -> int:
             raise ValueError(f"--out must be a .csv, .npz or .run file. Got {options.out} instead.")
         check_writable(options.out)
     index, names, queries = _open(options)
-    k = _k(index, options)
+    among = _among(index, names, options)
+    k = _k(index, among, options)
     _check_run(options.out, index.ids_ if names is None else None)  # paths are quoted
     _check_run(options.out, queries.ids)
-    ranks_all = index.candidates is None and index.rerank is None and index.backend == "exact"
+    ranks_all = index.candidates is None and index.rerank is None
+    ranks_all &= among is not None or index.backend == "exact"
     with errors_of(options.queries):
         batches = in_batches(queries, f"Searching {options.queries}")
-        found = [index.kneighbors(batch, k, return_ties=ranks_all) for batch in batches]
+        found = [index.kneighbors(batch, k, return_ties=ranks_all, among=among) for batch in batches]
     distances, ids, *ties = (np.concatenate(parts) for parts in zip(*found, strict=True))
     paths = None if names is None else _paths(ids, index, names)
     table = _table(distances, ids if paths is None else paths, ties[0] if ties else None, queries.rows)
@@ -156,11 +162,51 @@ def _finite(path: str, samples: Samples) -> npt.NDArray[Any]:
     return vectors
 
 
-def _k(index: HammingNeighbors, options: argparse.Namespace) -> int:
+def _among(index: HammingNeighbors, names: list[str] | None, options: argparse.Namespace) -> npt.NDArray[Any] | None:
+    """Identifiers of the items in the file of --among."""
+    path = options.among
+    if path is None:
+        return None
+    check_exists(path)
+    given = read_npy(path)["X"] if path.endswith(".npy") else _lines(path)
+    ids = index._items.ids.values
+    if given.ndim != 1 or not len(given):
+        raise ValueError(
+            f"--among must have ids of items, or a bool for each. Got shape {given.shape} in {path} instead."
+        )
+    if names is not None and given.dtype != bool:
+        id_of = dict(zip(names, index.ids_.tolist(), strict=True))
+        if unknown := [name for name in given.tolist() if name not in id_of]:
+            raise ValueError(f"--among must have paths of items. Got {unknown[0]!r} in {path}, which is not one.")
+        given = np.array([id_of[name] for name in given.tolist()], ids.dtype)
+    elif given.dtype == object and not is_text(ids):
+        if wrong := [line for line in given if not line.strip().removeprefix("-").isdecimal()]:
+            raise ValueError(
+                f"--among must have a whole number in each line, as the ids are. Got {wrong[0]!r} in {path}."
+            )
+        given = np.array([int(line) for line in given])
+    try:
+        places = chosen_places(given, index._items, n_queries=1)
+    except ValueError as error:
+        raise ValueError(f"{str(error).replace('`among`', '--among')} The file is {path}.") from error
+    assert isinstance(places, np.ndarray)  # of one filter
+    if not len(places):
+        raise ValueError(f"--among must have at least one item. Got none in {path}.")
+    chosen: npt.NDArray[Any] = ids[places]
+    return chosen
+
+
+def _lines(path: str) -> npt.NDArray[np.object_]:
+    """Lines of a text file that are not empty; the name of a file need not be UTF-8."""
+    text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
+    return np.array([line for line in text.split("\n") if line], dtype=object)
+
+
+def _k(index: HammingNeighbors, among: npt.NDArray[Any] | None, options: argparse.Namespace) -> int:
     """Number of items to find."""
-    n_items = index.n_samples_fit_
+    n_items, of = (index.n_samples_fit_, "") if among is None else (len(among), " in --among")
     if options.k is not None and options.k > n_items:
-        raise ValueError(f"--k must be at most {n_items}, the number of items. Got {options.k} instead.")
+        raise ValueError(f"--k must be at most {n_items}, the number of items{of}. Got {options.k} instead.")
     return int(options.k or min(index.n_neighbors, index.candidates or n_items, n_items))
 
 

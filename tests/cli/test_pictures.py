@@ -132,6 +132,20 @@ def test_vectors_without_some_pictures_of_the_codes_are_refused(place, codes, tm
     assert capsys.readouterr().err.endswith(f"skhash: error: {message}")
 
 
+def test_pictures_are_found_among_those_of_a_file(place, codes, tmp_path, capsys):
+    query, out, chosen = f"{place}/pictures/red/04.png", tmp_path / "found.npz", tmp_path / "chosen.txt"
+    index = str(tmp_path / "index")
+    assert main(["index", f"{place}/model", codes, "--out", index]) == 0
+    chosen.write_text("green/01.png\nred/02.png\n")
+    for words in ([f"{place}/model", codes], [index]):
+        assert main(["search", *words, query, "--k", "2", "--among", str(chosen), "--out", str(out)]) == 0
+        with np.load(out) as found:
+            assert found["paths"].tolist() == [["red/02.png", "green/01.png"]]
+    chosen.write_text("red/02.png\n02.png\n")
+    assert main(["search", index, query, "--among", str(chosen)]) == 2
+    assert "--among must have paths of items. Got '02.png' in" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("data", ["codes", "pictures"])
 def test_an_index_keeps_its_model_paths_and_labels(data, place, codes, tmp_path, capsys):
     index, query = f"{tmp_path}/index", f"{place}/pictures/red/04.png"

@@ -194,3 +194,62 @@ def test_vectors_that_are_not_finite_are_named(value, files, digits, tmp_path, c
     assert main([*command, "--vectors", str(path)]) == 1
     error = f"skhash: error: {path} must have finite vectors. Got NaN or infinity. Replace them by numbers.\n"
     assert capsys.readouterr().err == error
+
+
+# --- some items
+
+
+def among(files, tmp_path, arguments, given, name="among.txt"):
+    """Distances and identifiers that the command writes among the items of a file."""
+    if isinstance(given, str):
+        (files / name).write_text(given, encoding="utf-8", newline="")
+    else:
+        np.save(files / name, given)
+    return search(files, tmp_path, f"{arguments} --among {name}")
+
+
+def test_some_items(files, itq, digits, tmp_path, capsys):
+    chosen = np.arange(20, 500, 9)
+    distances = hamming(itq, digits.X[chosen], digits.X_query[:N_QUERIES])
+    order = np.argsort(distances, axis=1, kind="stable")[:, :4]
+    for data, ids in (("itq codes.npz", chosen), ("itq items.npy", chosen), ("index", chosen + 7)):
+        for given in ("\n".join(map(str, ids)), "\ufeff" + "\r\n".join(map(str, ids[::-1])) + "\r\n\r\n"):
+            found = among(files, tmp_path, f"{data} queries.npy", given)
+            assert_array_equal(found[1], ids[order])
+        for given in (ids, np.isin(np.arange(500), chosen)):
+            found = among(files, tmp_path, f"{data} queries.npy", given, "among.npy")
+            assert_array_equal(found[1], ids[order])
+            assert_array_equal(found[0], np.take_along_axis(distances, order, axis=1))
+    assert "more tied" in capsys.readouterr().out
+
+
+def test_some_items_are_reranked(files, digits, tmp_path):
+    chosen = np.arange(20, 500, 9)
+    distances = of_vectors("euclidean", digits.X[chosen], digits.X_query[:N_QUERIES])
+    found = among(files, tmp_path, "itq items.npy queries.npy --rerank euclidean", chosen, "among.npy")
+    assert_array_equal(found[1], chosen[np.argsort(distances, axis=1, kind="stable")[:, :4]])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("among.txt", "8\n9\n10", "--k must be at most 3, the number of items in --among. Got 4 instead."),
+        ("among.txt", "8\n9\n3\n900", "--among must be in the index. Got [3, 900], which are not. The file is"),
+        ("among.txt", "8\nnine", "--among must have a whole number in each line, as the ids are. Got 'nine' in"),
+        ("among.txt", "\n", "--among must have ids of items, or a bool for each. Got shape (0,) in"),
+        ("among.npy", np.zeros((2, 500), bool), "Got shape (2, 500) in"),
+        ("among.npy", np.zeros(9, bool), "--among must be a mask of shape (500,)"),
+        ("among.npy", np.zeros(500, bool), "--among must have at least one item. Got none in"),
+        ("among.npy", np.arange(500) % 2, "--among must be a mask of bools, or ids. Got ints that are 0 or 1"),
+        ("among.npy", np.array([1.5]), "--among must be ints or text. Got 1.5 instead."),
+        ("nothing.txt", None, "There is no file"),
+    ],
+)
+def test_a_wrong_file_of_items(name, given, message, files, tmp_path, capsys):
+    if isinstance(given, str):
+        (tmp_path / name).write_text(given)
+    elif given is not None:
+        np.save(tmp_path / name, given)
+    words = ["search", f"{files}/index", f"{files}/queries.npy", "--k", "4", "--among", f"{tmp_path}/{name}"]
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
