@@ -238,6 +238,15 @@ def codes_within(width: int) -> Any:
     return kernel(within)
 
 
+@kernel
+def copy_codes(blocks, places, copied):
+    """Copy the codes at some places into blocks without holes."""
+    for i in range(len(places)):
+        block, lane = places[i] // LANES, places[i] % LANES
+        for byte in range(blocks.shape[1]):
+            copied[i // LANES, byte, i % LANES] = blocks[block, byte, lane]
+
+
 # -- many queries ------------------------------------------------------------------------------------------------------
 #
 # A plane holds one bit of 256 items, and the distances are binary numbers whose digits are planes. Of three planes a, b

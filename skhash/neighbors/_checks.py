@@ -84,7 +84,10 @@ def places_of(ids: Any, items: Items, name: str = "ids") -> npt.NDArray[np.int64
     unknown = sorted(set(checked[checked > MAX_ID].tolist() if not fits else checked[~found].tolist()))
     if unknown:
         raise ValueError(f"`{name}` must be in the index. Got {unknown[:5]}, which are not.")
-    return np.unique(places)
+    if (places[1:] > places[:-1]).all():
+        return places
+    places = np.sort(places)
+    return places[np.r_[True, places[1:] > places[:-1]]]
 
 
 def checked_vectors(

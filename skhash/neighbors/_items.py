@@ -164,13 +164,14 @@ class Items:
         values = self.ids.values
         if values.dtype == object:
             places = np.fromiter((self.ids.place_of.get(text, -1) for text in ids), np.int64, len(ids))
-            found = places >= 0
-        elif self.ids.ascend:
-            places = np.searchsorted(values, ids, side="right") - 1  # a hole can have the same one before it
-            found = places >= 0
         else:
-            ranks = np.searchsorted(values, ids, side="right", sorter=self.ids.order) - 1
-            places, found = self.ids.order[ranks], ranks >= 0
+            places = (ids - values[0]).clip(0, len(values) - 1)  # of the numbers that `fit` gives
+            if ((values[places] == ids) & self.codes.holds(places)).all():
+                return np.ones(len(ids), bool), places
+            order = None if self.ids.ascend else self.ids.order
+            places = np.searchsorted(values, ids, side="right", sorter=order) - 1  # after holes with the same one
+            places = places if order is None else np.where(places < 0, -1, order[places])
+        found = places >= 0
         found[found] = (values[places[found]] == ids[found]) & self.codes.holds(places[found])
         return found, places[found]
 

@@ -103,7 +103,7 @@ def _codes_among(
         return distance, items.among(chosen), None
     if isinstance(distance, EstimatedDistance):
         distance = EstimatedDistance(distance.scores, distance.estimates.at(chosen))
-    return distance, CodeBlocks.from_rows(items.rows(chosen)), chosen
+    return distance, items.copied(chosen), chosen
 
 
 def _all_distances(distance: Distance, query: int, items: CodeBlocks) -> npt.NDArray[np.float64]:

@@ -52,6 +52,21 @@ def test_one_filter(chosen, n_queries):
     assert_equal([index.kneighbors(queries, k, return_distance=False, among=mask)], right[1:2])
 
 
+@pytest.mark.parametrize(("n_chosen", "n_queries"), [(1500, 1), (1500, 200), (30_000, 1), (30_000, 200)])
+def test_many_items(n_chosen, n_queries):
+    rng = np.random.default_rng(0)
+    items, queries = (rng.integers(0, 256, (n, 5), dtype=np.uint8) for n in (100_000, n_queries))
+    index, chosen = HammingNeighbors(nbits=40).fit(items), np.sort(rng.choice(100_000, n_chosen, replace=False))
+    right = HammingNeighbors(nbits=40).fit(items[chosen], ids=chosen).kneighbors(queries, 30, return_ties=True)
+    assert_equal(index.kneighbors(queries, 30, return_ties=True, among=chosen), right)
+    for found, near in zip(
+        index.radius_neighbors(queries[:3], 9, among=chosen),
+        HammingNeighbors(nbits=40).fit(items[chosen], ids=chosen).radius_neighbors(queries[:3], 9),
+        strict=True,
+    ):
+        assert_equal(found, near)
+
+
 def test_ids_are_no_positions():
     ids = RNG.permutation(10_000)[:700] - 3000
     index = HammingNeighbors().fit(BITS, ids=ids)
