@@ -19,7 +19,6 @@ import numpy.typing as npt
 from skhash.codes._bits import item_words, read_only
 
 LANES = 64  # items of a block: their bytes fill a line of the cache, and a mask of them a word
-FEW = 1000  # codes that numpy copies as fast as a compiled kernel
 _CLAIM = Lock()
 
 
@@ -132,16 +131,6 @@ class CodeBlocks:
         is_chosen.reshape(-1)[places] = True
         masks = np.packbits(is_chosen, bitorder="little").view("<u8").astype(np.uint64)
         return CodeBlocks(self.blocks, masks, self.n_places, len(places), self._room)
-
-    def copied(self, places: npt.NDArray[np.int64]) -> "CodeBlocks":
-        """Codes at some places, without holes."""
-        if len(places) < FEW:
-            return CodeBlocks.from_rows(self.rows(places))
-        from skhash.codes._hamming_kernels import copy_codes
-
-        blocks = np.zeros((_n_blocks(len(places)), self.n_bytes, LANES), np.uint8)
-        copy_codes(self.blocks, read_only(places), blocks)
-        return CodeBlocks(blocks, masks_of(len(places)), len(places), len(places))
 
     def __reduce__(self) -> Any:
         return CodeBlocks, (self.blocks, self.masks, self.n_places, self.n_items)

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.codes._bits import quantize_weights, read_only
-from skhash.codes._blocks import CodeBlocks
+from skhash.codes._blocks import CodeBlocks, masks_of
+
+FEW = 1000  # codes that numpy copies as fast as a compiled kernel
 
 _SHARES = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}  # of scores, of norms, in an estimate
 _NO_FACTORS = read_only(np.empty((0, 2), np.float32))
@@ -181,6 +183,18 @@ def terms_of_items(
     slopes = np.divide(norms**2, along, out=np.zeros(norms.shape), where=along > 0)
     of_score, of_norm = _SHARES[metric]
     return of_score * slopes, of_norm * norms**2
+
+
+def copied_codes(items: CodeBlocks, places: npt.NDArray[np.int64]) -> CodeBlocks:
+    """Codes of the items at some places, without holes."""
+    if len(places) < FEW:
+        return CodeBlocks.from_rows(items.rows(places))
+    from skhash.codes._hamming_kernels import copy_codes
+
+    masks = masks_of(len(places))
+    blocks = np.zeros((len(masks), *items.blocks.shape[1:]), np.uint8)
+    copy_codes(items.blocks, read_only(places), blocks)
+    return CodeBlocks(blocks, masks, len(places), len(places))
 
 
 def without_self(

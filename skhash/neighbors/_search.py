@@ -18,6 +18,7 @@ from skhash.codes._search import (
     Estimates,
     HammingDistance,
     Neighbors,
+    copied_codes,
     real_distance,
     weighted_distance,
     without_self,
@@ -103,7 +104,7 @@ def _codes_among(
         return distance, items.among(chosen), None
     if isinstance(distance, EstimatedDistance):
         distance = EstimatedDistance(distance.scores, distance.estimates.at(chosen))
-    return distance, items.copied(chosen), chosen
+    return distance, copied_codes(items, chosen), chosen
 
 
 def _all_distances(distance: Distance, query: int, items: CodeBlocks) -> npt.NDArray[np.float64]:
