@@ -67,6 +67,16 @@ def test_many_items(n_chosen, n_queries):
         assert_equal(found, near)
 
 
+@pytest.mark.parametrize("query", ["code", "real"])
+def test_threads_some_of_which_have_none_of_the_items(query):
+    X = np.random.default_rng(0).normal(size=(100_000, 8))
+    hasher = FrozenEstimator(LSHHasher(64, random_state=0).fit(X[:100]))
+    index, chosen = HammingNeighbors(hasher, query=query, n_jobs=2).fit(X), np.r_[0:20_000, 99_990]
+    small = HammingNeighbors(hasher, query=query, n_jobs=1).fit(X[chosen], ids=chosen)
+    right = small.kneighbors(X[-30:], 40, return_ties=True)
+    assert_equal(index.kneighbors(X[-30:], 40, return_ties=True, among=chosen), right)
+
+
 def test_ids_are_no_positions():
     ids = RNG.permutation(10_000)[:700] - 3000
     index = HammingNeighbors().fit(BITS, ids=ids)
