@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.utils import gen_batches
 
 from skhash._threads import run_in_slices
@@ -54,6 +55,24 @@ def near_pairs(
             show(begin + (end - begin) * group.start / len(tasks))
             yield from _found(tasks[group])
     show(1.0)
+
+
+def near_rows(
+    n: int, blocks: Iterator[Pairs], by_distance: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Distances and positions of the partners of each of n items, item after item, and where those of each one begin.
+
+    They are in the order of their positions, or by distance and then by position.
+    """
+    none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    left, right, distances = map(np.concatenate, zip(none, *blocks, strict=True))
+    rows, columns = np.concatenate([left, right]), np.concatenate([right, left])
+    graph = sparse.coo_array((np.tile(distances, 2), (rows, columns)), shape=(n, n)).tocsr()
+    graph.sort_indices()
+    order: Any = slice(None)
+    if by_distance:
+        order = np.lexsort((graph.data, np.repeat(np.arange(n), np.diff(graph.indptr))))
+    return graph.data[order], graph.indices[order].astype(np.int64), graph.indptr.astype(np.int64)
 
 
 @dataclass(frozen=True)

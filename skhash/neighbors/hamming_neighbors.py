@@ -53,7 +53,7 @@ from skhash.neighbors._checks import (
     places_of,
 )
 from skhash.neighbors._items import Items
-from skhash.neighbors._pairs import Pairs, near_pairs
+from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
 from skhash.neighbors._search import Stages
 
 if TYPE_CHECKING:
@@ -466,9 +466,9 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         index = self._with_items_of_now()
-        distances, places = index._within(X, radius, sort_results, among)
-        ids = _object_array([index._items.ids.values[found] for found in places])
-        return (_object_array(distances), ids) if return_distance else ids
+        distances, places, indptr = index._within(X, radius, sort_results, among)
+        ids = _object_array(np.split(index._items.ids.values[places], indptr[1:-1]))
+        return (_object_array(np.split(distances, indptr[1:-1])), ids) if return_distance else ids
 
     def radius_neighbors_graph(
         self,
@@ -511,9 +511,8 @@ class HammingNeighbors(BaseEstimator):
         """
         check_option("mode", mode, MODES)
         index = self._with_items_of_now()
-        distances, places = index._within(X, radius, sort_results, among)
-        indptr = np.cumsum([0, *(len(found) for found in places)])
-        return _graph(np.concatenate(distances), np.concatenate(places), indptr, mode, index._items.codes)
+        distances, places, indptr = index._within(X, radius, sort_results, among)
+        return _graph(distances, places, indptr, mode, index._items.codes)
 
     def radius_pairs(
         self, radius: float = 2
@@ -718,14 +717,19 @@ class HammingNeighbors(BaseEstimator):
 
     def _within(
         self, X: Any, radius: float, sort_results: bool, among: Any
-    ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
-        """Distances and places of all items within a radius, for each query."""
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Distances and places of all items within a radius, query after query, and where those of each begin."""
         self._check_has_radius()
+        if X is None and among is None and self.backend == "exact":
+            distances, positions, indptr = near_rows(self.n_samples_fit_, self._near_pairs(radius), sort_results)
+            return distances, self._items.places[positions], indptr
         with _n_threads(self.n_jobs, self.hasher_):
             search = self._stages(X, among)
             if not search.n_items:
                 raise ValueError("`among` must have at least one item. Got none.")
-            return search.within(checked_radius(radius), sort_results)
+            of_queries = search.within(checked_radius(radius), sort_results)
+        indptr = np.cumsum([0, *map(len, of_queries[0])])
+        return np.concatenate(of_queries[0]), np.concatenate(of_queries[1]), indptr
 
     def _near_pairs(self, radius: float, codes: npt.NDArray[np.uint64] | None = None) -> Iterator[Pairs]:
         """Blocks of positions and distances of the pairs of items, or of other codes, within a radius."""

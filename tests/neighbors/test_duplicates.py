@@ -1,4 +1,4 @@
-"""Pairs and groups of near codes, against brute force."""
+"""Pairs, graphs and groups of near codes, against brute force."""
 
 import numpy as np
 import pytest
@@ -107,6 +107,28 @@ def test_pairs_by_weighted_bits_are_those_of_brute_force(seed, way):
     found, expected = pairs_of(index, radius), near_by(distances, radius)
     assert [pair[:2] for pair in found] == [pair[:2] for pair in expected]
     np.testing.assert_allclose([d for *_, d in found], [d for *_, d in expected], atol=1e-6)
+
+
+@pytest.mark.parametrize("sort_results", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_graph_of_the_items_is_that_of_queries_without_themselves(seed, sort_results, way):
+    rng = np.random.default_rng(seed)
+    bits = clusters(rng, int(rng.integers(1, 80)), 40)
+    hasher = FrozenEstimator(Weighted(rng.integers(0, 3, 40) / 4)) if seed % 3 == 0 else None
+    index, radius = HammingNeighbors(hasher).fit(bits, ids=100 + np.arange(len(bits))), seed / 2
+    found = index.radius_neighbors(radius=radius, sort_results=sort_results)
+    for mode in ("connectivity", "distance"):
+        graph = index.radius_neighbors_graph(radius=radius, mode=mode, sort_results=sort_results)
+        rows = index.radius_neighbors(bits, radius=radius, sort_results=sort_results)
+        assert graph.shape == (len(bits), len(bits))
+        assert (graph.data.dtype, graph.indices.dtype, graph.indptr.dtype) == (np.float64, np.int32, np.int32)
+        for i, (distances, ids) in enumerate(zip(*rows, strict=True)):
+            others = ids != 100 + i
+            of_row = slice(*graph.indptr[i : i + 2])
+            np.testing.assert_array_equal(graph.indices[of_row], ids[others] - 100)
+            np.testing.assert_array_equal(graph.data[of_row], distances[others] if mode == "distance" else 1)
+            np.testing.assert_array_equal(found[0][i], distances[others])
+            np.testing.assert_array_equal(found[1][i], ids[others])
 
 
 @pytest.mark.parametrize(("n", "radius", "nbits"), [(40_000, 2, 64), (30_000, 6, 128), (30_000, 1, 24)])
