@@ -90,7 +90,7 @@ def _round_tables(tables, q, room, rounded, lows, ranges):
 # -- vectors of items --------------------------------------------------------------------------------------------------
 
 
-def _lookup(context, builder):
+def table_lookup(context, builder):
     """Number of items whose values the machine looks up at once, and a function of a table and a vector of indices."""
     triple, _, features = context.codegen().magic_tuple()
     size, name = 16, None
@@ -158,7 +158,7 @@ def _lanes_by_sums(typingctx, blocks, block, rounded, query, limit, sums):
         _, block, _, query, limit, _ = args
         blocks, rounded, sums = (context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 2, 5))
         n_bytes = builder.extract_value(blocks.shape, 1)
-        size, lookup = _lookup(context, builder)
+        size, lookup = table_lookup(context, builder)
         codes, table, pairs = (ir.VectorType(*kind) for kind in ((_BYTE, size), (_BYTE, 16), (_HALF, size // 2)))
         parts, eight = range(LANES // size), pairs([8] * pairs.count)
         both, odd = ([cgutils.alloca_once_value(builder, pairs([0] * pairs.count)) for _ in parts] for _ in range(2))

@@ -1,10 +1,16 @@
 """Compiled kernels that count: how many items of each level are at each distance of a query."""
 
+from typing import Any
+
 import numba as nb
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from skhash._compiler import kernel
 from skhash.codes._kernels import BLOCK, block_distances, popcount
+from skhash.codes._table_kernels import table_lookup
 
 LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
 TEAM = 4  # queries of one pass over the codes
@@ -135,6 +141,183 @@ def _tally_team(words, items, team, offsets, lanes):
         lanes[0, 3, d + popcount(word ^ qd)] += n
 
 
+# -- pairs of items ----------------------------------------------------------------------------------------------------
+#
+# A plane holds four bits of 128 items, one byte each. All queries of a block of items share the planes. How many of
+# these bits differ from those of a query is looked up in 16 bytes: two instructions, a lookup and an addition, for 16
+# to 64 items and four bits; for 64 bits that is one instruction per item with AVX2. The distances are bytes, so that
+# those of two neighbors, read as one number of 16 bits, are the place of a counter, to which 1 is added: a load and an
+# addition for both. After each block the margins of the counters of a level are the numbers of items. Codes of one word
+# are counted as fast by `grouped_words`, and those of four words by `grouped_histogram`.
+
+PAIR_STEP = 128  # items of a plane
+PAIR_CHUNK = 1024  # items whose distances stay in the first-level cache
+PAIR_BLOCK = 2**14  # items whose planes stay in the second-level cache; a counter has 32 bits
+SIDE_OF_PAIRS = 256  # distances of less than a byte
+_PART = 64  # items of a plane that are made at once
+_BYTE, _INT, _WORD = (ir.IntType(bits) for bits in (8, 32, 64))
+
+
+def _split_byte(typingctx, words, shift, planes):
+    """Store both halves of the byte from bit `shift` on of 64 words in two planes; the others are addresses."""
+
+    def codegen(context, builder, signature, args):
+        words, planes = ir.VectorType(_WORD, _PART), ir.VectorType(_BYTE, _PART)
+        first = builder.insert_element(words(ir.Undefined), args[1], _INT(0))
+        shift = builder.shuffle_vector(first, first, ir.VectorType(_INT, _PART)([0] * _PART))
+        items = builder.load(builder.inttoptr(args[0], words.as_pointer()), align=8)
+        byte = builder.trunc(builder.lshr(items, shift), planes)
+        for half, value in enumerate(
+            (builder.and_(byte, planes([15] * _PART)), builder.lshr(byte, planes([4] * _PART)))
+        ):
+            place = builder.add(args[2], _WORD(PAIR_STEP * half))
+            builder.store(value, builder.inttoptr(place, planes.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.uint64] * 3), codegen
+
+
+def _sum_halves(typingctx, planes, tables, n_bytes, distances):
+    """Store the distances of the items of some planes, of which each byte of a code has two, from their addresses."""
+
+    def codegen(context, builder, signature, args):
+        planes, tables, n_bytes, distances = args
+        size, look_up = table_lookup(context, builder)
+        items, table = ir.VectorType(_BYTE, size), ir.VectorType(_BYTE, 16)
+
+        def at(kind, address, place):
+            return builder.inttoptr(builder.add(address, _WORD(place)), kind.as_pointer())
+
+        sums = [cgutils.alloca_once_value(builder, items([0] * size)) for _ in range(PAIR_STEP // size)]
+        with cgutils.for_range(builder, n_bytes, intp=_WORD) as loop:
+            here = builder.add(planes, builder.mul(loop.index, _WORD(2 * PAIR_STEP)))
+            own = builder.add(tables, builder.mul(loop.index, _WORD(2 * 16)))
+            for half in range(2):
+                values = builder.load(at(table, own, 16 * half), align=1)
+                for part, total in enumerate(sums):
+                    indices = builder.load(at(items, here, PAIR_STEP * half + size * part), align=1)
+                    builder.store(builder.add(builder.load(total), look_up(values, indices)), total)
+        for part, total in enumerate(sums):
+            builder.store(builder.load(total), at(items, distances, size * part), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.int64, types.uint64), codegen
+
+
+split_byte: Any = intrinsic(_split_byte)
+sum_halves: Any = intrinsic(_sum_halves)
+
+
+@kernel
+def grouped_pairs(queries, database, multiplicity, bounds, table, query_group, counts):
+    """Do the same as `grouped_histogram` for codes of at most 255 bits, each of multiplicity 1.
+
+    The database has at least PAIR_STEP - 1 more items, which are not counted.
+    """
+    n_queries, n_distances, n_levels = counts.shape
+    n_bytes, n_items, n_groups = (n_distances + 6) // 8, bounds[-1], table.shape[1]
+    planes = np.empty((PAIR_BLOCK // PAIR_STEP, 2 * n_bytes, PAIR_STEP), np.uint8)
+    tables, distances = _tables_of(queries, n_bytes), np.empty(PAIR_CHUNK, np.uint8)
+    pairs = np.zeros((n_levels, n_distances * SIDE_OF_PAIRS), np.uint32)
+    is_used, block_group = np.zeros(n_levels, np.bool_), 0
+    for start in range(0, n_items, PAIR_BLOCK):
+        stop = min(start + PAIR_BLOCK, n_items)
+        _fill_planes(database, start, stop, n_bytes, planes)
+        while bounds[block_group + 1] <= start:
+            block_group += 1
+        for q in range(n_queries):
+            g, level, low, high = block_group, table[query_group[q]], n_distances, 0
+            for chunk in range(start, stop, PAIR_CHUNK):
+                end = min(chunk + PAIR_CHUNK, stop)
+                _fill_distances(planes, chunk - start, end - start, tables, q, distances)
+                nearest, farthest = _range_of(distances[: end - chunk])
+                low, high, first = min(low, nearest), max(high, farthest), chunk
+                while first < end:  # a run of items of the same level
+                    while bounds[g + 1] <= first:
+                        g += 1
+                    v = np.int64(level[g])
+                    while g + 1 < n_groups and bounds[g + 1] < end and level[g + 1] == v:
+                        g += 1
+                    last = min(bounds[g + 1], end)
+                    if (last - first) % 2:
+                        counts[q, distances[first - chunk], v] += 1
+                        first += 1
+                    two = distances[first - chunk : last - chunk].view(np.uint16)
+                    for i in range(len(two)):
+                        pairs[v, np.uint64(two[i])] += np.uint32(1)
+                    is_used[v], first = True, last
+            for v in range(n_levels):
+                if is_used[v]:
+                    _add_margins(pairs[v], low, high, counts[q, :, v])
+                    is_used[v] = False
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _address(array):
+    return np.uint64(array.ctypes.data)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _tables_of(queries, n_bytes):
+    """Numbers of differing bits of each half of a byte of each query, and of the 16 values of that half."""
+    tables = np.empty((len(queries), 2 * n_bytes, 16), np.uint8)
+    for q in range(len(queries)):
+        for half in range(2 * n_bytes):
+            own = queries[q, half // 16] >> np.uint64(4 * (half % 16)) & np.uint64(15)
+            for value in range(16):
+                tables[q, half, value] = np.uint8(popcount(np.uint64(value) ^ own))
+    return tables
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _fill_planes(database, start, stop, n_bytes, planes):
+    """Set the planes of the items of a block."""
+    place, n = _address(planes), database.shape[1]
+    for first in range(start, stop, PAIR_STEP):
+        for byte in range(n_bytes):
+            words = _address(database) + np.uint64(8 * (byte // 8 * n + first))
+            for part in range(0, PAIR_STEP, _PART):
+                split_byte(words + np.uint64(8 * part), np.uint64(byte % 8 * 8), place + np.uint64(part))
+            place += np.uint64(2 * PAIR_STEP)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _fill_distances(planes, first, last, tables, q, distances):
+    """Set the distances of a query from the items of a chunk."""
+    n_halves = tables.shape[1]
+    own, to = _address(tables) + np.uint64(16 * n_halves * q), _address(distances)
+    here = _address(planes) + np.uint64(first * n_halves)
+    for _ in range(first, last, PAIR_STEP):
+        sum_halves(here, own, n_halves // 2, to)
+        here, to = here + np.uint64(PAIR_STEP * n_halves), to + np.uint64(PAIR_STEP)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _range_of(distances):
+    """Smallest and largest distance."""
+    low, high = np.uint8(255), np.uint8(0)
+    for distance in distances:
+        low, high = min(low, distance), max(high, distance)
+    return np.int64(low), np.int64(high)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _add_margins(pairs, low, high, counts):
+    """Add both margins of the counters of pairs in a range of distances to the counts, and set the counters to 0."""
+    first = low // 16 * 16  # whole vectors
+    of_columns = np.zeros((high - first + 16) // 16 * 16, np.uint32)
+    for d in range(low, high + 1):
+        start, total = SIDE_OF_PAIRS * d + first, np.uint32(0)
+        row = pairs[start : start + len(of_columns)]
+        for i in range(len(of_columns)):
+            of_columns[i] += row[i]
+            total += row[i]
+            row[i] = 0
+        counts[d] += total
+    for d in range(low, high + 1):
+        counts[d] += of_columns[d - first]
+
+
 # -- codes of at most 16 bits ------------------------------------------------------------------------------------------
 #
 # A code has an upper half h and a lower half x of 8 bits each. Of the items with one upper half, n_i(x, d) counts those
@@ -197,7 +380,7 @@ def _count_all(queries, words, items):
     """Numbers of items of each query at the distances from 0 to 16."""
     mask, half = np.uint64(SIDE - 1), np.uint64(HALF)
     grid = np.zeros((SIDE, SIDE), np.int64)  # number of items by upper and lower half
-    for i in range(len(words)):
+    for i in range(len(items)):
         grid[words[i] >> half, words[i] & mask] += items[i]
     totals = np.zeros((len(queries), SHORT_BITS + 1), np.int64)
     near = np.zeros((HALF + 2, SIDE), np.int64)

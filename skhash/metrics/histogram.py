@@ -37,6 +37,7 @@ MANY = 100  # queries from which sorting the database is faster
 LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
 LONG = 64  # items per group from which a scan group by group is faster
 SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
+PAIR_BITS, PAIR_ITEMS, PAIR_LEVELS = (65, 192), 2**13, 8  # fewest and most bits, items and levels of pairs of items
 SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
 
 #: kind of the bytes, and names of the arrays of both layouts
@@ -570,14 +571,14 @@ class _PlainCounts:
 
             self.groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
             if not self.is_merged:
-                self.words = np.empty_like(words)
+                self.words = np.zeros((len(words), len(group) + _kernels.PAIR_STEP), dtype=np.uint64)
                 _kernels.sort_by_group(words, group, self.groups.copy(), self.words)
 
     def __call__(self, chunk: slice) -> RelevanceHistogram:
         """Histogram of a slice of queries."""
         table, query_group, levels = self.pairs.table(chunk)
         queries, places, repeats = self.queries[chunk], query_group, None
-        kernel, min_size = self._kernel(len(queries))
+        kernel, min_size = self._kernel(len(queries), len(levels))
         if self.is_merged or min_size > 1:  # distinct queries, in the order of their groups: faster for tables
             first, repeats = _distinct_queries(queries, places)
             queries, places = queries[first], places[first]
@@ -593,16 +594,19 @@ class _PlainCounts:
             _subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
         return RelevanceHistogram(counts, levels)
 
-    def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
+    def _kernel(self, n_queries: int, n_levels: int) -> tuple[Callable[..., None], int]:
         """Fastest kernel, and the smallest number of queries that a thread takes."""
         from skhash.metrics import _kernels
 
-        n_words, n_items = self.words.shape
+        n_words, n_items = len(self.words), len(self.multiplicity)
         if not self.is_grouped:
             return _kernels.hamming_histogram, 1
         is_short = self.nbits <= _kernels.SHORT_BITS and n_items >= SHORT_ITEMS
         if is_short and n_queries * n_items >= SHORT_PAIRS:
             return _kernels.short_histogram, SHORT_QUERIES
+        are_pairs = PAIR_BITS[0] <= self.nbits <= PAIR_BITS[1] and n_items >= PAIR_ITEMS and n_levels <= PAIR_LEVELS
+        if are_pairs and not self.is_merged:
+            return _kernels.grouped_pairs, 1
         return (_kernels.grouped_words if n_words == 1 else _kernels.grouped_histogram), 1
 
 

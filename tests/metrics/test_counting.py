@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_array_equal
+from threadpoolctl import threadpool_limits
 
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity
 from skhash.codes import hamming_distances, pack
@@ -18,6 +19,7 @@ from skhash.metrics import (
     precision,
     relevance_histogram,
 )
+from skhash.metrics._kernels import PAIR_BLOCK
 from skhash.metrics.histogram import SHORT_ITEMS, SHORT_PAIRS, concatenate
 
 WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
@@ -115,6 +117,27 @@ def test_teams_of_queries_count_every_block(n_items, n_levels):
     H = relevance_histogram(codes[:118], codes, y[:118], y, affinity=affinity)
     level_index = affinity(y[:118], y).astype(np.int64)
     assert_array_equal(H.counts, counted_by_numpy(codes[:118], codes, level_index, n_levels))
+
+
+@pytest.mark.parametrize("nbits", [65, 127, 128, 130, 191, 192])
+@pytest.mark.parametrize("kind", ["few classes", "many classes", "graded"])
+def test_pairs_of_items_are_counted_in_every_block(nbits, kind):
+    rng = np.random.default_rng(nbits)
+    queries = rng.integers(0, 2, (101, nbits), dtype=np.uint8)
+    items = rng.integers(0, 2, (2 * PAIR_BLOCK + 301, nbits), dtype=np.uint8)
+    items[:40], items[-40:] = queries[:40], 1 - queries[:40]  # at the least and at the largest distance
+    if kind == "graded":
+        query_y, database_y = (rng.integers(0, 2, (len(codes), 4)) for codes in (queries, items))
+        level = query_y @ database_y.T
+    else:
+        n_classes = 3 if kind == "few classes" else 400
+        query_y, database_y = (rng.integers(0, n_classes, len(codes)) for codes in (queries, items))
+        query_y[0] = n_classes  # of no item
+        level = (query_y[:, None] == database_y).astype(np.int64)
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            H = relevance_histogram(queries, items, query_y, database_y)
+        assert_array_equal(H.counts, counted_by_numpy(queries, items, level, len(H.levels)))
 
 
 @pytest.mark.parametrize("nbits", [12, 64])
