@@ -246,10 +246,10 @@ def grouped_pairs(queries, database, multiplicity, bounds, table, query_group, c
                     for i in range(len(two)):
                         pairs[v, np.uint64(two[i])] += np.uint32(1)
                     is_used[v], first = True, last
-            for v in range(n_levels):
-                if is_used[v]:
-                    _add_margins(pairs[v], low, high, counts[q, :, v])
-                    is_used[v] = False
+            for used in range(n_levels):
+                if is_used[used]:
+                    _add_margins(pairs[used], low, high, counts[q, :, used])
+                    is_used[used] = False
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
