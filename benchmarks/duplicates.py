@@ -3,6 +3,7 @@
     python benchmarks/duplicates.py                  # a table; each line is measured in a process of its own
     python benchmarks/duplicates.py 100000 64 2      # so many random codes of so many bits, up to this radius
     python benchmarks/duplicates.py 10000 64 2 equal
+    python benchmarks/duplicates.py 10000000 64 4 planted     # 1 % are copies of others with up to 2 bits flipped
 
 The memory is that of the whole process, at its peak. Kernels are compiled before the time is taken.
 """
@@ -16,7 +17,14 @@ import numpy as np
 
 from skhash.neighbors import HammingNeighbors, duplicate_groups
 
-CASES = ["100000 64 2", "100000 64 8", "100000 256 8", "10000 64 2 equal"]
+CASES = [
+    "100000 64 2",
+    "100000 64 8",
+    "100000 256 8",
+    "10000 64 2 equal",
+    "2000000 64 2 planted",
+    "10000000 64 4 planted",
+]
 
 
 def cpu_time():
@@ -26,9 +34,16 @@ def cpu_time():
 
 def run_case(n, nbits, radius, kind="random"):
     codes = np.random.default_rng(0).integers(0, 256, (int(n), int(nbits) // 8), dtype=np.uint8)
+    for n_first in (2, 40_000):  # in blocks, and by parts of the codes
+        list(HammingNeighbors(nbits=int(nbits)).fit(codes[:n_first]).radius_pairs())
     if kind == "equal":
         codes[:] = codes[0]
-    list(HammingNeighbors(nbits=int(nbits)).fit(codes[:2]).radius_pairs())
+    if kind == "planted":
+        n_copies = len(codes) // 100
+        bits = np.unpackbits(codes[:n_copies], axis=1)
+        for seed in range(2):
+            bits[np.arange(n_copies), np.random.default_rng(seed).integers(0, int(nbits), n_copies)] ^= 1
+        codes[-n_copies:] = np.packbits(bits, axis=1)
     index = HammingNeighbors(nbits=int(nbits)).fit(codes)
     start = cpu_time()
     n_pairs = sum(len(i) for i, _, _ in index.radius_pairs(float(radius)))
