@@ -21,8 +21,8 @@ from skhash.cli._pictures import are_pictures, load_model, load_pictures, open_f
 from skhash.cli._samples import csv_writer, errors_of, in_batches, open_samples, read_codes
 from skhash.codes import hamming_distances
 from skhash.displays.image_browser import address_of_file, address_of_pixels
-from skhash.neighbors import HammingNeighbors, duplicate_groups
-from skhash.neighbors.duplicates import NearVectors
+from skhash.neighbors import HammingNeighbors
+from skhash.neighbors.duplicates import NearVectors, near_groups
 from skhash.persistence._writing import check_writable, write_atomically
 
 RADIUS = 2  # bits
@@ -76,13 +76,15 @@ def duplicates(options: argparse.Namespace) -> int:
     _check(options)
     items = _of_pictures(options) if are_pictures(options.data) else _of_codes(options)
     index = HammingNeighbors(nbits=items.nbits).fit(items.codes)
-    near = {"vectors": items.vectors, "metric": options.metric, "max_distance": options.max_distance}
-    with errors_of(options.vectors or options.data):
-        found = duplicate_groups(index, options.radius, **near)
+    near = None
+    with errors_of(options.vectors or options.data), progress("Comparing", n := len(items.codes), "codes") as show:
+        if items.vectors is not None:
+            near = NearVectors(items.vectors, len(items.codes), options.metric, options.max_distance)
+        found = near_groups(index, options.radius, near, lambda done: show(int(done * n)))
     groups = [_group(items, members, options.keep) for members in found]
     print("\n".join(_summary(options, items, groups)))
     if options.out is not None:
-        print(f"\nFile: {options.out}, {_write_pairs(options, index, items, groups):,} pairs")
+        print(f"\nFile: {options.out}, {_write_pairs(options, index, items, groups, near):,} pairs")
     if options.page is not None:
         _write_page(options, items, groups)
         print(f"Page: {options.page}")
@@ -237,11 +239,14 @@ def _bytes(n: float) -> str:
 # --- files
 
 
-def _write_pairs(options: argparse.Namespace, index: HammingNeighbors, items: _Items, groups: Sequence[_Group]) -> int:
+def _write_pairs(
+    options: argparse.Namespace,
+    index: HammingNeighbors,
+    items: _Items,
+    groups: Sequence[_Group],
+    near: NearVectors | None,
+) -> int:
     """Write the pairs, ordered by groups as far as memory allows, and return their number."""
-    near = None
-    if items.vectors is not None:
-        near = NearVectors(items.vectors, len(items.codes), options.metric, options.max_distance)
     order = np.concatenate([np.empty(0, np.int64), *(group.members for group in groups)])
     number = np.repeat(np.arange(len(groups)), [len(group.members) for group in groups])
     names = np.array(items.names, dtype=object)

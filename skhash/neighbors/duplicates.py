@@ -1,7 +1,7 @@
 """Duplicates: groups of items that pairs of near codes connect."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -76,17 +76,27 @@ def duplicate_groups(
     >>> duplicate_groups(index, radius=1, vectors=vectors, max_distance=0.1)
     [array([0, 2])]
     """
-    now = index._with_items_of_now()
+    now, near = index._with_items_of_now(), None
     if vectors is not None:
         near = NearVectors(vectors, now.n_samples_fit_, metric, max_distance)
-        return [
-            now.ids_[members] for members in _members(_components(now.n_samples_fit_, now._near_pairs(radius), near))
-        ]
-    if max_distance is not None:
+    elif max_distance is not None:
         raise ValueError(f"`max_distance` must be None without `vectors`. Got {max_distance!r} instead.")
-    codes, numbers = _distinct(now._items.codes.words())  # equal codes are near each other: one of them stands for all
-    group = _components(len(codes), now._near_pairs(radius, codes))[numbers]
-    return [now.ids_[members] for members in _members(group)]
+    ids = now.ids_
+    return [ids[members] for members in near_groups(now, radius, near)]
+
+
+def near_groups(
+    index: "HammingNeighbors",
+    radius: float,
+    near: "NearVectors | None" = None,
+    show: Callable[[float], object] = lambda done: None,
+) -> list[npt.NDArray[np.int64]]:
+    """Positions of the items of each group; `show` takes the part of the work that is done, from 0 to 1."""
+    codes = index._items.codes.words()
+    if near is not None:
+        return _members(_components(len(codes), index._near_pairs(radius, codes, show), near))
+    codes, numbers = _distinct(codes)  # equal codes are near each other: one of them stands for all
+    return _members(_components(len(codes), index._near_pairs(radius, codes, show))[numbers])
 
 
 class NearVectors:
@@ -116,7 +126,8 @@ class NearVectors:
 
 def _distinct(codes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Different codes, and the number of each item's code among them."""
-    rows = np.ascontiguousarray(codes).view(f"V{8 * codes.shape[1]}")[:, 0]
+    one = codes.shape[1] == 1  # numbers are sorted faster than bytes
+    rows = codes[:, 0] if one else np.ascontiguousarray(codes).view(f"V{8 * codes.shape[1]}")[:, 0]
     _, first, numbers = np.unique(rows, return_index=True, return_inverse=True)
     return codes[first], numbers
 

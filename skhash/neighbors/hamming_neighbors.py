@@ -9,7 +9,7 @@ Stage 1 ranks all items, or picks `candidates` of them for the stages after it. 
 distances the lowest index comes first. All three are exact, unless an index of FAISS replaces stage 1.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -731,12 +731,17 @@ class HammingNeighbors(BaseEstimator):
         indptr = np.cumsum([0, *map(len, of_queries[0])])
         return np.concatenate(of_queries[0]), np.concatenate(of_queries[1]), indptr
 
-    def _near_pairs(self, radius: float, codes: npt.NDArray[np.uint64] | None = None) -> Iterator[Pairs]:
+    def _near_pairs(
+        self,
+        radius: float,
+        codes: npt.NDArray[np.uint64] | None = None,
+        show: Callable[[float], object] = lambda done: None,
+    ) -> Iterator[Pairs]:
         """Blocks of positions and distances of the pairs of items, or of other codes, within a radius."""
         self._check_has_radius()
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
         items = self._items.codes.words() if codes is None else codes
-        return _with_threads(near_pairs(items, checked_radius(radius), self._nbits, weights), self.n_jobs)
+        return _with_threads(near_pairs(items, checked_radius(radius), self._nbits, weights, show), self.n_jobs)
 
     def _check_has_radius(self) -> None:
         """Raise ValueError unless the distances of the search are those of codes."""
