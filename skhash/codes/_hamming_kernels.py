@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from skhash._compiler import kernel
 from skhash.codes._blocks import LANES
 from skhash.codes._kernels import popcount
+from skhash.codes._vectors import BYTE, INT, WORD, address, in_all_lanes, load, mask, store
 
 N_VECTOR = 4  # words of a plane that are added by one instruction; LLVM splits or joins them as the CPU can
 N_PLANES = 8  # groups of three planes of one step
@@ -24,37 +25,8 @@ N_VARIANTS = 10  # of the sums of a group: two digits of ones, eight of twos
 MIN_PLANE_QUERIES = 12  # fewer queries are compared faster without planes (benchmarks/search.py)
 MAX_PLANE_BYTES = 128  # the variants of longer codes do not stay in the second-level cache
 HEAD = 16  # HEAD * k items are searched without planes, for a first bound
-_BYTE, _INT, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _DTYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32}
-_PLANE, _SIZE = ir.VectorType(_WORD, N_VECTOR), 8 * N_VECTOR
-
-
-def _load(builder, kind, address, place=0):
-    """Load a value from an address plus a number of bytes."""
-    return builder.load(builder.inttoptr(builder.add(address, _WORD(place)), kind.as_pointer()), align=1)
-
-
-def _store(builder, value, address, place=0):
-    """Store a value at an address plus a number of bytes."""
-    builder.store(value, builder.inttoptr(builder.add(address, _WORD(place)), value.type.as_pointer()), align=1)
-
-
-def _in_all_lanes(builder, value):
-    """Vector with a value in each of its lanes."""
-    kind = ir.VectorType(value.type, LANES)
-    first = builder.insert_element(kind(ir.Undefined), value, _INT(0))
-    return builder.shuffle_vector(first, first, ir.VectorType(_INT, LANES)([0] * LANES))
-
-
-def _mask(builder, is_set):
-    """Word with a bit for each lane."""
-    return builder.bitcast(is_set, ir.IntType(LANES))
-
-
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def address(array):
-    """Address of the first value of an array."""
-    return np.uint64(array.ctypes.data)
+_PLANE, _SIZE = ir.VectorType(WORD, N_VECTOR), 8 * N_VECTOR
 
 
 # -- one query ---------------------------------------------------------------------------------------------------------
@@ -74,30 +46,32 @@ def _lanes_up_to(typingctx, width, block, query, n_bytes, bound, distances):
 
     def codegen(context, builder, signature, args):
         _, block, query, n_bytes, bound, distances = args
-        sums, few = ir.VectorType(ir.IntType(width.literal_value), LANES), ir.VectorType(_BYTE, LANES)
+        sums, few = ir.VectorType(ir.IntType(width.literal_value), LANES), ir.VectorType(BYTE, LANES)
         count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(few, [few]), f"llvm.ctpop.v{LANES}i8")
 
         def add_bytes(total, first, last):
-            with cgutils.for_range_slice(builder, first, last, _WORD(1), _WORD) as (byte, _):
-                items = _load(builder, few, builder.add(block, builder.mul(byte, _WORD(LANES))))
-                differing = builder.xor(items, _in_all_lanes(builder, _load(builder, _BYTE, builder.add(query, byte))))
+            with cgutils.for_range_slice(builder, first, last, WORD(1), WORD) as (byte, _):
+                items = load(builder, few, builder.add(block, builder.mul(byte, WORD(LANES))))
+                differing = builder.xor(
+                    items, in_all_lanes(builder, load(builder, BYTE, builder.add(query, byte)), LANES)
+                )
                 builder.store(builder.add(builder.load(total), builder.call(count, [differing])), total)
 
         total = cgutils.alloca_once_value(builder, sums([0] * LANES))
         if sums == few:
-            add_bytes(total, _WORD(0), n_bytes)
+            add_bytes(total, WORD(0), n_bytes)
         else:
-            with cgutils.for_range_slice(builder, _WORD(0), n_bytes, _WORD(31), _WORD) as (first, _):
-                part, last = cgutils.alloca_once(builder, few), builder.add(first, _WORD(31))
+            with cgutils.for_range_slice(builder, WORD(0), n_bytes, WORD(31), WORD) as (first, _):
+                part, last = cgutils.alloca_once(builder, few), builder.add(first, WORD(31))
                 builder.store(few([0] * LANES), part)
                 is_last = builder.icmp_signed("<", n_bytes, last)
                 add_bytes(part, first, builder.select(is_last, n_bytes, last))
                 builder.store(builder.add(builder.load(total), builder.zext(builder.load(part), sums)), total)
         found = builder.load(total)
         limit = builder.trunc(bound, sums.element)
-        near = _mask(builder, builder.icmp_unsigned("<=", found, _in_all_lanes(builder, limit)))
-        with builder.if_then(builder.icmp_unsigned("!=", near, _WORD(0)), likely=False):
-            _store(builder, found, distances)
+        near = mask(builder, [builder.icmp_unsigned("<=", found, in_all_lanes(builder, limit, LANES))])
+        with builder.if_then(builder.icmp_unsigned("!=", near, WORD(0)), likely=False):
+            store(builder, found, distances)
         return near
 
     kinds = types.uint64, types.uint64, types.int64, types.int64, types.uint64
@@ -110,8 +84,8 @@ def _lanes_below(typingctx, width, distances, bound):
     def codegen(context, builder, signature, args):
         _, distances, bound = args
         kind = ir.IntType(width.literal_value)
-        limit = _in_all_lanes(builder, builder.trunc(bound, kind))
-        return _mask(builder, builder.icmp_unsigned("<", _load(builder, limit.type, distances), limit))
+        limit = in_all_lanes(builder, builder.trunc(bound, kind), LANES)
+        return mask(builder, [builder.icmp_unsigned("<", load(builder, limit.type, distances), limit)])
 
     return types.uint64(width, types.uint64, types.int64), codegen
 
@@ -284,10 +258,10 @@ def _split_byte(typingctx, byte, planes):
     """Store a byte of 64 items as words of eight planes, from the lowest bit on; the arguments are addresses."""
 
     def codegen(context, builder, signature, args):
-        kind = ir.VectorType(_BYTE, LANES)
-        byte = _load(builder, kind, args[0])
+        kind = ir.VectorType(BYTE, LANES)
+        byte = load(builder, kind, args[0])
         for bit in reversed(range(8)):
-            _store(builder, _mask(builder, builder.icmp_signed("<", byte, kind([0] * LANES))), args[1], _SIZE * bit)
+            store(builder, mask(builder, [builder.icmp_signed("<", byte, kind([0] * LANES))]), args[1], _SIZE * bit)
             byte = builder.add(byte, byte)
         return context.get_dummy_value()
 
@@ -298,14 +272,14 @@ def _store_variants(typingctx, planes, variants):
     """Store the variants of the sum of three planes: two of its ones digit, eight of its twos digit."""
 
     def codegen(context, builder, signature, args):
-        planes = [_load(builder, _PLANE, args[0], _SIZE * i) for i in range(3)]
+        planes = [load(builder, _PLANE, args[0], _SIZE * i) for i in range(3)]
         ones, _ = _full_adder(builder, *planes)
         variants = [ones, _complement(builder, ones)]
         for bits in range(8):
             flipped = [_complement(builder, plane) if bits >> i & 1 else plane for i, plane in enumerate(planes)]
             variants.append(_full_adder(builder, *flipped)[1])
         for i, variant in enumerate(variants):
-            _store(builder, variant, args[1], _SIZE * i)
+            store(builder, variant, args[1], _SIZE * i)
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64), codegen
@@ -317,11 +291,11 @@ def _sum_variants(typingctx, last_digit, variants, offsets, n_steps, first, beyo
     def codegen(context, builder, signature, args):
         _, variants, offsets, n_steps, first, beyond = args
         last = last_digit.literal_value
-        digits = [cgutils.alloca_once_value(builder, _load(builder, _PLANE, first, _SIZE * i)) for i in range(last + 1)]
-        with cgutils.for_range(builder, n_steps, intp=_WORD) as loop:
-            here = builder.add(offsets, builder.mul(loop.index, _WORD(4 * 2 * N_PLANES)))
+        digits = [cgutils.alloca_once_value(builder, load(builder, _PLANE, first, _SIZE * i)) for i in range(last + 1)]
+        with cgutils.for_range(builder, n_steps, intp=WORD) as loop:
+            here = builder.add(offsets, builder.mul(loop.index, WORD(4 * 2 * N_PLANES)))
             picked = [
-                _load(builder, _PLANE, builder.add(variants, builder.zext(_load(builder, _INT, here, 4 * i), _WORD)))
+                load(builder, _PLANE, builder.add(variants, builder.zext(load(builder, INT, here, 4 * i), WORD)))
                 for i in range(2 * N_PLANES)
             ]
             added, twos = picked[:N_PLANES], picked[N_PLANES:]
@@ -330,7 +304,7 @@ def _sum_variants(typingctx, last_digit, variants, offsets, n_steps, first, beyo
                 builder.store(value, digit)
                 added = carried + (twos if place == 0 else [])
         value = builder.load(digits[-1])
-        _store(builder, value, beyond)
+        store(builder, value, beyond)
         near = builder.bitcast(_complement(builder, value), ir.IntType(64 * N_VECTOR))
         return builder.icmp_unsigned("!=", near, ir.IntType(64 * N_VECTOR)(0))
 

@@ -22,12 +22,12 @@ from numba.extending import intrinsic
 from skhash._compiler import kernel
 from skhash.codes._blocks import LANES
 from skhash.codes._kernels import popcount
+from skhash.codes._vectors import BYTE, HALF, WORD, in_all_lanes, mask, shuffle, table_lookup
 
 SPARE = 8  # candidates beyond 2 * k, so that the k nearest are not chosen again for each one of few
 TILE = 2**14  # bytes of blocks that are searched for one query after the other, from the first-level cache
 LARGEST = 2**16 - 1  # sum of rounded tables
 NO_ITEM = 2**62
-_BYTE, _HALF, _INT, _WORD = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _ROUNDING = 1e-12  # more than the rounding of a few sums of floats, relative
 
 # -- sums of tables ----------------------------------------------------------------------------------------------------
@@ -90,59 +90,10 @@ def _round_tables(tables, q, room, rounded, lows, ranges):
 # -- vectors of items --------------------------------------------------------------------------------------------------
 
 
-def table_lookup(context, builder):
-    """Number of items whose values the machine looks up at once, and a function of a table and a vector of indices."""
-    triple, _, features = context.codegen().magic_tuple()
-    size, name = 16, None
-    if "+avx512bw" in features:
-        size, name = 64, "llvm.x86.avx512.pshuf.b.512"
-    elif "+avx2" in features:
-        size, name = 32, "llvm.x86.avx2.pshuf.b"
-    elif "+ssse3" in features:
-        name = "llvm.x86.ssse3.pshuf.b.128"
-    elif triple.startswith(("aarch64", "arm64")):
-        name = "llvm.aarch64.neon.tbl1.v16i8"
-    codes = ir.VectorType(_BYTE, size)
-
-    def by_instruction(table, indices):
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(codes, [codes, codes]), name)
-        return builder.call(function, [_shuffle(builder, table, [i % 16 for i in range(size)]), indices])
-
-    def one_by_one(table, indices):
-        values = codes(ir.Undefined)
-        for lane in map(_INT, range(size)):
-            value = builder.extract_element(table, builder.extract_element(indices, lane))
-            values = builder.insert_element(values, value, lane)
-        return values
-
-    return size, by_instruction if name else one_by_one
-
-
-def _shuffle(builder, vector, lanes, other=None):
-    """Vector of some lanes of a vector and of another one."""
-    return builder.shuffle_vector(vector, other or vector, ir.VectorType(_INT, len(lanes))(lanes))
-
-
-def _in_all_lanes(builder, value, size):
-    """Vector with a value in each of its lanes."""
-    first = builder.insert_element(ir.VectorType(value.type, size)(ir.Undefined), value, _INT(0))
-    return _shuffle(builder, first, [0] * size)
-
-
 def _load(builder, array, kind, *places):
     """Load a vector from an array; its place in vectors is the sum of `places`."""
     place = functools.reduce(builder.add, places)
     return builder.load(builder.gep(builder.bitcast(array.data, kind.as_pointer()), [place]), align=1)
-
-
-def _mask(builder, parts):
-    """Word with a bit for each lane of all parts."""
-    mask = _WORD(0)
-    for number, part in enumerate(parts):
-        bits = builder.bitcast(part, ir.IntType(part.type.count))
-        bits = bits if bits.type == _WORD else builder.zext(bits, _WORD)
-        mask = builder.or_(mask, builder.shl(bits, _WORD(number * part.type.count)))
-    return mask
 
 
 def _lanes_by_sums(typingctx, blocks, block, rounded, query, limit, sums):
@@ -159,15 +110,15 @@ def _lanes_by_sums(typingctx, blocks, block, rounded, query, limit, sums):
         blocks, rounded, sums = (context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 2, 5))
         n_bytes = builder.extract_value(blocks.shape, 1)
         size, lookup = table_lookup(context, builder)
-        codes, table, pairs = (ir.VectorType(*kind) for kind in ((_BYTE, size), (_BYTE, 16), (_HALF, size // 2)))
+        codes, table, pairs = (ir.VectorType(*kind) for kind in ((BYTE, size), (BYTE, 16), (HALF, size // 2)))
         parts, eight = range(LANES // size), pairs([8] * pairs.count)
         both, odd = ([cgutils.alloca_once_value(builder, pairs([0] * pairs.count)) for _ in parts] for _ in range(2))
-        with cgutils.for_range(builder, n_bytes, intp=_WORD) as loop:
-            place = builder.mul(builder.add(builder.mul(query, n_bytes), loop.index), _WORD(2))
-            high, low = (_load(builder, rounded, table, place, _WORD(half)) for half in range(2))
-            place = builder.mul(builder.add(builder.mul(block, n_bytes), loop.index), _WORD(len(parts)))
+        with cgutils.for_range(builder, n_bytes, intp=WORD) as loop:
+            place = builder.mul(builder.add(builder.mul(query, n_bytes), loop.index), WORD(2))
+            high, low = (_load(builder, rounded, table, place, WORD(half)) for half in range(2))
+            place = builder.mul(builder.add(builder.mul(block, n_bytes), loop.index), WORD(len(parts)))
             for part in parts:
-                code = _load(builder, blocks, codes, place, _WORD(part))
+                code = _load(builder, blocks, codes, place, WORD(part))
                 of_high = lookup(high, builder.lshr(code, codes([4] * size)))
                 of_low = lookup(low, builder.and_(code, codes([15] * size)))
                 added = builder.bitcast(builder.add(of_high, of_low), pairs)
@@ -177,12 +128,12 @@ def _lanes_by_sums(typingctx, blocks, block, rounded, query, limit, sums):
         for part in parts:
             odds = builder.load(odd[part])
             evens = builder.sub(builder.load(both[part]), builder.shl(odds, eight))
-            total = _shuffle(builder, evens, [i // 2 + i % 2 * pairs.count for i in range(size)], odds)
+            total = shuffle(builder, evens, [i // 2 + i % 2 * pairs.count for i in range(size)], odds)
             builder.store(
-                total, builder.gep(builder.bitcast(sums.data, total.type.as_pointer()), [_WORD(part)]), align=1
+                total, builder.gep(builder.bitcast(sums.data, total.type.as_pointer()), [WORD(part)]), align=1
             )
-            near.append(builder.icmp_unsigned("<=", total, _in_all_lanes(builder, limit, size)))
-        return _mask(builder, near)
+            near.append(builder.icmp_unsigned("<=", total, in_all_lanes(builder, limit, size)))
+        return mask(builder, near)
 
     return types.uint64(blocks, types.int64, rounded, types.int64, types.uint16, sums), codegen
 
@@ -193,14 +144,14 @@ def _lanes_by_estimates(typingctx, sums, least, step, slopes, offsets, place, li
 
     def codegen(context, builder, signature, args):
         sums, slopes, offsets = (context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 3, 4))
-        least, step, limit = (_in_all_lanes(builder, args[i], size) for i in (1, 2, 6))
-        first, near = builder.udiv(args[5], _WORD(size)), []
-        for part in map(_WORD, range(LANES // size)):
-            total = builder.uitofp(_load(builder, sums, ir.VectorType(_HALF, size), part), least.type)
+        least, step, limit = (in_all_lanes(builder, args[i], size) for i in (1, 2, 6))
+        first, near = builder.udiv(args[5], WORD(size)), []
+        for part in map(WORD, range(LANES // size)):
+            total = builder.uitofp(_load(builder, sums, ir.VectorType(HALF, size), part), least.type)
             total = builder.fadd(least, builder.fmul(step, total))
             slope, offset = (_load(builder, terms, least.type, first, part) for terms in (slopes, offsets))
             near.append(builder.fcmp_ordered("<=", builder.fadd(offset, builder.fmul(slope, total)), limit))
-        return _mask(builder, near)
+        return mask(builder, near)
 
     double = types.float64
     return types.uint64(sums, double, double, slopes, offsets, types.int64, double), codegen

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 
 from skhash._compiler import kernel
 from skhash.codes._kernels import BLOCK, block_distances, popcount
-from skhash.codes._table_kernels import table_lookup
+from skhash.codes._vectors import BYTE, WORD, address, in_all_lanes, load, store, table_lookup
 
 LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
 TEAM = 4  # queries of one pass over the codes
@@ -155,23 +155,19 @@ PAIR_CHUNK = 1024  # items whose distances stay in the first-level cache
 PAIR_BLOCK = 2**14  # items whose planes stay in the second-level cache; a counter has 32 bits
 SIDE_OF_PAIRS = 256  # distances of less than a byte
 _PART = 64  # items of a plane that are made at once
-_BYTE, _INT, _WORD = (ir.IntType(bits) for bits in (8, 32, 64))
 
 
 def _split_byte(typingctx, words, shift, planes):
     """Store both halves of the byte from bit `shift` on of 64 words in two planes; the others are addresses."""
 
     def codegen(context, builder, signature, args):
-        words, planes = ir.VectorType(_WORD, _PART), ir.VectorType(_BYTE, _PART)
-        first = builder.insert_element(words(ir.Undefined), args[1], _INT(0))
-        shift = builder.shuffle_vector(first, first, ir.VectorType(_INT, _PART)([0] * _PART))
-        items = builder.load(builder.inttoptr(args[0], words.as_pointer()), align=8)
-        byte = builder.trunc(builder.lshr(items, shift), planes)
+        words, planes = ir.VectorType(WORD, _PART), ir.VectorType(BYTE, _PART)
+        items = load(builder, words, args[0])
+        byte = builder.trunc(builder.lshr(items, in_all_lanes(builder, args[1], _PART)), planes)
         for half, value in enumerate(
             (builder.and_(byte, planes([15] * _PART)), builder.lshr(byte, planes([4] * _PART)))
         ):
-            place = builder.add(args[2], _WORD(PAIR_STEP * half))
-            builder.store(value, builder.inttoptr(place, planes.as_pointer()), align=1)
+            store(builder, value, args[2], PAIR_STEP * half)
         return context.get_dummy_value()
 
     return types.void(*[types.uint64] * 3), codegen
@@ -183,22 +179,19 @@ def _sum_halves(typingctx, planes, tables, n_bytes, distances):
     def codegen(context, builder, signature, args):
         planes, tables, n_bytes, distances = args
         size, look_up = table_lookup(context, builder)
-        items, table = ir.VectorType(_BYTE, size), ir.VectorType(_BYTE, 16)
-
-        def at(kind, address, place):
-            return builder.inttoptr(builder.add(address, _WORD(place)), kind.as_pointer())
+        items, table = ir.VectorType(BYTE, size), ir.VectorType(BYTE, 16)
 
         sums = [cgutils.alloca_once_value(builder, items([0] * size)) for _ in range(PAIR_STEP // size)]
-        with cgutils.for_range(builder, n_bytes, intp=_WORD) as loop:
-            here = builder.add(planes, builder.mul(loop.index, _WORD(2 * PAIR_STEP)))
-            own = builder.add(tables, builder.mul(loop.index, _WORD(2 * 16)))
+        with cgutils.for_range(builder, n_bytes, intp=WORD) as loop:
+            here = builder.add(planes, builder.mul(loop.index, WORD(2 * PAIR_STEP)))
+            own = builder.add(tables, builder.mul(loop.index, WORD(2 * 16)))
             for half in range(2):
-                values = builder.load(at(table, own, 16 * half), align=1)
+                values = load(builder, table, own, 16 * half)
                 for part, total in enumerate(sums):
-                    indices = builder.load(at(items, here, PAIR_STEP * half + size * part), align=1)
+                    indices = load(builder, items, here, PAIR_STEP * half + size * part)
                     builder.store(builder.add(builder.load(total), look_up(values, indices)), total)
         for part, total in enumerate(sums):
-            builder.store(builder.load(total), at(items, distances, size * part), align=1)
+            store(builder, builder.load(total), distances, size * part)
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.int64, types.uint64), codegen
@@ -252,11 +245,6 @@ def grouped_pairs(queries, database, multiplicity, bounds, table, query_group, c
                     is_used[used] = False
 
 
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def _address(array):
-    return np.uint64(array.ctypes.data)
-
-
 @nb.njit(nogil=True, error_model="numpy")
 def _tables_of(queries, n_bytes):
     """Numbers of differing bits of each half of a byte of each query, and of the 16 values of that half."""
@@ -272,10 +260,10 @@ def _tables_of(queries, n_bytes):
 @nb.njit(nogil=True, error_model="numpy")
 def _fill_planes(database, start, stop, n_bytes, planes):
     """Set the planes of the items of a block."""
-    place, n = _address(planes), database.shape[1]
+    place, n = address(planes), database.shape[1]
     for first in range(start, stop, PAIR_STEP):
         for byte in range(n_bytes):
-            words = _address(database) + np.uint64(8 * (byte // 8 * n + first))
+            words = address(database) + np.uint64(8 * (byte // 8 * n + first))
             for part in range(0, PAIR_STEP, _PART):
                 split_byte(words + np.uint64(8 * part), np.uint64(byte % 8 * 8), place + np.uint64(part))
             place += np.uint64(2 * PAIR_STEP)
@@ -285,8 +273,8 @@ def _fill_planes(database, start, stop, n_bytes, planes):
 def _fill_distances(planes, first, last, tables, q, distances):
     """Set the distances of a query from the items of a chunk."""
     n_halves = tables.shape[1]
-    own, to = _address(tables) + np.uint64(16 * n_halves * q), _address(distances)
-    here = _address(planes) + np.uint64(first * n_halves)
+    own, to = address(tables) + np.uint64(16 * n_halves * q), address(distances)
+    here = address(planes) + np.uint64(first * n_halves)
     for _ in range(first, last, PAIR_STEP):
         sum_halves(here, own, n_halves // 2, to)
         here, to = here + np.uint64(PAIR_STEP * n_halves), to + np.uint64(PAIR_STEP)
