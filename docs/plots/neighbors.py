@@ -1,9 +1,9 @@
 """Plots of the page on finding items: what a query costs, and how many candidates a recall takes."""
 
 import json
-from pathlib import Path
 
 import matplotlib.pyplot as plt
+from results import ROOT
 from sklearn.datasets import load_digits
 
 from skhash import ITQHasher
@@ -21,8 +21,8 @@ def candidates():
 
 def cost():
     """Plot the CPU time of a query against the number of items, as `benchmarks/search.py --json` has measured it."""
-    file = Path(__file__).parents[2] / "experiments" / "results" / "search.json"
-    rows = [row for row in json.loads(file.read_text())["rows"] if row["bits"] == 64 and row["k"] == 10]
+    stored = json.loads((ROOT / "experiments/results/search.json").read_text())
+    rows = [row for row in stored["rows"] if row["bits"] == 64 and row["k"] == 10]
     _, axes = plt.subplots()
     for color, (n_queries, kind) in enumerate([(1, "one query"), (128, "in a batch")]):
         chosen = [row for row in rows if row["queries"] == n_queries]
