@@ -1,5 +1,6 @@
 """Exact search among codes: for queries, in groups and shards; and the stages of a search."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -36,9 +37,9 @@ _has_searched = False  # this process, by Hamming distance
 def nearest(distance: Distance, items: CodeBlocks, k: int) -> Neighbors:
     """The k nearest items of every query, by place, with integer distances and ties."""
     global _has_searched
-    if isinstance(distance, HammingDistance) and not _has_searched:
+    if not _has_searched and isinstance(distance, HammingDistance):
         _has_searched = True
-        if distance.n_queries * items.blocks.nbytes <= FEW_BYTES:
+        if "numba" not in sys.modules and distance.n_queries * items.blocks.nbytes <= FEW_BYTES:
             return _nearest_by_numpy(distance, items, k)
     n_blocks = len(items.masks)
     size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))

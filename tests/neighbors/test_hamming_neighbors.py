@@ -1,5 +1,7 @@
 """Search among codes, against brute force and scikit-learn."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,6 +74,7 @@ def test_the_first_search_of_a_process_equals_brute_force(n, nbits, k, n_random,
     items, queries = bits_of(n, nbits, n_random=n_random), bits_of(40, nbits, 1, n_random)
     index, expected = HammingNeighbors().fit(items), brute_force(hamming_distances(queries, items), k)
     monkeypatch.setattr(_search, "_has_searched", False)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     assert_same(index.kneighbors(queries, k, return_ties=True), expected)
     monkeypatch.setattr(_search, "_nearest_by_numpy", None)  # later searches do not use it
     assert_same(index.kneighbors(queries, k, return_ties=True), expected)
