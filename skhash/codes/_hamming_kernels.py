@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from skhash._compiler import kernel
-from skhash.codes._blocks import LANES
+from skhash.codes._blocks import LANES, NO_ITEM
 from skhash.codes._kernels import popcount
 from skhash.codes._vectors import BYTE, INT, WORD, address, in_all_lanes, load, mask, store
 
@@ -95,6 +95,16 @@ lanes_below: Any = intrinsic(prefer_literal=True)(_lanes_below)
 
 
 @nb.njit(nogil=True, error_model="numpy")
+def _empty_candidates(n_queries, largest, k):
+    """Distances and places of candidates, counts of distances, and states: their number, the bound, nearer items."""
+    distances = np.empty((n_queries, 2 * k + 2 * LANES), np.int32)
+    counts, states = np.zeros((n_queries, largest + 2), np.int64), np.zeros((n_queries, 3), np.int64)
+    for q in range(n_queries):
+        states[q, 1] = largest + 1  # the first bound, beyond any distance
+    return distances, np.empty(distances.shape, np.int64), counts, states
+
+
+@nb.njit(nogil=True, error_model="numpy")
 def _keep(distances, items, size, bound, n_equal):
     """Keep the candidates nearer than the bound, and the first `n_equal` at the bound; return how many are kept."""
     kept = 0
@@ -149,7 +159,7 @@ def _sort(k, distances, items, counts, state, found_distances, found_items):
         found_distances[place], found_items[place] = distances[i], items[i]
         counts[distances[i]] = place + 1
     for i in range(size, k):
-        found_distances[i], found_items[i] = np.inf, np.int64(2**62)
+        found_distances[i], found_items[i] = np.inf, NO_ITEM
     return n_ties
 
 
@@ -160,12 +170,8 @@ def nearest_codes(width: int) -> Any:
 
     def nearest(queries, blocks, masks, first, last, k, found_distances, found_items, n_ties):
         n_queries, n_bytes = queries.shape
-        distances = np.empty((n_queries, 2 * k + 2 * LANES), np.int32)
-        items = np.empty(distances.shape, np.int64)
-        counts, states = np.zeros((n_queries, 8 * n_bytes + 2), np.int64), np.zeros((n_queries, 3), np.int64)
+        distances, items, counts, states = _empty_candidates(n_queries, 8 * n_bytes, k)
         block = np.empty(LANES, dtype)
-        for q in range(n_queries):
-            states[q, 1] = 8 * n_bytes + 1  # the first bound, beyond any distance
         here, step = address(blocks) + np.uint64(first) * np.uint64(LANES * n_bytes), np.uint64(LANES * n_bytes)
         for b in range(first, last):
             if masks[b]:
@@ -365,19 +371,15 @@ def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
 
     def nearest(queries, blocks, masks, first, last, k, found_distances, found_items, n_ties):
         n_queries, n_bytes = queries.shape
-        distances = np.empty((n_queries, 2 * k + 2 * LANES), np.int32)
-        items = np.empty(distances.shape, np.int64)
-        counts, states = np.zeros((n_queries, 8 * n_bytes + 2), np.int64), np.zeros((n_queries, 3), np.int64)
+        distances, items, counts, states = _empty_candidates(n_queries, 8 * n_bytes, k)
         block = np.empty(LANES, dtype)
         n_groups = (8 * n_bytes + 2) // 3
         n_steps = (n_groups + N_PLANES - 1) // N_PLANES
-        offsets, bounds = _offsets_of(queries, n_groups, n_steps), np.empty(n_queries, np.int64)
+        offsets, bounds = _offsets_of(queries, n_groups, n_steps), np.full(n_queries, -1)
         planes = np.zeros((8 * n_bytes + 2, N_VECTOR), np.uint64)
         variants = np.zeros((N_VARIANTS * (n_groups + 1), N_VECTOR), np.uint64)  # of no plane in the end
         digits = np.empty((n_queries, last_digit + 1, N_VECTOR), np.uint64)
         beyond, left = np.empty(N_VECTOR, np.uint64), HEAD * k
-        for q in range(n_queries):
-            states[q, 1], bounds[q] = 8 * n_bytes + 1, -1
         for start in range(first, last, N_VECTOR):
             stop = min(start + N_VECTOR, last)
             n_held = np.int64(0)

@@ -20,14 +20,13 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from skhash._compiler import kernel
-from skhash.codes._blocks import LANES
+from skhash.codes._blocks import LANES, NO_ITEM
 from skhash.codes._kernels import popcount
 from skhash.codes._vectors import BYTE, HALF, WORD, in_all_lanes, mask, shuffle, table_lookup
 
 SPARE = 8  # candidates beyond 2 * k, so that the k nearest are not chosen again for each one of few
 TILE = 2**14  # bytes of blocks that are searched for one query after the other, from the first-level cache
 LARGEST = 2**16 - 1  # sum of rounded tables
-NO_ITEM = 2**62
 _ROUNDING = 1e-12  # more than the rounding of a few sums of floats, relative
 
 # -- sums of tables ----------------------------------------------------------------------------------------------------

@@ -85,9 +85,8 @@ def within(
             if isinstance(distance, HammingDistance):
                 distances[query], places[query] = distance.within(query, items, radius)
             else:
-                real = _all_distances(distance, query, items)
-                places[query] = items.places()[real <= radius]
-                distances[query] = real[real <= radius]
+                real, every = _all_distances(distance, query, items)
+                distances[query], places[query] = real[real <= radius], every[real <= radius]
 
     run_in_slices(search, distance.n_queries)
     return distances, places
@@ -108,12 +107,13 @@ def _codes_among(
     return distance, copied_codes(items, chosen), chosen
 
 
-def _all_distances(distance: Distance, query: int, items: CodeBlocks) -> npt.NDArray[np.float64]:
-    """Real distances of one query from all items."""
-    places, part = items.places()[None], slice(query, query + 1)
-    chunks = [distance.to_items(part, items, places[:, chunk])[0] for chunk in memory_chunks(places.size, 64)]
-    real: npt.NDArray[np.float64] = np.concatenate(chunks) * distance.units[query]
-    return real
+def _all_distances(
+    distance: Distance, query: int, items: CodeBlocks
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Real distances of one query from all items, and their places."""
+    places, part = items.places(), slice(query, query + 1)
+    chunks = [distance.to_items(part, items, places[None, chunk])[0] for chunk in memory_chunks(len(places), 64)]
+    return np.concatenate(chunks) * distance.units[query], places
 
 
 def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors:

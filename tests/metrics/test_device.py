@@ -3,28 +3,22 @@
 import numpy as np
 import pytest
 import torch
+from _devices import SEARCH_DEVICES, set_small_tiles
 from numpy.testing import assert_array_equal
 
 from skhash.codes import _torch_search
 from skhash.metrics import iter_histograms, relevance_histogram
 
-DEVICES = [
-    "cpu",
-    pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]),
-]
 
-
-@pytest.fixture(params=DEVICES)
+@pytest.fixture(params=SEARCH_DEVICES)
 def device(request):
     return request.param
 
 
-@pytest.fixture(params=[None, 2**8])
+@pytest.fixture(params=["usual tiles", "small tiles"])
 def _tiles(request, monkeypatch):
-    """Tiles of the usual size, and small ones."""
-    if request.param is not None:
-        monkeypatch.setattr(_torch_search, "TILE", dict.fromkeys(("cpu", "cuda"), request.param))
-        monkeypatch.setattr(_torch_search, "QUERIES", 3)
+    if request.param == "small tiles":
+        set_small_tiles(monkeypatch)
 
 
 def assert_same(found, expected):

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from _devices import FAKE_GPU, fake_device
+from _devices import FAKE_GPU, SEARCH_DEVICES, fake_device, set_small_tiles
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
@@ -16,24 +16,16 @@ from skhash.codes import _torch_search
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
 
-DEVICES = [
-    "cpu",
-    pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]),
-]
 
-
-@pytest.fixture(params=DEVICES)
+@pytest.fixture(params=SEARCH_DEVICES)
 def device(request):
     return request.param
 
 
-@pytest.fixture(params=[None, 2**8])
+@pytest.fixture(params=["usual tiles", "small tiles"])
 def _tiles(request, monkeypatch):
-    """Tiles of the usual size, and small ones."""
-    if request.param is not None:
-        monkeypatch.setattr(_torch_search, "TILE", dict.fromkeys(("cpu", "cuda"), request.param))
-        monkeypatch.setattr(_torch_search, "QUERIES", 3)
-        monkeypatch.setattr(_torch_search, "GROUP", 4)
+    if request.param == "small tiles":
+        set_small_tiles(monkeypatch)
 
 
 def random_codes(rng, n, n_bytes):
