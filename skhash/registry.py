@@ -365,7 +365,7 @@ METHODS: dict[str, Method] = {
             "spherical",
             "shallow.spherical.SphericalHasher",
             style=18,
-            search_space={"eps_m": LogUniform(2), "eps_s": LogUniform(2)},
+            search_space={"tol_mean": LogUniform(2), "tol_std": LogUniform(2)},
             learns_from="samples",
             paper="Heo et al., CVPR 2012",
             use_for="no labels, and data in closed regions",

@@ -48,7 +48,7 @@ def _overlap_excess(X: npt.NDArray[np.float64], pivots: npt.NDArray[np.float64])
 
 
 def _spread_pivots(
-    X: npt.NDArray[np.float64], pivots: npt.NDArray[np.float64], eps_m: float, eps_s: float, max_iter: int
+    X: npt.NDArray[np.float64], pivots: npt.NDArray[np.float64], tol_mean: float, tol_std: float, max_iter: int
 ) -> tuple[npt.NDArray[np.float64], int]:
     """Pivots (nbits, n_features) whose balanced spheres overlap like independent bits, and the number of iterations."""
     nbits = len(pivots)
@@ -57,7 +57,7 @@ def _spread_pivots(
     for n_iter in range(1, max_iter + 1):
         excess = _overlap_excess(X, pivots)
         # relative to the tolerances; a single sphere has no pair
-        miss = max(np.abs(excess[pairs]).mean() / eps_m, excess[pairs].std() / eps_s) if nbits > 1 else 0.0
+        miss = max(np.abs(excess[pairs]).mean() / tol_mean, excess[pairs].std() / tol_std) if nbits > 1 else 0.0
         if miss < least:
             nearest, least = pivots, miss
         # with many equal samples, pivots can move away without end
@@ -77,10 +77,10 @@ class SphericalHasher(BaseHasher):
     ----------
     nbits : int, default=32
         Number of bits and of spheres. It may exceed the number of samples or features.
-    eps_m : float, default=0.1
-        Tolerance of the mean deviation of the overlaps from n / 4, in units of n / 4.
-    eps_s : float, default=0.15
-        Tolerance of the standard deviation of the overlaps, in units of n / 4.
+    tol_mean : float, default=0.1
+        Tolerance eps_m of the mean deviation of the overlaps from n / 4, in units of n / 4.
+    tol_std : float, default=0.15
+        Tolerance eps_s of the standard deviation of the overlaps, in units of n / 4.
     max_iter : int, default=200
         Maximum number of iterations; a few dozen are usual. In few dimensions, or with many equal
         samples, the tolerances may be out of reach, and the nearest pivots to them are used.
@@ -125,8 +125,8 @@ class SphericalHasher(BaseHasher):
     """
 
     _parameter_constraints = BaseHasher._parameter_constraints | {
-        "eps_m": [Interval(Real, 0, None, closed="neither")],
-        "eps_s": [Interval(Real, 0, None, closed="neither")],
+        "tol_mean": [Interval(Real, 0, None, closed="neither")],
+        "tol_std": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -140,16 +140,16 @@ class SphericalHasher(BaseHasher):
         self,
         nbits: int = 32,
         *,
-        eps_m: float = 0.1,
-        eps_s: float = 0.15,
+        tol_mean: float = 0.1,
+        tol_std: float = 0.15,
         max_iter: int = 200,
         affinity: str | Callable[..., Any] = "auto",
         store_database: bool = True,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.nbits = nbits
-        self.eps_m = eps_m
-        self.eps_s = eps_s
+        self.tol_mean = tol_mean
+        self.tol_std = tol_std
         self.max_iter = max_iter
         self.affinity = affinity
         self.store_database = store_database
@@ -160,7 +160,7 @@ class SphericalHasher(BaseHasher):
         X, self.mean_ = center(X, np.float64)
         first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, _N_START))
         start = X[first].mean(axis=1)
-        self.pivots_, self.n_iter_ = _spread_pivots(X, start, self.eps_m, self.eps_s, self.max_iter)
+        self.pivots_, self.n_iter_ = _spread_pivots(X, start, self.tol_mean, self.tol_std, self.max_iter)
         radii = _balancing_radii(euclidean_distances(X, self.pivots_))
         # slightly larger, so that samples on the sphere are inside despite rounding
         self.radii_ = radii + 1e-8 * radii.max()

@@ -48,7 +48,7 @@ def excess_of(hasher, X):
 
 
 def test_pivots_move_by_the_forces_between_pairs(digits):
-    options = {"nbits": 5, "eps_m": 1e-9, "eps_s": 1e-9, "random_state": 0}
+    options = {"nbits": 5, "tol_mean": 1e-9, "tol_std": 1e-9, "random_state": 0}
     first, second = (SphericalHasher(max_iter=n, **options).fit(digits.X) for n in (1, 2))
     excess, moved = excess_of(first, digits.X), first.pivots_.copy()
     for i, j in product(range(5), repeat=2):
