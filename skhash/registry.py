@@ -310,7 +310,12 @@ METHODS: dict[str, Method] = {
             "sdh",
             "shallow.sdh.SDHHasher",
             style=7,
-            search_space={"nu": LogUniform(100), "lam": LogUniform(10), **_KERNEL, "ridge": LogUniform(10)},
+            search_space={
+                "code_weight": LogUniform(100),
+                "label_penalty": LogUniform(10),
+                **_KERNEL,
+                "ridge": LogUniform(10),
+            },
             learns_from="labels",
             paper="Shen et al., CVPR 2015",
             use_for="class labels, if the training may take seconds",

@@ -60,10 +60,10 @@ class SDHHasher(KernelHasher):
         Number of bits.
     n_iter : int, default=5
         Maximum number of iterations.
-    lam : float, default=1.0
-        Penalty on the regression of labels on codes.
-    nu : float, default=1e-5
-        Weight of the distance between kernel bits and codes.
+    label_penalty : float, default=1.0
+        Penalty lam on the regression of labels on codes.
+    code_weight : float, default=1e-5
+        Weight nu of the distance between kernel bits and codes.
     n_anchors : int, default=1000
         Maximum number of training samples used as anchors of the kernel.
     gamma : float, default=None
@@ -114,8 +114,8 @@ class SDHHasher(KernelHasher):
     _holds_features = True
     _parameter_constraints = KernelHasher._parameter_constraints | {
         "n_iter": [Interval(Integral, 1, None, closed="left")],
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "nu": [Interval(Real, 0, None, closed="left")],
+        "label_penalty": [Interval(Real, 0, None, closed="neither")],
+        "code_weight": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -123,8 +123,8 @@ class SDHHasher(KernelHasher):
         nbits: int = 32,
         *,
         n_iter: int = 5,
-        lam: float = 1.0,
-        nu: float = 1e-5,
+        label_penalty: float = 1.0,
+        code_weight: float = 1e-5,
         n_anchors: int = 1000,
         gamma: float | None = None,
         ridge: float = 1e-4,
@@ -134,8 +134,8 @@ class SDHHasher(KernelHasher):
     ) -> None:
         self.nbits = nbits
         self.n_iter = n_iter
-        self.lam = lam
-        self.nu = nu
+        self.label_penalty = label_penalty
+        self.code_weight = code_weight
         self.n_anchors = n_anchors
         self.gamma = gamma
         self.ridge = ridge
@@ -155,11 +155,11 @@ class SDHHasher(KernelHasher):
             cross += phi.T @ B[part]
         moments = (ridged_cholesky(gram, self.ridge), True)
         for _ in range(self.n_iter):
-            W = solve(B.T @ B + self.lam * np.eye(self.nbits), B.T @ Y, assume_a="pos")
+            W = solve(B.T @ B + self.label_penalty * np.eye(self.nbits), B.T @ Y, assume_a="pos")
             P, c = cho_solve(moments, cross), B.mean(axis=0)
             previous, B, cross = B, np.empty_like(B), np.zeros_like(cross)
             for part, phi in features.parts():  # one pass, because the B-step treats each sample alone
-                B[part] = _discrete_descent(previous[part], W, Y[part] @ W.T + self.nu * (phi @ P + c))
+                B[part] = _discrete_descent(previous[part], W, Y[part] @ W.T + self.code_weight * (phi @ P + c))
                 cross += phi.T @ B[part]
             if (previous == B).all():
                 break

@@ -68,7 +68,7 @@ def test_every_iteration_solves_its_three_steps(digits, monkeypatch):
         return iterations[-1][-1]
 
     monkeypatch.setattr(sdh, "_discrete_descent", recorded)
-    hasher = SDHHasher(nbits=10, n_anchors=40, lam=lam, nu=nu, ridge=ridge, random_state=0).fit(X, y)
+    hasher = SDHHasher(nbits=10, n_anchors=40, label_penalty=lam, code_weight=nu, ridge=ridge, random_state=0).fit(X, y)
     Y = np.eye(10)[y]
     features = rbf_kernel(X, hasher.anchors_, hasher.gamma_)
     moments = (features - features.mean(axis=0)).T @ (features - features.mean(axis=0))
