@@ -59,18 +59,18 @@ def affinity_pairs(
 
 
 def distance_pairs(
-    X: npt.NDArray[Any], n_near: int, n_far: int, far: float, rng: np.random.RandomState
+    X: npt.NDArray[Any], n_near: int, n_far: int, far_fraction: float, rng: np.random.RandomState
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Random near pairs (2, n_pairs) with distance 0, and far pairs with half their squared distance.
 
     Samples are centered and scaled to length 1. Near partners are among the nearest 5 % of the other samples, far ones
-    among the share `far` of the farthest.
+    among the farthest `far_fraction`.
     """
     units, _ = center(X)
     lengths = np.linalg.norm(units, axis=1, keepdims=True)
     units = np.divide(units, lengths, out=np.zeros_like(units), where=lengths > 0)
     n = len(X)
-    n_nearest, n_farthest = (int(np.ceil(share * (n - 1))) for share in (NEAR, far))
+    n_nearest, n_farthest = (int(np.ceil(share * (n - 1))) for share in (NEAR, far_fraction))
     drawn = []
     for batch in gen_batches(n, 512):
         halves = euclidean_distances(units[batch], units, squared=True) / 2
@@ -140,7 +140,7 @@ class BREHasher(KernelHasher):
         Maximum number of relevant samples, or of the nearest 5 %, drawn for each of them.
     n_irrelevant : int, default=5
         Maximum number of irrelevant or far samples drawn for each of them.
-    far : float, default=1.0
+    far_fraction : float, default=1.0
         Share of the other samples, the farthest ones, that far samples are drawn from when distances
         are reconstructed. The paper uses 0.02; 1 was better on held-out samples.
     n_anchors : int, default=1000
@@ -205,7 +205,7 @@ class BREHasher(KernelHasher):
         "n_labeled": [Interval(Integral, 2, None, closed="left")],
         "n_relevant": [Interval(Integral, 1, None, closed="left")],
         "n_irrelevant": [Interval(Integral, 1, None, closed="left")],
-        "far": [Interval(Real, 0, 1, closed="right")],
+        "far_fraction": [Interval(Real, 0, 1, closed="right")],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "n_updates": [Interval(Integral, 1, None, closed="left")],
     }
@@ -220,7 +220,7 @@ class BREHasher(KernelHasher):
         n_labeled: int = 5000,
         n_relevant: int = 5,
         n_irrelevant: int = 5,
-        far: float = 1.0,
+        far_fraction: float = 1.0,
         n_anchors: int = 1000,
         gamma: float | None = None,
         n_iter: int = 20,
@@ -234,7 +234,7 @@ class BREHasher(KernelHasher):
         self.n_labeled = n_labeled
         self.n_relevant = n_relevant
         self.n_irrelevant = n_irrelevant
-        self.far = far
+        self.far_fraction = far_fraction
         self.n_anchors = n_anchors
         self.gamma = gamma
         self.n_iter = n_iter
@@ -258,7 +258,7 @@ class BREHasher(KernelHasher):
         if self._supervised:
             pairs, distances = affinity_pairs(self.affinity_, compared, *sizes, rng)
         else:
-            pairs, distances = distance_pairs(compared, *sizes, self.far, rng)
+            pairs, distances = distance_pairs(compared, *sizes, self.far_fraction, rng)
         values, start = features.take(labeled), rng.standard_normal((features.shape[1], self.nbits))
         start[~values.any(axis=0)] = 0  # kernel values that do not vary would only add rounding errors
         weights, objectives = _reconstruct(values, pairs, distances, start, self.n_iter, self.n_updates, rng)

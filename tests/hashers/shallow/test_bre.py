@@ -224,14 +224,14 @@ def test_every_option_changes_the_codes(few_codes, options):
 
 
 def test_the_share_of_far_samples_changes_the_codes(few_codes):
-    assert (few_codes(reconstruct="distances", far=0.02) != few_codes(reconstruct="distances")).any()
+    assert (few_codes(reconstruct="distances", far_fraction=0.02) != few_codes(reconstruct="distances")).any()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"reconstruct": "labels"}, "'reconstruct' parameter of BREHasher must be .* Got 'labels' instead"),
-        ({"far": 0.0}, "'far' parameter of BREHasher must be .* Got 0.0 instead"),
+        ({"far_fraction": 0.0}, "'far_fraction' parameter of BREHasher must be .* Got 0.0 instead"),
         ({"n_labeled": 1}, "'n_labeled' parameter of BREHasher must be .* Got 1 instead"),
         ({"n_updates": 0}, "'n_updates' parameter of BREHasher must be .* Got 0 instead"),
     ],
