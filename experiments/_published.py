@@ -94,7 +94,7 @@ TASKS = {
         TABLE_3,
         (12,),
         {"ksh": Published((0.872,), "the source does not give the number of labeled samples")},
-        parameters=(("n_labeled", 5000),),
+        parameters=(("max_samples", 5000),),
     ),
     "ksh gist": Task(
         "cifar_gist",
@@ -102,7 +102,7 @@ TASKS = {
         TABLE_3,
         (12,),
         {"ksh": Published((0.303,), "as above")},
-        parameters=(("n_labeled", 5000),),
+        parameters=(("max_samples", 5000),),
     ),
     "training samples": Task(
         "cifar_gist",

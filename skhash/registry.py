@@ -302,7 +302,7 @@ METHODS: dict[str, Method] = {
             "ksh",
             "shallow.ksh.KSHHasher",
             style=6,
-            search_space={"n_labeled": [1000, 2000], **_KERNEL, "ridge": LogUniform(10)},
+            search_space={"max_samples": [1000, 2000], **_KERNEL, "ridge": LogUniform(10)},
             paper="Liu et al., CVPR 2012",
             use_for="any affinity, and samples that no line separates",
         ),

@@ -48,7 +48,7 @@ def models():
         "spectral": skhash.SpectralHasher(8).fit(X),
         "agh": skhash.AGHHasher(4, n_anchors=10, n_layers=2, random_state=0).fit(X),
         "spherical": skhash.SphericalHasher(4, random_state=0).fit(X, sparse.csr_matrix(np.eye(3)[y])),
-        "ksh": skhash.KSHHasher(4, n_anchors=8, n_labeled=30, random_state=0, affinity=DistanceAffinity()).fit(X),
+        "ksh": skhash.KSHHasher(4, n_anchors=8, max_samples=30, random_state=0, affinity=DistanceAffinity()).fit(X),
         "structhash": skhash.StructHashHasher(
             2, n_relevant=2, n_irrelevant=2, n_queries=5, n_anchors=8, tol=0.1, random_state=0
         ).fit(X, y),

@@ -35,7 +35,7 @@ from skhash.engine import Trainer
 
 # Options that make a hasher quick, for the hashers that have them.
 QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
-QUICK |= {"n_relevant": 4, "n_irrelevant": 4, "n_queries": 20, "n_anchors": 40, "n_iter": 5, "n_labeled": 150}
+QUICK |= {"n_relevant": 4, "n_irrelevant": 4, "n_queries": 20, "n_anchors": 40, "n_iter": 5, "max_samples": 150}
 
 
 def quick(name, **params):

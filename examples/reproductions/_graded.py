@@ -33,7 +33,7 @@ CANDIDATES = {
     "dtsh": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
     "structhash": [NEAREST_5, NEAREST_2, NEAREST_5 | LONG_LISTS],
     "bre": [NEAREST_5, NEAREST_2, {"reconstruct": "distances"}],
-    "ksh": [NEAREST_5, NEAREST_2, NEAREST_5 | {"n_labeled": 2000}],
+    "ksh": [NEAREST_5, NEAREST_2, NEAREST_5 | {"max_samples": 2000}],
     "agh": [{}, {"n_layers": 1}, {"n_neighbors": 5}],
 }
 

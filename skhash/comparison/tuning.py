@@ -98,7 +98,7 @@ def tune(
     >>> from skhash import KSHHasher
     >>> from skhash.comparison.tuning import best_candidate, tune
     >>> from skhash.datasets import load_dataset
-    >>> make = partial(KSHHasher, 8, n_labeled=100, random_state=0)
+    >>> make = partial(KSHHasher, 8, max_samples=100, random_state=0)
     >>> candidates = tune(make, {"n_anchors": [10, 50]}, load_dataset("digits"), 2)
     >>> [sorted(candidate.parameters) for candidate in candidates]
     [[], ['n_anchors']]

@@ -134,7 +134,7 @@ class BREHasher(KernelHasher):
         Distances to reconstruct: 0 and 1 of relevant and irrelevant pairs, or those of the samples,
         centered and of length 1: 0 for near pairs, and half their square for others. The latter
         need no y.
-    n_labeled : int, default=5000
+    max_samples : int, default=5000
         Maximum number of training samples whose pairs are compared, drawn at random.
     n_relevant : int, default=5
         Maximum number of relevant samples, or of the nearest 5 %, drawn for each of them.
@@ -158,7 +158,7 @@ class BREHasher(KernelHasher):
     store_database : bool, default=True
         Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        Draws anchors, labeled samples, pairs, the first weights and the updated ones.
+        Draws anchors, compared samples, pairs, the first weights and the updated ones.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ class BREHasher(KernelHasher):
         name: kinds for name, kinds in KernelHasher._parameter_constraints.items() if name != "ridge"
     } | {
         "reconstruct": [StrOptions({"affinity", "distances"})],
-        "n_labeled": [Interval(Integral, 2, None, closed="left")],
+        "max_samples": [Interval(Integral, 2, None, closed="left")],
         "n_relevant": [Interval(Integral, 1, None, closed="left")],
         "n_irrelevant": [Interval(Integral, 1, None, closed="left")],
         "far_fraction": [Interval(Real, 0, 1, closed="right")],
@@ -217,7 +217,7 @@ class BREHasher(KernelHasher):
         nbits: int = 32,
         *,
         reconstruct: str = "affinity",
-        n_labeled: int = 5000,
+        max_samples: int = 5000,
         n_relevant: int = 5,
         n_irrelevant: int = 5,
         far_fraction: float = 1.0,
@@ -231,7 +231,7 @@ class BREHasher(KernelHasher):
     ) -> None:
         self.nbits = nbits
         self.reconstruct = reconstruct
-        self.n_labeled = n_labeled
+        self.max_samples = max_samples
         self.n_relevant = n_relevant
         self.n_irrelevant = n_irrelevant
         self.far_fraction = far_fraction
@@ -253,7 +253,7 @@ class BREHasher(KernelHasher):
     def _learn(
         self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
-        labeled = draw_indices(features.shape[0], self.n_labeled, rng)
+        labeled = draw_indices(features.shape[0], self.max_samples, rng)
         compared, sizes = targets[labeled], (self.n_relevant, self.n_irrelevant)
         if self._supervised:
             pairs, distances = affinity_pairs(self.affinity_, compared, *sizes, rng)

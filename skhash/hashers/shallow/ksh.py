@@ -67,7 +67,7 @@ class KSHHasher(KernelHasher):
     ----------
     nbits : int, default=32
         Number of bits.
-    n_labeled : int, default=1000
+    max_samples : int, default=1000
         Maximum number of training samples whose pairs are compared, drawn at random.
     n_anchors : int, default=300
         Maximum number of training samples used as anchors of the kernel.
@@ -84,7 +84,7 @@ class KSHHasher(KernelHasher):
     store_database : bool, default=True
         Whether to store the codes and targets of the training samples for :meth:`score`.
     random_state : int, RandomState instance or None, default=None
-        Draws anchors and labeled samples.
+        Draws anchors and compared samples.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class KSHHasher(KernelHasher):
     """
 
     _parameter_constraints = KernelHasher._parameter_constraints | {
-        "n_labeled": [Interval(Integral, 1, None, closed="left")],
+        "max_samples": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -134,7 +134,7 @@ class KSHHasher(KernelHasher):
         self,
         nbits: int = 32,
         *,
-        n_labeled: int = 1000,
+        max_samples: int = 1000,
         n_anchors: int = 300,
         gamma: float | None = None,
         ridge: float = 0.1,
@@ -144,7 +144,7 @@ class KSHHasher(KernelHasher):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.nbits = nbits
-        self.n_labeled = n_labeled
+        self.max_samples = max_samples
         self.n_anchors = n_anchors
         self.gamma = gamma
         self.ridge = ridge
@@ -156,12 +156,12 @@ class KSHHasher(KernelHasher):
     def _learn(
         self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
-        labeled = draw_indices(features.shape[0], self.n_labeled, rng)
-        K = features.take(labeled)
+        compared = draw_indices(features.shape[0], self.max_samples, rng)
+        K = features.take(compared)
         # with L L' = K'K + penalty and a = L^-T c, the eigenproblem in c is an ordinary one
         factor = ridged_cholesky(K.T @ K, self.ridge)
         whitened = solve_triangular(factor, K.T, lower=True).T
-        residual = self.nbits * _pair_labels(self.affinity_, targets[labeled])
+        residual = self.nbits * _pair_labels(self.affinity_, targets[compared])
         weights, self.history_ = [], []
         for bit in range(self.nbits):
             c, h = _best_bit(whitened, residual, self.n_iter)

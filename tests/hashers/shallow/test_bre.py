@@ -209,7 +209,7 @@ def few_codes(digits):
     "options",
     [
         {"reconstruct": "distances"},
-        {"n_labeled": 150},
+        {"max_samples": 150},
         {"n_relevant": 1},
         {"n_irrelevant": 1},
         {"n_anchors": 20},
@@ -232,7 +232,7 @@ def test_the_share_of_far_samples_changes_the_codes(few_codes):
     [
         ({"reconstruct": "labels"}, "'reconstruct' parameter of BREHasher must be .* Got 'labels' instead"),
         ({"far_fraction": 0.0}, "'far_fraction' parameter of BREHasher must be .* Got 0.0 instead"),
-        ({"n_labeled": 1}, "'n_labeled' parameter of BREHasher must be .* Got 1 instead"),
+        ({"max_samples": 1}, "'max_samples' parameter of BREHasher must be .* Got 1 instead"),
         ({"n_updates": 0}, "'n_updates' parameter of BREHasher must be .* Got 0 instead"),
     ],
     ids=str,

@@ -80,7 +80,7 @@ def test_the_better_one_of_start_and_end_is_used(labeled, monkeypatch):
 @pytest.mark.parametrize("nbits", [4, 24])  # a single bit never does: too many pairs are irrelevant
 def test_every_bit_lowers_the_objective(digits, nbits):
     X, y = digits.X[:150], digits.y[:150]
-    hasher = KSHHasher(nbits=nbits, n_labeled=150, n_anchors=50, random_state=0).fit(X, y)
+    hasher = KSHHasher(nbits=nbits, max_samples=150, n_anchors=50, random_state=0).fit(X, y)
     H = 2.0 * hasher.transform(X) - 1
     S = 2.0 * np.equal.outer(y, y) - 1
     objectives = [np.linalg.norm(H[:, :k] @ H[:, :k].T / nbits - S) ** 2 for k in range(nbits + 1)]
@@ -121,9 +121,9 @@ def test_two_classes_are_learned_without_error():
     ],
 )
 @pytest.mark.filterwarnings("ignore:.* queries have no relevant item")
-@pytest.mark.parametrize("n_labeled", [1, 2, 100])
-def test_any_affinity_can_be_learned(digits, affinity, y, n_labeled):
-    hasher = KSHHasher(nbits=8, n_labeled=n_labeled, affinity=affinity, random_state=0)
+@pytest.mark.parametrize("max_samples", [1, 2, 100])
+def test_any_affinity_can_be_learned(digits, affinity, y, max_samples):
+    hasher = KSHHasher(nbits=8, max_samples=max_samples, affinity=affinity, random_state=0)
     hasher.fit(digits.X, y(digits.X, digits.y))
-    if n_labeled == 100:
+    if max_samples == 100:
         assert hasher.score(digits.X_query, y(digits.X_query, digits.y_query)) > 0.3
