@@ -1,18 +1,26 @@
 """What all displays share: figures and axes, styles, curves, and what they read from hashers and results."""
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import cleandoc, getdoc, signature
 from numbers import Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._estimators import find_hasher
 from skhash._libraries import library
-from skhash.metrics import Metric, RetrievalScorer
+from skhash.metrics import Metric, RelevanceHistogram, RetrievalScorer
 from skhash.metrics.histogram import concatenate
 from skhash.registry import FOR_NEIGHBORS, METHODS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Petroff's sequence of ten colors that color-blind readers can distinguish (Accessible Color Sequences, 2021).
 COLORS = ("#3F90DA", "#FFA90E", "#BD1F01", "#94A4A2", "#832DB6", "#A96B59", "#E76300", "#B9AC70", "#717581", "#92DADD")
@@ -58,6 +66,126 @@ class Display:
     def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         """Draw on Axes or on those of a new figure, and return them."""
         raise NotImplementedError
+
+
+class HistogramDisplay(Display):
+    """A plot of what is computed from relevance histograms, which subclasses compute in `_plot_of`."""
+
+    _weighted = True  # `from_estimator` ranks by weighted distances, if the hasher has learned weights
+
+    def __init_subclass__(cls) -> None:
+        """Show the options of `_plot_of` in the signature and the docstring of each method that passes them on."""
+        for name in ("from_histogram", "from_histograms", "from_estimator"):
+            setattr(cls, name, classmethod(_with_options(vars(HistogramDisplay)[name].__func__, cls._plot_of)))
+
+    @classmethod
+    def _plot_of(
+        cls, histograms: Sequence[RelevanceHistogram], name: str | list[str] | None, *, ax: Axes | None, **kwargs: Any
+    ) -> Self:
+        """Plot histograms with a list of names, or a single one with its name."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_histogram(
+        cls, H: RelevanceHistogram, name: str | None = None, *, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Plot a histogram.
+
+        Parameters
+        ----------
+        H : RelevanceHistogram
+            Counts.
+        name : str, default=None
+            Name of the method or of the curve.
+        ax : Axes, default=None
+            Axes to draw on. None creates a figure.
+        **kwargs : dict
+            Keyword arguments of ``Axes.plot``.
+
+        Returns
+        -------
+        self : object
+            The display.
+        """
+        return cls._plot_of([H], name, ax=ax, **kwargs)
+
+    @classmethod
+    def from_histograms(
+        cls, histograms: Mapping[str, RelevanceHistogram], *, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Plot several histograms on one Axes.
+
+        Parameters
+        ----------
+        histograms : dict of str to RelevanceHistogram
+            Counts by name of the method or of the curve.
+        ax : Axes, default=None
+            Axes to draw on. None creates a figure.
+        **kwargs : dict
+            Keyword arguments of ``Axes.plot``, for each histogram.
+
+        Returns
+        -------
+        self : object
+            The display. The values of curves are lists, with one item per histogram.
+        """
+        check_histograms(histograms)
+        return cls._plot_of(list(histograms.values()), list(histograms), ax=ax, **kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot `X` as queries of the training samples.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted hasher, or a Pipeline or search that ends in one. Samples are
+            ranked as in its `score`: by weighted distances if it has learned weights,
+            unless the display is one of distances in bits.
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+        y : array-like of shape (n_samples, ...), default=None
+            Their targets; not needed if the affinity compares samples of X.
+        name : str, default=None
+            Name of the method or of the curve. None is the name of the class without "Hasher".
+        ax : Axes, default=None
+            Axes to draw on. None creates a figure.
+        **kwargs : dict
+            Keyword arguments of ``Axes.plot``.
+
+        Returns
+        -------
+        self : object
+            The display.
+        """
+        H = ranked_histogram(estimator, X, y, weighted=cls._weighted)
+        return cls.from_histogram(H, estimator_name(estimator) if name is None else name, ax=ax, **kwargs)
+
+
+def _with_options(method: Callable[..., Any], hook: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, with the keyword-only parameters of the hook before `ax` in its signature and docstring."""
+
+    @wraps(method)
+    def with_options(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(cls, *args, **kwargs)
+
+    *shared, ax, keywords = signature(method).parameters.values()
+    options = [p for p in signature(hook).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != "ax"]
+    changed = signature(method).replace(parameters=[*shared, *options, ax, keywords])
+    with_options.__signature__ = changed  # type: ignore[attr-defined]
+    before, line, after = cleandoc(method.__doc__ or "").partition("ax : Axes")
+    documented = (getdoc(hook) or "").partition("----------\n")[2]
+    with_options.__doc__ = before + documented + "\n" * bool(documented) + line + after
+    return with_options
 
 
 # --- axes
@@ -192,11 +320,10 @@ def check_histograms(histograms):
         raise ValueError(f"`histograms` must be a dict of name to RelevanceHistogram, not empty. Got {given} instead.")
 
 
-def curves_of(histograms, curve):
-    """Lists of the x, the y and the name of each histogram, where ``curve(H)`` returns x and y."""
-    check_histograms(histograms)
-    xs, ys = zip(*map(curve, histograms.values()), strict=True)
-    return list(xs), list(ys), list(histograms)
+def curves_of(histograms, name, curve):
+    """Two values and the names of curves, where ``curve(H)`` returns two values: lists of them for a list of names."""
+    first, second = map(list, zip(*map(curve, histograms), strict=True))
+    return (first, second, name) if isinstance(name, list) else (first[0], second[0], name)
 
 
 def as_curves(x, y, name):

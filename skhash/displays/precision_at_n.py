@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash.displays._base import Display, as_curves, curves_of, draw_curves, estimator_name, ranked_histogram
+from skhash.displays._base import HistogramDisplay, as_curves, curves_of, draw_curves
 from skhash.metrics import RelevanceHistogram, evaluate_histograms
 from skhash.metrics._ties import check_histogram
 
@@ -21,7 +21,7 @@ _LAST_RANK = 1000  # of the default ranks
 
 
 @dataclass(eq=False, repr=False)
-class PrecisionAtNDisplay(Display):
+class PrecisionAtNDisplay(HistogramDisplay):
     """Mean precision among the first N items, averaged over all orders of ties.
 
     Parameters
@@ -59,106 +59,23 @@ class PrecisionAtNDisplay(Display):
     name: str | Sequence[str] | None = None
 
     @classmethod
-    def from_histogram(
+    def _plot_of(
         cls,
-        H: RelevanceHistogram,
-        name: str | None = None,
+        histograms: Sequence[RelevanceHistogram],
+        name: str | list[str] | None,
         *,
         n: ArrayLike | None = None,
-        ax: Axes | None = None,
+        ax: Axes | None,
         **kwargs: Any,
     ) -> Self:
-        """Plot the curve of a histogram.
+        """Plot histograms.
 
         Parameters
         ----------
-        H : RelevanceHistogram
-            Counts.
-        name : str, default=None
-            Name of the curve.
         n : array-like of shape (n_ranks,), default=None
             Ranks N. None selects up to 25 ranks from 1 to 1,000 or the size of the database.
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``.
-
-        Returns
-        -------
-        PrecisionAtNDisplay
-            The display.
         """
-        ranks, precision = _curve(H, n)
-        return cls(ranks, precision, name).plot(ax=ax, **kwargs)
-
-    @classmethod
-    def from_histograms(
-        cls,
-        histograms: Mapping[str, RelevanceHistogram],
-        *,
-        n: ArrayLike | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Plot the curves of several histograms on one Axes.
-
-        Parameters
-        ----------
-        histograms : dict of str to RelevanceHistogram
-            Counts by name of the curve.
-        n : array-like of shape (n_ranks,), default=None
-            Ranks N, as in :meth:`from_histogram`.
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for each curve.
-
-        Returns
-        -------
-        PrecisionAtNDisplay
-            The display, whose `n` and `precision` are lists.
-        """
-        return cls(*curves_of(histograms, lambda H: _curve(H, n))).plot(ax=ax, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        name: str | None = None,
-        n: ArrayLike | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Plot the curve of `X` as queries of the training samples.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted hasher, or a Pipeline or search that ends in one. Samples are
-            ranked as in its `score`: by weighted distances if it has learned weights.
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-        y : array-like of shape (n_samples, ...), default=None
-            Their targets; not needed if the affinity compares samples of X.
-        name : str, default=None
-            Name of the curve. None is the name of the method.
-        n : array-like of shape (n_ranks,), default=None
-            Ranks N, as in :meth:`from_histogram`.
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``.
-
-        Returns
-        -------
-        PrecisionAtNDisplay
-            The display.
-        """
-        H = ranked_histogram(estimator, X, y)
-        return cls.from_histogram(H, estimator_name(estimator) if name is None else name, n=n, ax=ax, **kwargs)
+        return cls(*curves_of(histograms, name, lambda H: _curve(H, n))).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         curves = as_curves(self.n, self.precision, self.name)

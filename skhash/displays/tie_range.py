@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skhash.displays._base import (
-    Display,
-    check_histograms,
+    HistogramDisplay,
     check_shapes,
     choose_results,
-    estimator_name,
     means_by,
     metric_label,
     one_axes,
-    ranked_histogram,
     styles,
     tidy,
     with_defaults,
@@ -32,7 +29,7 @@ _ORDERS = ("average", "worst", "best")
 
 
 @dataclass(eq=False, repr=False)
-class TieRangeDisplay(Display):
+class TieRangeDisplay(HistogramDisplay):
     """Range of a metric over the orders of ties, one bar per method.
 
     The bar goes from the value with the relevant items of each tie last to the value with them
@@ -88,71 +85,29 @@ class TieRangeDisplay(Display):
     metric_name: str = "AP"
 
     @classmethod
-    def from_histogram(
+    def _plot_of(
         cls,
-        H: RelevanceHistogram,
-        name: str | None = None,
+        histograms: Sequence[RelevanceHistogram],
+        name: str | list[str] | None,
         *,
         metric: str = "ap",
-        ax: Axes | None = None,
+        ax: Axes | None,
         **kwargs: Any,
     ) -> Self:
-        """Plot the range of a metric of a histogram.
+        """Plot histograms.
 
         Parameters
         ----------
-        H : RelevanceHistogram
-            Counts.
-        name : str, default=None
-            Name of the method.
-        metric : str, default="ap"
-            As in :meth:`from_histograms`.
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for the points.
-
-        Returns
-        -------
-        TieRangeDisplay
-            The display.
-        """
-        return cls.from_histograms({name or "": H}, metric=metric, ax=ax, **kwargs)
-
-    @classmethod
-    def from_histograms(
-        cls,
-        histograms: Mapping[str, RelevanceHistogram],
-        *,
-        metric: str = "ap",
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Plot the range of a metric of several histograms.
-
-        Parameters
-        ----------
-        histograms : dict of str to RelevanceHistogram
-            Counts by name of the method.
         metric : str, default="ap"
             Name of a metric without an order of ties, see :meth:`skhash.metrics.Metric.parse`.
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for the points.
-
-        Returns
-        -------
-        TieRangeDisplay
-            The display.
         """
-        check_histograms(histograms)
         if Metric.parse(metric).ties != "average":
             raise ValueError(f"`metric` must have a name without _best and _worst. Got {metric!r} instead.")
         orders = [Metric.parse(metric).with_ties(ties) for ties in _ORDERS]
-        values = [list(evaluate_histograms([H], orders).values()) for H in histograms.values()]
+        values = [list(evaluate_histograms([H], orders).values()) for H in histograms]
+        names = name if isinstance(name, list) else [name or ""]
         average, worst, best = np.transpose(values)
-        return cls(list(histograms), average, worst, best, metric_label(metric, "")).plot(ax=ax, **kwargs)
+        return cls(names, average, worst, best, metric_label(metric, "")).plot(ax=ax, **kwargs)
 
     @classmethod
     def from_results(
@@ -193,46 +148,6 @@ class TieRangeDisplay(Display):
         average, worst, best = (means_by(results, order, "nbits")[2][:, 0] for order in metrics)
         metric_name = f"{metric_label(metric, '')} at {results[0]['nbits']} bits"
         return cls(names, average, worst, best, metric_name).plot(ax=ax, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        name: str | None = None,
-        metric: str = "ap",
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Plot the range for `X` as queries of the training samples.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted hasher, or a Pipeline or search that ends in one. Samples are
-            ranked as in its `score`: by weighted distances if it has learned weights.
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-        y : array-like of shape (n_samples, ...), default=None
-            Their targets; not needed if the affinity compares samples of X.
-        name : str, default=None
-            Name of the method. None is that of the class.
-        metric : str, default="ap"
-            As in :meth:`from_histograms`.
-        ax : Axes, default=None
-            Axes to draw on. None creates a figure.
-        **kwargs : dict
-            Keyword arguments of ``Axes.plot``, for the points.
-
-        Returns
-        -------
-        TieRangeDisplay
-            The display.
-        """
-        name = estimator_name(estimator) if name is None else name
-        return cls.from_histogram(ranked_histogram(estimator, X, y), name, metric=metric, ax=ax, **kwargs)
 
     def _draw(self, ax: Any, kwargs: dict[str, Any]) -> Any:
         n = len(self.names)

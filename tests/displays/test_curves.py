@@ -1,5 +1,7 @@
 """What displays of curves share."""
 
+import inspect
+
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.pipeline import make_pipeline
@@ -42,3 +44,16 @@ def test_what_is_no_histogram_is_named(cls, digits, itq):
             cls.from_histogram(other)
     with pytest.raises(ValueError, match=r"`histograms` must be a dict .* Got an instance of ndarray instead"):
         cls.from_histograms(itq.transform(digits.X))
+
+
+@pytest.mark.parametrize("method", ["from_histogram", "from_histograms", "from_estimator"])
+@pytest.mark.parametrize(
+    ("cls", "options"), [(PrecisionRecallDisplay, []), (PrecisionAtNDisplay, ["n"]), (TieRangeDisplay, ["metric"])]
+)
+def test_the_methods_show_the_options_of_their_display(cls, options, method):
+    function = getattr(cls, method)
+    shown = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    assert shown == ["name"] * (method == "from_estimator") + [*options, "ax"]
+    lines = inspect.getdoc(function).splitlines()
+    documented = [line.split()[0] for line in lines if " : " in line]
+    assert documented[documented.index("ax") - len(options) : documented.index("ax")] == options
