@@ -20,7 +20,7 @@ import numpy as np
 NBITS = 32
 #: method to parameters that make it quick and leave its memory as it is
 QUICK = {
-    "bre": {"n_iter": 2},
+    "bre": {"max_iter": 2},
     "cghash": {"nbits": 2},
     "structhash": {"nbits": 2},
     "talr": {"n_epochs": 1},

@@ -37,10 +37,13 @@ from skhash.engine import Trainer
 QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
 QUICK |= {"n_relevant": 4, "n_irrelevant": 4, "n_queries": 20, "n_anchors": 40, "n_iter": 5, "max_samples": 150}
 
+# Not of StructHashHasher, which warns if it has not converged.
+FEW_ITERATIONS = {name: {"max_iter": 5} for name in ("KSHHasher", "SDHHasher", "BREHasher", "AGHHasher")}
+
 
 def quick(name, **params):
     Hasher = getattr(skhash, name)
-    options = QUICK | params
+    options = QUICK | FEW_ITERATIONS.get(name, {}) | params
     return Hasher(**{key: options[key] for key in inspect.signature(Hasher).parameters if key in options})
 
 

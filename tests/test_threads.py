@@ -115,7 +115,7 @@ def test_activations_do_not_depend_on_the_number_of_threads(name):
     activations = []
     for n in (1, 2):
         with threadpool_limits(n):
-            activations.append(quick(name, nbits=8, n_iter=5).fit(X[:n_train], y[:n_train]).project(X))
+            activations.append(quick(name, nbits=8).fit(X[:n_train], y[:n_train]).project(X))
     assert_array_equal(*activations)
 
 

@@ -290,7 +290,16 @@ def whole_parameters(Hasher):
 
 
 #: values of parameters that take long, or have another range
-SMALL = {"n_iter": 2, "n_stages": 2, "n_updates": 2, "n_starts": 2, "n_layers": 2, "n_iter_no_change": 1, "n_epochs": 2}
+SMALL = {
+    "n_iter": 2,
+    "max_iter": 2,
+    "n_stages": 2,
+    "n_updates": 2,
+    "n_starts": 2,
+    "n_layers": 2,
+    "n_iter_no_change": 1,
+    "n_epochs": 2,
+}
 
 
 @pytest.mark.parametrize("name", hashers.__all__)

@@ -79,7 +79,7 @@ def test_the_ridge_is_searched_around_that_of_kernels(name):
 def tune_ksh(space, **options):
     X = np.random.default_rng(0).standard_normal((60, 3))
     data = Bunch(X_train=X, y_train=(X[:, 0] > 0).astype(int), affinity=ClassAffinity())
-    return tune(lambda **given: hashers.KSHHasher(4, n_iter=1, **options).set_params(**given), space, data, 5)
+    return tune(lambda **given: hashers.KSHHasher(4, max_iter=1, **options).set_params(**given), space, data, 5)
 
 
 def test_candidates_lie_around_what_a_hasher_stores():

@@ -42,7 +42,7 @@ def test_an_offset_changes_no_code_of_other_functions(hash_function):
 
 
 def test_an_offset_changes_no_distance_of_bre():
-    fit = BREHasher(8, reconstruct="distances", n_anchors=40, n_iter=2, random_state=0).fit
+    fit = BREHasher(8, reconstruct="distances", n_anchors=40, max_iter=2, random_state=0).fit
     assert_array_equal(fit(X + 1e9).transform(X + 1e9), fit(X).transform(X))
 
 

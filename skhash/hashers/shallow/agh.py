@@ -124,7 +124,7 @@ class AGHHasher(BaseHasher):
     bandwidth : float, default=None
         Bandwidth t of the kernel. None uses the square of the mean distance to the s-th nearest
         anchor.
-    n_iter : int, default=10
+    max_iter : int, default=10
         Maximum number of iterations of k-means.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant. Only :meth:`score` uses it.
@@ -148,6 +148,8 @@ class AGHHasher(BaseHasher):
         the eigenvectors were expanded.
     thresholds_ : ndarray of shape (2, nbits // 2) or (2, 0)
         b- and b+ of the second bits.
+    n_iter_ : int
+        Number of iterations of k-means.
     affinity_ : callable or None
         The fitted affinity, None if `fit` had no targets.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
@@ -176,7 +178,7 @@ class AGHHasher(BaseHasher):
         "n_anchors": [Interval(Integral, 2, None, closed="left")],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
         "bandwidth": [Interval(Real, 0, None, closed="neither"), None],
-        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
 
@@ -186,6 +188,7 @@ class AGHHasher(BaseHasher):
     projection_: Annotated[npt.NDArray[Any], Array("n_anchors n_columns")]
     eigenvalues_: Annotated[npt.NDArray[Any], Array("n_eigenvalues")]
     thresholds_: Annotated[npt.NDArray[Any], Array("2 n_halved")]
+    n_iter_: int
 
     def __init__(
         self,
@@ -195,7 +198,7 @@ class AGHHasher(BaseHasher):
         n_anchors: int = 300,
         n_neighbors: int = 2,
         bandwidth: float | None = None,
-        n_iter: int = 10,
+        max_iter: int = 10,
         affinity: str | Callable[..., Any] = "auto",
         store_database: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -205,7 +208,7 @@ class AGHHasher(BaseHasher):
         self.n_anchors = n_anchors
         self.n_neighbors = n_neighbors
         self.bandwidth = bandwidth
-        self.n_iter = n_iter
+        self.max_iter = max_iter
         self.affinity = affinity
         self.store_database = store_database
         self.random_state = random_state
@@ -213,7 +216,7 @@ class AGHHasher(BaseHasher):
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
         rng = check_random_state(self.random_state)
         # rounded distances would change the nearest anchors; k-means changes its samples in their last digits
-        anchors = self._draw_anchors(center(X, np.float64)[0], rng)
+        anchors, self.n_iter_ = self._draw_anchors(center(X, np.float64)[0], rng)
         # not X - mean_, which is rounded for samples that are far from 0
         centered, self.mean_ = center(X, np.float64)
         Z, self.bandwidth_ = _anchor_weights(centered, anchors, self.n_neighbors, self.bandwidth)
@@ -224,13 +227,16 @@ class AGHHasher(BaseHasher):
         self.projection_ = W if W.shape[1] == n_columns else W @ orthonormal_map(W.shape[1], n_columns, rng)
         self.thresholds_ = _second_thresholds((Z @ self.projection_)[:, : self.nbits - n_columns], Z)
 
-    def _draw_anchors(self, X: npt.NDArray[np.float64], rng: np.random.RandomState) -> npt.NDArray[np.float64]:
+    def _draw_anchors(
+        self, X: npt.NDArray[np.float64], rng: np.random.RandomState
+    ) -> tuple[npt.NDArray[np.float64], int]:
+        """Distinct centers of k-means, and the number of its iterations."""
         m = min(self.n_anchors, max(len(X) // _MIN_SAMPLES_PER_ANCHOR, 2))
-        kmeans = KMeans(m, n_init=1, max_iter=self.n_iter, random_state=rng, copy_x=False)
+        kmeans = KMeans(m, n_init=1, max_iter=self.max_iter, random_state=rng, copy_x=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than clusters
             anchors: npt.NDArray[np.float64] = np.unique(kmeans.fit(X).cluster_centers_, axis=0)
-        return anchors
+        return anchors, int(kmeans.n_iter_)
 
     def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         Z, _ = _anchor_weights(X, self.anchors_, int(self.n_neighbors), self.bandwidth_, self.mean_)

@@ -90,7 +90,7 @@ def _reconstruct(
     pairs: npt.NDArray[np.int64],
     distances: npt.NDArray[np.float64],
     weights: npt.NDArray[np.float64],
-    n_iter: int,
+    max_iter: int,
     n_updates: int,
     rng: np.random.RandomState,
 ) -> tuple[npt.NDArray[np.float64], list[float]]:
@@ -104,7 +104,7 @@ def _reconstruct(
     partners = partners[by_sample]
     columns, W = np.ascontiguousarray(features.T), np.ascontiguousarray(weights.T)
     objectives: list[float] = []
-    for _ in range(n_iter):
+    for _ in range(max_iter):
         activations = W @ columns
         bits = binarize(activations)
         residuals = nbits * distances - (bits[:, pairs[0]] != bits[:, pairs[1]]).sum(axis=0)  # times b
@@ -148,7 +148,7 @@ class BREHasher(KernelHasher):
     gamma : float, default=None
         Coefficient of the kernel exp(-gamma d^2). None uses 2 over the mean squared distance to the
         anchors.
-    n_iter : int, default=20
+    max_iter : int, default=20
         Maximum number of rounds over the bits.
     n_updates : int, default=10
         Number of weights per bit that a round optimizes, drawn at random.
@@ -173,6 +173,8 @@ class BREHasher(KernelHasher):
     history_ : list of dict
         One entry per round: "round" and "objective", the sum of (d - d~)^2 over the pairs. Round 0 is
         the random start.
+    n_iter_ : int
+        Number of rounds.
     affinity_ : callable or None
         The fitted affinity, None if distances are reconstructed and no affinity is given.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
@@ -206,11 +208,12 @@ class BREHasher(KernelHasher):
         "n_relevant": [Interval(Integral, 1, None, closed="left")],
         "n_irrelevant": [Interval(Integral, 1, None, closed="left")],
         "far_fraction": [Interval(Real, 0, 1, closed="right")],
-        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_updates": [Interval(Integral, 1, None, closed="left")],
     }
 
     history_: list[dict[str, Any]]
+    n_iter_: int
 
     def __init__(
         self,
@@ -223,7 +226,7 @@ class BREHasher(KernelHasher):
         far_fraction: float = 1.0,
         n_anchors: int = 1000,
         gamma: float | None = None,
-        n_iter: int = 20,
+        max_iter: int = 20,
         n_updates: int = 10,
         affinity: str | Callable[..., Any] = "auto",
         store_database: bool = True,
@@ -237,7 +240,7 @@ class BREHasher(KernelHasher):
         self.far_fraction = far_fraction
         self.n_anchors = n_anchors
         self.gamma = gamma
-        self.n_iter = n_iter
+        self.max_iter = max_iter
         self.n_updates = n_updates
         self.affinity = affinity
         self.store_database = store_database
@@ -261,6 +264,7 @@ class BREHasher(KernelHasher):
             pairs, distances = distance_pairs(compared, *sizes, self.far_fraction, rng)
         values, start = features.take(labeled), rng.standard_normal((features.shape[1], self.nbits))
         start[~values.any(axis=0)] = 0  # kernel values that do not vary would only add rounding errors
-        weights, objectives = _reconstruct(values, pairs, distances, start, self.n_iter, self.n_updates, rng)
+        weights, objectives = _reconstruct(values, pairs, distances, start, self.max_iter, self.n_updates, rng)
+        self.n_iter_ = len(objectives) - 1
         self.history_ = [{"round": n, "objective": objective} for n, objective in enumerate(objectives)]
         return weights, 0.0

@@ -49,15 +49,15 @@ def _smoothed_loss(
 
 
 def _best_bit(
-    K: npt.NDArray[np.float64], R: npt.NDArray[np.float64], n_iter: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Weights a and values h = sgn(K a) of the bit with the largest h' R h, for K of equal variances."""
+    K: npt.NDArray[np.float64], R: npt.NDArray[np.float64], max_iter: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
+    """Weights a and values h = sgn(K a) of the bit with the largest h' R h, for K of equal variances; iterations."""
     largest = [K.shape[1] - 1] * 2
     start = eigh(K.T @ (R @ K), subset_by_index=largest)[1][:, 0]
     start *= np.sqrt(len(K)) / max(np.linalg.norm(K @ start), 1e-300)
-    end = minimize(_smoothed_loss, start, (K, R), method="L-BFGS-B", jac=True, options={"maxiter": n_iter}).x
-    bits = [(a, signs(binarize(K @ a))) for a in (end, start)]
-    return max(bits, key=lambda bit: bit[1] @ (R @ bit[1]))
+    descent = minimize(_smoothed_loss, start, (K, R), method="L-BFGS-B", jac=True, options={"maxiter": max_iter})
+    bits = [(a, signs(binarize(K @ a))) for a in (descent.x, start)]
+    return *max(bits, key=lambda bit: bit[1] @ (R @ bit[1])), descent.nit
 
 
 class KSHHasher(KernelHasher):
@@ -77,7 +77,7 @@ class KSHHasher(KernelHasher):
     ridge : float, default=0.1
         Added to the variances of kernel values, in units of their mean variance. The paper's
         eigenproblem has no ridge, and fits noise in directions of low variance.
-    n_iter : int, default=50
+    max_iter : int, default=50
         Maximum number of iterations of L-BFGS per bit.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant, whatever their level. "auto" uses classes or shared labels from y.
@@ -98,6 +98,8 @@ class KSHHasher(KernelHasher):
         Offset that centers the kernel values.
     history_ : list of dict
         One entry per bit: "bit" and "objective", ``|H H' / r - S|_F^2`` over the bits so far.
+    n_iter_ : int
+        Maximum number of iterations over all bits.
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
@@ -125,10 +127,11 @@ class KSHHasher(KernelHasher):
 
     _parameter_constraints = KernelHasher._parameter_constraints | {
         "max_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     history_: list[dict[str, Any]]
+    n_iter_: int
 
     def __init__(
         self,
@@ -138,7 +141,7 @@ class KSHHasher(KernelHasher):
         n_anchors: int = 300,
         gamma: float | None = None,
         ridge: float = 0.1,
-        n_iter: int = 50,
+        max_iter: int = 50,
         affinity: str | Callable[..., Any] = "auto",
         store_database: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -148,7 +151,7 @@ class KSHHasher(KernelHasher):
         self.n_anchors = n_anchors
         self.gamma = gamma
         self.ridge = ridge
-        self.n_iter = n_iter
+        self.max_iter = max_iter
         self.affinity = affinity
         self.store_database = store_database
         self.random_state = random_state
@@ -162,9 +165,10 @@ class KSHHasher(KernelHasher):
         factor = ridged_cholesky(K.T @ K, self.ridge)
         whitened = solve_triangular(factor, K.T, lower=True).T
         residual = self.nbits * _pair_labels(self.affinity_, targets[compared])
-        weights, self.history_ = [], []
+        weights, self.history_, self.n_iter_ = [], [], 1
         for bit in range(self.nbits):
-            c, h = _best_bit(whitened, residual, self.n_iter)
+            c, h, n_iter = _best_bit(whitened, residual, self.max_iter)
+            self.n_iter_ = max(self.n_iter_, n_iter)
             residual -= np.outer(h, h)
             weights.append(c)
             self.history_.append({"bit": bit + 1, "objective": float(np.square(residual / self.nbits).sum())})

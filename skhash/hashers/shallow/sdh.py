@@ -58,7 +58,7 @@ class SDHHasher(KernelHasher):
     ----------
     nbits : int, default=32
         Number of bits.
-    n_iter : int, default=5
+    max_iter : int, default=5
         Maximum number of iterations.
     label_penalty : float, default=1.0
         Penalty lam on the regression of labels on codes.
@@ -88,6 +88,8 @@ class SDHHasher(KernelHasher):
         Weights P of the kernel values.
     intercept_ : ndarray of shape (nbits,), float64
         Offset c.
+    n_iter_ : int
+        Number of iterations.
     affinity_ : callable
         The fitted affinity.
     database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
@@ -113,16 +115,18 @@ class SDHHasher(KernelHasher):
 
     _holds_features = True
     _parameter_constraints = KernelHasher._parameter_constraints | {
-        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "label_penalty": [Interval(Real, 0, None, closed="neither")],
         "code_weight": [Interval(Real, 0, None, closed="left")],
     }
+
+    n_iter_: int
 
     def __init__(
         self,
         nbits: int = 32,
         *,
-        n_iter: int = 5,
+        max_iter: int = 5,
         label_penalty: float = 1.0,
         code_weight: float = 1e-5,
         n_anchors: int = 1000,
@@ -133,7 +137,7 @@ class SDHHasher(KernelHasher):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.nbits = nbits
-        self.n_iter = n_iter
+        self.max_iter = max_iter
         self.label_penalty = label_penalty
         self.code_weight = code_weight
         self.n_anchors = n_anchors
@@ -154,7 +158,9 @@ class SDHHasher(KernelHasher):
             gram += phi.T @ phi
             cross += phi.T @ B[part]
         moments = (ridged_cholesky(gram, self.ridge), True)
-        for _ in range(self.n_iter):
+        self.n_iter_ = 0
+        for _ in range(self.max_iter):
+            self.n_iter_ += 1
             W = solve(B.T @ B + self.label_penalty * np.eye(self.nbits), B.T @ Y, assume_a="pos")
             P, c = cho_solve(moments, cross), B.mean(axis=0)
             previous, B, cross = B, np.empty_like(B), np.zeros_like(cross)

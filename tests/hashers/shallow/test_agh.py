@@ -89,7 +89,7 @@ def test_few_eigenvectors_are_expanded_by_an_orthonormal_map(digits):
 
 def test_anchors_near_no_sample_are_left_out(digits, monkeypatch):
     anchors = np.vstack([digits.X[:30] - digits.X.mean(axis=0), np.full((1, 64), 1e3)])
-    monkeypatch.setattr(AGHHasher, "_draw_anchors", lambda self, X, rng: anchors)
+    monkeypatch.setattr(AGHHasher, "_draw_anchors", lambda self, X, rng: (anchors, 1))
     hasher = AGHHasher(nbits=8, random_state=0).fit(digits.X)
     assert_array_equal(hasher.anchors_, anchors[:-1])
     assert np.isfinite(hasher.project(digits.X_query)).all()

@@ -17,7 +17,7 @@ from skhash.codes import binarize
 from skhash.hashers.shallow._bre_kernels import cut_cost, descend_weights
 from skhash.hashers.shallow.bre import _reconstruct, affinity_pairs, distance_pairs, distinct_pairs
 
-QUICK = {"n_iter": 3, "n_anchors": 50, "random_state": 0}
+QUICK = {"max_iter": 3, "n_anchors": 50, "random_state": 0}
 
 
 def adjacency(pairs, costs, n):
@@ -158,7 +158,7 @@ def test_distances_rank_digits_better_than_lsh(digits):
     by_distances, lsh = (
         hasher.fit(digits.X, digits.y).score(digits.X_query, digits.y_query)
         for hasher in (
-            BREHasher(nbits=16, reconstruct="distances", n_iter=5, random_state=0),
+            BREHasher(nbits=16, reconstruct="distances", max_iter=5, random_state=0),
             LSHHasher(nbits=16, random_state=0),
         )
     )
@@ -175,7 +175,7 @@ def test_distances_need_no_targets(digits):
 
 
 def test_distances_near_and_far_are_reconstructed(digits):
-    hasher = BREHasher(nbits=24, reconstruct="distances", n_iter=5, n_anchors=200, random_state=0).fit(digits.X)
+    hasher = BREHasher(nbits=24, reconstruct="distances", max_iter=5, n_anchors=200, random_state=0).fit(digits.X)
     pairs, distances = distance_pairs(
         digits.X, 5, 5, 1.0, np.random.RandomState(1)
     )  # not the pairs that were learned from
@@ -214,7 +214,7 @@ def few_codes(digits):
         {"n_irrelevant": 1},
         {"n_anchors": 20},
         {"gamma": 1e-4},
-        {"n_iter": 1},
+        {"max_iter": 1},
         {"n_updates": 1},
     ],
     ids=str,
@@ -267,7 +267,7 @@ def test_several_labels_per_sample(digits):
 
     supervised, lsh = (
         hasher.fit(digits.X, labels(digits.y)).score(digits.X_query, labels(digits.y_query))
-        for hasher in (BREHasher(nbits=16, n_iter=5, random_state=0), LSHHasher(nbits=16, random_state=0))
+        for hasher in (BREHasher(nbits=16, max_iter=5, random_state=0), LSHHasher(nbits=16, random_state=0))
     )
     assert supervised > lsh + 0.1
 

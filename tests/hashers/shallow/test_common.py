@@ -19,6 +19,7 @@ from skhash import (
 )
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity, label_matrix
 from skhash.codes import hamming_distances
+from skhash.persistence import load, save
 
 LINEAR = [LSHHasher, PCAHasher, ITQHasher]
 SUPERVISED = [ITQCCAHasher, KSHHasher, SDHHasher, BREHasher]
@@ -156,6 +157,24 @@ def test_a_ridge_that_is_lost_in_rounding_is_an_error(Hasher):
 
 
 # --- better than a baseline
+
+
+@pytest.mark.parametrize("Hasher", [AGHHasher, BREHasher, KSHHasher, SDHHasher, SphericalHasher])
+def test_the_number_of_iterations_is_at_least_one_and_at_most_the_maximum(digits, Hasher, tmp_path):
+    X, y = digits.X[:150], digits.y[:150]
+    fits = [Hasher(8, max_iter=n, random_state=0).fit(X, y) for n in (1, 3)]
+    assert fits[0].n_iter_ == 1
+    assert 1 < fits[1].n_iter_ <= 3
+    save(fits[1], tmp_path / "hasher")
+    assert load(tmp_path / "hasher").n_iter_ == fits[1].n_iter_
+    assert type(fits[1].n_iter_) is int
+
+
+@pytest.mark.filterwarnings("ignore:The codes of all")
+@pytest.mark.parametrize("Hasher", [AGHHasher, BREHasher, KSHHasher, SDHHasher, SphericalHasher])
+def test_a_fit_that_ends_at_its_start_counts_as_one_iteration(Hasher):
+    X, y = np.zeros((20, 3)), np.arange(20) % 2
+    assert Hasher(2, random_state=0).fit(X, y).n_iter_ >= 1
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def test_pair_labels_are_one_for_relevant_pairs():
 
 
 def test_the_first_weights_are_the_generalized_eigenvector(digits, monkeypatch):
-    monkeypatch.setattr(ksh, "minimize", lambda function, start, *args, **options: SimpleNamespace(x=start))
+    monkeypatch.setattr(ksh, "minimize", lambda function, start, *args, **options: SimpleNamespace(x=start, nit=1))
     X, y = digits.X[:100], digits.y[:100]
     hasher = KSHHasher(nbits=4, n_anchors=30, ridge=0.01, random_state=0).fit(X, y)
     K = rbf_kernel(X, hasher.anchors_, hasher.gamma_)
@@ -72,7 +72,7 @@ def test_the_better_one_of_start_and_end_is_used(labeled, monkeypatch):
         return h @ R @ h
 
     after = _best_bit(K, R, 50)[1]
-    monkeypatch.setattr(ksh, "minimize", lambda function, start, *args, **options: SimpleNamespace(x=0 * start))
+    monkeypatch.setattr(ksh, "minimize", lambda function, start, *args, **options: SimpleNamespace(x=0 * start, nit=1))
     start = _best_bit(K, R, 50)[1]
     assert value(after) > value(start) > value(np.ones(len(K)))
 
