@@ -336,7 +336,7 @@ METHODS: dict[str, Method] = {
                 "n_layers": [1, 2],
                 "n_anchors": LogUniform(2),
                 "n_neighbors": [2, 3, 5],
-                "bandwidth": LogUniform(3),
+                "gamma": LogUniform(3),
             },
             learns_from="samples",
             paper="Liu et al., ICML 2011",

@@ -62,7 +62,7 @@ def _anchor_weights(
     t: float | None = None,
     mean: npt.NDArray[np.float64] | float = 0.0,
 ) -> tuple[csr_array, float]:
-    """Gaussian weights (n_samples, m) of the s nearest anchors of every sample, and the bandwidth t."""
+    """Gaussian weights (n_samples, m) of the s nearest anchors of every sample, and t."""
     n, m, s = len(X), len(anchors), min(s, len(anchors))
     nearest = NearestNeighbors(n_neighbors=s).fit(anchors)
     found = [nearest.kneighbors(X[batch] - mean) for batch in gen_batches(n, ENCODE_BATCH_SIZE)]
@@ -121,9 +121,9 @@ class AGHHasher(BaseHasher):
         Number m of anchors, at most one per five samples.
     n_neighbors : int, default=2
         Number s of nearest anchors that a sample is connected to.
-    bandwidth : float, default=None
-        Bandwidth t of the kernel. None uses the square of the mean distance to the s-th nearest
-        anchor.
+    gamma : float, default=None
+        Coefficient of the kernel exp(-gamma d^2), 1 / t in the paper. None uses 1 over the square of
+        the mean distance to the s-th nearest anchor.
     max_iter : int, default=10
         Maximum number of iterations of k-means.
     affinity : "auto" or callable, default="auto"
@@ -139,8 +139,8 @@ class AGHHasher(BaseHasher):
         Mean of the training samples.
     anchors_ : ndarray of shape (m, n_features)
         Anchors, relative to the mean.
-    bandwidth_ : float
-        Bandwidth t of the kernel.
+    gamma_ : float
+        The gamma that was used.
     projection_ : ndarray of shape (m, ceil(nbits / n_layers))
         Map W from anchor weights to activations.
     eigenvalues_ : ndarray of shape (r,)
@@ -177,14 +177,14 @@ class AGHHasher(BaseHasher):
         "n_layers": [Interval(Integral, 1, 2, closed="both")],
         "n_anchors": [Interval(Integral, 2, None, closed="left")],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
-        "bandwidth": [Interval(Real, 0, None, closed="neither"), None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
 
     mean_: Annotated[npt.NDArray[Any], Array("n_features")]
     anchors_: Annotated[npt.NDArray[Any], Array("n_anchors n_features")]
-    bandwidth_: float
+    gamma_: float
     projection_: Annotated[npt.NDArray[Any], Array("n_anchors n_columns")]
     eigenvalues_: Annotated[npt.NDArray[Any], Array("n_eigenvalues")]
     thresholds_: Annotated[npt.NDArray[Any], Array("2 n_halved")]
@@ -197,7 +197,7 @@ class AGHHasher(BaseHasher):
         n_layers: int = 2,
         n_anchors: int = 300,
         n_neighbors: int = 2,
-        bandwidth: float | None = None,
+        gamma: float | None = None,
         max_iter: int = 10,
         affinity: str | Callable[..., Any] = "auto",
         store_database: bool = True,
@@ -207,7 +207,7 @@ class AGHHasher(BaseHasher):
         self.n_layers = n_layers
         self.n_anchors = n_anchors
         self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
+        self.gamma = gamma
         self.max_iter = max_iter
         self.affinity = affinity
         self.store_database = store_database
@@ -219,7 +219,8 @@ class AGHHasher(BaseHasher):
         anchors, self.n_iter_ = self._draw_anchors(center(X, np.float64)[0], rng)
         # not X - mean_, which is rounded for samples that are far from 0
         centered, self.mean_ = center(X, np.float64)
-        Z, self.bandwidth_ = _anchor_weights(centered, anchors, self.n_neighbors, self.bandwidth)
+        Z, t = _anchor_weights(centered, anchors, self.n_neighbors, None if self.gamma is None else 1 / self.gamma)
+        self.gamma_ = 1 / t
         used = Z.sum(axis=0) > 0  # the others are near no sample
         self.anchors_, Z = anchors[used], Z[:, used]
         n_columns = -(-self.nbits // self.n_layers)
@@ -239,7 +240,7 @@ class AGHHasher(BaseHasher):
         return anchors, int(kmeans.n_iter_)
 
     def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        Z, _ = _anchor_weights(X, self.anchors_, int(self.n_neighbors), self.bandwidth_, self.mean_)
+        Z, _ = _anchor_weights(X, self.anchors_, int(self.n_neighbors), 1 / self.gamma_, self.mean_)
         Y = Z @ self.projection_
         halved = Y[:, : self.thresholds_.shape[1]]
         below, above = self.thresholds_

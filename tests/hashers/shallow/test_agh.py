@@ -13,7 +13,7 @@ def anchor_weights(hasher, X):
     """Weights of the nearest anchors of each sample, by their definition."""
     distances = euclidean_distances(X - hasher.mean_, hasher.anchors_)
     nearest = np.sort(distances, axis=1)[:, hasher.n_neighbors - 1]
-    kernel = np.where(distances <= nearest[:, None], np.exp(-(distances**2) / hasher.bandwidth_), 0)
+    kernel = np.where(distances <= nearest[:, None], np.exp(-hasher.gamma_ * distances**2), 0)
     return kernel / kernel.sum(axis=1, keepdims=True), nearest
 
 
@@ -23,7 +23,7 @@ def graph(request, digits):
     options = {"n_layers": 2, "n_anchors": 60, "n_neighbors": request.param, "random_state": 0}
     hasher = AGHHasher(40, **options).fit(digits.X)
     Z, nearest = anchor_weights(hasher, digits.X)
-    assert hasher.bandwidth_ == pytest.approx(nearest.mean() ** 2)
+    assert hasher.gamma_ == pytest.approx(1 / nearest.mean() ** 2)
     return hasher, hasher.project(digits.X)[:, :20], Z / Z.sum(axis=0) @ Z.T
 
 
@@ -93,3 +93,15 @@ def test_anchors_near_no_sample_are_left_out(digits, monkeypatch):
     hasher = AGHHasher(nbits=8, random_state=0).fit(digits.X)
     assert_array_equal(hasher.anchors_, anchors[:-1])
     assert np.isfinite(hasher.project(digits.X_query)).all()
+
+
+def test_gamma_is_the_coefficient_of_the_kernel(digits):
+    options = {"n_anchors": 60, "n_neighbors": 5, "random_state": 0}
+    default, narrow = (AGHHasher(8, gamma=gamma, **options).fit(digits.X) for gamma in (None, 0.01))
+    assert narrow.gamma_ == pytest.approx(0.01)
+    assert_allclose(
+        narrow.project(digits.X)[:, :4], anchor_weights(narrow, digits.X)[0] @ narrow.projection_, atol=1e-8
+    )
+    again = AGHHasher(8, gamma=default.gamma_, **options).fit(digits.X)
+    assert_array_equal(again.anchors_, default.anchors_)
+    assert_allclose(again.gamma_, default.gamma_, rtol=1e-12)
