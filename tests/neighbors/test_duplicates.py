@@ -1,5 +1,8 @@
 """Pairs, graphs and groups of near codes, against brute force."""
 
+import _thread
+import threading
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from skhash import ITQHasher, StructHashHasher
-from skhash.codes import hamming_distances, pack
+from skhash._threads import free_threads, n_threads
+from skhash.codes import _pair_kernels, hamming_distances, pack
 from skhash.neighbors import HammingNeighbors, _pairs, duplicate_groups
 from skhash.persistence import load, save
 
@@ -205,6 +209,44 @@ def test_pairs_do_not_depend_on_threads_and_see_no_later_change():
     for n_jobs in (1, 3):
         again = list(HammingNeighbors(n_jobs=n_jobs).fit(bits).radius_pairs(2))
         np.testing.assert_equal(found, again)
+
+
+SEARCHES = {
+    "graph": lambda index: index.radius_neighbors_graph(radius=2).indices,
+    "neighbors": lambda index: np.concatenate(index.radius_neighbors(radius=2)[1]),
+    "pairs": lambda index: np.concatenate([i for i, *_ in index.radius_pairs(2)]),
+    "groups": lambda index: np.concatenate(duplicate_groups(index, 2)),
+}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("name", list(SEARCHES))
+def test_an_interrupted_search_leaves_the_index_as_it_was_and_no_thread_at_work(name, n_jobs, way, monkeypatch):
+    bits = random_bits(3000, 40, n_random=30)
+    index, search = HammingNeighbors(n_jobs=n_jobs).fit(bits), SEARCHES[name]
+    expected, n_calls = search(index), 0
+    kernel = {"by keys": "near_in_runs", "in blocks": "near_in_blocks"}[way]
+    compare = getattr(_pair_kernels, kernel)
+
+    def interrupted(*args):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 3:
+            _thread.interrupt_main()  # what Ctrl-C does, while the kernels run
+        return compare(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_pair_kernels, kernel, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            search(index)
+    assert n_calls >= 3
+    for thread in threading.enumerate():
+        if thread.name.startswith("skhash"):  # one that an interrupted start of a pool does not know may still end
+            thread.join(60)
+            assert not thread.is_alive()
+    assert free_threads() == n_threads()
+    assert index.kneighbors(bits[7:8], 1)[1] == [[7]]
+    np.testing.assert_array_equal(search(index), expected)
 
 
 def test_weighted_distances_are_those_of_radius_neighbors():
