@@ -194,3 +194,37 @@ def near_in_blocks(codes, second, nbits, weights, unit, radius, last, state, lef
                     n_found += 1
     state[0] = last
     return n_found
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _root(roots, i):
+    """Root of the group of an item, whose way to it is made shorter."""
+    while roots[i] != i:
+        roots[i] = roots[roots[i]]
+        i = roots[i]
+    return i
+
+
+@kernel
+def join_groups(roots, left, right):
+    """Join the groups of the items of each pair. The root of a group is its first item, and each item leads to it."""
+    for pair in range(len(left)):
+        a, b = _root(roots, left[pair]), _root(roots, right[pair])
+        roots[max(a, b)] = min(a, b)
+
+
+@kernel
+def _find_roots(roots, items, found):
+    """Write the roots of the groups of some items."""
+    for place in range(len(items)):
+        found[place] = _root(roots, items[place])
+
+
+def roots_of(roots, items):
+    """Roots of the groups of some items."""
+    found = np.empty(len(items), np.int64)
+    _find_roots(roots, items, found)
+    return found

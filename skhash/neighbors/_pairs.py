@@ -153,7 +153,7 @@ def _mask(parts: Words, key: npt.NDArray[np.bool_]) -> Words:
     return mask
 
 
-def _factors(n_words: int) -> Words:
+def hash_factors(n_words: int) -> Words:
     """Odd numbers that make a hash of the words of a code."""
     return np.random.default_rng(0).integers(0, 2**64, n_words, np.uint64) | np.uint64(1)
 
@@ -188,7 +188,7 @@ def _share_in_runs(sample: Words, parts: Words, t: int) -> float:
     """Share of the pairs of a sample that agree in a key, summed over all keys, from a few of them."""
     n_keys, shares = comb(len(parts), t), []
     for key in islice(_keys(len(parts), t), 0, None, -(-n_keys // MAX_TRIED)):
-        hashes = ((sample & _mask(parts, key)) * _factors(sample.shape[1])).sum(axis=1)
+        hashes = ((sample & _mask(parts, key)) * hash_factors(sample.shape[1])).sum(axis=1)
         counts = np.unique(hashes, return_counts=True)[1]
         shares.append((counts * (counts - 1)).sum() / (len(sample) * (len(sample) - 1)))
     return n_keys * float(np.mean(shares))
@@ -259,7 +259,7 @@ def _sort(
     from skhash.codes._pair_kernels import count_parts, fill_parts, sort_parts
 
     n = len(codes)
-    factors, n_bits = _factors(codes.shape[1]), min(MAX_PART_BITS, max(1, (n // PART).bit_length()))
+    factors, n_bits = hash_factors(codes.shape[1]), min(MAX_PART_BITS, max(1, (n // PART).bit_length()))
     chunks = list(gen_batches(n, CHUNK))
     counts = np.zeros((len(chunks), 2**n_bits), np.int64)
     terms = mask, factors, np.uint64(64 - n_bits)

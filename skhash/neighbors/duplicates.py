@@ -1,19 +1,17 @@
 """Duplicates: groups of items that pairs of near codes connect."""
 
 import math
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_option
 from skhash.codes._bits import memory_chunks
 from skhash.neighbors._checks import checked_vectors
-from skhash.neighbors._pairs import MAX_PAIRS, Pairs
+from skhash.neighbors._pairs import hash_factors
 from skhash.neighbors._search import vector_distances
 
 if TYPE_CHECKING:
@@ -92,11 +90,22 @@ def near_groups(
     show: Callable[[float], object] = lambda done: None,
 ) -> list[npt.NDArray[np.int64]]:
     """Positions of the items of each group; `show` takes the part of the work that is done, from 0 to 1."""
+    from skhash.codes._pair_kernels import join_groups, roots_of
+
     codes = index._items.codes.words()
-    if near is not None:
-        return _members(_components(len(codes), index._near_pairs(radius, codes, show), near))
-    codes, numbers = _distinct(codes)  # equal codes are near each other: one of them stands for all
-    return _members(_components(len(codes), index._near_pairs(radius, codes, show))[numbers])
+    roots, chosen = np.arange(len(codes)), np.arange(len(codes))
+    if near is None:  # equal codes are near each other: one of them stands for all
+        join_groups(roots, *_equal_pairs(codes))
+        chosen = np.flatnonzero(roots == chosen)
+    for left, right, _ in index._near_pairs(radius, codes[chosen], show):
+        left, right = chosen[left], chosen[right]
+        if near is not None:
+            new = roots_of(roots, left) != roots_of(roots, right)
+            left, right = left[new], right[new]
+            is_near = near.distances(left, right) <= near.max_distance
+            left, right = left[is_near], right[is_near]
+        join_groups(roots, left, right)
+    return _members(roots_of(roots, np.arange(len(codes))))
 
 
 class NearVectors:
@@ -124,44 +133,20 @@ class NearVectors:
         return distances
 
 
-def _distinct(codes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Different codes, and the number of each item's code among them."""
-    one = codes.shape[1] == 1  # numbers are sorted faster than bytes
-    rows = codes[:, 0] if one else np.ascontiguousarray(codes).view(f"V{8 * codes.shape[1]}")[:, 0]
-    _, first, numbers = np.unique(rows, return_index=True, return_inverse=True)
-    return codes[first], numbers
+def _equal_pairs(codes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Pairs of equal codes that connect all, or nearly all, that are equal: neighbors in the order of their hashes."""
+    hashes = (codes * hash_factors(codes.shape[1])).sum(axis=1)
+    order = np.argsort(hashes)
+    ascending = hashes[order]
+    found = np.flatnonzero(ascending[:-1] == ascending[1:])
+    left, right = order[found], order[found + 1]
+    are_equal = (codes[left] == codes[right]).all(axis=1)
+    return left[are_equal], right[are_equal]
 
 
-def _components(n: int, blocks: Iterator[Pairs], near: NearVectors | None = None) -> npt.NDArray[np.int64]:
-    """Number of the connected component of each of n items."""
-    component = np.arange(n)
-    for left, right in _large(blocks, max(n, MAX_PAIRS)):
-        new = component[left] != component[right]
-        left, right = left[new], right[new]
-        if near is not None:
-            is_near = near.distances(left, right) <= near.max_distance
-            left, right = left[is_near], right[is_near]
-        edges = sparse.coo_array((np.ones(len(left), bool), (component[left], component[right])), shape=(n, n))
-        component = connected_components(edges, directed=False)[1][component]
-    return component
-
-
-def _large(blocks: Iterator[Pairs], size: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Positions of pairs in blocks of at least `size`, since each block costs a pass over all items."""
-    parts: list[Pairs] = []
-    for block in chain(blocks, [None]):
-        if block is not None:
-            parts.append(block)
-        if parts and (block is None or sum(len(left) for left, _, _ in parts) >= size):
-            yield np.concatenate([left for left, _, _ in parts]), np.concatenate([right for _, right, _ in parts])
-            parts = []
-
-
-def _members(component: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    """Positions of the items of each component of at least two, ordered by the first one."""
-    positions = np.flatnonzero(np.bincount(component)[component] > 1)
-    if not len(positions):
-        return []
-    _, first, number = np.unique(component[positions], return_index=True, return_inverse=True)
-    order = np.argsort(first[number], kind="stable")
-    return np.split(positions[order], np.flatnonzero(np.diff(number[order])) + 1)
+def _members(roots: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Positions of the items of each group of at least two, ordered by the first one, which is the root of all."""
+    positions = np.flatnonzero(np.bincount(roots)[roots] > 1)
+    order = positions[np.argsort(roots[positions], kind="stable")]
+    starts = np.flatnonzero(np.diff(roots[order], prepend=-1))
+    return [order[start:stop] for start, stop in pairwise([*starts.tolist(), len(order)])]
